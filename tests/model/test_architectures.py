@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from qkv.layers.tap import tapped
 from qkv.model.build import MODELS as ARCHITECTURES
 from qkv.model.decoder_only import DecoderOnly
 from qkv.model.recurrent import Recurrent
@@ -15,7 +16,6 @@ from qkv.model.transformer import Transformer
 from tests.support.tiny_models import DECODER_ONLY, MODELS, SIZES, SOURCE, TARGET, every_site, make_model, shared_model
 
 B, S, T = 3, 7, 5
-SIDES = ("encoder", "decoder")
 REAL = {0: (6, 5), 1: (3, 2), 2: (7, 4)}  # real tokens of SOURCE and TARGET
 
 every_architecture = pytest.mark.parametrize(
@@ -216,16 +216,24 @@ def test_no_sentences_give_no_rows_and_gradients_of_zero(architecture, settings)
         np.testing.assert_array_equal(gradient, np.zeros(gradient.shape))
 
 
-def names_of(place):
-    """The names of a place, and of the keys of another side that it attends to."""
-    names = place.name if isinstance(place.name, tuple) else (place.name, getattr(place, "before", None))
-    return [name for name in names if name is not None]
+def names_of(model, side, read):
+    """The names of the values that a side computes."""
+    names, found = model.layer_names(side), []
+
+    def keep(layer, part, value, **seen):
+        if layer in names:
+            found.append(f"{names[layer]}.{part}".removeprefix("."))
+        return value
+
+    with tapped(keep):
+        return read(), found
 
 
 @every_architecture
-def test_places_are_named_for_their_side(architecture, settings):
+def test_values_are_named_for_their_side(architecture, settings):
     model = shared_model(architecture, **settings)
-    encoder, decoder = ([name for place in model.places(side) for name in names_of(place)] for side in SIDES)
+    memory, encoder = names_of(model, "encoder", lambda: model.encode(SOURCE))
+    _, decoder = names_of(model, "decoder", lambda: model.decode(TARGET, memory))
     assert encoder[0] == "encoder.embedding" and decoder[0] == "decoder.embedding"
     # The encoder also makes what the decoder is given.
     made = [name for name in encoder if not name.startswith("encoder.")]
@@ -234,6 +242,7 @@ def test_places_are_named_for_their_side(architecture, settings):
     assert "logits" in decoder
     attends = model.attention is not None if isinstance(model, Recurrent) else True
     assert any(".cross" in name for name in decoder) == attends
+    assert not names_of(model, "encoder", lambda: None)[1]  # the block is over
 
 
 @pytest.mark.parametrize(

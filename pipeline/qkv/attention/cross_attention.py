@@ -1,9 +1,7 @@
 """Cross-attention: queries from one sequence, keys and values from another."""
 
 import keras
-from keras import ops
 
-from ..layers.keras_layers import dynamic_shape, rows_of_each
 from .masks import join_masks
 from .multi_head import MultiHeadAttention
 
@@ -73,34 +71,6 @@ class CrossAttention(MultiHeadAttention):
         query = x if positions is None else x + positions
         attention_mask = join_masks(attention_mask, memory_mask)
         return self.attend(self.project_query(query), key, value, attention_mask, training)
-
-    def attend_from_rows(self, query, key, value, mask=None, training=None):
-        """Attends like `attend`, with several rows of queries to each memory: the hypotheses of a search share a
-        source.
-
-        They are treated as more queries of one row, so the memory is neither repeated nor read again.
-
-        Args:
-            query: `(B * N, H, T, K)`; the N rows of one memory are adjacent.
-            key: `(B, H, S, K)`.
-            value: `(B, H, S, V)`.
-            mask: bool, broadcastable to `(B, H, 1, S)`.
-            training: whether dropout is applied.
-
-        Returns:
-            `(context, weights)`: `(B * N, T, output_dim)` and float32 `(B * N, H, T, S)`.
-        """
-        rows, heads, length, size = dynamic_shape(query)
-        batch, _, sources, _ = dynamic_shape(key)
-        each = rows_of_each(rows, batch)
-        query = ops.reshape(query, (batch, each, heads, length, size))
-        query = ops.reshape(ops.swapaxes(query, 1, 2), (batch, heads, each * length, size))
-        context, weights = self.attend(query, key, value, mask, training)
-        weights = ops.swapaxes(ops.reshape(weights, (batch, heads, each, length, sources)), 1, 2)
-        return (
-            ops.reshape(context, (rows, length, self.output_dim)),
-            ops.reshape(weights, (rows, heads, length, sources)),
-        )
 
     def compute_output_shape(self, x_shape, memory_shape):  # type: ignore[override]
         return self._output_shapes(x_shape, memory_shape)

@@ -9,7 +9,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from ..layers.keras_layers import Dense, check_sizes, dynamic_shape
+from ..layers.keras_layers import Dense, check_sizes, dynamic_shape, rows_of_each
+from ..layers.tap import tap, where_changed
 from .by_name import describe_layer
 from .from_keras import read_keras_attention
 from .masks import check_keras_mask, join_masks
@@ -202,16 +203,16 @@ class AttentionLayer(keras.Layer):
         Returns:
             `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
         """
-        context, weights = self.mix(query, key, value, mask, training, bias)
-        return self.merge_heads(context), weights
-
-    def mix(self, query, key, value, mask=None, training=None, bias=None):
-        """Returns the contexts of the heads, `(B, H, T, V)`, and the weights; see `attend`."""
         if bias is not None and self.mechanism.uses_score and not self.mechanism.takes_bias:
             raise ValueError(f"bias: {type(self.mechanism).__name__} adds none to its scores; use softmax")
         extra = {"bias": bias} if bias is not None and self.mechanism.takes_bias else {}
-        extra |= {"mask": mask, "training": training}
-        return self.mechanism(query, self.repeat_heads(key), self.repeat_heads(value), **extra)
+        key, value = self.repeat_heads(key), self.repeat_heads(value)
+        heads, own = self.mechanism(query, key, value, mask=mask, training=training, **extra)
+        weights = tap(self, "weights", own, mask=mask)
+        if weights is not own:  # not every mechanism computes contexts from weights
+            heads = where_changed(weights, own, ops.matmul(ops.cast(weights, value.dtype), value), heads)
+        context = self.merge_heads(tap(self, "heads", heads))
+        return tap(self, "output", context, weights=weights, values=value), weights
 
     def merge_heads(self, context):
         """Puts the heads' contexts side by side and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""
@@ -320,7 +321,8 @@ class MultiHeadAttention(AttentionLayer):
 
     def project_query(self, query):
         """Projects queries and splits them into heads: `(B, T, Dq) -> (B, H, T, K)`."""
-        return self.split_heads(self.query_projection(query) if self.spec.projection else query)
+        query = self.query_projection(query) if self.spec.projection else query
+        return tap(self, "queries", self.split_heads(query))
 
     def project_memory(self, key, value):
         """Projects what does not depend on the query, so that it can be done once for many queries.
@@ -333,7 +335,36 @@ class MultiHeadAttention(AttentionLayer):
             `(B, key_value_heads, S, K)` and `(B, key_value_heads, S, V)`, for `attend`.
         """
         key = self.key_projection(key) if self.spec.projection else key
-        return self.split_heads(key, self.key_value_heads), self._project_value(value)
+        key = self.split_heads(key, self.key_value_heads)
+        return tap(self, "keys", key), tap(self, "values", self._project_value(value))
+
+    def attend_from_rows(self, query, key, value, mask=None, training=None):
+        """Attends like `attend`, with several rows of queries to each memory: the hypotheses of a search share a
+        source.
+
+        They are treated as more queries of one row, so the memory is neither repeated nor read again.
+
+        Args:
+            query: `(B * N, H, T, K)`; the N rows of one memory are adjacent.
+            key: `(B, key_value_heads, S, K)`.
+            value: `(B, key_value_heads, S, V)`.
+            mask: bool, broadcastable to `(B, H, 1, S)`.
+            training: whether dropout is applied.
+
+        Returns:
+            `(context, weights)`: `(B * N, T, output_dim)` and float32 `(B * N, H, T, S)`.
+        """
+        rows, heads, length, size = dynamic_shape(query)
+        batch, _, sources, _ = dynamic_shape(key)
+        each = rows_of_each(rows, batch)
+        query = ops.reshape(query, (batch, each, heads, length, size))
+        query = ops.reshape(ops.swapaxes(query, 1, 2), (batch, heads, each * length, size))
+        context, weights = self.attend(query, key, value, mask, training)
+        weights = ops.swapaxes(ops.reshape(weights, (batch, heads, each, length, sources)), 1, 2)
+        return (
+            ops.reshape(context, (rows, length, self.output_dim)),
+            ops.reshape(weights, (rows, heads, length, sources)),
+        )
 
     def value_norms(self, value):
         """Returns the length of the vector that each value adds to the context, in each head, when it has all the

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from ..layers.tap import tap
 from .masks import join_masks
 from .multi_head import AttentionLayer
 from .relative_positions import rotate
@@ -84,7 +85,8 @@ class SelfAttention(AttentionLayer):
         query, key = self.split_heads(query), self.split_heads(key, self.key_value_heads)
         if rotation is not None and self.mechanism.uses_score:
             query, key = rotate(query, rotation), rotate(key, rotation)
-        return query, key, self.split_heads(value, self.key_value_heads)
+        value = self.split_heads(value, self.key_value_heads)
+        return tap(self, "queries", query), tap(self, "keys", key), tap(self, "values", value)
 
     def _split(self, x, positions):
         """Returns the projected parts by their names, as wide as all their heads together."""

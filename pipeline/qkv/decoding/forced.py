@@ -5,8 +5,7 @@ Letters: B batch, H heads, T target positions, U of them whose output tokens are
 width.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -15,6 +14,7 @@ from keras import ops
 
 from ..config.names.inspection import SITES
 from ..layers.keras_layers import dynamic_shape
+from ..layers.tap import tapped
 
 
 class TeacherForced(NamedTuple):
@@ -100,9 +100,17 @@ def gradient_times_input(model, source, target_input, target_output):
     Returns:
         float32 `(B, 1, 1, T, S)`; 0 for padding of the source.
     """
-    with tf.GradientTape(persistent=True) as tape, record_outputs(model.source_embedding) as outputs:
-        memory = model.encode(source, training=False)
-        x = outputs[0]
+    vectors = []
+
+    def keep_vectors(layer, part, value, **seen):
+        if part == "vectors":
+            vectors.append(value)
+        return value
+
+    with tf.GradientTape(persistent=True) as tape:
+        with tapped(keep_vectors):
+            memory = model.encode(source, training=False)
+        (x,) = vectors
         likelihoods = forced_decode(model, memory, target_input, target_output).log_probabilities
     length = tf.shape(target_input)[1]
 
@@ -114,23 +122,6 @@ def gradient_times_input(model, source, target_input, target_output):
     shape = tf.TensorSpec([None, None], tf.float32)
     saliency = tf.map_fn(saliency_of_position, tf.range(length), fn_output_signature=shape, parallel_iterations=1)
     return normalize_rows(tf.transpose(saliency, (1, 0, 2))[:, None, None] * tf.cast(memory.mask[:, None], tf.float32))
-
-
-@contextmanager
-def record_outputs(layer: keras.layers.Layer) -> Iterator[list[Any]]:
-    """Records what a layer returns while the context is open."""
-    outputs: list[Any] = []
-    original_call = layer.call
-
-    def call(*arguments, **named):
-        outputs.append(original_call(*arguments, **named))
-        return outputs[-1]
-
-    layer.call = call
-    try:
-        yield outputs
-    finally:
-        del layer.call
 
 
 ForcedGraph = Callable[..., TeacherForced]

@@ -1,38 +1,62 @@
-"""The places of a model at which values can be read, and replaced by others: each architecture names its own.
+"""The tap: layers pass values through it, so that experiments can read and replace them without touching a layer."""
 
-Letters: B batch, T queries, S keys.
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from keras import ops
+
+Visit = Callable[..., Any]
+"""Takes a layer, the name of a part, its value and, by name, what else is known there; returns the value to go on with.
+
+A visit returns the very object that it is given where it changes nothing, so that nothing is added to a graph.
 """
 
-from typing import Any, NamedTuple
+_VISITS: ContextVar[tuple[Visit, ...]] = ContextVar("visits", default=())
 
 
-class Returned(NamedTuple):
-    """The result of a layer's method: `(B, ..., T, size)`, or `(B, size)` for one position of a loop, whose calls are
-    then the rows of one array.
+def tap(layer, part, value, **seen):
+    """Returns the value, or what the visits of this thread that are open make of it.
 
-    - layer: the object.
-    - method: the name of its method.
-    - name: what the value is called; of a tuple the names of its first members, None for those that have none.
+    | layer | part | value |
+    |---|---|---|
+    | attention layers | queries, keys, values | `(B, heads, tokens, size)`, projected |
+    | | weights | float32 `(B, H, T, S)`; seen: `mask` |
+    | | heads | `(B, H, T, V)`, what each head reads |
+    | | output | `(B, T, D)`; seen: `weights`, `values` `(B, H, S, V)` |
+    | mechanisms that score each pair | scores | `(B, H, T, S)`, also of keys that the mask hides |
+    | `Residual` | residual | `(B, T, D)` |
+    | `FeedForward` | output | `(B, T, D)` |
+    | `TokenEmbedding` | vectors | `(B, T, D)` |
+    | decoders of recurrent models | states, read_out | `(B, T, N)`, or `(B, N)` for each step of a loop |
+    | models | by their whole names, such as encoder.embedding and logits | |
+
+    Args:
+        layer: the layer that computes it.
+        part: the name of the value within the layer.
+        value: the value.
+        **seen: what else a visit may need.
     """
+    for visit in _VISITS.get():
+        value = visit(layer, part, value, **seen)
+    return value
 
-    layer: Any
-    method: str
-    name: str | tuple[str | None, ...]
 
+@contextmanager
+def tapped(visit: Visit) -> Iterator[None]:
+    """Calls a visit with every value of this thread within the block, after the visits that are open already.
 
-class Heads(NamedTuple):
-    """The values of an attention layer in `attend`: `NAME.scores`, `.weights`, `.head.0` and so on, and `.output`.
-
-    - layer: the `AttentionLayer`.
-    - name: of its own.
-    - before: the name of the keys that stand before the queries' own positions, where a layer attends to both at once:
-        the first S - T of them. What belongs to them has that name: their scores, weights, keys and values, and what
-        they add to each head. The output is that of all keys.
+    A graph follows the visits that are open when it is traced, so open the block inside the function that is traced.
+    Replicas of `tf.distribute` run in threads of their own, which follow none.
     """
+    token = _VISITS.set((*_VISITS.get(), visit))
+    try:
+        yield
+    finally:
+        _VISITS.reset(token)
 
-    layer: Any
-    name: str
-    before: str | None = None
 
-
-Place = Returned | Heads
+def where_changed(changed, before, new, own):
+    """Returns `new` in the rows in which a visit changed something, and in the others `own`, whose bits stay."""
+    return ops.where(ops.any(ops.not_equal(changed, before), axis=-1, keepdims=True), new, own)

@@ -12,9 +12,9 @@ from keras import ops
 
 from ..attention.masks import causal_mask, join_masks, padding_mask
 from ..layers.keras_layers import LayerNormalization, check_sizes, dynamic_shape
-from ..layers.tap import Returned
+from ..layers.tap import tap
 from .embedding import PositionalEmbedding, make_embeddings, token_distances
-from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each, sink_shares
+from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 from .transformer import Block, BlockSpec
 
 
@@ -107,6 +107,7 @@ class DecoderOnly(TranslationModel):
         mask = padding_mask(source_ids)
         length = dynamic_shape(source_ids)[1]
         x = self.positions(self.source_embedding(source_ids), training=training)
+        x = tap(self, "encoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length)
         distances = token_distances(self.positions.kind, self.blocks[0], ops.arange(length))
         weights, prepared = [], []
@@ -121,10 +122,6 @@ class DecoderOnly(TranslationModel):
             weights.append(own)
             prepared.append(keys_values)
         return Memory(self._normalized(x), mask, tuple(weights), tuple(prepared))
-
-    def sinks(self, memory, output):
-        layer, parts = self.blocks[0].self_attention, (output.cross, output.decoder_self)  # of one row
-        return sink_shares(encoder=(layer, memory.self_attention), decoder=(layer, *parts), cross=(layer, *parts))
 
     def start_cache(self, memory):
         """Returns the source's keys and values; those of the target are appended to them."""
@@ -146,16 +143,21 @@ class DecoderOnly(TranslationModel):
         # The position of a target starts where its own source ends, however much padding is between them.
         offset = position + ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True)
         x = self.positions(self.target_embedding(target_ids), offset=offset, training=training)
+        x = tap(self, "decoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length, offset)
         own_places = ops.arange(own_length) + offset - position
         places = ops.concatenate([ops.broadcast_to(ops.arange(source_length), (batch, source_length)), own_places], 1)
         distances = token_distances(self.positions.kind, self.blocks[0], own_places[:, position:], places)
         weights, caches = [], []
         for i, block in enumerate(self.blocks):
+            keys, values = (memory.prepared if cache is None else cache)[i]
             x, own, keys_values = block(
                 x,
                 mask,
-                before=(memory.prepared if cache is None else cache)[i],
+                before=(
+                    tap(self, f"decoder.{i}.cross.keys", keys),
+                    tap(self, f"decoder.{i}.cross.values", values),
+                ),
                 positions=positions,
                 **distances._asdict(),
                 training=training,
@@ -165,18 +167,21 @@ class DecoderOnly(TranslationModel):
         x = self._normalized(x)
         return DecoderOutput(
             x,
-            self.output_embedding.logits(x),
+            tap(self, "logits", self.output_embedding.logits(x)),
             tuple(own[..., :source_length] for own in weights),
             tuple(own[..., source_length:] for own in weights),
             None if cache is None else tuple(caches),
         )
 
-    def places(self, side):
-        yield Returned(self.positions, "call", f"{side}.embedding")
+    def attention_layers(self):
+        layers = [block.self_attention for block in self.blocks]
+        return {"encoder": layers, "decoder": layers, "cross": layers}
+
+    def layer_names(self, side):
+        names = {self: ""}
         for i, block in enumerate(self.blocks):
-            yield from block.places(f"{side}.{i}", before=f"decoder.{i}.cross" if side == "decoder" else None)
-        if side == "decoder":
-            yield Returned(self.output_embedding, "logits", "logits")
+            names |= block.layer_names(f"{side}.{i}")
+        return names
 
     def _normalized(self, x):
         return x if self.final_norm is None else self.final_norm(x)

@@ -13,6 +13,7 @@ from ..attention.relative_positions import Rotation, alibi_bias, rotation
 from ..config.names.model import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
 from ..layers.constructor import ConstructorConfig
 from ..layers.keras_layers import Dropout, check_sizes, dynamic_shape, row_product
+from ..layers.tap import tap
 
 
 def sinusoidal_positions(length, width, halves=False):
@@ -73,7 +74,7 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
     def call(self, ids):
         vectors = ops.cast(ops.take(self.table, ids, axis=0), self.compute_dtype)
         # Scaled after the look-up: the table is far larger than a batch.
-        return vectors * self.width**0.5 if self.scale else vectors
+        return tap(self, "vectors", vectors * self.width**0.5 if self.scale else vectors)
 
     def logits(self, states):
         """Computes unnormalised log-probabilities: `(B, T, D) -> float32 (B, T, V)`."""

@@ -4,22 +4,21 @@
 `decode(target_ids, memory, cache, training) -> DecoderOutput`
 `start_cache(memory) -> cache`, for `decode` step by step
 `call(source_ids, target_ids) = decode(target_ids, encode(source_ids)).logits`
-`places(side)`, the values that can be read and replaced on the way
+`attention_layers()` and `layer_names(side)`, the layers whose values can be read and replaced on the way
 
 Attention that an architecture lacks, such as self-attention in a recurrent model, is an empty tuple of layers.
 
 Letters: B batch, H heads, T target positions, S source positions, D model width, V vocabulary.
 """
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
+from ..attention.multi_head import AttentionLayer
 from ..layers.constructor import ConstructorConfig
 from ..layers.keras_layers import dynamic_shape, rows_of_each
-from ..layers.tap import Place
 
 
 class Memory(NamedTuple):
@@ -135,34 +134,33 @@ class TranslationModel(ConstructorConfig, keras.Model):
             memory: what `encode` returned.
             output: the `DecoderOutput` of whole targets.
         """
+        layers = self.attention_layers()
+        rows = {"encoder": [memory.self_attention], "decoder": [output.decoder_self], "cross": [output.cross]}
+        if layers.get("cross") is layers.get("decoder"):  # which divide their rows between source and target
+            rows["decoder"] = rows["cross"] = [output.cross, output.decoder_self]
+        return {
+            site: tuple(
+                ops.maximum(1.0 - sum(ops.sum(part, axis=-1) for part in parts), 0.0)
+                for parts in zip(*rows[site], strict=True)
+            )
+            for site, stack in layers.items()
+            if stack[0].mechanism.has_sink
+        }
+
+    def attention_layers(self) -> dict[str, list[AttentionLayer]]:
+        """Returns the attention layers of each of the sites encoder, decoder and cross that the architecture has, from
+        the first layer on. One stack that attends to source and target at once is the same list at each."""
         return {}
 
-    def places(self, side: str) -> Iterator[Place]:
-        """Names the values on the way that can be read and replaced; an architecture that names none has none.
+    def layer_names(self, side: str) -> dict[keras.Layer, str]:
+        """Names the layers whose values can be read and replaced, such as `decoder.0.cross`; a value's name is that of
+        its layer and its part, see `tap`. The model itself is among them, by an empty name. An architecture that names
+        none has none.
 
         Args:
-            side: "encoder" for those that `encode` computes, "decoder" for those of `decode` without a cache.
+            side: "encoder" for `encode`, "decoder" for `decode` without a cache.
         """
-        return iter(())
+        return {}
 
     def call(self, source_ids, target_ids, training=None):
         return self.decode(target_ids, self.encode(source_ids, training=training), training=training).logits
-
-
-def sink_shares(**sites) -> dict[str, tuple[Any, ...]]:
-    """Returns what rows lack to a sum of one, for the sites whose layers have a sink.
-
-    Args:
-        **sites: for each site an attention layer, and the weights of all layers: a tuple of `(B, H, queries, keys)`;
-            several tuples where rows are divided into parts.
-
-    Returns:
-        Tuples over layers of float32 `(B, H, queries)`.
-    """
-    return {
-        site: tuple(map(_missing, *weights)) for site, (layer, *weights) in sites.items() if layer.mechanism.has_sink
-    }
-
-
-def _missing(*parts):
-    return ops.maximum(1.0 - sum(ops.sum(part, axis=-1) for part in parts), 0.0)

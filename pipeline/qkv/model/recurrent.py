@@ -15,8 +15,8 @@ from ..attention.mechanisms import MECHANISMS
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.scores import SCORES, Concat
 from ..layers.constructor import ConstructorConfig
-from ..layers.keras_layers import Dense, Dropout, check_sizes, dynamic_shape, rows_of_each
-from ..layers.tap import Heads, Returned
+from ..layers.keras_layers import Dense, Dropout, check_sizes, dynamic_shape
+from ..layers.tap import tap
 from .embedding import make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 
@@ -48,14 +48,6 @@ class RecurrentDecoder(ConstructorConfig, keras.Layer):
     def read_out(self, states, embedded):
         """Computes the input of the output embedding, `(B, T, E)`, from all states of the loop, `(B, T, ...)` each."""
         raise NotImplementedError
-
-    def places(self):
-        """Names what the decoder computes, see `TranslationModel.places`: `decoder.states` and `decoder.read_out`."""
-        yield Returned(self.cell, "call", ("decoder.states",))
-        yield self._read_out_place()
-
-    def _read_out_place(self):
-        return Returned(self, "read_out", "decoder.read_out")
 
     def call(self, embedded, first, attend, training=None):
         """Steps through a target.
@@ -113,11 +105,11 @@ class BahdanauDecoder(RecurrentDecoder):
     def step(self, state, embedded, attend):
         context, weights = attend(state.hidden)
         hidden, _ = self.cell(ops.concatenate([embedded, context], -1), [state.hidden])
-        return RecurrentState(hidden, context, state.output, weights)
+        return RecurrentState(tap(self, "states", hidden), context, state.output, weights)
 
     def read_out(self, states, embedded):
         both = self.deep_output(ops.concatenate([states.hidden, embedded, states.context], -1))
-        return ops.maximum(both[..., : self.embedding_dim], both[..., self.embedding_dim :])
+        return tap(self, "read_out", ops.maximum(both[..., : self.embedding_dim], both[..., self.embedding_dim :]))
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -157,15 +149,14 @@ class LuongDecoder(RecurrentDecoder):
     def step(self, state, embedded, attend):
         inputs = ops.concatenate([embedded, state.output], -1) if self.input_feeding else embedded
         hidden, _ = self.cell(inputs, [state.hidden])
+        hidden = tap(self, "states", hidden)
         context, weights = attend(hidden)
-        output = self.attentional(ops.concatenate([context, hidden], -1))
+        # Tapped in the loop, since the next step may read it.
+        output = tap(self, "read_out", self.attentional(ops.concatenate([context, hidden], -1)))
         return RecurrentState(hidden, context, output, weights)
 
     def read_out(self, states, embedded):
         return states.output
-
-    def _read_out_place(self):
-        return Returned(self.attentional, "call", "decoder.read_out")  # in the loop, since the next step may read it
 
 
 DECODERS = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}
@@ -262,39 +253,26 @@ class Recurrent(TranslationModel):
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)
         real = mask[:, 0, 0]
-        x = self.embedding_dropout(self.source_embedding(source_ids), training=training)
+        x = tap(self, "encoder.embedding", self.embedding_dropout(self.source_embedding(source_ids), training=training))
         # A masked step repeats the state before it, so the last row is the state after the last real token.
-        states = self.forward_encoder(x, mask=real)
-        backward = self.read_backward(x, real)
+        states = tap(self, "encoder.forward.states", self.forward_encoder(x, mask=real))
+        # Read from its end, and put in the order of the source.
+        backward = tap(self, "encoder.backward.states", ops.flip(self.backward_encoder(x, mask=real), axis=1))
         start = backward[:, 0]
         final = ops.concatenate([states[:, -1], start], -1)
         states = ops.concatenate([states, backward], -1)
         states, final = (self.memory_dropout(x, training=training) for x in (states, final))
-        prepared = {"start": self.bridge(start), "final": final}
+        prepared = {"start": tap(self, "decoder.start", self.bridge(start)), "final": final}
         if self.attention is not None:
             prepared["keys"], prepared["values"] = self.attention.project_memory(states, states)
         return Memory(states, mask, (), prepared)
 
-    def read_backward(self, x, real):
-        """Reads the source from its end, and returns the states in its order: `(B, S, E)` and bool `(B, S)` to
-        `(B, S, N)`."""
-        return ops.flip(self.backward_encoder(x, mask=real), axis=1)
+    def attention_layers(self):
+        return {} if self.attention is None else {"cross": [self.attention]}
 
-    def places(self, side):
-        yield Returned(self.embedding_dropout, "call", f"{side}.embedding")
-        cross = "decoder.0.cross"
-        if side == "encoder":
-            yield Returned(self.forward_encoder, "call", "encoder.forward.states")
-            yield Returned(self, "read_backward", "encoder.backward.states")
-            yield Returned(self.bridge, "call", "decoder.start")
-            if self.attention is not None:
-                yield Returned(self.attention, "project_memory", (f"{cross}.keys", f"{cross}.values"))
-            return
-        if self.attention is not None:
-            yield Returned(self.attention, "project_query", f"{cross}.queries")
-            yield Heads(self.attention, cross)
-        yield from self.decoder.places()
-        yield Returned(self.output_embedding, "logits", "logits")
+    def layer_names(self, side):
+        names = {self: "", self.decoder: "decoder"}
+        return names if self.attention is None else {**names, self.attention: "decoder.0.cross"}
 
     def start_cache(self, memory):
         hidden = memory.prepared["start"]
@@ -308,11 +286,11 @@ class Recurrent(TranslationModel):
 
     def decode(self, target_ids, memory, cache=None, training=None):
         first = self.start_cache(memory) if cache is None else cache
-        x = self.embedding_dropout(self.target_embedding(target_ids), training=training)
+        x = tap(self, "decoder.embedding", self.embedding_dropout(self.target_embedding(target_ids), training=training))
         states, weights, last = self.decoder(x, first=first, attend=self._attend(memory), training=training)
         return DecoderOutput(
             states,
-            self.output_embedding.logits(states),
+            tap(self, "logits", self.output_embedding.logits(states)),
             () if self.attention is None else (weights,),
             (),
             None if cache is None else last,
@@ -321,21 +299,19 @@ class Recurrent(TranslationModel):
     def _attend(self, memory):
         """Returns the function by which the decoder attends to the memory."""
         prepared, attention = memory.prepared, self.attention
-        batch, sources = dynamic_shape(memory.states)[:2]
         if attention is None:
 
             def final(query):
-                rows = dynamic_shape(query)[0]
+                rows, sources = dynamic_shape(query)[0], dynamic_shape(memory.states)[1]
                 return rows_for_each(prepared["final"], rows), ops.zeros((rows, sources), "float32")
 
             return final
 
         def attend(query):
             # Hypotheses of one source are queries to one memory.
-            rows, size = dynamic_shape(query)
-            query = attention.project_query(ops.reshape(query, (batch, rows_of_each(rows, batch), size)))
-            context, weights = attention.attend(query, prepared["keys"], prepared["values"], memory.mask)
-            return ops.reshape(context, (rows, self.memory_size)), ops.reshape(weights, (rows, sources))
+            query = attention.project_query(ops.expand_dims(query, 1))
+            context, weights = attention.attend_from_rows(query, prepared["keys"], prepared["values"], memory.mask)
+            return context[:, 0], weights[:, 0, 0]
 
         return attend
 

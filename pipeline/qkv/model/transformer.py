@@ -18,9 +18,9 @@ from ..attention.self_attention import SelfAttention
 from ..config.names.model import NORMS
 from ..layers.constructor import ConstructorConfig
 from ..layers.keras_layers import Dense, Dropout, LayerNormalization, check_sizes, dynamic_shape
-from ..layers.tap import Heads, Returned
+from ..layers.tap import tap
 from .embedding import PositionalEmbedding, make_embeddings, token_distances
-from .interface import DecoderOutput, Memory, TranslationModel, sink_shares
+from .interface import DecoderOutput, Memory, TranslationModel
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -123,6 +123,7 @@ class Transformer(TranslationModel):
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)
         x = self.source_positions(self.source_embedding(source_ids), training=training)
+        x = tap(self, "encoder.embedding", x)
         length = dynamic_shape(source_ids)[1]
         positions = self.source_positions.on_queries_and_keys(length)
         distances = token_distances(self.source_positions.kind, self.encoder_blocks[0], ops.arange(length))
@@ -138,14 +139,6 @@ class Transformer(TranslationModel):
     def value_norms(self, memory):
         return tuple(block.cross_attention.value_norms(memory.states) for block in self.decoder_blocks)
 
-    def sinks(self, memory, output):
-        encoder, decoder = self.encoder_blocks[0], self.decoder_blocks[0]
-        return sink_shares(
-            encoder=(encoder.self_attention, memory.self_attention),
-            decoder=(decoder.self_attention, output.decoder_self),
-            cross=(decoder.cross_attention, output.cross),
-        )
-
     def start_cache(self, memory):
         return tuple(block.start_cache(dynamic_shape(memory.states)[0]) for block in self.decoder_blocks)
 
@@ -154,6 +147,7 @@ class Transformer(TranslationModel):
         length = dynamic_shape(target_ids)[1]
         self_mask = causal_mask(length, position + length, position)
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
+        x = tap(self, "decoder.embedding", x)
         positions = self.target_positions.on_queries_and_keys(length, position)
         places = ops.arange(position + length)
         distances = token_distances(self.target_positions.kind, self.decoder_blocks[0], places[position:], places)
@@ -176,20 +170,22 @@ class Transformer(TranslationModel):
         if self.final_norms:
             x = self.final_norms[1](x)
         cache = None if cache is None else tuple(caches)
-        return DecoderOutput(x, self.output_embedding.logits(x), tuple(cross_weights), tuple(self_weights), cache)
+        logits = tap(self, "logits", self.output_embedding.logits(x))
+        return DecoderOutput(x, logits, tuple(cross_weights), tuple(self_weights), cache)
 
-    def places(self, side):
-        of_source = side == "encoder"
-        positions = self.source_positions if of_source else self.target_positions
-        yield Returned(positions, "call", f"{side}.embedding")
-        for i, block in enumerate(self.encoder_blocks if of_source else self.decoder_blocks):
-            yield from block.places(f"{side}.{i}")
-        if not of_source:
-            yield Returned(self.output_embedding, "logits", "logits")
-            return
-        for i, block in enumerate(self.decoder_blocks):
-            names = f"decoder.{i}.cross.keys", f"decoder.{i}.cross.values"
-            yield Returned(block.cross_attention, "project_memory", names)
+    def attention_layers(self):
+        return {
+            "encoder": [block.self_attention for block in self.encoder_blocks],
+            "decoder": [block.self_attention for block in self.decoder_blocks],
+            "cross": [block.cross_attention for block in self.decoder_blocks],
+        }
+
+    def layer_names(self, side):
+        names = {self: ""}
+        for stack, blocks in (("encoder", self.encoder_blocks), ("decoder", self.decoder_blocks)):
+            for i, block in enumerate(blocks):
+                names |= block.layer_names(f"{stack}.{i}")
+        return names
 
 
 @dataclass(frozen=True)
@@ -277,19 +273,14 @@ class Block(ConstructorConfig, keras.Layer):
         y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
         return self.feed_forward_residual.leave(x, y, training=training)
 
-    def places(self, name, before=None):
-        """Names what the layer computes, see `TranslationModel.places`.
-
-        Args:
-            name: of the layer.
-            before: of the keys before its own positions, see `Heads`.
-        """
-        own, after = f"{name}.self", f"{name}.feed_forward"
-        yield Returned(self.self_attention, "project", (f"{own}.queries", f"{own}.keys", f"{own}.values"))
-        yield Heads(self.self_attention, own, before)
-        yield Returned(self.self_attention_residual, "leave", f"{own}.residual")
-        yield Returned(self.feed_forward, "call", f"{after}.output")
-        yield Returned(self.feed_forward_residual, "leave", f"{after}.residual")
+    def layer_names(self, name):
+        """Names the block's layers, see `TranslationModel.layer_names`, given its own name."""
+        return {
+            self.self_attention: f"{name}.self",
+            self.self_attention_residual: f"{name}.self",
+            self.feed_forward: f"{name}.feed_forward",
+            self.feed_forward_residual: f"{name}.feed_forward",
+        }
 
     def compute_mask(self, inputs, previous_mask=None):
         """Passes the mask of x on to the states."""
@@ -413,13 +404,9 @@ class DecoderBlock(Block):
         keys = memory if memory_positions is None else memory + memory_positions
         return self.cross_attention.project_memory(keys, memory)
 
-    def places(self, name, before=None):
-        """Names what the layer computes of the target, see `TranslationModel.places`; keys and values of the memory are
-        computed before."""
-        yield from super().places(name, before)
-        yield Returned(self.cross_attention, "project_query", f"{name}.cross.queries")
-        yield Heads(self.cross_attention, f"{name}.cross")
-        yield Returned(self.cross_attention_residual, "leave", f"{name}.cross.residual")
+    def layer_names(self, name):
+        own = {self.cross_attention: f"{name}.cross", self.cross_attention_residual: f"{name}.cross"}
+        return {**super().layer_names(name), **own}
 
     def call(
         self,
@@ -485,7 +472,7 @@ class FeedForward(ConstructorConfig, keras.Layer):
         self.outer.build((*input_shape[:-1], self.inner.units))
 
     def call(self, x, training=None):
-        return self.outer(self.dropout(self.inner(x), training=training))
+        return tap(self, "output", self.outer(self.dropout(self.inner(x), training=training)))
 
     def compute_output_shape(self, input_shape):
         return input_shape
@@ -528,7 +515,7 @@ class Residual(ConstructorConfig, keras.Layer):
     def leave(self, x, y, training=None):
         """Joins the block's input x and the sublayer's output y, both `(B, T, D)`."""
         joined = x + self.dropout(y, training=training)
-        return self.normalization(joined) if self.norm == "post" else joined
+        return tap(self, "residual", self.normalization(joined) if self.norm == "post" else joined)
 
     def call(self, x, y, training=None):
         return self.leave(x, y, training=training)

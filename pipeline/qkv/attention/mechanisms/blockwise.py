@@ -17,6 +17,7 @@ from keras import ops
 
 from ...layers.constructor import ConstructorConfig
 from ...layers.keras_layers import check_sizes, dynamic_shape
+from ...layers.tap import tap, where_changed
 from ..masks import LOWEST, masked_softmax
 from .softmax import PairwiseMechanism
 
@@ -73,10 +74,13 @@ class Blockwise(ConstructorConfig, PairwiseMechanism):
     def call(self, query, key, value, mask=None, training=None):  # type: ignore[override]
         mask = None if mask is None else ops.convert_to_tensor(mask, "bool")
         query, key, learnt = self._prepare(query, key)
-        weights = self.weigh(score_matrix(self.score.comparison, query, key, learnt, self.block_size), mask)
-        context = attend(
-            self.score.comparison, query, key, ops.cast(value, "float32"), learnt, mask, limit=self.block_size
-        )
+        wide = ops.cast(value, "float32")
+        own = score_matrix(self.score.comparison, query, key, learnt, self.block_size)
+        scores = tap(self, "scores", own)
+        weights = self.weigh(scores, mask)
+        context = attend(self.score.comparison, query, key, wide, learnt, mask, limit=self.block_size)
+        if scores is not own:
+            context = where_changed(scores, own, ops.matmul(weights, wide), context)
         return ops.cast(context, value.dtype), weights
 
 

@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from ...layers.keras_layers import Dropout, dynamic_shape
+from ...layers.tap import tap
 from ..by_name import describe_layer
 from ..masks import LOWEST, masked_softmax
 from ..scores import SCORES, make_score
@@ -125,7 +126,7 @@ class PairwiseMechanism(Mechanism):
         raise NotImplementedError
 
     def call(self, query, key, value, mask=None, training=None, bias=None):
-        weights = self.weigh(self.compare(query, key, bias), mask)
+        weights = self.weigh(tap(self, "scores", self.compare(query, key, bias)), mask)
         return self.mix(weights, value, training), weights
 
 

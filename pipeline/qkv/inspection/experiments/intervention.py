@@ -4,17 +4,20 @@ search.
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from ...attention.cross_attention import CrossAttention
-from ...attention.multi_head import AttentionLayer, MultiHeadAttention
-from ...config.names.model import ATTENTION_SITES, MECHANISMS
+from ...attention.multi_head import AttentionLayer
+from ...config.names.inspection import SITES
+from ...config.names.model import MECHANISMS
 from ...layers.keras_layers import dynamic_shape
+from ...layers.tap import Visit, tapped
+from ...model.transformer import Transformer
 
 
 def zeroed(weights, allowed):
@@ -100,67 +103,52 @@ def one_head(layers: int, heads: int, layer, head, change):
     return ops.where(ops.logical_and(here, ops.greater_equal(layer, 0)), change, UNCHANGED)
 
 
-@contextmanager
-def intervene(layers: Sequence[MultiHeadAttention], intervention: Intervention) -> Iterator[None]:
+def intervene(layers: Sequence[AttentionLayer], intervention: Intervention) -> AbstractContextManager[None]:
     """Replaces weights of the heads of some layers within the block; the layers return the new weights.
 
-    Heads that are not changed keep their outputs bit for bit.
+    Rows that are not changed keep their outputs bit for bit.
 
     Args:
         layers: attention layers whose mechanism holds all weights.
         intervention: what is replaced.
     """
-
-    def attend_with(attention, number):
-        def attend(query, key, value, mask=None, training=None, bias=None):
-            context, weights = attention.mix(query, key, value, mask, training, bias)
-            weights, changed = _replace(weights, mask, number, intervention)
-            other_context = ops.matmul(ops.cast(weights, value.dtype), attention.repeat_heads(value))
-            return attention.merge_heads(ops.where(changed, other_context, context)), weights
-
-        return attend
-
-    for number, attention in enumerate(layers):
-        # Set on the object, so that its class stays as it is.
-        attention.attend = attend_with(attention, number)  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        for attention in layers:
-            del attention.attend
+    return tapped(_change({layer: (number, intervention) for number, layer in enumerate(layers)}))
 
 
-def _replace(weights, mask, number, intervention):
-    """Returns the weights of layer `number` after the intervention, and where they changed, `(H, T or 1, 1)`."""
+def _change(changes: Mapping[AttentionLayer, tuple[int, Intervention]]) -> Visit:
+    """Makes the visit that changes layers, given for each its number among the layers of an intervention."""
+
+    def visit(layer, part, value, mask=None, **seen):
+        return _replace(value, mask, *changes[layer]) if part == "weights" and layer in changes else value
+
+    return visit
+
+
+def _replace(weights, mask, number, intervention: Intervention):
+    """Returns the weights of layer `number` after the intervention."""
     allowed = ops.broadcast_to(True if mask is None else mask, dynamic_shape(weights))
     changes = ops.reshape(intervention.changes[number], (-1, 1, 1))
     original = weights
     for index, change in enumerate(CHANGES.values()):
         weights = ops.where(ops.equal(changes, index), change.replace(original, allowed), weights)
-    changed = ops.not_equal(changes, UNCHANGED)
     if intervention.row is None:
-        return weights, changed
+        return weights
     layer, head, query = (intervention.row[i] for i in range(3))
     heads, queries = (ops.arange(dynamic_shape(weights)[axis]) for axis in (1, 2))
     here = ops.logical_and(ops.equal(heads[:, None, None], head), ops.equal(queries[None, :, None], query))
     here = ops.logical_and(here, ops.equal(layer, number))
-    return ops.where(here, intervention.weights, weights), ops.logical_or(changed, here)
+    return ops.where(here, intervention.weights, weights)
 
 
-def changeable_layers(model: keras.Model) -> dict[str, Sequence[AttentionLayer]]:
+def changeable_layers(model: keras.Model) -> dict[str, list[AttentionLayer]]:
     """Returns the attention layers whose heads can be changed, for each of `names.model.ATTENTION_SITES` that has any.
 
     They are those of a Transformer whose weights are shares; other architectures have none.
     """
-    encoder, decoder = (getattr(model, f"{side}_blocks", ()) for side in ("encoder", "decoder"))
-    if not encoder or not decoder:
+    if not isinstance(model, Transformer):
         return {}
-    layers = (
-        [block.self_attention for block in encoder],
-        [block.self_attention for block in decoder],
-        [block.cross_attention for block in decoder],
-    )
-    return {site: found for site, found in zip(ATTENTION_SITES, layers, strict=True) if all(map(_gives_shares, found))}
+    layers = model.attention_layers().items()
+    return {SITES[site].weighed_at: found for site, found in layers if all(map(_gives_shares, found))}
 
 
 def _gives_shares(layer: AttentionLayer) -> bool:
@@ -183,7 +171,13 @@ class ChangedModel:
     def __init__(self, model: keras.Model, interventions: Mapping[str, Intervention]) -> None:
         self._model = model
         layers = changeable_layers(model)
-        self._changes = [(layers[site], intervention) for site, intervention in interventions.items()]
+        self._visit = _change(
+            {
+                layer: (number, intervention)
+                for site, intervention in interventions.items()
+                for number, layer in enumerate(layers[site])
+            }
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
@@ -198,14 +192,10 @@ class ChangedModel:
         with self._changed():
             return self._model.decode(target_ids, memory, cache=cache, training=training)
 
-    def _changed(self) -> AbstractContextManager:
-        stack = ExitStack()
-        for layers, intervention in self._changes:
-            stack.enter_context(intervene(layers, intervention))
-        return stack
+    def _changed(self) -> AbstractContextManager[None]:
+        return tapped(self._visit)
 
 
 def cross_attention_layers(model: keras.Model) -> list[CrossAttention]:
     """Returns the cross-attention of each decoder layer of a Transformer; other architectures have none."""
-    layers = [block.cross_attention for block in getattr(model, "decoder_blocks", ())]
-    return [layer for layer in layers if isinstance(layer, CrossAttention)]
+    return model.attention_layers()["cross"] if isinstance(model, Transformer) else []

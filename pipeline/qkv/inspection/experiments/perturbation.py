@@ -9,7 +9,6 @@ Letters: B batch, L layers, H heads, T target positions, V value size of a head,
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -21,6 +20,7 @@ from ...attention.cross_attention import CrossAttention
 from ...config.names.inspection import OUTPUT_ABLATIONS
 from ...decoding.forced import forced_decode
 from ...errors import InputError
+from ...layers.tap import Visit, tapped
 from ...runtime.parallel import in_order
 from ...text.batch import Batch, forced_batch
 from ...text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
@@ -215,7 +215,7 @@ def _make_graphs(model: keras.Model, layers: Sequence[CrossAttention]) -> tuple[
             outputs.append(context)
             return context
 
-        with _outputs_changed(layers, keep):
+        with tapped(_change_outputs(layers, keep)):
             model.decode(target_input, model.encode(source, training=False), training=False)
         return tf.transpose(tf.stack(outputs, axis=1), (0, 3, 1, 2, 4))
 
@@ -230,7 +230,7 @@ def _make_graphs(model: keras.Model, layers: Sequence[CrossAttention]) -> tuple[
                 other = tf.transpose(given[kind][:, :, number], (0, 2, 1, 3))
                 return tf.where((heads == head) & (layer == number), tf.cast(other, context.dtype), context)
 
-            with _outputs_changed(layers, change):
+            with tapped(_change_outputs(layers, change)):
                 forced = forced_decode(model, memory, target_input, target_output)
             return forced.log_probabilities, forced.likeliest
 
@@ -246,18 +246,11 @@ def _make_graphs(model: keras.Model, layers: Sequence[CrossAttention]) -> tuple[
     return graphs[0], graphs[1]
 
 
-@contextmanager
-def _outputs_changed(layers: Sequence[CrossAttention], change: Callable[[int, Any], Any]) -> Iterator[None]:
-    """Passes the outputs of the heads of each layer, `(B, H, T, V)`, through a function of the layer's number and the
-    outputs, before they are put side by side."""
+def _change_outputs(layers: Sequence[CrossAttention], change: Callable[[int, Any], Any]) -> Visit:
+    """Makes the visit that passes the outputs of the heads of each layer, `(B, H, T, V)`, through a function of the
+    layer's number and the outputs."""
 
-    def merge_with(attention, number):
-        return lambda context: type(attention).merge_heads(attention, change(number, context))
+    def visit(layer, part, value, **seen):
+        return change(layers.index(layer), value) if part == "heads" and layer in layers else value
 
-    for number, attention in enumerate(layers):
-        attention.merge_heads = merge_with(attention, number)  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        for attention in layers:
-            del attention.merge_heads
+    return visit

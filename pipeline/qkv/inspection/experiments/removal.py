@@ -7,7 +7,6 @@ shares, P predictions, D width of an embedding.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import keras
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 
+from ...layers.tap import tapped
 from ...runtime.parallel import in_order
 from ...text.batch_plan import FORCED_BATCH_TOKENS
 from ...text.tokens.special_tokens import BOS, EOS, PAD
@@ -93,7 +93,6 @@ class ReducedReader:
 
     def __init__(self, model: keras.Model, batch_tokens: int = FORCED_BATCH_TOKENS) -> None:
         self.batch_tokens = batch_tokens
-        # Traced before any thread reads: while one of them is traced, the model's embedding is another one.
         self._masked, self._thinned = (_make_graph(model, thinned) for thinned in (False, True))
 
     def read_masked(
@@ -293,7 +292,10 @@ def _make_graph(model: keras.Model, thinned: bool) -> Graph:
     tokens `(P,)`, which returns the tokens' probabilities; `thinned` with the units that are kept, `(B, S, D)`."""
 
     def read(source, target_input, places, outputs, units=None):
-        with _units_kept(model.source_embedding, units):
+        def keep_units(layer, part, value, **seen):
+            return value if units is None or part != "vectors" else value * tf.cast(units, value.dtype)
+
+        with tapped(keep_units):
             memory = model.encode(source, training=False)
         states = tf.gather_nd(model.decode(target_input, memory, training=False).states, places)
         scores = tf.nn.log_softmax(model.output_embedding.logits(states[None])[0])
@@ -303,25 +305,4 @@ def _make_graph(model: keras.Model, thinned: bool) -> Graph:
     signature = [ids, ids, tf.TensorSpec([None, 2], tf.int32), tf.TensorSpec([None], tf.int32)]
     if thinned:
         signature.append(tf.TensorSpec([None, None, None], tf.bool))
-    graph = tf.function(read, input_signature=signature, autograph=False)
-    graph.get_concrete_function()
-    return graph
-
-
-@contextmanager
-def _units_kept(embedding: keras.layers.Layer, units: Any) -> Iterator[None]:
-    """Makes the units of what the embedding returns zero that are not kept; None keeps all."""
-    if units is None:
-        yield
-        return
-    original_call = embedding.call
-
-    def call(*arguments, **named):
-        vectors = original_call(*arguments, **named)
-        return vectors * tf.cast(units, vectors.dtype)
-
-    embedding.call = call
-    try:
-        yield
-    finally:
-        del embedding.call
+    return tf.function(read, input_signature=signature, autograph=False)
