@@ -1,8 +1,8 @@
 """The inside of a model by name: what its layers compute, read, or replaced by what they computed elsewhere.
 
 Each architecture names its layers itself, see `TranslationModel.layer_names`, and docs/learn/inside.md lists all names.
-Names may be globs, such as `decoder.*.cross.scores`. A value that a loop computes position by position is read as often;
-its parts are rows of one array, along the last axis but one.
+Names may be globs, such as `decoder.*.cross.scores`. A value that a loop computes position by position is read as
+often; its parts are rows of one array, along the last axis but one.
 
 Letters: B batch, H heads, T queries, S keys, V value size of a head, D width of the output.
 """
