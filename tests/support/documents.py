@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.support import ROOT
 
 ARCHIVE = ROOT / "docs" / "use" / "archive.md"
-TRAINING = ROOT / "docs" / "use" / "training.md"
+PLUGINS = ROOT / "docs" / "extend" / "plugins.md"
 EXPORT = ROOT / "docs" / "use" / "export.md"
 MACHINES = ROOT / "docs" / "use" / "machines.md"
 

@@ -13,7 +13,7 @@ from qkv.config import names
 from qkv.errors import InputError
 from qkv.run import train
 from qkv.training.callbacks import CALLBACKS, make_callback
-from tests.support.documents import TRAINING, recipe
+from tests.support.documents import PLUGINS, recipe
 from tests.support.tiny_runs import MINIMAL, parsed, problem
 
 
@@ -121,7 +121,7 @@ class StubbedMLflow:
 def registered():
     """Registers the example of the page, and takes it away again."""
     before = dict(names.training.CALLBACKS), dict(CALLBACKS)
-    yield lambda: exec(recipe("register_callback", TRAINING), {})
+    yield lambda: exec(recipe("register_callback", PLUGINS), {})
     for table, rows in zip((names.training.CALLBACKS, CALLBACKS), before, strict=True):
         table.clear()
         table.update(rows)
