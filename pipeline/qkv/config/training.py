@@ -53,7 +53,7 @@ class StartSettings(Settings):
     freeze: tuple[Annotated[str, OneOf(MODEL_PARTS)], ...] = ()
     """Keep the weights of these parts of the model as they are."""
     callbacks: tuple[CallbackSettings, ...] = ()
-    """Call these callbacks after the run's own: a list of {name, arguments}, see docs/use/training.md."""
+    """Call these callbacks after the run's own: a list of {name, arguments}, see docs/extend/plugins.md."""
 
 
 class EarlyStoppingSettings(Settings):
