@@ -252,7 +252,7 @@ def test_every_test_file_stands_at_its_modules_path():
         module = PIPELINE / place.with_name(place.name.removeprefix("test_"))
         kinds = [module, module.with_suffix("") / "__init__.py", module.with_suffix(".js")]
         if len(place.parts) > 2:  # one of several files about a module
-            kinds.append(PIPELINE / place.parent.with_suffix(".py"))
+            kinds += [PIPELINE / place.parent.with_suffix(suffix) for suffix in (".py", ".js")]
         assert any(kind.is_file() for kind in kinds), f"{path}: no {module}"
     gone = {name for name in OF_NO_MODULE if not (ROOT / "tests" / f"{name}.py").is_file()}
     assert not gone, f"listed and not there: {gone}"

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from qkv.live.model_page import ENGINE
-from qkv.live.page import read_scripts
+from qkv.inspection.viewer import page as viewer_page
+from qkv.inspection.viewer.page import read_scripts
+from qkv.live.model_page import ENGINE, SCRIPTS
 
 EXECUTABLE = shutil.which("chromium") or shutil.which("chromium-browser")
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
@@ -58,13 +59,13 @@ def open_page(browser: Browser, address: str, **settings) -> Iterator[Page]:
 
 
 @contextmanager
-def scripts_in(browser, *names):
-    """A window that has run these scripts, by default those that need no page."""
+def engine_in(browser):
+    """A window that has run the scripts that translate in the page, which need no page."""
     context = browser.new_context()
     page, errors = context.new_page(), []
     page.on("pageerror", lambda error: errors.append(str(error)))
     try:
-        for text in read_scripts(*(names or ENGINE)):
+        for text in (*read_scripts(viewer_page.ASSETS / "scripts", ["weights"]), *read_scripts(ENGINE, SCRIPTS)):
             page.add_script_tag(content=text)
         yield page
         assert errors == []

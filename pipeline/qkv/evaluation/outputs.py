@@ -75,7 +75,7 @@ def write_outputs(outputs: Outputs, pairs: Sequence[ForcedPair]) -> dict[str, fl
     shown: dict[str, Any] = {"side": readout.side} if readout else {}
     if readout and readout.head != "mean":
         shown |= {"site": readout.site, "layer": readout.layer, "head": readout.head}
-    write_viewer(folder.viewer, f"{viewer.name}, {request.data.name}", [viewer], **shown)
+    write_viewer(folder.viewer, f"{viewer.name}, {request.data.name}", [viewer], opens_at=shown)
     if not request.perturbed_sentences:
         return {}
     return write_perturbation(run, pairs[: request.perturbed_sentences], folder)

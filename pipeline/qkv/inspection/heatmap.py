@@ -15,13 +15,17 @@ import numpy as np
 from matplotlib import font_manager, rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from ..config.names.inspection import LABEL_SIDES, SITES
 from ..files.atomic import write_output
-from .colours import COLOURS
+from .colours import INK
 from .fonts import OWN, fonts_for
 from .record import Record
+
+WEIGHTS = LinearSegmentedColormap.from_list("attention", ["white", INK["light"]])
+"""The colours of weights from 0 to 1, as the viewer's page mixes them."""
 
 
 def attention_figure(
@@ -55,7 +59,7 @@ def attention_figure(
     figure.text(0.5, 1 - 0.08 / sheet.height, title, ha="center", va="top", fontsize=font + 2, **style)
     for place, number in enumerate(heads):
         panel = figure.add_axes(sheet.panel(place))
-        image = panel.imshow(weights[place], cmap=COLOURS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
+        image = panel.imshow(weights[place], cmap=WEIGHTS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
         below = f"head {number}" if head is None else ""
         _label_panel(panel, rows if place % sheet.across == 0 else [], columns, below, sheet)
     bar = figure.colorbar(image, cax=figure.add_axes(sheet.bar))

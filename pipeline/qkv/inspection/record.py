@@ -10,6 +10,7 @@ import numpy as np
 from ..config.names.inspection import RECORD_MODES, SITES
 from ..config.names.text import WORD_UNITS
 from ..text.lines.line import words_of
+from .colours import INK
 
 if TYPE_CHECKING:
     import pandas as pd  # takes half a second, which commands that make no tables do without
@@ -125,7 +126,7 @@ class Record:
         head = "".join(f'<th dir="auto">{html.escape(token)}</th>' for token in table.columns)
         rows = "".join(
             f'<tr><th dir="auto">{html.escape(str(token))}</th>'
-            + "".join(f'<td style="background: rgba(30, 90, 170, {weight:.2f})">{weight:.2f}</td>' for weight in row)
+            + "".join(f'<td style="{_cell_style(weight)}">{weight:.2f}</td>' for weight in row)
             + "</tr>"
             for token, row in zip(table.index, table.to_numpy(), strict=True)
         )
@@ -181,3 +182,8 @@ class Record:
 
     def _error(self, message: str) -> ValueError:
         return ValueError(f"sentence {self.id}: {message}")
+
+
+def _cell_style(weight: float) -> str:
+    """Returns the style of a table's cell, mixed from the paper's colour and the ink's as in the viewer's page."""
+    return f"background: {INK['light']}{round(255 * weight):02x}" + ("; color: white" if weight > 0.5 else "")

@@ -21,14 +21,16 @@ from ..evaluation.page import page_facts
 from ..exchange.counterpart import STANDARD_ATTENTION, NamedWeights, check_settings
 from ..files.atomic import write_output
 from ..inspection.head_types import describe_types, read_head_types
-from ..inspection.viewer.page import byte_planes, origin_of, refuse_other_file
+from ..inspection.viewer.page import byte_planes, origin_of, read_scripts, refuse_other_file
 from ..run.trained_run import TrainedRun
 from ..text.lines import europarl_words, moses
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from ..text.tokens.words import WordUnits
-from .page import SHOWN_SITES, describe_changes, find_examples, live_page, read_scripts
+from .page import SHOWN_SITES, describe_changes, find_examples, live_page
 
-ENGINE = ("packed", "typed_text", "subword", "layers", "transformer")
+ENGINE = Path(__file__).parent / "engine"
+SCRIPTS = ("typed_text", "subword", "transformer", "backend")
+"""The scripts in `engine/`, in the order in which the page holds them."""
 
 
 NOTICE = """\
@@ -78,7 +80,8 @@ def model_page(run: TrainedRun, origin: str = "") -> str:
     return live_page(
         str(run.config.run.name),
         {"runs": [described], "changes": describe_changes(["zeroed"]), "examples": find_examples(run)},
-        backend=read_scripts(*ENGINE, "page_backend"),
+        backend="openModel",
+        scripts=read_scripts(ENGINE, SCRIPTS),
         html=NOTICE.format(model=base64.b64encode(pack(header, named_arrays(run))).decode()),
         policy={},
         origin=origin,
@@ -171,8 +174,7 @@ def _site(settings: Any, attention: Any) -> dict[str, Any]:
     size = settings.d_model // settings.num_heads
     return {
         "heads": settings.num_heads,
-        "keySize": size,
-        "valueSize": size,
+        "size": size,
         "scale": size**-0.5 if attention.score == "scaled_dot" else 1.0,
     }
 
@@ -221,7 +223,7 @@ CROSS = ("query", "key", "value", "output")
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Returns a header and arrays in one compressed block, which `packed.js` reads."""
+    """Returns a header and arrays in one compressed block, which `unpackModel` in engine/backend.js reads."""
     shapes = [[name, list(array.shape)] for name, array in arrays.items()]
     text = json.dumps({**header, "arrays": shapes}, ensure_ascii=False, allow_nan=False).encode()
     planes = byte_planes([array.astype("<f2") for array in arrays.values()])

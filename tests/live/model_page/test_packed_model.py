@@ -13,12 +13,12 @@ from qkv.errors import InputError
 from qkv.live import model_page as packed_model
 from qkv.live.model_page import check_model, model_settings, named_arrays, pack
 from qkv.text.tokens.special_tokens import BOS, EOS
-from tests.support.pages import scripts_in
+from tests.support.pages import engine_in
 from tests.support.random_runs import random_run
 
 SOURCES = [[5, 9, 14, 30, 7], [8], [11, 12, 13, 14, 15, 4, 40, 41, 42]]
 TRANSLATE = """async ({packed, sources, off}) => {
-  const { header, arrays } = await unpack(packed);
+  const { header, arrays } = await unpackModel(packed);
   const model = new Transformer(header, arrays);
   const found = [];
   for (const ids of sources) {
@@ -99,7 +99,7 @@ def test_the_page_computes_what_the_model_does(browser, tokenizer, tmp_path, set
     if settings.get("output_bias"):  # so that the end is likely from the beginning
         bias = next(v for v in run.model.variables if v.path.endswith("embedding/bias"))
         bias.assign(np.where(np.arange(bias.shape[0]) == EOS, 8.0, bias.numpy()))
-    with scripts_in(browser) as page:
+    with engine_in(browser) as page:
         compare(run, translate(page, run))
 
 
@@ -111,7 +111,7 @@ def test_a_head_that_is_off_contributes_nothing(browser, tokenizer, tmp_path):
         "encoder_self/0/0": "encoder_0/self",
         "decoder_self/0/1": "decoder_0/self",
     }
-    with scripts_in(browser) as page:
+    with engine_in(browser) as page:
         whole, changed = translate(page, run), translate(page, run, places)
     for place, layer in places.items():
         head, size = int(place[-1]), 4
@@ -125,7 +125,7 @@ def test_a_head_that_is_off_contributes_nothing(browser, tokenizer, tmp_path):
 
 def test_it_is_the_same_after_every_head_was_on_again(browser, tokenizer, tmp_path):
     run = rounded_run(tokenizer, tmp_path)
-    with scripts_in(browser) as page:
+    with engine_in(browser) as page:
         assert translate(page, run) == translate(page, run)
 
 

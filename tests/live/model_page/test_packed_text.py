@@ -15,7 +15,7 @@ from qkv.text.lines.look import measure_look
 from qkv.text.tokens.run_tokenizer import train_tokenizer
 from qkv.text.tokens.subword_models import SentencePieceModel
 from qkv.text.tokens.tokenizer import Tokenizer
-from tests.support.pages import scripts_in
+from tests.support.pages import engine_in
 from tests.support.random_runs import random_run
 from tests.support.text import MARKS, ODD, SENTENCES, lines_with
 
@@ -36,7 +36,7 @@ def test_subwords_are_those_of_the_library(browser, tokenizers, tmp_path, kind, 
     lines += [*lines_with(ODD, seed=1), "", "   ", "x" * 5000, ("le chat noir " * 400)[:5000]]
     chance = random.Random(2)
     rows = [[chance.randrange(tokenizer.vocabulary_size) for _ in range(chance.randrange(12))] for _ in range(200)]
-    with scripts_in(browser) as page:
+    with engine_in(browser) as page:
         found = page.evaluate(
             """({model, lines, rows}) => {
               const subwords = new SubwordModel(model);
@@ -79,7 +79,7 @@ def test_typed_text_is_normalised_as_by_the_run(browser, tokenizer, tmp_path, la
     lines = [*lines_with(MARKS, seed=3), "The dog 's cat, &apos; 's.", "'s  Éva 's"]
     for number, sentences in enumerate((names, [line.lower() for line in SENTENCES], ["A cat .", "The dog ."])):
         run = normalized_run(tokenizer, tmp_path / str(number), language, sentences, **settings)
-        with scripts_in(browser) as page:
+        with engine_in(browser) as page:
             found = page.evaluate("([rules, lines]) => lines.map(typedText(rules))", [pack_normalizer(run), lines])
         for line, ours in zip(lines, found, strict=True):
             assert ours == run.normalizer(as_line(line.replace("\n", " "), "")), repr(line)
@@ -87,14 +87,14 @@ def test_typed_text_is_normalised_as_by_the_run(browser, tokenizer, tmp_path, la
 
 def test_text_is_composed_and_otherwise_left_alone_where_the_run_leaves_it(tokenizer, browser, tmp_path):
     assert pack_normalizer(random_run(tokenizer, tmp_path)) is None
-    with scripts_in(browser) as page:
+    with engine_in(browser) as page:
         assert page.evaluate("typedText(null)('E\u0301va\\n Dog.')") == "Éva  Dog."
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t", "\u00a0", "\u3000", "\u2028", "\u200b", "\ufeff", "\u0085", "\0"])
 def test_a_line_without_anything_to_be_seen_has_no_tokens_in_the_page(tokenizer, browser, tmp_path, text):
     model = pack_tokenizer(random_run(tokenizer, tmp_path))
-    with scripts_in(browser) as page:
+    with engine_in(browser) as page:
         found = page.evaluate("([model, text]) => new SubwordModel(model).encode(text)", [model, text])
     assert found == {"ids": [], "ends": []}
 

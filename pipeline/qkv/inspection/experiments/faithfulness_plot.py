@@ -7,7 +7,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..colours import _colour
+from ...config.names.inspection import SOURCE_SCORERS
+from ..heatmap import WEIGHTS
 from .faithfulness import MEASURES, Scorer
 
 FONT = 8.0  # points
@@ -43,11 +44,12 @@ def faithfulness_figure(table: pd.DataFrame, title: str) -> Figure:
 
 
 def _draw(panel: Any, rows: pd.DataFrame, measure: str) -> None:
+    names = list(SOURCE_SCORERS)
     at_random = rows.loc[rows["scorer"] == "random", measure]
     for value in at_random:
         panel.add_line(Line2D([value, value], [-1, len(rows)], color="0.6", linewidth=0.8, linestyle="--"))
     for place, row in rows.iterrows():
-        colour = _colour(row["scorer"])
+        colour = WEIGHTS(1 - 0.7 * names.index(row["scorer"]) / len(names))
         panel.hlines(place, row[f"{measure}_low"], row[f"{measure}_high"], color=colour, linewidth=1.4)
         panel.plot(row[measure], place, "o", color=colour, markersize=4)
     panel.set_ylim(len(rows) - 0.4, -0.6)

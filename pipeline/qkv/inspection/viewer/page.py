@@ -15,26 +15,35 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...config.names.inspection import LABEL_SIDES, SITES, Site
 from ...errors import InputError
 from ...files.atomic import writable_only, write_output
+from ..colours import HEADS, css_variables
 from ..record import Record
 from .data import ViewerRun, measure_labels
 
-__all__ = ["ViewerRun", "viewer_page", "write_viewer"]
 ASSETS = Path(__file__).parent
 
 
 SCRIPTS = (
-    *("elements", "weights", "words", "store", "telling", "orders", "marks", "differences", "list", "roving", "pinned"),
-    *("matrix", "strands", "legend", "heads", "table", "texts", "save", "section", "address", "header", "controls"),
-    *("keys", "viewer", "main"),
+    "elements",
+    "weights",
+    "store",
+    "list",
+    "texts",
+    "heads",
+    "matrix",
+    "strands",
+    "save",
+    "section",
+    "controls",
+    "viewer",
 )
-"""The scripts in `scripts/`, in the order in which the page holds them: each may use those before it."""
+"""The scripts in `scripts/`, in the order in which the page holds them."""
 
 
 POLICY = {
@@ -46,20 +55,31 @@ POLICY = {
 """The page's content security policy: it loads nothing and sends nothing."""
 
 
+class Extension(NamedTuple):
+    """Parts that another page adds to the viewer's.
+
+    Attributes:
+        scripts: the text of scripts, which run after the page's own and extend it, see scripts/viewer.js.
+        style: the text of a style sheet.
+        html: elements that stand above the sentence's texts, in the element `#extension`.
+        policy: directives that the content security policy has instead of those in `POLICY` or beside them, such as
+            `{"connect-src": "'self'"}`.
+    """
+
+    scripts: Sequence[str] = ()
+    style: str = ""
+    html: str = ""
+    policy: Mapping[str, str] = {}
+
+
 def viewer_page(
     title: str,
     runs: Sequence[ViewerRun],
     *,
-    site: str = "cross",
-    layer: int | None = None,
-    head: int | str | None = None,
-    side: str = "output",
+    opens_at: Mapping[str, Any] | None = None,
     origin: str = "",
     stages: bool = False,
-    scripts: Sequence[str] = (),
-    styles: Sequence[str] = (),
-    html: str = "",
-    policy: Mapping[str, str] | None = None,
+    extension: Extension | None = None,
 ) -> str:
     """Returns the page's HTML.
 
@@ -67,52 +87,51 @@ def viewer_page(
         title: its heading.
         runs: one run, or several on the same sentences, shown side by side. They may have no sentences yet: scripts can
             add them, see scripts/store.js.
-        site: shown first, with `layer`, `head` (a number or `mean`) and `side` (`output` or `input`); without a head,
-            the one that tells most, see scripts/telling.js.
-        origin: a mark of what it shows, see `page_file`.
+        opens_at: the attention that is shown first, by `site`, `layer`, `head` (a number or `mean`) and `side`
+            (`output` or `input`); without a head, the one that tells most, see scripts/heads.js.
+        origin: a mark of what it shows, see `origin_of`.
         stages: whether the runs are stages of one training, shown by a slider instead of side by side.
-        scripts: the text of more scripts, which run after the page's own and extend it, see scripts/viewer.js.
-        styles: the text of more style sheets.
-        html: elements that stand above the sentence's texts, in the element `#extension`.
-        policy: directives by which the content security policy differs from `POLICY`, such as
-            `{"connect-src": "'self'"}`.
+        extension: what another page adds.
     """
+    added = extension or Extension()
     data = {
         "title": title,
-        "site": site,
-        "layer": layer,
-        "head": head,
-        "side": side,
+        "site": "cross",
+        "layer": None,
+        "head": None,
+        "side": "output",
+        **(opens_at or {}),
         "sites": {name: _describe_site(row) for name, row in SITES.items()},
         "sides": list(LABEL_SIDES),
         **measure_labels(),
         "stages": stages,
         "runs": [run.data() for run in runs],
     }
+    colours = f"const HEAD_COLOURS = {len(HEADS['light'])};"
     return Template(_read("page.html")).substitute(
-        title=_escape(title),
+        title=escape(title, quote=False),
         origin=origin,
-        policy=content_policy(policy or {}),
-        style="\n".join([_read("style.css"), *styles]),
-        script="\n".join([*page_scripts(), *scripts]),
-        html=html,
+        policy=content_policy(added.policy),
+        style="\n".join([css_variables() + _read("style.css"), added.style]),
+        script="\n".join([colours, *read_scripts(ASSETS / "scripts", SCRIPTS), *added.scripts]),
+        html=added.html,
         data=embed_json(data),
         weights=encode_weights([array for run in runs for array in run.weights]),
     )
 
 
-def write_viewer(path: Path, title: str, runs: Sequence[ViewerRun], **shown: Any) -> None:
-    """Writes the page, whole or not at all."""
-    write_output(path, viewer_page(title, runs, **shown).encode())
+def write_viewer(path: Path, title: str, runs: Sequence[ViewerRun], **options: Any) -> None:
+    """Writes a `viewer_page`, whole or not at all."""
+    write_output(path, viewer_page(title, runs, **options).encode())
 
 
-def page_scripts() -> list[str]:
-    """Returns the text of the page's own scripts, in their order."""
-    return [_read(f"scripts/{name}.js").replace('"use strict";\n', "") for name in SCRIPTS]
+def read_scripts(folder: Path, names: Sequence[str]) -> list[str]:
+    """Returns the text of a folder's scripts by their names, to stand in one script element."""
+    return [(folder / f"{name}.js").read_text(encoding="utf-8").replace('"use strict";\n', "") for name in names]
 
 
 def content_policy(changes: Mapping[str, str]) -> str:
-    """Returns the content security policy whose directives are those of `POLICY` but for these."""
+    """Returns the content security policy: `POLICY` with some directives changed or added."""
     return "; ".join(f"{name} {value}" for name, value in {**POLICY, **changes}.items())
 
 
@@ -139,10 +158,6 @@ def _describe_site(site: Site) -> dict[str, Any]:
 
 def _read(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 _MARK = re.compile(rb'<meta name="qkv-origin" content="([0-9a-f]+)">')
@@ -206,7 +221,8 @@ class InlinePage:
     @classmethod
     def of_record(cls, record: Record, name: str, height: int) -> "InlinePage":
         """Makes the page of one sentence, without the list of sentences."""
-        return cls(viewer_page(name, [ViewerRun(name).add_all([record])], styles=[WITHOUT_LIST]), height)
+        runs = [ViewerRun(name).add_all([record])]
+        return cls(viewer_page(name, runs, extension=Extension(style=WITHOUT_LIST)), height)
 
     def _repr_html_(self) -> str:
         frame = f'width="100%" height="{self.height}" style="border: 0" sandbox="allow-scripts allow-downloads"'

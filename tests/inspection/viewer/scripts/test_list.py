@@ -21,7 +21,7 @@ from tests.support.viewer import (
 
 @pytest.fixture(scope="module")
 def html():
-    return viewer_page("title", [ViewerRun("one", GOLD, SCORES).add_all(RECORDS)], layer=1, head=2)
+    return viewer_page("title", [ViewerRun("one", GOLD, SCORES).add_all(RECORDS)], opens_at={"layer": 1, "head": 2})
 
 
 def listed(page):

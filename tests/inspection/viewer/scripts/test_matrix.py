@@ -17,7 +17,7 @@ FOCUS = "document.activeElement.dataset.focus"
 
 @pytest.fixture(scope="module")
 def html():
-    return viewer_page("title", [ViewerRun("one", GOLD).add_all(RECORDS)], layer=1, head=2)
+    return viewer_page("title", [ViewerRun("one", GOLD).add_all(RECORDS)], opens_at={"layer": 1, "head": 2})
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,9 @@ def test_pictures_of_heads_are_reached_by_keys_and_keep_the_focus(browser, html,
 def test_the_chosen_head_of_many_is_in_sight(browser, tmp_path):
     record = make_record(0, "the cat", "le chat")
     weights = np.repeat(np.repeat(record.attention["cross"], 12, axis=0), 6, axis=1)  # 24 layers of 18 heads
-    html = viewer_page("title", [ViewerRun("one").add_all([replace(record, attention={"cross": weights})])], head=0)
+    html = viewer_page(
+        "title", [ViewerRun("one").add_all([replace(record, attention={"cross": weights})])], opens_at={"head": 0}
+    )
     with open_viewer(browser, tmp_path, html, "#layer=23&head=17", viewport={"width": 500, "height": 800}) as page:
         outer, inner = (page.locator(one).bounding_box() for one in (".heads", ".heads [aria-pressed=true]"))
         for axis, size in (("x", "width"), ("y", "height")):

@@ -26,7 +26,9 @@ HEADING = ".run .bar h2"
 
 @pytest.fixture(scope="module")
 def html():
-    return viewer_page("a & <title>", [ViewerRun("one", GOLD, SCORES).add_all(RECORDS)], layer=1, head=2)
+    return viewer_page(
+        "a & <title>", [ViewerRun("one", GOLD, SCORES).add_all(RECORDS)], opens_at={"layer": 1, "head": 2}
+    )
 
 
 def shown_cells(matrix):
@@ -192,7 +194,7 @@ TYPES = {
 def test_heads_that_have_a_type_are_called_by_it(browser, tmp_path):
     run = ViewerRun("one", types=TYPES).add_all(RECORDS)
     title = "layer 1, head 2, aligner: 88 % of its weight is on the linked tokens, over the whole set"
-    with open_viewer(browser, tmp_path, viewer_page("types", [run], layer=1, head=2)) as page:
+    with open_viewer(browser, tmp_path, viewer_page("types", [run], opens_at={"layer": 1, "head": 2})) as page:
         assert page.inner_text(HEADING) == "cross-attention, layer 1, head 2 (aligner), output side"
         assert page.locator(".heads .type").all_inner_texts() == ["before", "aligner"]
         assert page.get_by_role("button", name=title).count() == 1
@@ -205,7 +207,7 @@ def test_heads_that_have_a_type_are_called_by_it(browser, tmp_path):
 @pytest.mark.parametrize("width", [390, 1200])
 def test_types_fit_below_the_pictures_in_every_view(browser, tmp_path, width):
     run = ViewerRun("one", types=TYPES).add_all(RECORDS)
-    html = viewer_page("types", [run], layer=0, head=0)
+    html = viewer_page("types", [run], opens_at={"layer": 0, "head": 0})
     with open_viewer(browser, tmp_path, html, viewport={"width": width, "height": 800}, color_scheme="dark") as page:
         for kind in (":not(.large)", ".large"):
             page.wait_for_selector(f".heads{kind} .type")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qkv.inspection.viewer.data import ViewerRun
-from qkv.inspection.viewer.page import encode_weights, viewer_page
+from qkv.inspection.viewer.page import Extension, encode_weights, viewer_page
 from tests.support.viewer import RECORDS, make_record, open_viewer, press, read_cells, read_state
 
 UNITS = {"source": "spaces", "target": "spaces"}
@@ -57,7 +57,7 @@ def test_a_page_begins_empty_and_shows_the_sentences_that_are_added(browser, emp
 
 
 def test_a_sentence_of_the_same_id_is_replaced(browser, tmp_path):
-    html = viewer_page("title", [ViewerRun("one").add_all(RECORDS[:1])], layer=0, head=0)
+    html = viewer_page("title", [ViewerRun("one").add_all(RECORDS[:1])], opens_at={"layer": 0, "head": 0})
     with open_viewer(browser, tmp_path, html) as page:
         other = make_record(0, "the dog", "le chien", seed=5)
         assert add(page, other) is None
@@ -104,7 +104,7 @@ def test_scripts_decorate_heads_and_add_panels(browser, tmp_path):
         "WEIGHTS", json.dumps(encode_weights(made.weights))
     )
     live = ViewerRun("live", sites=made.sites, units=made.units)
-    with open_viewer(browser, tmp_path, viewer_page("live", [live], scripts=[script])) as page:
+    with open_viewer(browser, tmp_path, viewer_page("live", [live], extension=Extension(scripts=[script]))) as page:
         page.locator(".off").wait_for()
         assert page.locator(".off").evaluate_all("all => all.map(({dataset}) => dataset.place)") == ["0,0,cross,1,0"]
         assert page.locator(".more").all_text_contents() == ["0 0"]

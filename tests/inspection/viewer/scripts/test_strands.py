@@ -9,7 +9,7 @@ from tests.support.viewer import RECORDS, make_record, open_viewer, press, read_
 
 @pytest.fixture(scope="module")
 def html():
-    return viewer_page("title", [ViewerRun("one").add_all(RECORDS)], layer=1, head=2)
+    return viewer_page("title", [ViewerRun("one").add_all(RECORDS)], opens_at={"layer": 1, "head": 2})
 
 
 def test_lines_have_the_weights_that_are_not_nearly_nothing(browser, html, tmp_path):
@@ -46,7 +46,7 @@ def test_a_click_on_a_word_pins_its_lines(browser, html, tmp_path):
 
 def test_all_heads_of_a_layer_are_lines_of_their_own_colours(browser, tmp_path):
     record = make_record(0, "the cat", "le chat", heads=10)
-    html = viewer_page("title", [ViewerRun("one").add_all([record])], layer=1, head=2)
+    html = viewer_page("title", [ViewerRun("one").add_all([record])], opens_at={"layer": 1, "head": 2})
     with open_viewer(browser, tmp_path, html, "#view=heads&words=0") as page:
         drawn = page.locator(".lines .link").evaluate_all("all => all.map((line) => Number(line.dataset.strand))")
         heads = record.attention["cross"][1]

@@ -1,5 +1,24 @@
 "use strict";
-// The controls: what is shown, and which sentences are listed.
+// The header, the controls, which say what is shown and which sentences are listed, and the keyboard.
+
+// Fills the title and the facts of the run; where there are several, each stands over its own pictures.
+function fillHeader(header, data) {
+  document.title = data.title;
+  header.querySelector("h1").textContent = data.title;
+  const [run] = data.runs, facts = data.runs.length === 1 || data.stages ? [...(run?.facts ?? [])] : [];
+  const count = run?.sentences.length ?? 0;
+  if (run?.sentencesInSet > count) facts.push(`first ${count.toLocaleString("en")} of ${run.sentencesInSet.toLocaleString("en")} sentences`);
+  header.querySelector("#facts").textContent = facts.join(" · ");
+}
+
+// The button copies the link; where the browser does not let it, the link is shown to be copied by hand.
+function listenToCopy(button, status) {
+  button.addEventListener("click", async () => {
+    const copied = await copyLink();
+    status.textContent = copied ? "Copied" : location.href;
+    if (copied) setTimeout(() => { status.textContent = ""; }, 2000);
+  });
+}
 
 function labelled(label, element, before = true) {
   const wrapper = htmlElement("label");
@@ -82,4 +101,46 @@ function fillFilters(form, store) {
     element.addEventListener("change", () => store.set({ [name]: element.value }));
   }
   form.elements.query.addEventListener("input", ({ target }) => store.set({ query: target.value }, "step"));
+}
+
+function listenToKeys(store, list, search) {
+  const step = (places) => list.neighbour(places) !== null && store.select(list.neighbour(places), "step");
+  const turn = (name) => store.set({ [name]: !store.state[name] });
+  const stage = (places) => store.stages && store.set({ stage: store.state.stage + places, aside: false }, "step");
+  const views = Object.keys(VIEWS);
+  const keys = {
+    j: () => step(1),
+    k: () => step(-1),
+    l: () => turnHead(store, 1),
+    h: () => turnHead(store, -1),
+    w: () => turn("words"),
+    e: () => turn("hideEos"),
+    v: () => store.set({ view: views[(views.indexOf(store.state.view) + 1) % views.length] }),
+    g: () => turn("gold"),
+    s: () => store.set({ side: store.state.side === "output" ? "input" : "output" }),
+    "[": () => stage(-1),
+    "]": () => stage(1),
+    Escape: () => store.state.pin && store.set({ pin: null }),
+    "/": () => search.focus(),
+  };
+  keys.ArrowDown = keys.j;
+  keys.ArrowUp = keys.k;
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    const typing = event.target.matches?.("input:not([type=checkbox], [type=radio], [type=range]), select, textarea, [contenteditable]");
+    const turning = event.target.matches?.("[type=radio], [type=range]") && event.key.startsWith("Arrow");
+    if (typing && event.key === "Escape") event.target.blur();
+    if (typing || turning || !Object.hasOwn(keys, event.key)) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+}
+
+// Steps through the heads of a layer, its mean first, and on to the next layer.
+function turnHead(store, step) {
+  const [layers, heads] = store.size(), { layer, head } = store.state;
+  const place = layer * (heads + 1) + (head === "mean" ? 0 : head + 1) + step;
+  if (place < 0 || place >= layers * (heads + 1)) return;
+  const next = place % (heads + 1);
+  store.set({ layer: Math.floor(place / (heads + 1)), head: next === 0 ? "mean" : next - 1 }, "step");
 }

@@ -1,5 +1,6 @@
 "use strict";
-// Elements of HTML and SVG, and the labels in pictures. Text is only ever set as text.
+// Elements of HTML and SVG, labels in pictures, and many places that are one stop of the Tab key. Text is only ever set
+// as text.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -42,4 +43,55 @@ function textWidth(text, size = 13) {
 
 function widest(labels, size) {
   return Math.max(0, ...labels.map((label) => textWidth(shorten(label), size)));
+}
+
+// `items` are in rows of `width`; `first` is the one that the Tab key reaches. Home and End go to the ends of a row.
+function makeRoving(root, items, width, first = 0) {
+  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: width, ArrowUp: -width };
+  const target = (place, key) => {
+    const column = place % width;
+    if (key === "Home") return place - column;
+    if (key === "End") return Math.min(items.length - 1, place - column + width - 1);
+    const leaves = (key === "ArrowRight" && column === width - 1) || (key === "ArrowLeft" && column === 0);
+    return leaves && width > 1 ? place : place + (steps[key] ?? 0);
+  };
+  const reach = (item) => {
+    root.querySelector('[tabindex="0"]')?.setAttribute("tabindex", "-1");
+    item.setAttribute("tabindex", "0");
+  };
+  items.forEach((item, place) => item.setAttribute("tabindex", place === first ? "0" : "-1"));
+  root.addEventListener("focusin", ({ target }) => items.includes(target) && reach(target));
+  root.addEventListener("keydown", (event) => {
+    const place = items.indexOf(event.target);
+    const known = event.key in steps || event.key === "Home" || event.key === "End";
+    if (place < 0 || !known || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    items[target(place, event.key)]?.focus();
+  });
+}
+
+const SCROLLED = ".picture, .heads";
+
+// Draws, and leaves the focus and what is scrolled where they were: the focus on what has the same name, `data-focus`.
+function keepPlace(root, draw) {
+  const focused = root.contains(document.activeElement) ? document.activeElement.dataset.focus : null;
+  const scrolled = [...root.querySelectorAll(SCROLLED)].map(({ scrollLeft, scrollTop }) => [scrollLeft, scrollTop]);
+  draw();
+  root.querySelectorAll(SCROLLED).forEach((part, i) => {
+    if (scrolled[i]) [part.scrollLeft, part.scrollTop] = scrolled[i];
+    revealPressed(part);
+  });
+  if (!focused) return;
+  const kind = focused.split(" ")[0];
+  const same = root.querySelector(`[data-focus="${focused}"]`) ?? root.querySelector(`[data-focus^="${kind} "][tabindex="0"]`);
+  same?.focus({ preventScroll: true });
+}
+
+// Scrolls to the chosen one of some buttons, without scrolling the page.
+function revealPressed(part) {
+  const button = part.querySelector('[aria-pressed="true"]');
+  if (!button || !part.matches(".heads")) return;
+  const { offsetTop: top, offsetLeft: left, offsetHeight: height, offsetWidth: width } = button;
+  part.scrollTop = Math.min(top, Math.max(part.scrollTop, top + height + 2 - part.clientHeight));
+  part.scrollLeft = Math.min(left, Math.max(part.scrollLeft, left + width + 2 - part.clientWidth));
 }

@@ -1,5 +1,38 @@
 "use strict";
 // The matrix: rows are queries, columns are keys; darker cells have more weight. Labels stay in sight when it scrolls.
+// Also pointing at a cell and pinning a word, and the table, which is the picture as text.
+
+function describe(shown, t, s) {
+  return `${isolate(shown.rows[t])} ← ${isolate(shown.columns[s])}: ${shown.matrix[t][s].toFixed(4)}`;
+}
+
+// A pinned word is "r3", of row 3, or "c2", of column 2; null where nothing is pinned or the place is not there.
+function readPin(pin, shown) {
+  const found = /^([rc])(\d+)$/.exec(pin ?? "");
+  if (!found) return null;
+  const place = Number(found[2]), axis = found[1] === "r" ? "row" : "column";
+  return place < (axis === "row" ? shown.rows : shown.columns).length ? { axis, place } : null;
+}
+
+const TOLD_LINKS = 4;
+
+// The strongest links of a word, as text.
+function describeLinks(shown, { axis, place }) {
+  const row = axis === "row";
+  const weights = row ? [...shown.matrix[place]] : shown.matrix.map((weights) => weights[place]);
+  const others = row ? shown.columns : shown.rows;
+  const strongest = [...weights.keys()].sort((one, other) => weights[other] - weights[one]).slice(0, TOLD_LINKS);
+  const links = strongest.filter((i) => weights[i] >= 0.005).map((i) => `${isolate(others[i])} ${weights[i].toFixed(2)}`);
+  const word = isolate((row ? shown.rows : shown.columns)[place]);
+  return `${word} ${row ? "←" : "→"} ${links.join(" · ") || "nothing"}`;
+}
+
+// The cells of gold links, [row, column, sure]. Words that share a token have the number of the last one.
+function goldCells(shown, gold) {
+  const place = (words, wanted) => words.findIndex((word) => word !== null && word >= wanted);
+  const cells = gold.map(([source, target, sure]) => [place(shown.rowWords, target), place(shown.columnWords, source), sure]);
+  return cells.filter(([t, s]) => t >= 0 && s >= 0);
+}
 
 const SMALLEST_CELL = 13, LARGEST_CELL = 44;
 
@@ -105,4 +138,41 @@ function listenToMatrix(picture, shown, { cell, bands, rowLabels, columnLabels, 
   });
   makeRoving(picture, [...picture.querySelectorAll(".cell")], Math.max(1, shown.columns.length));
   rest();
+}
+
+const STEPS = 20;
+
+// The legend, from no weight to all of it.
+function drawScale() {
+  const width = 120, svg = svgElement("svg", { class: "scale", width: width + 16, height: 30, role: "img", "aria-label": "Colour scale: white is weight 0, the darkest is weight 1" });
+  for (let step = 0; step < STEPS; step++) {
+    const x = 8 + (step * width) / STEPS;
+    svg.append(svgElement("rect", { class: "cell", x, y: 2, width: width / STEPS + 0.3, height: 10, "fill-opacity": ((step + 0.5) / STEPS).toFixed(3) }));
+  }
+  svg.append(svgElement("rect", { class: "frame", x: 7.5, y: 1.5, width: width + 1, height: 11 }));
+  for (const value of [0, 0.5, 1]) {
+    svg.append(svgElement("text", { class: "axis", x: 8 + width * value, y: 26, "text-anchor": "middle" }, value === 0.5 ? "weight" : String(value)));
+  }
+  return svg;
+}
+
+// Lists for each row the column with the largest weight; `probabilities` are of the tokens, or null.
+function drawTable(shown, probabilities, caption) {
+  const table = htmlElement("table");
+  if (caption) table.append(htmlElement("caption", {}, caption));
+  const head = htmlElement("tr");
+  for (const [text, kind] of [["word", ""], ["most attended word", ""], ["weight", "number"], ["probability", "number"]]) {
+    if (text !== "probability" || probabilities) head.append(htmlElement("th", { scope: "col", class: kind }, text));
+  }
+  table.append(head);
+  shown.matrix.forEach((row, t) => {
+    let best = 0;
+    row.forEach((weight, s) => { if (weight > row[best]) best = s; });
+    const line = htmlElement("tr");
+    for (const word of [shown.rows[t], row.length ? shown.columns[best] : ""]) line.append(htmlElement("td", { dir: "auto" }, word));
+    line.append(htmlElement("td", { class: "number" }, row.length ? row[best].toFixed(4) : ""));
+    if (probabilities) line.append(htmlElement("td", { class: "number" }, Math.exp(probabilities[t]).toFixed(3)));
+    table.append(line);
+  });
+  return table;
 }

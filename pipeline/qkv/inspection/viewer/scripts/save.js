@@ -4,7 +4,7 @@
 const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-anchor"];
 
 // The SVG file of a picture: its parts beside each other below a caption, every colour and font written out, so that
-// programs without style sheets show it too. Its colours are those of the light page.
+// programs without style sheets show it too. It has the colours of the light page.
 function standalonePicture(picture, caption) {
   const root = document.documentElement;
   root.dataset.palette = "light";

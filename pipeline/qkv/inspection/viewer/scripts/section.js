@@ -68,7 +68,7 @@ function drawPicture(section, store, index, sentence, layer, head) {
       choose: (pin) => store.set({ pin }),
     };
     if (state.view === "matrix") picture.append(drawMatrix(shown, options));
-    else picture.append(drawLines(shown, { ...options, strands: all ? strandsOf(store.size(index)[1], shownOf) : [{ matrix: shown.matrix, kind: "" }] }));
+    else picture.append(drawLines(shown, { ...options, strands: all ? strandsOf(store.size(index)[1], shownOf) : [{ matrix: shown.matrix, look: { class: "link" } }] }));
     if (all) picture.before(drawHeadColours(store.size(index)[1], picture, (head) => store.set({ head, view: "lines" })));
   };
 }
@@ -76,7 +76,7 @@ function drawPicture(section, store, index, sentence, layer, head) {
 const LEGIBLE_CELL = 16; // pixels; where the table leaves less, it stands below the picture
 
 function strandsOf(heads, shownOf) {
-  return Array.from({ length: heads }, (_, head) => ({ matrix: shownOf(head).matrix, kind: headClass(head), name: nameOfHead(head) }));
+  return Array.from({ length: heads }, (_, head) => ({ matrix: shownOf(head).matrix, look: headLook(head), name: nameOfHead(head) }));
 }
 
 // What rows and columns are: the words of which sentence.

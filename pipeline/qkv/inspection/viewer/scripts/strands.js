@@ -1,15 +1,16 @@
 "use strict";
-// Lines between words: sources on the left, targets on the right; thicker lines have more weight.
+// Lines between words: sources on the left, targets on the right; thicker lines have more weight. Also the legends.
 
-const LEAST_LINE = 0.02, ROW = 24, COLOURS = 8;
+const LEAST_LINE = 0.02, ROW = 24;
 
-// The class of a head's colour; from the ninth head on lines are dashed too.
-function headClass(head) {
-  return `head-${head % COLOURS}${head >= COLOURS ? ` dash-${Math.floor(head / COLOURS) % 3}` : ""}`;
+// The look of a head's lines as attributes: a colour, of which there are HEAD_COLOURS; from the ninth head on dashed too.
+function headLook(head) {
+  const colour = head % HEAD_COLOURS, dashes = Math.floor(head / HEAD_COLOURS) % 3;
+  return { class: `link head-${colour}${head < HEAD_COLOURS ? "" : ` dash-${dashes}`}`, style: `--strand: var(--head-${colour})` };
 }
 
-// `strands`: [{matrix, kind, name}], one for each head that is drawn, with the class of its lines and the name that is
-// told; the others as of `drawMatrix`.
+// `strands`: [{matrix, look, name}], one for each head that is drawn, with the attributes of its lines and the name that
+// is told; the other options as of `drawMatrix`.
 function drawLines(shown, { strands, gold, frame, axes, pin, tell, choose, focus }) {
   const left = Math.max(widest(shown.columns), textWidth(`${axes.columns} →`)) + 18, right = Math.max(widest(shown.rows), textWidth(axes.rows)) + 14;
   const gap = Math.max(120, Math.min(440, frame.width - left - right - 16)), top = 22;
@@ -24,12 +25,12 @@ function drawLines(shown, { strands, gold, frame, axes, pin, tell, choose, focus
     return lines.at(-1);
   };
   for (const [t, s, sure] of goldCells(shown, gold)) line(t, s, { class: sure ? "gold" : "gold possible" });
-  strands.forEach(({ matrix, kind, name }, strand) => {
+  strands.forEach(({ matrix, look, name }, strand) => {
     const shift = (strand - (strands.length - 1) / 2) * Math.min(2.4, 14 / strands.length);
     matrix.forEach((row, t) => row.forEach((weight, s) => {
       if (weight < LEAST_LINE) return;
       const drawn = line(t, s, {
-        class: `link ${kind}`, "stroke-width": (0.5 + (strands.length > 1 ? 3 : 4) * weight).toFixed(2), "stroke-opacity": (0.15 + 0.85 * weight).toFixed(3),
+        ...look, "stroke-width": (0.5 + (strands.length > 1 ? 3 : 4) * weight).toFixed(2), "stroke-opacity": (0.15 + 0.85 * weight).toFixed(3),
         transform: shift ? `translate(0 ${shift.toFixed(1)})` : null, "data-strand": strand,
       });
       drawn.addEventListener("pointerover", () => tell(`${describe({ ...shown, matrix }, t, s)}${name ? `, ${name}` : ""}`));
@@ -78,4 +79,34 @@ function listenToLines(svg, shown, { words, lines, pin, tell, choose }) {
   });
   makeRoving(svg, words, 1);
   rest();
+}
+
+// Lines of three weights.
+function drawThickness() {
+  const svg = svgElement("svg", { class: "scale", width: 136, height: 30, role: "img", "aria-label": "Thicker lines have more weight; below 0.02 none is drawn" });
+  [0.1, 0.5, 1].forEach((weight, i) => {
+    const x = 8 + 44 * i;
+    svg.append(svgElement("line", { class: "link", x1: x, x2: x + 32, y1: 7, y2: 7, "stroke-width": 0.5 + 4 * weight, "stroke-opacity": 0.15 + 0.85 * weight }));
+    svg.append(svgElement("text", { class: "axis", x: x + 16, y: 26, "text-anchor": "middle" }, String(weight)));
+  });
+  return svg;
+}
+
+// A button for each head: pointing at it shows its lines alone, a click opens it. `picture` has the lines.
+function drawHeadColours(heads, picture, open) {
+  const legend = htmlElement("div", { class: "colours", role: "group", "aria-label": "Colours of the heads" });
+  for (let head = 0; head < heads; head++) {
+    const button = htmlElement("button", { type: "button", title: `Show head ${head} alone`, "data-focus": `colour ${head}` });
+    const swatch = svgElement("svg", { width: 22, height: 10, "aria-hidden": "true" });
+    swatch.append(svgElement("line", { ...headLook(head), x1: 1, x2: 21, y1: 5, y2: 5, "stroke-width": 3 }));
+    button.append(swatch, `head ${head}`);
+    const only = (strand) => {
+      for (const line of picture.querySelectorAll("[data-strand]")) line.classList.toggle("faint", strand !== null && line.dataset.strand !== String(strand));
+    };
+    for (const name of ["pointerenter", "focus"]) button.addEventListener(name, () => only(head));
+    for (const name of ["pointerleave", "blur"]) button.addEventListener(name, () => only(null));
+    button.addEventListener("click", () => open(head));
+    legend.append(button);
+  }
+  return legend;
 }

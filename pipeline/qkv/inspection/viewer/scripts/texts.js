@@ -1,5 +1,74 @@
 "use strict";
-// The texts of a sentence, above its pictures, with its words marked.
+// The texts of a sentence, above its pictures, with marks: search hits, words that differ from the reference, dropped and
+// repeated words.
+
+// The places of the words of each list that are not in their longest common subsequence: [Set, Set].
+function differences(one, other) {
+  const lengths = Array.from({ length: one.length + 1 }, () => new Uint16Array(other.length + 1));
+  for (let i = one.length - 1; i >= 0; i--) {
+    for (let j = other.length - 1; j >= 0; j--) {
+      lengths[i][j] = one[i] === other[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
+    }
+  }
+  const left = new Set(one.keys()), right = new Set(other.keys());
+  for (let i = 0, j = 0; i < one.length && j < other.length; ) {
+    if (one[i] === other[j]) {
+      left.delete(i++);
+      right.delete(j++);
+    } else if (lengths[i + 1][j] >= lengths[i][j + 1]) i++;
+    else j++;
+  }
+  return [left, right];
+}
+
+const LONGEST_REPETITION = 4; // words
+
+// The places of words that say at once again what was just said, one to four words of it: "the the", "of a of a".
+function repetitions(words) {
+  const repeated = new Set();
+  for (let length = 1; length <= LONGEST_REPETITION; length++) {
+    for (let start = length; start + length <= words.length; start++) {
+      const places = Array.from({ length }, (_, i) => start + i);
+      if (places.every((place) => words[place] === words[place - length])) places.forEach((place) => repeated.add(place));
+    }
+  }
+  return repeated;
+}
+
+// Where the words of a text are, [{start, end}]; null where tokens count as words, whose places are not known.
+function wordRanges(text, unit) {
+  if (unit === "subwords") return null;
+  const words = unit === "characters" ? /[^ ]/gu : /[^ ]+/g;
+  return [...text.matchAll(words)].map((found) => ({ start: found.index, end: found.index + found[0].length, word: found[0] }));
+}
+
+// Where a text contains what is searched for.
+function hitRanges(text, query) {
+  const wanted = query.trim();
+  if (wanted === "") return [];
+  const pattern = new RegExp(wanted.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"), "gi");
+  return [...text.matchAll(pattern)].map((found) => ({ start: found.index, end: found.index + found[0].length, kind: "hit" }));
+}
+
+const MEANINGS = {
+  differs: "not in the other text",
+  dropped: "got less than a fifth of its fair share of attention",
+  repeated: "said again at once",
+};
+
+// Fills an element with a text whose ranges, [{start, end, kind}], are marked; they may overlap.
+function markText(element, text, ranges) {
+  const ends = [...new Set([0, text.length, ...ranges.flatMap(({ start, end }) => [start, end])])].sort((one, other) => one - other);
+  const pieces = ends.slice(1).map((end, i) => {
+    const start = ends[i], kinds = new Set(ranges.filter((range) => range.start <= start && end <= range.end).map(({ kind }) => kind));
+    const piece = text.slice(start, end), hit = kinds.delete("hit");
+    if (!hit && !kinds.size) return piece;
+    const title = [...kinds].map((kind) => MEANINGS[kind]).join("; ");
+    return htmlElement(hit ? "mark" : "span", { class: [...kinds].join(" ") || null, title: title || null }, piece);
+  });
+  element.replaceChildren(...(text === "" ? [] : pieces));
+  return element;
+}
 
 // The marks in the target's texts: words of translation and reference that differ, words said again.
 function targetMarks(sentence, unit) {

@@ -123,3 +123,6 @@ class Viewer {
     for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) matchMedia(query).addEventListener("change", () => this.draw());
   }
 }
+
+// Scripts that a page adds come after this one.
+const viewer = new Viewer(JSON.parse(document.getElementById("data").textContent));

@@ -90,7 +90,7 @@ class SubwordModel {
 // number of bytes up to its end.
 function prepare(text) {
   const characters = [], ends = [];
-  if (/^[\p{Z}\p{Cc}\p{Cf}]*$/u.test(text)) return { characters, ends }; // nothing to be seen, as text/line.py has it
+  if (/^[\p{Z}\p{Cc}\p{Cf}]*$/u.test(text)) return { characters, ends }; // nothing to be seen, as text/lines/line.py has it
   let bytes = 0, afterSpace = true;
   for (let character of text) {
     if (/^[\ud800-\udfff]$/.test(character)) character = "\ufffd"; // half a character

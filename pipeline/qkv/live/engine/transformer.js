@@ -1,8 +1,115 @@
 "use strict";
-// The Transformer and greedy search for one sentence.
+// The Transformer and greedy search for one sentence, in plain typed arrays. Arrays of rows are Float32Array, row after
+// row; a kernel has the shape [inputs, outputs], as in Keras. T target and S source positions.
+
+// x W + b, of the kernel's columns from `first` on.
+function linear(x, kernel, bias, first = 0, outputs = kernel.shape[1] - first) {
+  const [inputs, width] = kernel.shape, k = kernel.data, rows = x.length / inputs;
+  const result = new Float32Array(rows * outputs);
+  for (let row = 0; row < rows; row++) {
+    const y = result.subarray(row * outputs, (row + 1) * outputs), start = row * inputs;
+    if (bias) y.set(bias.data.subarray(first, first + outputs));
+    let i = 0;
+    for (; i + 3 < inputs; i += 4) { // four rows of the kernel at once: y is read and written less often
+      const x0 = x[start + i], x1 = x[start + i + 1], x2 = x[start + i + 2], x3 = x[start + i + 3];
+      let place = i * width + first;
+      for (let j = 0; j < outputs; j++, place++) {
+        y[j] += x0 * k[place] + x1 * k[place + width] + x2 * k[place + 2 * width] + x3 * k[place + 3 * width];
+      }
+    }
+    for (; i < inputs; i++) {
+      const one = x[start + i];
+      for (let j = 0, place = i * width + first; j < outputs; j++, place++) y[j] += one * k[place];
+    }
+  }
+  return result;
+}
+
+function add(x, y) {
+  return y ? x.map((value, i) => value + y[i]) : x;
+}
+
+function normalize(x, gamma, beta) {
+  const width = gamma.data.length, result = new Float32Array(x.length);
+  for (let start = 0; start < x.length; start += width) {
+    let mean = 0, variance = 0;
+    for (let i = 0; i < width; i++) mean += x[start + i] / width;
+    for (let i = 0; i < width; i++) variance += (x[start + i] - mean) ** 2 / width;
+    const inverse = 1 / Math.sqrt(variance + 1e-5);
+    for (let i = 0; i < width; i++) result[start + i] = (x[start + i] - mean) * inverse * gamma.data[i] + beta.data[i];
+  }
+  return result;
+}
+
+// The error function to 1.2e-7 (Press et al. 1992, section 6.2).
+function erf(x) {
+  const t = 1 / (1 + Math.abs(x) / 2);
+  const terms = [.17087277, -.82215223, 1.48851587, -1.13520398, .27886807, -.18628806, .09678418, .37409196, 1.00002368, -1.26551223];
+  const tail = t * Math.exp(-x * x + terms.reduce((sum, term) => sum * t + term));
+  return x >= 0 ? 1 - tail : tail - 1;
+}
+
+const ACTIVATIONS = {
+  relu: (x) => Math.max(0, x),
+  gelu: (x) => x / 2 * (1 + erf(x / Math.SQRT2)),
+  silu: (x) => x / (1 + Math.exp(-x)),
+};
+
+// sin and cos of the positions, alternating or as halves: see `sinusoidal_positions` of the package.
+function sinusoid(position, width, halves) {
+  const row = new Float32Array(width), sines = Math.ceil(width / 2);
+  for (let i = 0; i < width; i++) {
+    const pair = i >> 1, angle = position / 10000 ** (2 * pair / width);
+    row[halves ? (i % 2 ? sines + pair : pair) : i] = i % 2 ? Math.cos(angle) : Math.sin(angle);
+  }
+  return row;
+}
+
+// Turns coordinates i and size / 2 + i of queries or keys by the angle of their position, in place: see `rotate` of the
+// package.
+function rotate(x, heads, size, first) {
+  const half = size / 2;
+  for (let start = 0; start < x.length; start += size) {
+    const position = first + Math.floor(start / (heads * size));
+    for (let i = 0; i < half; i++) {
+      const angle = position / 10000 ** (2 * i / size), cosine = Math.cos(angle), sine = Math.sin(angle);
+      const one = x[start + i], other = x[start + half + i];
+      x[start + i] = one * cosine - other * sine;
+      x[start + half + i] = other * cosine + one * sine;
+    }
+  }
+}
+
+// Each of T queries attends to the keys up to `visible(t)`. The context of a head that is off is zero.
+function attend(query, keys, values, S, { heads, size, scale }, visible, isOff) {
+  const T = query.length / (heads * size), context = new Float32Array(query.length);
+  const weights = new Float32Array(heads * T * S);
+  for (let h = 0; h < heads; h++) {
+    for (let t = 0; t < T; t++) {
+      const row = weights.subarray((h * T + t) * S, (h * T + t + 1) * S), seen = visible(t);
+      const q = (t * heads + h) * size;
+      let most = -Infinity, total = 0;
+      for (let s = 0; s < seen; s++) {
+        const k = (s * heads + h) * size;
+        let score = 0;
+        for (let i = 0; i < size; i++) score += query[q + i] * keys[k + i];
+        row[s] = score * scale;
+        if (row[s] > most) most = row[s];
+      }
+      for (let s = 0; s < seen; s++) total += row[s] = Math.exp(row[s] - most);
+      for (let s = 0; s < seen; s++) {
+        row[s] /= total;
+        if (isOff(h)) continue;
+        const v = (s * heads + h) * size;
+        for (let i = 0; i < size; i++) context[q + i] += row[s] * values[v + i];
+      }
+    }
+  }
+  return { context, weights };
+}
 
 class Transformer {
-  // settings: see `model_settings` of packed_model.py; arrays: { name: { shape, data } }.
+  // settings: see `model_settings` in model_page.py; arrays: { name: { shape, data } }.
   constructor(settings, arrays) {
     Object.assign(this, { settings, arrays });
     this.activate = ACTIVATIONS[settings.activation];
@@ -56,11 +163,11 @@ class Transformer {
   }
 
   // Queries, keys and values of a self-attention from position `from` on; positions are not in the values.
-  selfProject(x, places, block, { heads, keySize, valueSize }, from) {
-    const name = `${block}/self_attention/qkv`, placed = add(x, places), width = heads * keySize;
+  selfProject(x, places, block, { heads, size }, from) {
+    const name = `${block}/self_attention/qkv`, placed = add(x, places), width = heads * size;
     const both = [0, width].map((first) => this.dense(placed, name, first, width));
-    if (this.settings.positions === "rotary") for (const one of both) rotate(one, heads, keySize, from);
-    return [...both, this.dense(x, name, 2 * width, heads * valueSize)];
+    if (this.settings.positions === "rotary") for (const one of both) rotate(one, heads, size, from);
+    return [...both, this.dense(x, name, 2 * width, width)];
   }
 
   encode(ids, off) {
@@ -87,15 +194,15 @@ class Transformer {
 
   // One step: the log-probabilities after a token, its weights, and its keys and values added to the cache.
   step(id, position, encoded, cache, off) {
-    const { sites, decoder_layers, tables } = this.settings, { heads, keySize, valueSize } = sites.decoder_self;
+    const { sites, decoder_layers, tables } = this.settings, { heads, size } = sites.decoder_self;
     const weights = { decoder_self: [], cross: [] };
     let { x, places } = this.embed("target", [id], position);
     for (let layer = 0; layer < decoder_layers; layer++) {
       const block = `decoder_${layer}`, kept = cache[layer];
       x = this.residual(x, `${block}/self_attention`, (y) => {
         const [q, k, v] = this.selfProject(y, places, block, sites.decoder_self, position);
-        kept.keys.set(k, position * heads * keySize);
-        kept.values.set(v, position * heads * valueSize);
+        kept.keys.set(k, position * heads * size);
+        kept.values.set(v, position * heads * size);
         const found = attend(q, kept.keys, kept.values, position + 1, sites.decoder_self, () => position + 1,
           (h) => off.has(`decoder_self/${layer}/${h}`));
         weights.decoder_self.push(found.weights);
@@ -135,10 +242,8 @@ class Transformer {
     const { sites, decoder_layers, limits, special: { pad, bos, eos } } = this.settings;
     const usual = Math.trunc(limits.max_target_ratio * (source.length - 1)) + limits.max_target_extra;
     const longest = Math.min(Math.max(usual, prefix.length && prefix.length + limits.max_target_extra), limits.max_positions);
-    const { heads, keySize, valueSize } = sites.decoder_self;
-    const cache = Array.from({ length: decoder_layers }, () => ({
-      keys: new Float32Array(longest * heads * keySize), values: new Float32Array(longest * heads * valueSize),
-    }));
+    const { heads, size } = sites.decoder_self, room = longest * heads * size;
+    const cache = Array.from({ length: decoder_layers }, () => ({ keys: new Float32Array(room), values: new Float32Array(room) }));
     await pause(0, longest);
     const encoded = this.encode(source, off), ids = [], logProbabilities = [], likeliest = [], steps = [];
     while (ids.length < longest && ids.at(-1) !== eos) {
@@ -166,7 +271,7 @@ class Transformer {
   }
 }
 
-const SHOWN_TOKENS = 8; // as in alternatives.py
+const SHOWN_TOKENS = 8; // as in live_run.py
 
 // The [id, value] of the largest values, the largest first; of equal ones the first.
 function largest(values, count) {

@@ -2,7 +2,7 @@
 // Switches for heads: a button under each picture, the key x on it, and a bar below them for all kinds of change.
 
 // Marks the pictures of heads that are changed, and puts a switch under each. `columns(column)` says which run a column
-// of the viewer shows and whether it is the changed one; `edits(run, site)` are those of the sentence
+// of the viewer shows and whether it is the changed one; `edits(run, site)` are the edits of the sentence
 // that is shown, null where heads of that site cannot be changed;
 // `set(run, site, places, change)` changes heads, [[layer, head], ...]. `kinds` describes each kind of change.
 function decorateSwitches(viewer, { edits, columns, set, kinds }) {

@@ -1,6 +1,6 @@
 "use strict";
-// Makes typed text look like the training text: see the Python package's text/typed_text.py, text/moses.py and
-// text/europarl_words.py, which this follows rule by rule.
+// Makes typed text look like the training text: see the Python package's text/lines/: typed_line.py, moses.py and
+// europarl_words.py, which this follows rule by rule.
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // Python's spaces
 const WORD = "[\\p{L}\\p{N}_]", LETTER = "[\\p{L}\\p{Nl}\\p{No}]"; // Python's \w, and \w without decimals and _
@@ -11,7 +11,7 @@ const strip = (text) => text.replace(every(`^[${WHITE}]+|[${WHITE}]+$`), "");
 
 // Returns the function of a line that `rules` describe; they are made by `pack_normalizer`, null for none.
 function typedText(rules) {
-  const compose = (line) => line.replaceAll("\n", " ").replace(/\r$/, "").normalize("NFC"); // as text/line.py has it
+  const compose = (line) => line.replaceAll("\n", " ").replace(/\r$/, "").normalize("NFC"); // as text/lines/line.py has it
   if (!rules) return compose;
   const marked = new Set(rules.marked), capitalised = new Set(rules.capitalised);
   const divide = rules.moses ? mosesDivider(rules.moses) : rules.europarl ? europarlDivider(rules.europarl) : null;

@@ -14,7 +14,7 @@ KEYS = ("id", "site", "layer", "head", "side", "view", "words", "hideEos", "pin"
 
 @pytest.fixture(scope="module")
 def html():
-    return viewer_page("title", [ViewerRun("one").add_all(RECORDS)], layer=1, head=2)
+    return viewer_page("title", [ViewerRun("one").add_all(RECORDS)], opens_at={"layer": 1, "head": 2})
 
 
 def test_a_link_shares_what_is_shown(browser, html, tmp_path):

@@ -202,3 +202,26 @@ class Panel {
     return this.enqueue("saving …", async () => `Saved in ${(await this.backend.save(answers)).join(" and ")}`);
   }
 }
+
+// Opens the panel of a page that holds its facts in the element #live; `makeBackend(facts)` promises what answers.
+async function openPanel(makeBackend) {
+  const fragment = location.hash; // before the viewer writes its own
+  const root = document.getElementById("extension");
+  const backend = await makeBackend(JSON.parse(document.getElementById("live").textContent));
+  await viewer.ready;
+  document.getElementById("notice")?.remove();
+  const panel = new Panel(viewer, backend, root), asked = readLink(fragment, backend);
+  globalThis.livePanel = panel; // for the console
+  new Tour(panel, panel.find("tour"), panel.find("start-tour"));
+  if (asked) await panel.ask(asked.text, asked);
+  else if (backend.examples.length) await panel.ask(backend.examples[0]);
+  panel.find("text").focus();
+  root.dataset.ready = "true";
+}
+
+// Opens the panel; a page that cannot answer says so, in the place of its form.
+function startPanel(makeBackend) {
+  openPanel(makeBackend).catch(({ message }) => {
+    document.getElementById("extension").replaceChildren(htmlElement("p", { class: "warning", role: "alert" }, `This page cannot translate: ${message}.`));
+  });
+}

@@ -1,12 +1,35 @@
 "use strict";
-// Translates in the page: the panel's backend where the model is inside, see panel_backend.js. Search is greedy, and heads
+// Translates in the page: the panel's backend where the model is inside, see panel/backend.js. Search is greedy, and heads
 // can be switched off.
+
+// Reads the model that the page holds, as `pack` in model_page.py writes it.
+async function unpackModel(text) {
+  const bytes = await unpackBytes(text), start = 4 + new DataView(bytes.buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
+  const floats = halfFloats(), numbers = joinBytes(bytes.subarray(start)), arrays = {};
+  let place = 0;
+  for (const [name, shape] of header.arrays) {
+    const data = new Float32Array(shape.reduce((product, size) => product * size, 1));
+    for (let i = 0; i < data.length; i++) data[i] = floats[numbers[place++]];
+    arrays[name] = { shape, data };
+  }
+  if (place !== numbers.length) throw new Error("the model's arrays do not fill its block");
+  return { header, arrays };
+}
+
+// The number of each 16-bit float.
+function halfFloats() {
+  return Float32Array.from({ length: 65536 }, (_, bits) => {
+    const sign = bits >> 15 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
+    return exponent ? sign * 2 ** (exponent - 15) * (1 + fraction / 1024) : sign * 2 ** -14 * (fraction / 1024);
+  });
+}
 
 const MODEL_SITES = { cross: "cross", encoder: "encoder_self", decoder: "decoder_self" }; // the viewer's and the model's
 const PAUSE = 30; // milliseconds after which the browser may draw
 
 class PageBackend {
-  // `facts`: what the panel knows of the run; `model`: {header, arrays}, see packed.js.
+  // `facts`: what the panel knows of the run; `model`: {header, arrays}, see `unpackModel`.
   constructor(facts, { header, arrays }) {
     Object.assign(this, { ...facts, beams: [1], rows: false });
     this.model = new Transformer(header.model, arrays);
@@ -103,7 +126,7 @@ function join(arrays) {
   return joined;
 }
 
-// Takes the measures that the list shows: see inspection/measures.py and sentences.py of the Python package.
+// Takes the measures that the list shows, as inspection/measures.py of the Python package does.
 function measure(sentence, layers, heads) {
   const S = sentence.source.length, T = sentence.target.length, covered = new Float64Array(S), marked = new Map();
   let entropy = 0, eos = 0;
@@ -124,9 +147,9 @@ function measure(sentence, layers, heads) {
 }
 
 // Opens the model that the page holds.
-async function makeBackend(facts) {
+async function openModel(facts) {
   try {
-    return new PageBackend(facts, await unpack(document.getElementById("model").textContent));
+    return new PageBackend(facts, await unpackModel(document.getElementById("model").textContent));
   } catch (error) {
     throw new Error(`it is damaged: the model inside is not the one it was written with (${error.message}). Get the file again`);
   }

@@ -1,0 +1,101 @@
+"use strict";
+// The tokens of a translation, each with what else might have been said there, and two translations side by side.
+
+function spellToken(token) {
+  return token.replaceAll("\u2581", " ");
+}
+
+// A token as a label of its own, where a mark alone is seen, too.
+function labelToken(token) {
+  return spellToken(token) === " " ? "␣" : spellToken(token);
+}
+
+function nameToken(token) {
+  return spellToken(token).trim() || token;
+}
+
+function formatNumber(number) {
+  return number.toFixed(2).replace("-", "−");
+}
+
+function formatChange(number) {
+  return `${number < 0 ? "" : "+"}${formatNumber(number)}`;
+}
+
+// A translation with the tokens marked that the other one lacks, whose places are `differing`.
+function markTokens(tokens, differing) {
+  const line = htmlElement("span", { class: "compared", dir: "auto" });
+  tokens.forEach((token, place) => {
+    if (place === tokens.length - 1 && token === "</s>") return;
+    line.append(differing.has(place) ? htmlElement("mark", {}, spellToken(token)) : spellToken(token));
+  });
+  return line;
+}
+
+// What edits did: `original` and `changed` are facts of a backend.
+function drawComparison(original, changed) {
+  const box = htmlElement("div", { class: "comparison", role: "status" });
+  const same = original.ids.length === changed.ids.length && original.ids.every((id, place) => id === changed.ids[place]);
+  const difference = changed.logProbability - original.logProbability;
+  if (same && difference === 0) {
+    box.append(htmlElement("p", {}, "Nothing changed: the same translation, with the same probability."));
+    return box;
+  }
+  const tokens = [original.sentence.target, changed.sentence.target], differing = differences(...tokens);
+  ["original", "changed"].forEach((name, side) => {
+    const row = htmlElement("p", {});
+    row.append(htmlElement("span", { class: "name" }, name), " ", markTokens(tokens[side], differing[side]));
+    box.append(row);
+  });
+  const words = same ? "The same translation" : `${differing[0].size + differing[1].size} tokens differ`;
+  const total = `log-probability ${formatNumber(original.logProbability)} → ${formatNumber(changed.logProbability)} (${formatChange(difference)})`;
+  box.append(htmlElement("p", { class: "facts" }, `${words}; ${total}.`));
+  return box;
+}
+
+const SURE = 0.9; // tokens of a lower probability are underlined, the thicker the less likely
+
+// `choose(place)` is called when a token is chosen, `chosen` is the place of the one that is.
+function drawTokens(facts, chosen, choose) {
+  const line = htmlElement("div", { class: "tokens", role: "group", dir: "auto", "aria-label": "Tokens of the translation: choose one to see what else was likely" });
+  facts.sentence.target.forEach((token, place) => {
+    const probability = probabilityOf(facts, place), given = place < facts.prefixTokens;
+    const label = `${nameToken(token)}: ${given ? "given" : formatShare(probability)}`;
+    const button = htmlElement("button", {
+      type: "button", class: given ? "token given" : "token", title: label, "aria-label": label,
+      "aria-pressed": String(place === chosen), "data-place": place,
+    }, labelToken(token));
+    if (probability !== null && probability < SURE) button.style.borderBottomWidth = `${1 + 4 * (1 - probability)}px`;
+    button.addEventListener("click", () => choose(place === chosen ? null : place));
+    line.append(button);
+  });
+  return line;
+}
+
+function probabilityOf(facts, place) {
+  const value = facts.sentence.logProbabilities?.[place];
+  return value === undefined ? null : Math.exp(value);
+}
+
+function formatShare(probability) {
+  if (probability === null) return "";
+  return probability >= 0.995 ? "> 99 %" : probability < 0.001 ? "< 0.1 %" : `${(100 * probability).toFixed(probability < 0.1 ? 1 : 0)} %`;
+}
+
+// The likeliest tokens at a place as bars; `before`: the alternatives of another reading, drawn beside them. `choose(id, token)`
+// goes on from another token.
+function drawAlternatives(alternatives, current, choose, before = null) {
+  const list = htmlElement("ol", { class: "alternatives" });
+  for (const [id, token, value] of alternatives) {
+    const probability = Math.exp(value), row = htmlElement("li");
+    const button = htmlElement("button", { type: "button", "aria-current": id === current ? "true" : null, disabled: !choose || id === current }, labelToken(token));
+    if (choose) button.addEventListener("click", () => choose(id, token));
+    const bar = htmlElement("span", { class: "bar" });
+    bar.style.setProperty("--share", probability.toFixed(4));
+    const earlier = before?.find(([other]) => other === id);
+    const change = before ? ` (${earlier ? formatShare(Math.exp(earlier[2])) : "less"} before)` : "";
+    row.append(button, bar, htmlElement("span", { class: "share" }, formatShare(probability) + change));
+    list.append(row);
+  }
+  return list;
+}
