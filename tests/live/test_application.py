@@ -67,7 +67,7 @@ def ask(client, path="/answer", headers=HEADERS, **question):
 
 def test_the_page_and_its_answers_are_given_to_who_knows_the_token(client, stub):
     page = client.get("/?token=secret", headers={"Host": "127.0.0.1:1"})
-    assert page.status_code == 200 and "a &amp; &lt;title>" in page.text
+    assert page.status_code == 200 and "a &amp; &lt;title&gt;" in page.text
     policy = page.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy and "connect-src 'self'" in policy
     assert page.headers["Referrer-Policy"] == "no-referrer" and page.headers["Cache-Control"] == "no-store"

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from qkv.errors import InputError
-from qkv.live.server import check_address, make_live_server
+from qkv.live.server import LiveServer
 
 
 def test_an_address_that_is_taken_is_refused():
@@ -16,9 +16,9 @@ def test_an_address_that_is_taken_is_refused():
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=rf"--port {port}: cannot listen there.*leave it out"):
-            check_address("127.0.0.1", port)
+            LiveServer(application, "127.0.0.1", port)
     with pytest.raises(InputError, match="an address of this machine"):
-        check_address("192.0.2.1", 0)
+        LiveServer(application, "192.0.2.1", 0)
 
 
 def application(environ, start_response):
@@ -30,7 +30,7 @@ def application(environ, start_response):
 
 @contextmanager
 def serving():
-    server = make_live_server(application, "127.0.0.1", 0)
+    server = LiveServer(application, "127.0.0.1", 0)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

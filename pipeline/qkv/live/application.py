@@ -17,7 +17,6 @@ from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from werkzeug.exceptions import BadRequest, HTTPException, ServiceUnavailable
 from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
@@ -30,12 +29,11 @@ from ..inspection.viewer.page import content_policy
 from .gate import Gate
 from .live_run import Answer, LiveRun
 from .page import SERVED
-from .question import read_question, read_score_question
+from .question import MOST_KEPT, SaveRequest, ScoreQuestion, read_question, read_request
 
 log = logging.getLogger(__name__)
 MOST_BYTES = 256 * 1024  # of a question: a row of weights of 10,000 tokens would be longer, and no model has as many
 MOST_WAITING = 16  # a class; an answer takes a tenth of a second
-MOST_KEPT = 200  # answers that can be saved
 MOST_KEPT_BYTES = 100_000_000  # of their weights
 
 
@@ -46,12 +44,6 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-
-
-class _SaveRequest(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    answers: list[int] = Field(min_length=1, max_length=MOST_KEPT)
 
 
 class LivePage:
@@ -115,7 +107,7 @@ class LivePage:
         return _json({"answer": number, **answer.facts})
 
     def _explain(self, request: Request) -> Response:
-        question = read_score_question(_body(request))
+        question = read_request(ScoreQuestion, _body(request))
         run = self._run(question.run)
         with self._place():
             return _json(run.explain(question))
@@ -146,10 +138,7 @@ class LivePage:
         return self._answered
 
     def _save(self, request: Request) -> Response:
-        try:
-            wanted = _SaveRequest.model_validate_json(_body(request)).answers
-        except (ValidationError, ValueError, RecursionError):
-            raise BadRequest(f"answers: expected the numbers of 1 to {MOST_KEPT} answers") from None
+        wanted = read_request(SaveRequest, _body(request)).answers
         with self._turn:
             kept = [self._kept[number] for number in wanted if number in self._kept]
             if len(kept) < len(wanted):

@@ -4,7 +4,6 @@ tokens at each position of a translation, and why a head looks where it looks.
 Letters: S source positions, T target positions, K tokens that are shown.
 """
 
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +33,8 @@ from ..text.tokens.special_tokens import BOS, EOS, PAD
 from ..text.tokens.tokenizer import Tokenizer
 from .page import SHOWN_SITES
 from .question import GivenRow, HeadChange, Question, ScoreQuestion
+
+DIGITS = 6  # after the point, of explained scores
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,6 @@ class LiveRun:
         self.name = name
         self.changes = ChangeVariables(run.model)
         self.explained = explained_sites(run.model)
-        self._lock = threading.Lock()
         self._translators: dict[tuple[int, int, bool], Translator] = {}
         read = ChangedModel(run.model, self.changes.of_heads_and_row)
         longest = run.config.model.max_positions
@@ -82,30 +82,49 @@ class LiveRun:
         Raises:
             InputError: the run has no such token or head.
         """
-        text = typed_line(self.run, question)
-        with self._lock:
-            self.changes.set(question.changes, question.row)
-            n_best = self._translate(text, question)
-            best = n_best[0]
-            self._check_row(question, best)
-            mode = "forced" if question.target is not None else "greedy" if question.beam_size == 1 else "beam"
-            pair = next(pair_translations([text], None, [best], mode))
-            if question.target is not None:
-                pair = replace(pair, log_probabilities=None)  # they are read, not found
-            record = self._record(pair)
-            alternatives = self._alternatives.at_each_token(best.source_ids, best.ids)
-            facts = self._facts(question, record, n_best, alternatives)
-        return Answer(record, facts, question)
+        text = self._typed_line(question.text)
+        self.changes.set(question.changes, question.row)
+        n_best = self._translate(text, question)
+        best = n_best[0]
+        self._check_row(question, best)
+        mode = "forced" if question.target is not None else "greedy" if question.beam_size == 1 else "beam"
+        pair = next(pair_translations([text], None, [best], mode))
+        if question.target is not None:
+            pair = replace(pair, log_probabilities=None)  # they are read, not found
+        record = self._record(pair)
+        alternatives = self._alternatives.at_each_token(best.source_ids, best.ids)
+        return Answer(record, self._facts(question, record, n_best, alternatives), question)
 
     def explain(self, question: ScoreQuestion) -> dict[str, Any]:
-        """Splits the scores of one row, see `explain_row`.
+        """Splits the scores of one row into what query and key take from the model below.
+
+        Returns:
+            JSON-ready: the names of the parts, the tokens of the keys, and for each key its score and how much each
+            pair of parts differs from its mean over the row, `(keys, query parts, key parts)`.
 
         Raises:
-            InputError: the run has no such token, layer, head or row, or its scores cannot be split.
+            InputError: the run has no such token, site, layer, head or row, or its scores cannot be split.
         """
+        run = self.run
         self._check_target(question.target)
-        with self._lock:
-            return explain_row(self.run, question)
+        if question.site not in ATTENTION_SITES:
+            raise InputError(f"site: expected {', '.join(ATTENTION_SITES)}, found {question.site!r:.60}")
+        source = run.tokenizer.encode([self._typed_line(question.text)])[0][: run.config.model.max_positions - 1]
+        pair = [*source, EOS], [BOS, *(question.target or [EOS])[:-1]]
+        layer = layer_name(question.site, question.layer)
+        parts = split_score(run.float64_model, pair, layer, question.head, question.query).merged()
+        return {
+            "queryParts": parts.query_parts,
+            "keyParts": parts.key_parts,
+            "keys": run.tokenizer.pieces([int(key) for key in parts.keys]),
+            "scores": parts.scores.round(DIGITS).tolist(),
+            "differences": np.moveaxis(parts.differences, -1, 0).round(DIGITS).tolist(),
+        }
+
+    def _typed_line(self, text: str) -> str:
+        """Returns a text as the run reads it; its lines are one sentence."""
+        line = as_line(" ".join(text.split("\n")), "text")
+        return self.run.normalizer(line) if self.run.normalizer else line
 
     def _translate(self, text: str, question: Question) -> list[Translation]:
         ids = self.run.tokenizer.encode([text])[0]
@@ -120,20 +139,14 @@ class LiveRun:
         return [Translation(translated, source, target, [0.0] * len(target), len(source) < len(ids))]
 
     def _translator(self, question: Question) -> Translator:
-        key = self._key(question)
+        size, count, changed = key = question.beam_size, question.n_best, bool(question.changes)
         if key not in self._translators:
-            size, count, changed = key
-            given = {"search": "beam", "beam_size": size, "n_best": count}
             config = self.run.config
-            settings = type(config.decoding)(**(_search_settings(config.decoding) | given))
+            settings = {"search": "beam", "beam_size": size, "n_best": count}
+            search = build_search(config.decoding.model_copy(update=settings), config.run.seed)
             model = ChangedModel(self.run.model, self.changes.of_heads) if changed else self.run.model
-            search = build_search(settings, config.run.seed)
             self._translators[key] = build_translator(model, self.run.tokenizer, config, search)
         return self._translators[key]
-
-    @staticmethod
-    def _key(question: Question) -> tuple[int, int, bool]:
-        return question.beam_size, question.n_best, bool(question.changes)
 
     def _record(self, pair: ForcedPair) -> Record:
         self._recorder.units = self.run.cutter.units([pair.source], [pair.hypothesis])
@@ -148,9 +161,8 @@ class LiveRun:
 
     def _check_target(self, target: list[int]) -> None:
         self._check_ids(target)
-        longest = self.run.config.model.max_positions
-        if len(target) > longest or EOS in target[:-1]:
-            raise InputError(f"target: expected at most {longest} tokens of which the last alone may be EOS")
+        if EOS in target[:-1]:
+            raise InputError("target: expected tokens of which the last alone may be EOS")
 
     @staticmethod
     def _check_row(question: Question, translation: Translation) -> None:
@@ -196,11 +208,6 @@ class LiveRun:
         if unknown := find_unknown(text, self.run.tokenizer):
             return f"the vocabulary has no {name_characters(unknown)}"
         return find_difference(text, look) if look else None
-
-
-def _search_settings(settings: Any) -> dict[str, Any]:
-    """Returns what a run's decoding says of beam search."""
-    return settings.model_dump(exclude={"search", "beam_size", "n_best", "temperature", "top_k", "top_p"})
 
 
 NO_ROW = (-1, 0, 0)
@@ -296,42 +303,3 @@ class Alternatives:
             [(int(token), piece, round(float(value), 4)) for token, piece, value in zip(*row, strict=True)]
             for row in zip(tokens, pieces, values, strict=True)
         ]
-
-
-DIGITS = 6  # after the point
-
-
-def typed_line(run: TrainedRun, question: Question | ScoreQuestion) -> str:
-    """Returns the sentence of a question as the run reads it; its lines are one sentence."""
-    text = as_line(" ".join(question.text.split("\n")), "text")
-    return run.normalizer(text) if run.normalizer else text
-
-
-def explain_row(run: TrainedRun, question: ScoreQuestion) -> dict[str, Any]:
-    """Splits the scores of one row into what query and key take from the model below.
-
-    Args:
-        run: a run that translates.
-        question: of a target whose tokens the run has.
-
-    Returns:
-        JSON-ready: the names of the parts, the tokens of the keys, and for each key its score and how much each pair of
-        parts differs from its mean over the row, `(keys, query parts, key parts)`.
-
-    Raises:
-        InputError: there is no such site, layer, head or row, or its scores cannot be split.
-    """
-    if question.site not in ATTENTION_SITES:
-        raise InputError(f"site: expected {', '.join(ATTENTION_SITES)}, found {question.site!r:.60}")
-    source = run.tokenizer.encode([typed_line(run, question)])[0][: run.config.model.max_positions - 1]
-    target = question.target or [EOS]
-    layer = layer_name(question.site, question.layer)
-    pair = [*source, EOS], [BOS, *target[:-1]]
-    parts = split_score(run.float64_model, pair, layer, question.head, question.query).merged()
-    return {
-        "queryParts": parts.query_parts,
-        "keyParts": parts.key_parts,
-        "keys": run.tokenizer.pieces([int(key) for key in parts.keys]),
-        "scores": parts.scores.round(DIGITS).tolist(),
-        "differences": np.moveaxis(parts.differences, -1, 0).round(DIGITS).tolist(),
-    }

@@ -11,6 +11,7 @@ from ..inspection.experiments.intervention import CHANGES
 MOST_CHARACTERS = 5000
 MOST_TOKENS = 10_000
 MOST_BEAM = 10
+MOST_KEPT = 200  # answers that can be saved
 
 Index = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 
@@ -19,39 +20,38 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-Asked = TypeVar("Asked", bound=_Part)
-
-
-class HeadChange(_Part):
-    """One head whose weights are replaced.
+class Head(_Part):
+    """One head.
 
     Attributes:
-        site: where, one of `config.names.model.ATTENTION_SITES`.
+        site: its place, one of `config.names.model.ATTENTION_SITES`.
         layer: index of its layer.
         head: its index.
-        change: how, a key of `inspection.intervention.CHANGES`.
     """
 
     site: str
     layer: Index
     head: Index
+
+
+class HeadChange(Head):
+    """One head whose weights are replaced.
+
+    Attributes:
+        change: the replacement, a key of `inspection.experiments.intervention.CHANGES`.
+    """
+
     change: str
 
 
-class GivenRow(_Part):
-    """One row of weights that is given.
+class GivenRow(Head):
+    """One row of a head's weights that is given.
 
     Attributes:
-        site: where, one of `config.names.model.ATTENTION_SITES`.
-        layer: index of its layer.
-        head: index of its head.
         query: index of the row.
         weights: from 0 to 1, one for each key.
     """
 
-    site: str
-    layer: Index
-    head: Index
     query: Index
     weights: list[Annotated[float, Field(ge=0, le=1)]] = Field(max_length=MOST_TOKENS)
 
@@ -80,55 +80,41 @@ class Question(_Part):
     row: GivenRow | None = None
 
 
-class ScoreQuestion(_Part):
+class ScoreQuestion(Head):
     """The question why a head looks where it looks in one row, of a translation as the model has it.
 
     Attributes:
         text: the sentence as it was typed.
         run: index of the run.
         target: ids of the translation.
-        site: where, one of `config.names.model.ATTENTION_SITES`.
-        layer: index of its layer.
-        head: index of its head.
         query: index of the row.
     """
 
     text: str = Field(max_length=MOST_CHARACTERS)
     run: Index = 0
     target: list[Index] = Field(max_length=MOST_TOKENS)
-    site: str
-    layer: Index
-    head: Index
     query: Index
 
 
-def read_question(body: bytes) -> Question:
-    """Reads a question from JSON.
+class SaveRequest(_Part):
+    """The request to keep answers as an attention archive.
+
+    Attributes:
+        answers: their numbers, as the server gave them.
+    """
+
+    answers: list[int] = Field(min_length=1, max_length=MOST_KEPT)
+
+
+Asked = TypeVar("Asked", bound=_Part)
+
+
+def read_request(kind: type[Asked], body: bytes) -> Asked:
+    """Reads a request of a kind from JSON.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not one.
     """
-    question = _validate(Question, body)
-    if question.n_best > question.beam_size:
-        raise InputError(f"n_best: expected at most beam_size, {question.beam_size}, found {question.n_best}")
-    if question.row is not None and question.target is None:
-        raise InputError("row: expected a target as well, since rows of weights are changed in a given translation")
-    for change in question.changes:
-        if change.change not in CHANGES:
-            raise InputError(f"changes: expected one of {', '.join(CHANGES)}, found {json.dumps(change.change):.60}")
-    return question
-
-
-def read_score_question(body: bytes) -> ScoreQuestion:
-    """Reads a question on scores from JSON.
-
-    Raises:
-        InputError: it is none.
-    """
-    return _validate(ScoreQuestion, body)
-
-
-def _validate(kind: type[Asked], body: bytes) -> Asked:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
@@ -137,3 +123,20 @@ def _validate(kind: type[Asked], body: bytes) -> Asked:
         raise InputError(f"{place}: {first['msg']}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"question: expected JSON, found something else: {error}") from None
+
+
+def read_question(body: bytes) -> Question:
+    """Reads a question from JSON.
+
+    Raises:
+        InputError: it is not one.
+    """
+    question = read_request(Question, body)
+    if question.n_best > question.beam_size:
+        raise InputError(f"n_best: expected at most beam_size, {question.beam_size}, found {question.n_best}")
+    if question.row is not None and question.target is None:
+        raise InputError("row: expected a target as well, since rows of weights are changed in a given translation")
+    for change in question.changes:
+        if change.change not in CHANGES:
+            raise InputError(f"changes: expected one of {', '.join(CHANGES)}, found {json.dumps(change.change):.60}")
+    return question

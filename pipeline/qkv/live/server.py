@@ -97,7 +97,6 @@ def serve(
     Raises:
         InputError: the address is taken.
     """
-    check_address(host, port)  # before the runs prepare for seconds
     examples = find_examples(runs[0].run)
     facts = {
         "runs": [_describe(run, examples) for run in runs],
@@ -109,7 +108,7 @@ def serve(
     shown = socket.gethostname() if host in EVERY_ADDRESS else f"[{host}]" if ":" in host else host
     gate = Gate([*LOCAL_NAMES, shown], allow_hosts)
     title = " and ".join(run.name for run in runs)
-    server = make_live_server(LivePage(runs, lambda: live_page(title, facts), gate), host, port)
+    server = LiveServer(LivePage(runs, lambda: live_page(title, facts), gate), host, port)
     return ServedPage(server, f"http://{shown}:{server.port}/?token={gate.token}", height)
 
 
@@ -176,12 +175,31 @@ class _Handler(WSGIRequestHandler):
         """Says nothing of clients that hang up; called by the library."""
 
 
-class _Server(ThreadedWSGIServer):
-    """A thread for each connection, and no more connections than `MOST_CONNECTIONS`: further ones are closed."""
+class LiveServer(ThreadedWSGIServer):
+    """A thread for each connection, and no more connections than `MOST_CONNECTIONS`: further ones are closed.
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    Args:
+        application: what answers, by WSGI.
+        host: the address to listen on.
+        port: 0 for any that is free.
+
+    Raises:
+        InputError: the address is taken, or not this machine's.
+    """
+
+    def __init__(self, application: Any, host: str, port: int) -> None:
         self._connections = BoundedSemaphore(MOST_CONNECTIONS)
+        super().__init__(host, port, application, _Handler)
+
+    def server_bind(self) -> None:
+        """Binds the socket; called by the library, which would end the process if that fails."""
+        try:
+            super().server_bind()
+        except OSError as error:
+            self.server_close()
+            mend = "choose another --port, or leave it out" if self.port else "expected an address of this machine"
+            place = f"--host {self.host}, --port {self.port}"
+            raise InputError(f"{place}: cannot listen there: {error.strerror}; {mend}") from None
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Starts a thread; called by the standard library."""
@@ -199,30 +217,3 @@ class _Server(ThreadedWSGIServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Says nothing of connections that broke; called by the standard library."""
-
-
-def make_live_server(page: Any, host: str, port: int) -> ThreadedWSGIServer:
-    """Binds the server to an address that `check_address` has found free.
-
-    Args:
-        page: the application.
-        host: the address to listen on.
-        port: 0 for any that is free.
-    """
-    return _Server(host, port, page, _Handler)
-
-
-def check_address(host: str, port: int) -> None:
-    """Checks that an address can be listened on: the server itself would end the process.
-
-    Raises:
-        InputError: it is taken, or not this machine's.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with socket.socket(family) as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            tried.bind((host, port))
-    except OSError as error:
-        mend = "choose another --port, or leave it out" if port else "expected an address of this machine"
-        raise InputError(f"--host {host}, --port {port}: cannot listen there: {error.strerror}; {mend}") from None
