@@ -29,6 +29,8 @@ from tests.benchmarks.stacked.transformer import decode, encode, logits, shift_r
 from tests.benchmarks.stacked.weights import from_keras, initial_weights, to_keras
 from tests.support import ROOT
 
+pytestmark = pytest.mark.minutes  # JAX compiles each of them for seconds
+
 VOCABULARY, LAYERS, HEADS, UPDATES = 50, 2, 2, 4
 SIZES = {"d_model": 32, "num_heads": HEADS, "d_ff": 48, "encoder_layers": LAYERS, "decoder_layers": LAYERS}
 PLAIN = Candidate(dropout=0.0)

@@ -44,7 +44,7 @@ def run(command, monkeypatch):
     return importlib.import_module(f"qkv.commands.{name.removesuffix('.py')}").main(arguments)
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_the_commands_of_the_page(folder, monkeypatch, capfd):
     for command in COMMANDS:
         assert run(command, monkeypatch) == 0, command

@@ -15,8 +15,6 @@ from qkv.config import load_run_config
 from tests.support.journeys import run
 from tests.support.tiny_runs import PAIRS, small_settings, write_small_corpus
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def config(tmp_path):
@@ -42,6 +40,7 @@ def in_this_process(command, *, input=b"", stdout=None, **settings):  # noqa: A0
     return subprocess.CompletedProcess(command, ended.status)
 
 
+@pytest.mark.minutes
 def test_each_direction_is_trained_on_the_text_and_translates_it(config, capfd, monkeypatch):
     monkeypatch.setattr(diversify, "subprocess", SimpleNamespace(run=in_this_process))
     folder = config.parent

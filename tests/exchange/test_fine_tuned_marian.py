@@ -34,6 +34,7 @@ def encoded(path):
     return [row.tolist() for row in EncodedSentences.load(path)]
 
 
+@pytest.mark.minutes
 def test_an_imported_run_is_trained_further_as_a_new_run(imported, run, arguments, tmp_path):
     further = ["--training.start_from", str(imported), "--training.max_updates", "2", "--training.warmup_updates", "1"]
     assert main([*arguments, *further, "--training.freeze", "[embeddings]"]) == 0

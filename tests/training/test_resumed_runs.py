@@ -212,6 +212,7 @@ class Second(keras.callbacks.Callback):
         StubbedClock.current.now += 1
 
 
+@pytest.mark.minutes
 def test_a_run_by_the_clock_ends_the_same_if_it_is_killed(make_config, monkeypatch, caplog):
     monkeypatch.setattr(loop, "TrainingClock", StubbedClock)
     clocked = {"training__schedule": "clock", "training__max_minutes": 1.0, "training__max_updates": None}
