@@ -35,8 +35,7 @@ def importing_tensorflow() -> Iterator[None]:
     cores, not all of them as by default, because products are small here and several are computed in parallel. A
     container's quota counts as so many cores. Keras computes by TensorFlow, with its own defaults: `OWN_KERAS`.
     Libraries that Keras would load for its own pictures, tables and other engines are hidden from it, a quarter of the
-    start. Nothing that is imported becomes garbage, so none is looked for: an eighth of the rest now,
-    and a twentieth of the time of tracing a graph later.
+    start. Nothing that is imported becomes garbage, so none is looked for, an eighth of the rest.
 
     TF_ENABLE_ONEDNN_OPTS, TF_FORCE_GPU_ALLOW_GROWTH, TF_NUM_INTRAOP_THREADS, TF_NUM_INTEROP_THREADS and
     TF_CPP_MIN_LOG_LEVEL are kept if they are set.
@@ -87,13 +86,12 @@ def hidden(*libraries: str) -> Iterator[None]:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Looks for no garbage within the block, and never for any in what the block leaves."""
+    """Looks for no garbage within the block."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
         if was_enabled:
             gc.enable()
 
