@@ -77,6 +77,12 @@ def test_the_readme_is_a_door():
     assert max(map(len, lines)) <= 100
 
 
+@pytest.mark.parametrize("page", PAGES[1:], ids=page_id)
+def test_lines_of_pages_fit(page):
+    lines = [line for line in prose(page).splitlines() if not line.lstrip().startswith(("|", "!["))]
+    assert max(map(len, lines)) <= 120
+
+
 def links_of(text):
     return re.findall(r"\]\(([^)\s]+)\)", text)
 
@@ -131,6 +137,11 @@ def test_results_are_those_that_the_configs_name():
         header = (ROOT / config).read_text(encoding="utf-8").split("\ndata:")[0]
         for number in [f"{minutes} minutes", *re.findall(r"\d+\.\d+", result)]:
             assert number in header, f"{config} does not name {number}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=page_id)
+def test_pages_name_things_instead_of_pointing_at_them(page):
+    assert re.findall(r"\b(?:those|that) of\b|\bby which\b", prose(page)) == []
 
 
 # Commands
