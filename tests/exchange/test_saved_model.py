@@ -18,7 +18,7 @@ from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
 
 pytest.importorskip("tensorflow_text")
-from qkv.exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
+from qkv.exchange.saved_model import LoadedSavedModel, SavedTranslator, write_saved_model
 
 DECODING = {"beam_size": 3, "length_penalty": 0.5, "min_length": 2, "no_repeat_ngram": 3}
 SOURCES = ["", "a ☃ cat", *SENTENCES, "chien " * 100]
@@ -36,7 +36,7 @@ def run(tokenizer, tmp_path_factory):
 @pytest.fixture(scope="module")
 def folder(run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "model"
-    write_saved_model(make_saved_translator(run, AlignmentReadout(1, 2, "input")), folder)
+    write_saved_model(SavedTranslator(run, AlignmentReadout(1, 2, "input")), folder)
     return folder
 
 
@@ -98,7 +98,7 @@ def test_attention_is_that_of_the_archive_and_zero_for_padding(run, saved):
 @pytest.mark.parametrize("readout", [AlignmentReadout(1, 2, "input"), AlignmentReadout(0, "mean", "output")])
 def test_links_and_probabilities_are_those_of_the_run(run, saved, readout):
     if readout.head == "mean":
-        saved = make_saved_translator(run, readout)
+        saved = SavedTranslator(run, readout)
     answer = found(saved.align(tf.constant(SOURCES), tf.constant(TARGETS)))
     for i, record in enumerate(run.recorder(["cross"]).record_references(SOURCES, TARGETS)):
         links = {(int(source), target) for target, source in enumerate(answer["links"][i]) if source >= 0}
@@ -138,5 +138,5 @@ def test_a_process_with_tensorflow_and_its_text_alone_loads_it(run, folder, save
 
 
 def test_links_that_need_more_than_a_row_of_weights_are_refused(run):
-    with pytest.raises(InputError, match="--at: the links of a SavedModel are those of LAYER,HEAD,SIDE"):
-        make_saved_translator(run, AlignmentReadout(0, 0, "input", "mutual"))
+    with pytest.raises(InputError, match="--at: a SavedModel reads links at LAYER,HEAD,SIDE"):
+        SavedTranslator(run, AlignmentReadout(0, 0, "input", "mutual"))

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from qkv.inspection.viewer import page as viewer_page
 from qkv.inspection.viewer.page import read_scripts
-from qkv.live.model_page import ENGINE, SCRIPTS
+from qkv.live.model_page import ENGINE
 
 EXECUTABLE = shutil.which("chromium") or shutil.which("chromium-browser")
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
@@ -65,7 +65,7 @@ def engine_in(browser):
     page, errors = context.new_page(), []
     page.on("pageerror", lambda error: errors.append(str(error)))
     try:
-        for text in (*read_scripts(viewer_page.ASSETS / "scripts", ["weights"]), *read_scripts(ENGINE, SCRIPTS)):
+        for text in (read_scripts(viewer_page.ASSETS / "scripts"), read_scripts(ENGINE)):
             page.add_script_tag(content=text)
         yield page
         assert errors == []

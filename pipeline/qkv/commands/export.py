@@ -42,12 +42,12 @@ def _write_saved_model(run: "TrainedRun", folder: Path, options: argparse.Namesp
             "a wheel, which Windows has not, or choose another --format"
         )
     from ..alignment.readout_choice import find_readout, last_layer
-    from ..exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
+    from ..exchange.saved_model import LoadedSavedModel, SavedTranslator, write_saved_model
 
     readout = find_readout(run, options.at) or last_layer(run)
     if not options.at:  # what the gold alignments choose may need more than one row of weights
         readout = replace(readout, site="cross", extraction="target")
-    write_saved_model(make_saved_translator(run, readout), folder)
+    write_saved_model(SavedTranslator(run, readout), folder)
     manifest["links"] = readout.to_json()
     return LoadedSavedModel(folder)
 

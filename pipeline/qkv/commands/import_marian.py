@@ -15,7 +15,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
         "import_marian",
-        description="Makes a run of a pretrained Marian model, such as those of OPUS-MT, so that its attention can be "
+        description="Makes a run of a pretrained Marian model, such as one of OPUS-MT, so that its attention can be "
         "looked at. FOLDER is what save_pretrained of Hugging Face's MarianMTModel and MarianTokenizer wrote: "
         "config.json, vocab.json, source.spm, target.spm, generation_config.json, and the weights as "
         "model.safetensors or tf_model.h5, or as pytorch_model.bin where PyTorch is installed.",
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> None:
         f"{len(vocabulary.pieces):,} tokens\n"
     )
     if tags := vocabulary.tags:
-        shown = " ".join(tags[:5]) + " ..." * (len(tags) > 5)
+        shown = " ".join(tags if len(tags) <= 5 else [*tags[:5], "..."])
         sys.stdout.write(f"its sentences must begin with the language to translate to: {shown}\n")
     sys.stdout.write(
         f"next:\n  {invocation('evaluate')} {options.new_run} --source FILE\n"

@@ -1,4 +1,4 @@
-"""Answers on a page in the browser: `qkv live RUN`, or `--help`."""
+"""Answers on a page in the browser: `qkv live RUN`."""
 
 import argparse
 import sys
@@ -39,8 +39,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--page",
         type=file_to_write,
         metavar="FILE",
-        help="serve nothing: write one HTML file with the model of RUN inside, which translates greedily in the "
-        "browser, offline; only a page of this run is overwritten",
+        help="write one HTML file that holds the model and translates greedily in the browser, offline; only a page of "
+        "RUN is overwritten",
     )
     return parser
 
@@ -65,7 +65,7 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="let browsers call the page by this name too, such as that of a proxy; repeatable",
+        help="let browsers call the page by this name too, such as a proxy's; repeatable",
     )
     parser.add_argument("--no_browser", action="store_true", help="print the address, and open no browser")
 

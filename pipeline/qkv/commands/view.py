@@ -1,12 +1,9 @@
-"""Shows several runs, or the validations of one run, on one page: `qkv view runs/a runs/b`, or
-`--help`."""
+"""Shows several runs, or the validations of one run, on one page: `qkv view runs/a runs/b`."""
 
 import argparse
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
@@ -14,22 +11,6 @@ from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, f
 
 if TYPE_CHECKING:
     from ..inspection.viewer.data import ViewerRun
-
-
-class Page(NamedTuple):
-    """A page that is yet to be read.
-
-    Attributes:
-        title: its heading.
-        folders: what it shows.
-        read: reads them.
-        stages: whether they are stages of one training.
-    """
-
-    title: str
-    folders: list[Path]
-    read: Callable[[], list["ViewerRun"]]
-    stages: bool = False
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -68,44 +49,34 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Reads the archives, writes the page."""
     options = make_parser().parse_args(arguments)
+    root = options.runs[0]
     if options.over_training and len(options.runs) > 1:
         raise InputError(f"--over_training: expected one run, found {len(options.runs)}")
-    from ..inspection.viewer.page import file_name, origin_of, refuse_other_file, write_viewer
-
-    if options.over_training:
-        page = _over_training(options.runs[0])
-    else:
-        page = _side_by_side(options.runs, options.set, options.sentences)
-    output, origin = options.output or Path(file_name(page.title)), origin_of(page.folders)
-    refuse_other_file(output, origin)
-    write_viewer(output, page.title, page.read(), origin=origin, stages=page.stages)
-    sys.stdout.write(f"{output}\n")
-
-
-def _over_training(root: Path) -> Page:
     from ..evaluation.page import read_page_facts
     from ..inspection.archive import stages_of_training
+    from ..inspection.viewer.page import file_name, name_page, origin_of, refuse_other_file, write_viewer
 
-    run = RunDirectory.open(root)
-    read = partial(stages_of_training, root, read_page_facts(run, None))
-    return Page(f"{root.absolute().name}, over training", [run.probes], read, stages=True)
-
-
-def _side_by_side(paths: list[Path], set_name: str, sentences: int) -> Page:
-    from ..inspection.viewer.page import name_page
-
-    found = [find_evaluation(path, set_name) for path in paths]
-    names, title = name_page(_name_all(found))
-
-    def read() -> list["ViewerRun"]:
-        runs = [_evaluated(name, *one, sentences) for name, one in zip(names, found, strict=True)]
+    if options.over_training:
+        run = RunDirectory.open(root)
+        title = f"{root.absolute().name}, over training"
+        folders = [run.probes]
+    else:
+        found = [find_evaluation(path, options.set) for path in options.runs]
+        names, title = name_page(_name_all(found))
+        folders = [evaluation.root for _, evaluation in found]
+    output = options.output or Path(file_name(title))
+    origin = origin_of(folders)
+    refuse_other_file(output, origin)
+    if options.over_training:
+        runs = stages_of_training(root, read_page_facts(run, None))
+    else:
+        runs = [_evaluated(name, *one, options.sentences) for name, one in zip(names, found, strict=True)]
         first, *others = ([sentence["sourceText"] for sentence in run.sentences] for run in runs)
-        for path, texts in zip(paths[1:], others, strict=True):
+        for path, texts in zip(options.runs[1:], others, strict=True):
             if texts != first:
-                raise InputError(f"{path} and {paths[0]} have different sentences; compare evaluations of one set")
-        return runs
-
-    return Page(title, [evaluation.root for _, evaluation in found], read)
+                raise InputError(f"{path} and {root} have different sentences; compare evaluations of one set")
+    write_viewer(output, title, runs, origin=origin, stages=options.over_training)
+    sys.stdout.write(f"{output}\n")
 
 
 def _name_all(found: list[tuple[RunDirectory | None, EvaluationDirectory]]) -> list[tuple[str, str]]:

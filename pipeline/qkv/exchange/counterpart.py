@@ -14,10 +14,9 @@ from pydantic import BaseModel
 from ..errors import InputError
 from ..run.trained_run import TrainedRun
 
-WITHOUT_EFFECT = {
-    *("dropout", "attention_dropout", "activation_dropout"),  # training alone
-    *("block_size", "projected_length", "buckets", "chunk_length", "rounds"),  # of other mechanisms than the softmax
-}
+OF_TRAINING = {"dropout", "attention_dropout", "activation_dropout"}
+OF_OTHER_MECHANISMS = {"block_size", "projected_length", "buckets", "chunk_length", "rounds"}
+WITHOUT_EFFECT = OF_TRAINING | OF_OTHER_MECHANISMS
 SIZES = {"d_model", "num_heads", "d_ff", "encoder_layers", "decoder_layers", "max_positions"}
 STANDARD_ATTENTION: Mapping[str, Collection[Any]] = {
     "mechanism": ["softmax"],
@@ -61,13 +60,16 @@ class NamedWeights:
 
     Args:
         run: the run.
+
+    Attributes:
+        arrays: all weights by their paths.
     """
 
     def __init__(self, run: TrainedRun) -> None:
         # The state of dropout's generators is no weight.
         variables = [variable for variable in run.model.variables if variable.name != "seed_generator_state"]
-        self._weights = {variable.path.split("/", 1)[1]: variable.numpy() for variable in variables}
-        self._left = set(self._weights)
+        self.arrays = {variable.path.split("/", 1)[1]: variable.numpy() for variable in variables}
+        self._left = set(self.arrays)
 
     def take(self, path: str) -> np.ndarray:
         """Returns the weight of that path.
@@ -76,7 +78,7 @@ class NamedWeights:
             KeyError: there is none.
         """
         self._left.discard(path)
-        return self._weights[path]
+        return self.arrays[path]
 
     def dense(self, path: str) -> tuple[np.ndarray, np.ndarray]:
         """Returns kernel `(inputs, outputs)` and bias of a dense layer."""

@@ -12,6 +12,7 @@ from ..model.embedding import sinusoidal_positions
 from ..run.trained_run import TrainedRun
 from ..text.tokens.special_tokens import BOS, EOS, UNK
 from .counterpart import STANDARD_ATTENTION, NamedWeights, check_settings
+from .parity import BATCH_SENTENCES, rows_by_length
 
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 SUPPORTED: Mapping[str, Any] = {
@@ -150,8 +151,7 @@ class LoadedCTranslate2:
         pieces = self._pieces(sources)
         lengths = np.array([len(row) for row in pieces])
         texts = [""] * len(sources)
-        for length in np.unique(lengths):  # the longest length of a translation is one for all of a call
-            rows = np.flatnonzero(lengths == length)
+        for rows in rows_by_length(lengths):
             results = self._translator.translate_batch(
                 [pieces[row] for row in rows],
                 beam_size=decoding.beam_size,
@@ -160,7 +160,7 @@ class LoadedCTranslate2:
                 no_repeat_ngram_size=decoding.no_repeat_ngram,
                 min_decoding_length=decoding.min_length,
                 max_decoding_length=int(self._longest(lengths[rows[:1]])[0]),
-                max_batch_size=64,
+                max_batch_size=BATCH_SENTENCES,
             )
             found = [[self._ids[piece] for piece in result.hypotheses[0]] for result in results]
             for row, text in zip(rows, self._tokenizer.decode(found), strict=True):
@@ -169,7 +169,9 @@ class LoadedCTranslate2:
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
         """See `ExportedModel`."""
-        scores = self._translator.score_batch(self._pieces(sources), self._pieces(targets), max_batch_size=64)
+        scores = self._translator.score_batch(
+            self._pieces(sources), self._pieces(targets), max_batch_size=BATCH_SENTENCES
+        )
         return [np.array(one.log_probs) for one in scores]
 
     def _pieces(self, sentences: Sequence[str]) -> list[list[str]]:

@@ -1,26 +1,18 @@
-"""The JSON files of a Marian folder: what `config.json`, `generation_config.json` and `tokenizer_config.json` say, each
-value checked when it is asked for."""
+"""The three JSON files of a Marian folder, checked, as the settings of a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from ..config.messages import validate
+from ..config.schema import MOST_UNITS, OneOf, Probability
 from ..errors import InputError
 from ..files.json import read_json_object
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
-
-
-FIXED = {  # a model that says otherwise computes something else
-    "model_type": "marian",
-    "is_encoder_decoder": True,
-    "normalize_before": False,
-    "normalize_embedding": False,
-    "add_final_layer_norm": False,
-    "static_position_embeddings": True,
-}
-
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation: what changes nothing
     "do_sample": (False,),
@@ -35,35 +27,104 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation: what changes nothing
     "sequence_bias": (),
     "penalty_alpha": (),
     "guidance_scale": (1,),
-    "remove_invalid_values": (False, True),
 }
 
-
-LARGEST = 65_536
 MOST_TOKENS = 1_000_000
 MOST_POSITIONS = 16_384  # their table is made before anything is translated
+Vocabulary = Annotated[int, Field(ge=4, le=MOST_TOKENS)]
+Layers = Annotated[int, Field(ge=1, le=1000)]
+Heads = Annotated[int, Field(ge=1, le=1024)]
+Hidden = Annotated[int, Field(ge=1, le=MOST_UNITS)]
+Token = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
+
+
+class _File(BaseModel):
+    """A file of JSON; keys that are not listed change nothing, and null is the default."""
+
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=())
+
+
+Checked = TypeVar("Checked", bound=_File)
+
+
+class ModelFile(_File):
+    """`config.json`. A model in which one of the first six keys has another value computes something else."""
+
+    model_type: Literal["marian"]
+    is_encoder_decoder: Literal[True] = True
+    normalize_before: Literal[False] = False
+    normalize_embedding: Literal[False] = False
+    add_final_layer_norm: Literal[False] = False
+    static_position_embeddings: Literal[True] = True
+    vocab_size: Vocabulary
+    decoder_vocab_size: Vocabulary | None = None
+    share_encoder_decoder_embeddings: bool = True
+    tie_word_embeddings: bool = True
+    d_model: int = Field(ge=2, le=MOST_UNITS)
+    encoder_layers: Layers
+    decoder_layers: Layers
+    encoder_attention_heads: Heads
+    decoder_attention_heads: Heads
+    encoder_ffn_dim: Hidden
+    decoder_ffn_dim: Hidden
+    activation_function: Annotated[str, OneOf(ACTIVATIONS)]
+    max_position_embeddings: int = Field(ge=2, le=MOST_POSITIONS)
+    scale_embedding: bool = False
+    dropout: Probability = 0.0
+    attention_dropout: Probability = 0.0
+    activation_dropout: Probability = 0.0
+
+
+class GenerationFile(_File):
+    """`generation_config.json`; older folders have its keys in `config.json`."""
+
+    pad_token_id: Token
+    eos_token_id: Token
+    decoder_start_token_id: Token
+    forced_eos_token_id: Token | None = None
+    num_beams: int = Field(default=1, ge=1, le=1000)
+    early_stopping: bool = False
+    length_penalty: float = Field(default=1.0, ge=0, le=5)
+    renormalize_logits: bool = False
+    no_repeat_ngram_size: int = Field(default=0, ge=0, le=1000)
+    min_length: int = Field(default=0, ge=0, le=MOST_TOKENS)
+    max_length: Annotated[int, Field(ge=2, le=MOST_TOKENS)] | None = None
+    max_new_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None = None
+    bad_words_ids: tuple[int, ...] = ()
+
+    @field_validator("bad_words_ids", mode="before")
+    @classmethod
+    def _join_words(cls, words: Any) -> tuple[int, ...]:
+        if not isinstance(words, list) or any(
+            not isinstance(word, list) or [*map(type, word)] != [int] for word in words
+        ):
+            raise ValueError(f"expected a list of lists with one id each, found {words!r:.60}")
+        return tuple(word[0] for word in words)
 
 
 @dataclass(frozen=True)
 class MarianConfig:
-    """A Marian model: sizes, ids of its own numbering, and how it translates."""
+    """A Marian model.
 
-    width: int
-    heads: int
-    hidden: int
-    encoder_layers: int
-    decoder_layers: int
-    activation: str
-    positions: int
-    scale: bool
-    tie: str
+    Args:
+        model: the settings of a run's section `model`.
+        decoding: the settings of its section `decoding` that search as `generate` does.
+        source_size: number of rows of the embedding of the source.
+        target_size: the same of the target.
+        pad: id of padding, in the numbering of the model.
+        start: id of the token that the decoder reads first.
+        eos: id of the end of a sentence.
+        banned: ids but `pad` that are never predicted.
+        tokenizer: the contents of `tokenizer_config.json`.
+    """
+
+    model: Mapping[str, Any]
+    decoding: Mapping[str, Any]
     source_size: int
     target_size: int
     pad: int
     start: int
     eos: int
-    dropout: tuple[float, float, float]
-    decoding: Mapping[str, Any]
     banned: tuple[int, ...]
     tokenizer: Mapping[str, Any]
 
@@ -79,158 +140,107 @@ def read_marian_config(folder: Path) -> MarianConfig:
     Raises:
         InputError: one is missing, damaged, or asks for what has no counterpart.
     """
-    model = Values(folder / "config.json")
-    for key, expected in FIXED.items():
-        if model.given.get(key, expected) != expected or (key == "model_type" and key not in model.given):
-            raise model.refused(key, repr(expected))
-    shared, tied = model.switch("share_encoder_decoder_embeddings", True), model.switch("tie_word_embeddings", True)
-    source_size = model.number("vocab_size", 4, MOST_TOKENS)
-    target_size = source_size
-    if not shared and model.given.get("decoder_vocab_size") is not None:
-        target_size = model.number("decoder_vocab_size", 4, MOST_TOKENS)
-    path = folder / "generation_config.json"
-    generation = Values(path, model.given) if path.exists() else model
+    path = folder / "config.json"
+    values = read_marian_file(path)
+    model = _checked(ModelFile, values, path)
+    for key in ("attention_heads", "ffn_dim"):
+        encoder, decoder = values[f"encoder_{key}"], values[f"decoder_{key}"]
+        if encoder != decoder:
+            raise _refused(path, f"decoder_{key}", f"{encoder}, as encoder_{key}", decoder)
+    shared = model.share_encoder_decoder_embeddings
+    target_size = model.vocab_size if shared else model.decoder_vocab_size or model.vocab_size
+    if (folder / "generation_config.json").exists():
+        path = folder / "generation_config.json"
+        values = {**values, **read_marian_file(path)}
+    generation = _checked(GenerationFile, values, path)
+    _check_generation(generation, values, path, min(model.vocab_size, target_size))
     tokenizer = folder / "tokenizer_config.json"
-    last = min(source_size, target_size) - 1
-    ids = {key: generation.number(f"{key}_token_id", 0, last) for key in ("pad", "eos", "decoder_start")}
-    if ids["pad"] == ids["eos"]:
-        raise generation.refused("pad_token_id", "another id than eos_token_id")
-    positions = model.number("max_position_embeddings", 2, MOST_POSITIONS)
-    dropout = [model.share(key) for key in ("dropout", "attention_dropout", "activation_dropout")]
     return MarianConfig(
-        width=model.number("d_model", 2, LARGEST),
-        heads=model.equal("encoder_attention_heads", "decoder_attention_heads", 1024),
-        hidden=model.equal("encoder_ffn_dim", "decoder_ffn_dim", LARGEST),
-        encoder_layers=model.number("encoder_layers", 1, 1000),
-        decoder_layers=model.number("decoder_layers", 1, 1000),
-        activation=model.choice("activation_function", ACTIVATIONS),
-        positions=positions,
-        scale=model.switch("scale_embedding", False),
-        tie="none" if not tied else "all" if shared else "target",
-        source_size=source_size,
+        model={
+            "d_model": model.d_model,
+            "num_heads": model.encoder_attention_heads,
+            "d_ff": model.encoder_ffn_dim,
+            "encoder_layers": model.encoder_layers,
+            "decoder_layers": model.decoder_layers,
+            "dropout": model.dropout,
+            "attention_dropout": model.attention_dropout,
+            "activation_dropout": model.activation_dropout,
+            "norm": "post",
+            "positions": "sinusoidal_halves",
+            "activation": ACTIVATIONS[model.activation_function],
+            "tie_embeddings": "none" if not model.tie_word_embeddings else "all" if shared else "target",
+            "scale_embeddings": model.scale_embedding,
+            "output_bias": True,
+            "max_positions": model.max_position_embeddings,
+        },
+        decoding=_decoding(generation, path, model.max_position_embeddings),
+        source_size=model.vocab_size,
         target_size=target_size,
-        pad=ids["pad"],
-        start=ids["decoder_start"],
-        eos=ids["eos"],
-        dropout=(dropout[0], dropout[1], dropout[2]),
-        decoding=_decoding(generation, ids["eos"], positions),
-        banned=_banned(generation, ids["pad"], last),
-        tokenizer=Values(tokenizer).given if tokenizer.exists() else {},
+        pad=generation.pad_token_id,
+        start=generation.decoder_start_token_id,
+        eos=generation.eos_token_id,
+        banned=tuple(sorted({*generation.bad_words_ids} - {generation.pad_token_id})),
+        tokenizer=read_marian_file(tokenizer) if tokenizer.exists() else {},
     )
 
 
-class Values:
-    """The values of a file of JSON, with those of another where it has none.
-
-    Args:
-        path: the file.
-        otherwise: the values of the other.
+def read_marian_file(path: Path) -> dict[str, Any]:
+    """Reads a JSON object; a list of one id is that id.
 
     Raises:
-        InputError: the file cannot be read; and of every method, a value is not what it must be.
+        InputError: the file cannot be read.
     """
-
-    def __init__(self, path: Path, otherwise: Mapping[str, Any] | None = None) -> None:
-        self.path = path
-        try:
-            own = read_json_object(path)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise InputError(
-                f"{path}: cannot be read: {reason}; expected the file that save_pretrained wrote"
-            ) from None
-        self.given = {**(otherwise or {}), **own}
-
-    def refused(self, key: str, expected: str) -> InputError:
-        """Returns the error that names a key, what was expected and what was found."""
-        found = repr(self.given[key])[:60] if key in self.given else "nothing"
-        return InputError(f"{self.path}: {key}: expected {expected}, found {found}; this model cannot be imported")
-
-    def number(self, key: str, least: int, most: int, default: int | None = None) -> int:
-        """Returns an integer of a range; a list of one is that one."""
-        value = self.given.get(key)
-        value = default if value is None else value
-        if isinstance(value, list) and len(value) == 1:  # eos_token_id may be a list
-            value = value[0]
-        if not is_number(value, least, most):
-            raise self.refused(key, f"an integer from {least} to {most}")
-        return int(value)  # type: ignore[arg-type]
-
-    def equal(self, key: str, other: str, most: int) -> int:
-        """Returns an integer that two keys must agree on."""
-        if self.given.get(other) != self.given.get(key):
-            raise self.refused(other, f"as {key}, {self.given.get(key)!r:.60}")
-        return self.number(key, 1, most)
-
-    def switch(self, key: str, default: bool) -> bool:
-        """Returns true or false."""
-        value = self.given.get(key)
-        value = default if value is None else value
-        if not isinstance(value, bool):
-            raise self.refused(key, "true or false")
-        return value
-
-    def share(self, key: str) -> float:
-        """Returns a number from 0 to below 1; 0 if it is not given."""
-        value = self.given.get(key, 0.0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-            raise self.refused(key, "a number from 0 to below 1")
-        return float(value)
-
-    def choice(self, key: str, names: Mapping[str, str]) -> str:
-        """Returns our name for one of theirs."""
-        value = self.given.get(key)
-        if not isinstance(value, str) or value not in names:
-            raise self.refused(key, f"one of {', '.join(names)}")
-        return names[value]
+    try:
+        values = read_json_object(path)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: cannot be read: {reason}; expected the file that save_pretrained wrote") from None
+    lists = {key for key, value in values.items() if key.endswith("_token_id") and isinstance(value, list)}
+    return values | {key: values[key][0] for key in lists if len(values[key]) == 1}
 
 
-def _decoding(generation: Values, eos: int, positions: int) -> dict[str, Any]:
-    """Returns the settings of `decoding` that search as `generate` does."""
-    for key, values in NEUTRAL.items():
-        if generation.given.get(key) not in (None, *values):
-            raise generation.refused(key, "no such setting, since no search here has it")
-    if generation.given.get("early_stopping", False) not in (False, True, None):
-        raise generation.refused("early_stopping", "true or false")
-    forced = generation.given.get("forced_eos_token_id")
-    if forced not in (None, eos, [eos]):
-        raise generation.refused("forced_eos_token_id", "eos_token_id or null")
+def _checked(schema: type[Checked], values: Mapping[str, Any], path: Path) -> Checked:
+    given = {key: value for key, value in values.items() if value is not None}
+    return validate(schema, given, dict.fromkeys(schema.model_fields, str(path)))
+
+
+def _refused(path: Path, key: str, expected: str, found: Any) -> InputError:
+    return InputError(f"{path}: {key}: expected {expected}, found {found!r:.60}; this model cannot be imported")
+
+
+def _check_generation(generation: GenerationFile, values: Mapping[str, Any], path: Path, size: int) -> None:
+    """Checks what the schema cannot: keys that must agree with others, and keys that must change nothing."""
+    for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
+        if values[key] >= size:
+            raise _refused(path, key, f"an id below {size}", values[key])
+    if generation.pad_token_id == generation.eos_token_id:
+        raise _refused(path, "pad_token_id", "another id than eos_token_id", generation.pad_token_id)
+    if generation.forced_eos_token_id not in (None, generation.eos_token_id):
+        raise _refused(path, "forced_eos_token_id", "eos_token_id or null", generation.forced_eos_token_id)
+    for key, neutral in NEUTRAL.items():
+        if values.get(key) not in (None, *neutral):
+            raise _refused(path, key, "no such setting, since no search here has it", values[key])
+    if wrong := [token for token in generation.bad_words_ids if not 0 <= token < size]:
+        raise _refused(path, "bad_words_ids", f"ids from 0 to below {size}", wrong[0])
+
+
+def _decoding(generation: GenerationFile, path: Path, positions: int) -> dict[str, Any]:
     longest = positions
-    if generation.given.get("max_length") is not None:
-        longest = min(longest, generation.number("max_length", 2, MOST_TOKENS))
-    if generation.given.get("max_new_tokens") is not None:
-        longest = min(positions, generation.number("max_new_tokens", 1, MOST_TOKENS) + 1)
-    least = generation.number("min_length", 0, longest, 0)
-    penalty = generation.given.get("length_penalty")
-    penalty = 1.0 if penalty is None else penalty
-    if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty <= 5:
-        raise generation.refused("length_penalty", "a number from 0 to 5")
+    if generation.max_length is not None:
+        longest = min(longest, generation.max_length)
+    if generation.max_new_tokens is not None:
+        longest = min(positions, generation.max_new_tokens + 1)
+    if generation.min_length > longest:
+        raise _refused(path, "min_length", f"at most the longest length, {longest}", generation.min_length)
     return {
-        "beam_size": generation.number("num_beams", 1, 1000, 1),
-        "length_penalty": float(penalty),
+        "beam_size": generation.num_beams,
+        "length_penalty": generation.length_penalty,
         "length_divisor": "power",
-        "beam_end": "full" if generation.given.get("early_stopping") else "worst",
-        "renormalize": generation.switch("renormalize_logits", False),
-        "force_eos": forced is not None,
-        "min_length": max(least - 1, 0),  # there the start counts
-        "no_repeat_ngram": generation.number("no_repeat_ngram_size", 0, 1000, 0),
+        "beam_end": "full" if generation.early_stopping else "worst",
+        "renormalize": generation.renormalize_logits,
+        "force_eos": generation.forced_eos_token_id is not None,
+        "min_length": max(generation.min_length - 1, 0),  # there the start counts
+        "no_repeat_ngram": generation.no_repeat_ngram_size,
         "max_target_ratio": 0.0,
         "max_target_extra": longest - 1,
     }
-
-
-def _banned(generation: Values, pad: int, last: int) -> tuple[int, ...]:
-    """Returns the ids but PAD that are never predicted."""
-    words = generation.given.get("bad_words_ids")
-    words = [] if words is None else words
-    fine = isinstance(words, list) and all(
-        isinstance(word, list) and len(word) == 1 and is_number(word[0], 0, last) for word in words
-    )
-    if not fine:
-        raise generation.refused("bad_words_ids", "a list of lists with one id each")
-    return tuple(sorted({word[0] for word in words} - {pad}))
-
-
-def is_number(value: Any, least: int, most: int) -> bool:
-    """Returns whether a value of JSON is an integer of a range."""
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most

@@ -14,9 +14,8 @@ from ..files.json import write_json
 from ..run.trained_run import TrainedRun
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from .counterpart import STANDARD_ATTENTION, NamedWeights, check_settings
-
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu"}
-
+from .marian_weights import marian_layers
+from .parity import rows_by_length
 
 SUPPORTED: Mapping[str, Any] = {
     "architecture": ["transformer"],
@@ -24,7 +23,7 @@ SUPPORTED: Mapping[str, Any] = {
     "positions": ["sinusoidal", "sinusoidal_halves"],
     "positions_on": ["input"],
     "tie_embeddings": ["all"],
-    "activation": list(ACTIVATIONS),
+    "activation": ["relu", "gelu", "silu"],
     "scale_embeddings": [True, False],
     "output_bias": [False, True],
     **STANDARD_ATTENTION,
@@ -34,7 +33,7 @@ SUPPORTED: Mapping[str, Any] = {
 def write_marian(run: TrainedRun, folder: Path) -> None:
     """Writes `config.json`, `generation_config.json`, `model.safetensors`, and the files of `MarianTokenizer`.
 
-    The ids stay those of the run. Marian's sines stand before its cosines; where the run's alternate, the coordinates
+    The ids stay the run's. Marian's sines stand before its cosines; where the run's alternate, the coordinates
     of the model are put in another order, which changes nothing else.
 
     Args:
@@ -77,33 +76,15 @@ def _arrays(weights: NamedWeights, settings: Any) -> dict[str, np.ndarray]:
     table = weights.take("target_embedding/table")[:, order]
     bias = weights.take("target_embedding/bias") if settings.output_bias else np.zeros(len(table), "float32")
     arrays = {"model.shared.weight": table, "final_logits_bias": bias[None]}
-    every = slice(None)
-
-    def dense(theirs: str, kernel: np.ndarray, bias: np.ndarray, inputs: Any, outputs: Any) -> None:
-        arrays[f"{theirs}.weight"], arrays[f"{theirs}.bias"] = kernel[inputs][:, outputs].T, bias[outputs]
-
-    def norm(theirs: str, ours: str) -> None:
-        gamma, beta = weights.norm(f"{ours}_residual/norm")
-        arrays[f"{theirs}.weight"], arrays[f"{theirs}.bias"] = gamma[order], beta[order]
-
-    for side, layers in (("encoder", settings.encoder_layers), ("decoder", settings.decoder_layers)):
-        for number in range(layers):
-            theirs, ours = f"model.{side}.layers.{number}", f"{side}_{number}"
-            parts = (np.split(array, 3, axis=-1) for array in weights.dense(f"{ours}/self_attention/qkv"))
-            for name, kernel, own_bias in zip("qkv", *parts, strict=True):
-                dense(f"{theirs}.self_attn.{name}_proj", kernel, own_bias, order, every)
-            dense(f"{theirs}.self_attn.out_proj", *weights.dense(f"{ours}/self_attention/output"), every, order)
-            norm(f"{theirs}.self_attn_layer_norm", f"{ours}/self_attention")
-            if side == "decoder":
-                for name, own in (("q", "query"), ("k", "key"), ("v", "value")):
-                    projection = weights.dense(f"{ours}/cross_attention/{own}")
-                    dense(f"{theirs}.encoder_attn.{name}_proj", *projection, order, every)
-                output = weights.dense(f"{ours}/cross_attention/output")
-                dense(f"{theirs}.encoder_attn.out_proj", *output, every, order)
-                norm(f"{theirs}.encoder_attn_layer_norm", f"{ours}/cross_attention")
-            dense(f"{theirs}.fc1", *weights.dense(f"{ours}/feed_forward/inner"), order, every)
-            dense(f"{theirs}.fc2", *weights.dense(f"{ours}/feed_forward/outer"), every, order)
-            norm(f"{theirs}.final_layer_norm", f"{ours}/feed_forward")
+    for layer in marian_layers(settings.encoder_layers, settings.decoder_layers):
+        weight, bias = map(weights.take, layer.arrays)
+        for axis, kind in enumerate(layer.axes):
+            weight = weight.take(order, axis) if kind == "width" else weight
+        bias = bias[order] if layer.axes[-1] == "width" else bias
+        parts = len(layer.theirs)
+        split = zip(layer.theirs, np.split(weight, parts, axis=-1), np.split(bias, parts), strict=True)
+        for name, own_weight, own_bias in split:
+            arrays[f"{name}.weight"], arrays[f"{name}.bias"] = own_weight.T, own_bias
     return arrays
 
 
@@ -119,7 +100,7 @@ def _config(run: TrainedRun) -> dict[str, Any]:
         **{f"{side}_layers": getattr(settings, f"{side}_layers") for side in ("encoder", "decoder")},
         **{f"{side}_attention_heads": settings.num_heads for side in ("encoder", "decoder")},
         **{f"{side}_ffn_dim": settings.d_ff for side in ("encoder", "decoder")},
-        "activation_function": ACTIVATIONS[settings.activation],
+        "activation_function": settings.activation,
         "dropout": settings.dropout,
         "attention_dropout": settings.attention_dropout,
         "activation_dropout": settings.activation_dropout,
@@ -152,9 +133,6 @@ def _generation(run: TrainedRun) -> dict[str, Any]:
     }
 
 
-BATCH_SENTENCES = 32
-
-
 class LoadedMarian:
     """A `MarianMTModel` with its `MarianTokenizer`; see `ExportedModel`.
 
@@ -181,21 +159,18 @@ class LoadedMarian:
         """See `ExportedModel`."""
         texts = [""] * len(sources)
         lengths = np.array([len(ids) - 1 for ids in self._tokenizer(list(sources))["input_ids"]])
-        for length in np.unique(lengths):  # the longest length of a translation is one for all of a call
-            rows = np.flatnonzero(lengths == length)
-            for first in range(0, len(rows), BATCH_SENTENCES):
-                batch = rows[first : first + BATCH_SENTENCES]
-                encoded = self._tokenizer([sources[row] for row in batch], return_tensors="pt", padding=True)
-                with self._torch.inference_mode():
-                    found = self._model.generate(
-                        **encoded,
-                        num_beams=decoding.beam_size,
-                        length_penalty=decoding.length_penalty,
-                        no_repeat_ngram_size=decoding.no_repeat_ngram,
-                        max_length=int(self._longest(np.array([length]))[0]) + 1,  # the start counts
-                    )
-                for row, text in zip(batch, self._tokenizer.batch_decode(found, skip_special_tokens=True), strict=True):
-                    texts[row] = text
+        for rows in rows_by_length(lengths):
+            encoded = self._tokenizer([sources[row] for row in rows], return_tensors="pt", padding=True)
+            with self._torch.inference_mode():
+                found = self._model.generate(
+                    **encoded,
+                    num_beams=decoding.beam_size,
+                    length_penalty=decoding.length_penalty,
+                    no_repeat_ngram_size=decoding.no_repeat_ngram,
+                    max_length=int(self._longest(lengths[rows[:1]])[0]) + 1,  # the start counts
+                )
+            for row, text in zip(rows, self._tokenizer.batch_decode(found, skip_special_tokens=True), strict=True):
+                texts[row] = text
         return texts
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:

@@ -25,7 +25,7 @@ def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[
     Args:
         folder: what `save_pretrained` of a MarianMTModel and its tokenizer wrote.
         root: the run's folder, which must not exist yet.
-        languages: codes of `source` and `target`, where they are given; otherwise those of the tokenizer.
+        languages: codes of `source` and `target`, where they are given; otherwise the tokenizer's.
 
     Returns:
         The settings of the run, and its vocabulary.
@@ -41,9 +41,8 @@ def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[
     models = {side: read_model(folder / f"{side}.spm") for side in SIDES}
     with new_folder(root.absolute(), "imports a run of this name") as temporary:
         run = RunDirectory(temporary)
-        write_tokenizer(run, vocabulary, models)
+        _write_tokenizer(run, vocabulary, models)
         tokenizer = GivenTokenizer(run.given_tokenizer)
-        run = RunDirectory(temporary)
         model = build_model(config.model, tokenizer.vocabulary_size)
         assign_arrays(model, arrays)
         run.write_config(dump(config))
@@ -70,36 +69,19 @@ def _languages(marian: MarianConfig, given: dict[str, str], folder: Path) -> dic
 
 def _settings(marian: MarianConfig, vocabulary_size: int, root: Path, languages: dict[str, str]) -> RunConfig:
     """Returns the settings of a run that computes what the model does."""
-    dropout, attention_dropout, activation_dropout = marian.dropout
-    longest = {f"max_{side}_tokens": marian.positions - 1 for side in SIDES}
+    longest = {f"max_{side}_tokens": marian.model["max_positions"] - 1 for side in SIDES}
     values: dict[str, Any] = {
         "run": {"name": root.absolute().name, "directory": str(root.absolute().parent)},
         "data": {**languages, "train": None, "validation": None, **longest},
         "tokenizer": {"kind": "given", "vocabulary_size": vocabulary_size},
-        "model": {
-            "d_model": marian.width,
-            "num_heads": marian.heads,
-            "d_ff": marian.hidden,
-            "encoder_layers": marian.encoder_layers,
-            "decoder_layers": marian.decoder_layers,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "activation_dropout": activation_dropout,
-            "norm": "post",
-            "positions": "sinusoidal_halves",
-            "activation": marian.activation,
-            "tie_embeddings": marian.tie,
-            "scale_embeddings": marian.scale,
-            "output_bias": True,
-            "max_positions": marian.positions,
-        },
+        "model": dict(marian.model),
         "training": {},
         "decoding": dict(marian.decoding),
     }
     return make_run_config(values, {}, default_name=root.name)
 
 
-def write_tokenizer(run: RunDirectory, vocabulary: MarianVocabulary, models: dict[str, bytes]) -> None:
+def _write_tokenizer(run: RunDirectory, vocabulary: MarianVocabulary, models: dict[str, bytes]) -> None:
     """Writes the SentencePiece models of both sides into the run, and the list of ids; see `GivenTokenizer`."""
     for side, model in models.items():
         write_atomically(run.given_tokenizer.with_name(f"{side}.spm"), model)

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..files.json import read_json_object
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
-from .marian_config import MarianConfig
+from .marian_config import MarianConfig, read_marian_file
 
 START = "<s>"  # how BOS is written; Marian starts with a vector that stands for no piece
 NONE = -1
@@ -71,7 +70,8 @@ def read_marian_vocabulary(folder: Path, config: MarianConfig) -> MarianVocabula
     if config.has_start_piece:
         start = next((piece for piece, number in target.items() if number == config.start), START)
     known = {*first, start} if config.has_start_piece else {*first}
-    rest = [piece for piece in dict.fromkeys([*_in_order(source), *_in_order(target)]) if piece not in known]
+    in_order = [piece for side in (source, target) for piece in sorted(side, key=side.__getitem__)]
+    rest = [piece for piece in dict.fromkeys(in_order) if piece not in known]
     pieces = [names["pad"], names["unk"], start, names["eos"], *rest]
     of_source, of_target = (_numbers(side, pieces, config.start) for side in (source, target))
     return MarianVocabulary(pieces, of_source, of_target, _special(config, first, pieces), not separate)
@@ -99,16 +99,8 @@ def _spelling(token: Any, otherwise: str) -> str:
     return content if isinstance(content, str) and content else otherwise
 
 
-def _in_order(vocabulary: Mapping[str, int]) -> list[str]:
-    return sorted(vocabulary, key=vocabulary.__getitem__)
-
-
 def _read(path: Path, size: int, config: MarianConfig, names: Mapping[str, str]) -> dict[str, int]:
-    try:
-        vocabulary = read_json_object(path)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{path}: cannot be read: {reason}; expected the pieces of a Marian model") from None
+    vocabulary = read_marian_file(path)
     numbers = list(vocabulary.values())
     if not all(isinstance(number, int) and 0 <= number < size for number in numbers):
         raise InputError(f"{path}: expected an id below {size}, the vocabulary of config.json, for each piece")

@@ -1,7 +1,7 @@
 """Parity: an exported model does what the run does, on sentences of the run."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +14,8 @@ from ..text.corpora.formats import read_corpus
 TOLERANCE = 1e-3
 """The largest difference of a token's log-probability, in float32; rounding gives some 1e-5, a wrong weight whole
 units."""
+
+BATCH_SENTENCES = 64
 
 log = logging.getLogger(__name__)
 
@@ -108,3 +110,11 @@ def searches(run: TrainedRun, own: Mapping[str, Any]) -> dict[str, Any]:
         kind: settings.model_copy(update={"search": "beam", "beam_size": size, "n_best": 1, **own})
         for kind, size in sizes.items()
     }
+
+
+def rows_by_length(lengths: np.ndarray) -> Iterator[np.ndarray]:
+    """Yields the places of at most `BATCH_SENTENCES` sentences of one length at a time: a call of another program has
+    one longest length for all its translations."""
+    for length in np.unique(lengths):
+        rows = np.flatnonzero(lengths == length)
+        yield from np.split(rows, range(BATCH_SENTENCES, len(rows), BATCH_SENTENCES))

@@ -9,9 +9,9 @@ Letters: B batch, T target tokens, S source tokens, L layers, H heads.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 import tensorflow_text
@@ -19,60 +19,39 @@ import tensorflow_text
 from ..alignment.readout import MEAN_HEAD, AlignmentReadout
 from ..decoding.build import build_search
 from ..decoding.forced import forced_pass
-from ..decoding.search import Search
 from ..errors import InputError
 from ..run.trained_run import TrainedRun
 from ..runtime.import_tensorflow import silenced_stderr
 from ..text.lines.line import EMPTY
 from ..text.tokens.special_tokens import BOS, EOS, PAD
-from .parity import searches
+from .parity import BATCH_SENTENCES, searches
 
-BATCH_SENTENCES = 64
 STRINGS = tf.TensorSpec([None], tf.string)
 
 
 class SavedTranslator(tf.Module):
-    """Translates and aligns strings.
+    """Translates and aligns strings as a run does.
 
     Args:
-        model: any `TranslationModel`.
-        tokenizer_model: the SentencePiece model.
-        pieces: the spelling of each id.
-        greedy: the search of `translate` without a beam.
-        beam: its search with a beam, of which the first hypothesis is taken.
-        max_target_ratio: see `Translator`.
-        max_target_extra: see `Translator`.
-        max_positions: see `Translator`.
-        layer: the layer of the cross-attention by which `align` links tokens.
-        head: the head of that layer; None for the mean of all.
-        row_shift: 0 to link a token by the row that predicts it, 1 by the row that reads it.
+        run: the run.
+        readout: where `align` reads links.
+
+    Raises:
+        InputError: `align` cannot read links so.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        tokenizer_model: bytes,
-        pieces: Sequence[str],
-        greedy: Search,
-        beam: Search,
-        *,
-        max_target_ratio: float,
-        max_target_extra: int,
-        max_positions: int,
-        layer: int,
-        head: int | None,
-        row_shift: int,
-    ) -> None:
+    def __init__(self, run: TrainedRun, readout: AlignmentReadout) -> None:
         super().__init__()
-        self._variables = [variable.value for variable in model.variables]  # what is saved; Keras' layers are not
-        self._tokenizer = tensorflow_text.SentencepieceTokenizer(tokenizer_model, out_type=tf.int32)
+        if readout.site != "cross" or readout.extraction != "target":
+            raise InputError("--at: a SavedModel reads links at LAYER,HEAD,SIDE; leave out LINKS and SITE")
+        tokenizer = run.tokenizer
+        self._variables = [variable.value for variable in run.model.variables]  # what is saved; Keras' layers are not
+        self._tokenizer = tensorflow_text.SentencepieceTokenizer(tokenizer.model, out_type=tf.int32)
+        pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
         self._pieces = tf.constant(["", *pieces[1:]])  # padding has no spelling
-        self._model = Untracked(model)
-        self._searches = Untracked((greedy, beam))
-        self._max_target_ratio = max_target_ratio
-        self._max_target_extra = max_target_extra
-        self._max_positions = max_positions
-        self._readout = Untracked((layer, head, row_shift))
+        greedy, beam = (build_search(settings, run.config.run.seed) for settings in searches(run, {}).values())
+        self._own = SimpleNamespace(run=run, readout=readout, greedy=greedy, beam=beam)  # not tracked, so not saved
+        self._max_positions = run.config.model.max_positions
 
     @tf.function(input_signature=(STRINGS, tf.TensorSpec([], tf.bool)), autograph=False)
     def translate(self, source, beam):
@@ -87,24 +66,25 @@ class SavedTranslator(tf.Module):
             - text: string `(B,)`; empty for an empty source.
             - source_tokens: string `(B, S)`, ending in `</s>`, then empty.
             - target_tokens: string `(B, T)`, ending in `</s>` unless truncated, then empty.
-            - score: float32 `(B,)`, by which the search ranks.
+            - score: float32 `(B,)`; the search ranks by it.
             - log_probabilities: float32 `(B, T)`, natural logarithms; 0 for padding.
             - truncated: bool `(B,)`, whether the source was cut or the longest length was reached.
             - cross_attention: float32 `(B, L, H, T, S)`; zeros for padding.
         """
-        model = self._model.value
+        own = self._own
+        model, decoding = own.run.model, own.run.config.decoding
         tokens = self._tokenize(source)
         source_ids = self._with_end(tokens[:, : self._max_positions - 1])
         lengths = tf.cast(tokens[:, : self._max_positions - 1].row_lengths(), tf.int32)
-        longest = tf.cast(self._max_target_ratio * tf.cast(lengths, tf.float64), tf.int32) + self._max_target_extra
+        usual = tf.cast(decoding.max_target_ratio * tf.cast(lengths, tf.float64), tf.int32)
+        longest = usual + decoding.max_target_extra
         longest = tf.where(lengths > 0, tf.minimum(longest, self._max_positions), 0)
         memory = model.encode(source_ids, training=False)._replace(self_attention=())
         length = tf.reduce_max(tf.concat([longest, [1]], 0))
-        greedy, search = self._searches.value
         found = tf.cond(
             beam,
-            lambda: search(model, memory, longest, length),
-            lambda: greedy(model, memory, longest, length),
+            lambda: own.beam(model, memory, longest, length),
+            lambda: own.greedy(model, memory, longest, length),
         )
         ids = found.ids[:, 0]
         count = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=1)
@@ -139,7 +119,7 @@ class SavedTranslator(tf.Module):
         source_ids = self._with_end(self._tokenize(source)[:, : self._max_positions - 1])
         target_ids = self._with_end(self._tokenize(target))[:, : self._max_positions]
         target_input = self._shifted(target_ids)
-        forced = forced_pass(self._model.value, source_ids, target_input, target_ids, ("cross",))
+        forced = forced_pass(self._own.run.model, source_ids, target_input, target_ids, ("cross",))
         cross = _without_padding(forced.attention["cross"], target_ids)
         return {
             "source_tokens": tf.gather(self._pieces, source_ids),
@@ -168,41 +148,15 @@ class SavedTranslator(tf.Module):
         return self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, is_text))
 
     def _links(self, cross, source_ids, target_ids):
-        layer, head, row_shift = self._readout.value
-        weights = cross[:, layer]
-        weights = tf.reduce_mean(weights, axis=1) if head is None else weights[:, head]
+        readout = self._own.readout
+        row_shift = int(readout.side == "input")  # the row that reads a token is below the one that predicts it
+        weights = cross[:, readout.layer]
+        weights = tf.reduce_mean(weights, axis=1) if readout.head == MEAN_HEAD else weights[:, int(readout.head)]
         weights = tf.concat([weights[:, row_shift:], tf.zeros_like(weights[:, :row_shift])], axis=1)
         is_source, is_target = ((ids != PAD) & (ids != EOS) for ids in (source_ids, target_ids))
         weights = tf.where(is_source[:, None], weights, 0.0)
         linked = is_target & (tf.reduce_max(weights, axis=-1) > 0)
         return tf.where(linked, tf.argmax(weights, axis=-1, output_type=tf.int32), -1)
-
-
-def make_saved_translator(run: TrainedRun, readout: AlignmentReadout) -> SavedTranslator:
-    """Makes what is saved of a run.
-
-    Args:
-        run: the run.
-        readout: where `align` reads links.
-
-    Raises:
-        InputError: `align` cannot read links so.
-    """
-    if readout.site != "cross" or readout.extraction != "target":
-        raise InputError("--at: the links of a SavedModel are those of LAYER,HEAD,SIDE; leave out LINKS and SITE")
-    decoding, tokenizer = run.config.decoding, run.tokenizer
-    return SavedTranslator(
-        run.model,
-        tokenizer.model,
-        tokenizer.pieces(range(tokenizer.vocabulary_size)),
-        *(build_search(settings, run.config.run.seed) for settings in searches(run, {}).values()),
-        max_target_ratio=decoding.max_target_ratio,
-        max_target_extra=decoding.max_target_extra,
-        max_positions=run.config.model.max_positions,
-        layer=readout.layer,
-        head=None if readout.head == MEAN_HEAD else int(readout.head),
-        row_shift=int(readout.side == "input"),
-    )
 
 
 def write_saved_model(translator: SavedTranslator, folder: Path) -> None:
@@ -243,13 +197,6 @@ class LoadedSavedModel:
             lengths = (found["target_tokens"].numpy() != b"").sum(axis=1)
             rows += [row[:length] for row, length in zip(found["log_probabilities"].numpy(), lengths, strict=True)]
         return rows
-
-
-class Untracked:
-    """Holds what a `tf.Module` uses but does not save."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
 
 def _without_padding(attention, target_ids):

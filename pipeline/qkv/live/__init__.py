@@ -25,7 +25,7 @@ def live(
         runs: folders of trained runs, which answer side by side.
         checkpoint: their weights: `best`, `last`, or `both` of them side by side.
         port: 0 for any that is free.
-        allow_hosts: names by which browsers call it, where a proxy passes their requests on.
+        allow_hosts: further names of the page, such as a proxy's that passes requests on.
         height: of the page in the cell, in pixels.
 
     Returns:

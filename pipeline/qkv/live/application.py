@@ -6,6 +6,7 @@
 - `POST /save`: the numbers of answers, kept as an attention archive in the run's folder.
 """
 
+import itertools
 import json
 import logging
 import os
@@ -166,7 +167,6 @@ def _error(status: int, message: str) -> Response:
 
 
 FOLDER = "live"  # in the run's
-MOST_CASES = 10_000
 
 
 def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
@@ -177,7 +177,7 @@ def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
         The folders.
 
     Raises:
-        InputError: a folder cannot be written, or there are too many.
+        InputError: a folder cannot be written.
     """
     runs = list(dict.fromkeys(live for live, _ in answers))
     return [_save(live, [answer for other, answer in answers if other is live]) for live in runs]
@@ -186,17 +186,11 @@ def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
 def _save(live: LiveRun, answers: Sequence[Answer]) -> Path:
     parent = live.run.directory.root / FOLDER
     check_own_folder(parent)
-    path = _free_folder(parent)
+    paths = (parent / f"{number:04d}" for number in itertools.count(1))
+    path = next(path for path in paths if not os.path.lexists(path))
     with new_folder(path, "saves a case here") as folder:
         manifest = archive_manifest(live.run) | {"questions": [answer.question.model_dump() for answer in answers]}
         with ArchiveWriter(folder, manifest=manifest) as writer:
             for number, answer in enumerate(answers):
                 writer.append(replace(answer.record, id=number))
     return path
-
-
-def _free_folder(parent: Path) -> Path:
-    for number in range(1, MOST_CASES):
-        if not os.path.lexists(path := parent / f"{number:04d}"):
-            return path
-    raise InputError(f"{parent}: has {MOST_CASES} cases already; delete some")

@@ -20,8 +20,8 @@ class Gate:
     checked, because such a page could otherwise point a name of its own to this machine (DNS rebinding).
 
     Args:
-        hosts: the names by which the page may be called, without port.
-        proxies: further such names, of proxies that pass requests on.
+        hosts: the names of the machine that serves the page, without port.
+        proxies: names of proxies that pass requests on.
         token: made at random if not given.
     """
 

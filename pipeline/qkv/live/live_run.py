@@ -153,7 +153,8 @@ class LiveRun:
         return next(self._recorder.record([pair]))
 
     def _check_ids(self, ids: list[int]) -> None:
-        size, longest = self.run.tokenizer.vocabulary_size, self.run.config.model.max_positions
+        size = self.run.tokenizer.vocabulary_size
+        longest = self.run.config.model.max_positions
         if any(token >= size or token in (PAD, BOS) for token in ids):
             raise InputError(f"tokens: expected ids below {size}, without padding and beginning of sentence")
         if len(ids) > longest:

@@ -2,7 +2,7 @@
 
 It is one file that opens from a disk without a network and without installing anything: settings and weights for
 `transformer.js`, the tokenizer for `subword.js`, and the normalisation of typed text for `typed_text.js`. Weights are
-rounded to 16-bit floats. gzip adds the sum by which the page sees that it is damaged.
+rounded to 16-bit floats. gzip adds a checksum, so that the page notices damage.
 """
 
 import base64
@@ -24,13 +24,11 @@ from ..inspection.head_types import describe_types, read_head_types
 from ..inspection.viewer.page import byte_planes, origin_of, read_scripts, refuse_other_file
 from ..run.trained_run import TrainedRun
 from ..text.lines import europarl_words, moses
-from ..text.tokens.special_tokens import BOS, EOS, PAD
+from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from ..text.tokens.words import WordUnits
 from .page import SHOWN_SITES, describe_changes, find_examples, live_page
 
 ENGINE = Path(__file__).parent / "engine"
-SCRIPTS = ("typed_text", "subword", "transformer", "backend")
-"""The scripts in `engine/`, in the order in which the page holds them."""
 
 
 NOTICE = """\
@@ -81,7 +79,7 @@ def model_page(run: TrainedRun, origin: str = "") -> str:
         str(run.config.run.name),
         {"runs": [described], "changes": describe_changes(["zeroed"]), "examples": find_examples(run)},
         backend="openModel",
-        scripts=read_scripts(ENGINE, SCRIPTS),
+        scripts=read_scripts(ENGINE),
         html=NOTICE.format(model=base64.b64encode(pack(header, named_arrays(run))).decode()),
         policy={},
         origin=origin,
@@ -102,6 +100,7 @@ def _units(run: TrainedRun) -> WordUnits:
     return WordUnits(*(unit if unit == "spaces" else "subwords" for unit in found))
 
 
+PAGE = "a page with the model inside"
 MOST_PARAMETERS = 20_000_000
 """A page with more takes seconds to open and seconds for a sentence: docs/measurements."""
 
@@ -131,18 +130,12 @@ def check_model(run: TrainedRun) -> None:
         InputError: it is too large, or has a part without a counterpart.
     """
     settings: Any = run.config.model
-    if settings.architecture != "transformer":
-        raise InputError(
-            f"model.architecture: {settings.architecture} has no counterpart in a page with the model inside; expected "
-            "transformer"
-        )
-    check_settings(settings, SUPPORTED, "a page with the model inside", "model")
+    check_settings(settings, SUPPORTED, PAGE, "model")
     if run.config.decoding.force_eos:
-        raise InputError("decoding.force_eos: True has no counterpart in a page with the model inside; expected False")
+        raise InputError(f"decoding.force_eos: True has no counterpart in {PAGE}; expected False")
     if (count := run.model.count_params()) > MOST_PARAMETERS:
         raise InputError(
-            f"{run.directory.root}: its model has {count:,} parameters; a page with the model inside is of use up to "
-            f"{MOST_PARAMETERS:,}"
+            f"{run.directory.root}: its model has {count:,} parameters; {PAGE} is of use up to {MOST_PARAMETERS:,}"
         )
 
 
@@ -151,11 +144,14 @@ def model_settings(run: TrainedRun) -> dict[str, Any]:
     settings: Any = run.config.model
     decoding = run.config.decoding
     tied = settings.tie_embeddings
+    size = settings.d_model // settings.num_heads
+    scores = {site: getattr(settings.attention, site).score for site in type(settings.attention).model_fields}
     names = ("d_model", "encoder_layers", "decoder_layers", "norm", "positions", "positions_on")
     return {
         **{name: getattr(settings, name) for name in (*names, "activation", "scale_embeddings")},
         "sites": {
-            site: _site(settings, getattr(settings.attention, site)) for site in type(settings.attention).model_fields
+            site: {"heads": settings.num_heads, "size": size, "scale": size**-0.5 if score == "scaled_dot" else 1.0}
+            for site, score in scores.items()
         },
         "tables": {
             "source": "target_embedding" if tied == "all" else "source_embedding",
@@ -170,56 +166,17 @@ def model_settings(run: TrainedRun) -> dict[str, Any]:
     }
 
 
-def _site(settings: Any, attention: Any) -> dict[str, Any]:
-    size = settings.d_model // settings.num_heads
-    return {
-        "heads": settings.num_heads,
-        "size": size,
-        "scale": size**-0.5 if attention.score == "scaled_dot" else 1.0,
-    }
-
-
 def named_arrays(run: TrainedRun) -> dict[str, np.ndarray]:
-    """Returns the weights by their names in `transformer.js`.
+    """Returns the weights by their paths, which are their names in `transformer.js`.
 
     Raises:
-        InputError: one is not used there, or cannot be a 16-bit float.
+        InputError: one cannot be a 16-bit float.
     """
-    settings: Any = run.config.model
-    weights = NamedWeights(run)
-    found: dict[str, np.ndarray] = {}
-
-    def take(layer: str, *kinds: str) -> None:
-        found.update({f"{layer}/{kind}": weights.take(f"{layer}/{kind}") for kind in kinds})
-
-    tables = model_settings(run)["tables"]
-    for table in dict.fromkeys(tables.values()):
-        take(table, "table")
-    if settings.output_bias:
-        take(tables["output"], "bias")
-    if settings.positions == "learned":
-        take("source_positions", "table")
-        take("target_positions", "table")
-    if settings.norm == "pre":
-        take("encoder_norm", "gamma", "beta")
-        take("decoder_norm", "gamma", "beta")
-    for side, dense in (
-        ("encoder", ("self_attention/qkv", "self_attention/output")),
-        ("decoder", ("self_attention/qkv", "self_attention/output", *(f"cross_attention/{name}" for name in CROSS))),
-    ):
-        for number in range(getattr(settings, f"{side}_layers")):
-            for name in (*dense, "feed_forward/inner", "feed_forward/outer"):
-                take(f"{side}_{number}/{name}", "kernel", "bias")
-            for sublayer in dict.fromkeys(name.split("/")[0] for name in (*dense, "feed_forward/inner")):
-                take(f"{side}_{number}/{sublayer}_residual/norm", "gamma", "beta")
-    weights.check_all_taken(run.directory.root)
-    for name, array in found.items():
+    arrays = NamedWeights(run).arrays
+    for name, array in arrays.items():
         if not np.abs(array).max(initial=0) <= LARGEST:
             raise InputError(f"{run.directory.root}: {name} has numbers that no 16-bit float can hold")
-    return found
-
-
-CROSS = ("query", "key", "value", "output")
+    return arrays
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -230,16 +187,11 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     return gzip.compress(len(text).to_bytes(4, "little") + text + planes, compresslevel=6, mtime=0)
 
 
-KINDS = {TrainerSpec.UNIGRAM: "unigram", TrainerSpec.BPE: "bpe"}
-NORMAL, UNKNOWN, CONTROL = (ModelProto.SentencePiece.Type.Value(name) for name in ("NORMAL", "UNKNOWN", "CONTROL"))
-PAGE = "a page with the model inside"
-
-
 def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
-    """Returns the pieces, their scores, and what kind of model it is.
+    """Returns the pieces of the SentencePiece model that training has made, their scores, and its kind.
 
     Raises:
-        InputError: the tokenizer is of another kind, or does something with text that the page does not.
+        InputError: the tokenizer was imported, or puts a tag before sentences.
     """
     if run.config.tokenizer.kind == "given":
         raise InputError(f"{run.directory.root}: an imported run, whose tokenizer has no counterpart in {PAGE}")
@@ -249,29 +201,12 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
             "expected null"
         )
     model = ModelProto.FromString(run.tokenizer.model)
-    kinds = [piece.type for piece in model.pieces]
-    unknown = [token for token, kind in enumerate(kinds) if kind == UNKNOWN]
-    plain = (
-        model.trainer_spec.model_type in KINDS
-        and len(unknown) == 1
-        and set(kinds) <= {NORMAL, UNKNOWN, CONTROL}
-        and not model.trainer_spec.treat_whitespace_as_suffix
-        and not model.normalizer_spec.precompiled_charsmap  # the table of a normalisation; "identity" has none
-        and model.normalizer_spec.add_dummy_prefix
-        and model.normalizer_spec.remove_extra_whitespaces
-        and model.normalizer_spec.escape_whitespaces
-    )
-    if not plain:
-        raise InputError(
-            f"{run.directory.tokenizer}: this SentencePiece model has no counterpart in {PAGE}; expected one that "
-            "training has made: bpe or unigram, without normalisation, byte pieces and own symbols"
-        )
     return {
-        "kind": KINDS[model.trainer_spec.model_type],
+        "kind": "bpe" if model.trainer_spec.model_type == TrainerSpec.BPE else "unigram",
         "pieces": run.tokenizer.pieces(range(run.tokenizer.vocabulary_size)),
         "scores": run.tokenizer.scores,
-        "reserved": [token for token, kind in enumerate(kinds) if kind != NORMAL],
-        "unknown": unknown[0],
+        "reserved": [token for token, piece in enumerate(model.pieces) if piece.type != piece.NORMAL],
+        "unknown": UNK,
         "special": [PAD, BOS, EOS],
     }
 

@@ -1,7 +1,7 @@
 """The live page: the viewer's page, without sentences yet, the panel through which they are asked for, and sentences
 with which a person can begin."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,6 @@ from ..run.trained_run import TrainedRun
 from ..text.corpora.formats import read_corpus
 
 PANEL = Path(__file__).parent / "panel"
-SCRIPTS = ("backend", "case", "tokens", "row", "switches", "view", "panel", "tour")
-"""The scripts in `panel/`, in the order in which the page holds them."""
-
 SHOWN_SITES = tuple(name for name, site in SITES.items() if site.weighed_at.startswith(name))
 """The sites of an answer: the weights themselves, not what is computed from them, which takes longer."""
 
@@ -29,7 +26,7 @@ def live_page(
     facts: Mapping[str, Any],
     *,
     backend: str = SERVER_BACKEND,
-    scripts: Sequence[str] = (),
+    scripts: str = "",
     html: str = "",
     policy: Mapping[str, str] = SERVED,
     origin: str = "",
@@ -53,7 +50,7 @@ def live_page(
         [ViewerRun(**{key: run[key] for key in shown if key in run}) for run in facts["runs"]],
         origin=origin,
         extension=Extension(
-            scripts=[*read_scripts(PANEL, SCRIPTS), *scripts, f"startPanel({backend});"],
+            scripts=[read_scripts(PANEL), scripts, f"startPanel({backend});"],
             style=(PANEL / "panel.css").read_text(encoding="utf-8"),
             html=(PANEL / "panel.html").read_text(encoding="utf-8") + facts_element + html,
             policy=policy,

@@ -91,7 +91,7 @@ def serve(
         runs: what answers, side by side.
         host: address to listen on.
         port: 0 for any that is free.
-        allow_hosts: further names by which browsers may call it.
+        allow_hosts: further names of the page, such as a proxy's.
         height: see `ServedPage`.
 
     Raises:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from qkv.exchange.marian_weights import SafetensorsFile
+from qkv.exchange.marian_weights import open_safetensors
 from tests.support.marian import MARIAN
 
 
@@ -23,22 +23,22 @@ def entry(dtype="F32", shape=(2, 2), place=(0, 16)):
 def test_numbers_of_every_precision_become_float32(tmp_path, dtype, size):
     array = np.array([[1.5, -2.0], [0.25, 3.0]], f"<f{size}")
     header = {"__metadata__": {"format": "pt"}, "x": entry(dtype, place=(0, 4 * size))}
-    file = SafetensorsFile(write(tmp_path / "file", header, array.tobytes()))
-    assert file.shapes == {"x": (2, 2)} and file.read("x").dtype == np.float32
-    np.testing.assert_array_equal(file.read("x"), array)
+    file = open_safetensors(write(tmp_path / "file", header, array.tobytes()))
+    assert [*file] == ["x"] and file["x"].shape == (2, 2) and file["x"].read().dtype == np.float32
+    np.testing.assert_array_equal(file["x"].read(), array)
 
 
 def test_bfloat16_is_the_upper_half_of_a_float32(tmp_path):
     array = np.array([1.5, -2.0, 0.25, 3.0], "<f4")
     halves = (array.view("<u4") >> 16).astype("<u2").tobytes()
-    file = SafetensorsFile(write(tmp_path / "file", {"x": entry("BF16", (4,), (0, 8))}, halves))
-    np.testing.assert_array_equal(file.read("x"), array)
+    file = open_safetensors(write(tmp_path / "file", {"x": entry("BF16", (4,), (0, 8))}, halves))
+    np.testing.assert_array_equal(file["x"].read(), array)
 
 
 def test_the_second_array_begins_where_the_header_says(tmp_path):
     header = {"b": entry(shape=(1,), place=(12, 16)), "a": entry(shape=(3,), place=(0, 12))}
-    file = SafetensorsFile(write(tmp_path / "file", header, np.arange(4, dtype="<f4").tobytes()))
-    assert file.read("a").tolist() == [0, 1, 2] and file.read("b").tolist() == [3]
+    file = open_safetensors(write(tmp_path / "file", header, np.arange(4, dtype="<f4").tobytes()))
+    assert file["a"].read().tolist() == [0, 1, 2] and file["b"].read().tolist() == [3]
 
 
 WRONG = {
@@ -65,7 +65,7 @@ WRONG = {
 def test_damaged_and_hostile_headers_are_refused(tmp_path, kind):
     header, others = WRONG[kind]
     with pytest.raises(ValueError):
-        SafetensorsFile(write(tmp_path / "file", header, **others))
+        open_safetensors(write(tmp_path / "file", header, **others))
 
 
 def test_any_truncation_is_refused(tmp_path):
@@ -73,4 +73,4 @@ def test_any_truncation_is_refused(tmp_path):
     for length in (0, 4, 8, 500, len(whole) // 2, len(whole) - 1):
         (tmp_path / "file").write_bytes(whole[:length])
         with pytest.raises(ValueError):
-            SafetensorsFile(tmp_path / "file")
+            open_safetensors(tmp_path / "file")

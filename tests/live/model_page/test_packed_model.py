@@ -159,11 +159,3 @@ def test_weights_that_no_16_bit_float_holds_are_refused(tokenizer, tmp_path):
     bias.assign(np.full(bias.shape, 1e5))
     with pytest.raises(InputError, match="encoder_0/feed_forward/inner/bias has numbers that no 16-bit float"):
         named_arrays(run)
-
-
-def test_a_weight_that_nothing_takes_is_refused(tokenizer, tmp_path):
-    run = rounded_run(tokenizer, tmp_path, positions="learned")
-    values = run.config.model_dump()
-    values["model"]["positions"] = "sinusoidal"
-    with pytest.raises(InputError, match="nothing takes the weights source_positions/table, target_positions/table"):
-        named_arrays(replace(run, config=RunConfig.model_validate(values)))

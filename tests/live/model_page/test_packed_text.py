@@ -2,7 +2,6 @@
 
 import random
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -104,36 +103,3 @@ def test_a_tokenizer_of_another_program_is_refused(tokenizer, tmp_path):
     given = run.config.model_copy(update={"tokenizer": SimpleNamespace(kind="given")})
     with pytest.raises(InputError, match="an imported run, whose tokenizer has no counterpart in a page"):
         pack_tokenizer(replace(run, config=given))
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"normalization_rule_name": "nmt_nfkc"},
-        {"byte_fallback": True},
-        {"user_defined_symbols": ["der"]},
-        {"remove_extra_whitespaces": False},
-        {"add_dummy_prefix": False},
-        {"treat_whitespace_as_suffix": True},
-        {"model_type": "char"},
-        {"model_type": "word"},
-    ],
-    ids=str,
-)
-def test_a_subword_model_that_does_something_else_is_refused(tokenizer, tmp_path, arguments):
-    import sentencepiece
-
-    settings = {"model_type": "bpe", "vocab_size": 340, "normalization_rule_name": "identity"}
-    settings |= {
-        "hard_vocab_limit": False,
-        "pad_id": 0,
-        "unk_id": 1,
-        "bos_id": 2,
-        "eos_id": 3,
-        "minloglevel": 2,
-    } | arguments
-    text = tmp_path / "model"
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(SENTENCES), model_prefix=str(text), **settings)
-    other = replace(random_run(tokenizer, tmp_path), tokenizer=Tokenizer(Path(f"{text}.model")))
-    with pytest.raises(InputError, match="this SentencePiece model has no counterpart in a page"):
-        pack_tokenizer(other)

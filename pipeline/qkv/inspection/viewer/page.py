@@ -29,21 +29,8 @@ from .data import ViewerRun, measure_labels
 ASSETS = Path(__file__).parent
 
 
-SCRIPTS = (
-    "elements",
-    "weights",
-    "store",
-    "list",
-    "texts",
-    "heads",
-    "matrix",
-    "strands",
-    "save",
-    "section",
-    "controls",
-    "viewer",
-)
-"""The scripts in `scripts/`, in the order in which the page holds them."""
+START = 'const viewer = new Viewer(JSON.parse(document.getElementById("data").textContent));'
+"""Opens the page, once all its own scripts are there."""
 
 
 POLICY = {
@@ -113,7 +100,7 @@ def viewer_page(
         origin=origin,
         policy=content_policy(added.policy),
         style="\n".join([css_variables() + _read("style.css"), added.style]),
-        script="\n".join([colours, *read_scripts(ASSETS / "scripts", SCRIPTS), *added.scripts]),
+        script="\n".join([colours, read_scripts(ASSETS / "scripts"), START, *added.scripts]),
         html=added.html,
         data=embed_json(data),
         weights=encode_weights([array for run in runs for array in run.weights]),
@@ -125,9 +112,10 @@ def write_viewer(path: Path, title: str, runs: Sequence[ViewerRun], **options: A
     write_output(path, viewer_page(title, runs, **options).encode())
 
 
-def read_scripts(folder: Path, names: Sequence[str]) -> list[str]:
-    """Returns the text of a folder's scripts by their names, to stand in one script element."""
-    return [(folder / f"{name}.js").read_text(encoding="utf-8").replace('"use strict";\n', "") for name in names]
+def read_scripts(folder: Path) -> str:
+    """Returns the text of a folder's scripts, which only define functions, classes and constants, in any order."""
+    texts = (path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.js")))
+    return "\n".join(text.replace('"use strict";\n', "") for text in texts)
 
 
 def content_policy(changes: Mapping[str, str]) -> str:

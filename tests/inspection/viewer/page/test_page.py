@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qkv.inspection.viewer.data import ViewerRun
-from qkv.inspection.viewer.page import ASSETS, SCRIPTS, Extension, viewer_page, write_viewer
+from qkv.inspection.viewer.page import Extension, viewer_page, write_viewer
 from tests.support.viewer import GOLD, HEADS, HOSTILE, LAYERS, RECORDS, SCORES, embedded, make_record
 
 
@@ -61,10 +61,6 @@ def test_the_page_is_written_whole_or_not_at_all(tmp_path, page):
     )
     assert (tmp_path / "viewer.html").read_text(encoding="utf-8") == page
     assert [path.name for path in tmp_path.iterdir()] == ["viewer.html"]
-
-
-def test_the_page_holds_every_script_once():
-    assert sorted(SCRIPTS) == sorted(path.stem for path in (ASSETS / "scripts").glob("*.js"))
 
 
 def test_a_page_takes_scripts_styles_elements_and_a_wider_policy(page):

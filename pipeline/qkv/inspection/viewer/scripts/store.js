@@ -9,7 +9,7 @@
 //                                               row, column): a Uint16Array of parts of 65535, or a Float32Array
 //   store.removeSentence(run, id)               removes a sentence from one run
 //   store.select(id)                            shows that sentence of every run
-//   store.set({layer: 1, head: "mean", ...})    changes the state; its keys are those of `STATE`
+//   store.set({layer: 1, head: "mean", ...})    changes the state; its keys are listed in `STATE`
 //   store.sentence(run, id)                     the sentence, or undefined
 //   store.matrix(run, id, site, layer, head)    an array of rows; `head` is a number or "mean"
 //   store.subscribe(listener)                   listener(changes, how): at once after every change of the state ({key:

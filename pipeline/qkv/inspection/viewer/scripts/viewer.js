@@ -1,5 +1,5 @@
 "use strict";
-// The page. Other scripts extend it by `viewer`:
+// The page. Scripts that another page adds extend it by `viewer`, the one instance of the class below:
 //
 //   viewer.store                    the sentences and the state, see store.js
 //   viewer.ready                    a promise, kept when the page's own sentences can be shown
@@ -123,6 +123,3 @@ class Viewer {
     for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) matchMedia(query).addEventListener("change", () => this.draw());
   }
 }
-
-// Scripts that a page adds come after this one.
-const viewer = new Viewer(JSON.parse(document.getElementById("data").textContent));
