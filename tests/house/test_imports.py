@@ -183,6 +183,7 @@ def test_settings_stop_at_the_door():
         "qkv.evaluation.systems",
         "qkv.evaluation.page",
         "qkv.evaluation.request",
+        "qkv.exchange.marian_config",  # which makes them of another program's
         "qkv.exchange.marian_import",
         "qkv.commands.import_marian",
         "qkv.commands.live",
