@@ -4,9 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from qkv.attention import CrossAttention, MultiHeadAttention
-from qkv.attention.additive import AdditiveAttention
-from qkv.attention.from_keras import read_keras_attention
+from qkv.attention import MultiHeadAttention, from_keras
 from tests.support.layer_contract import stir
 
 X, MEMORY = (np.random.default_rng(0).normal(size=shape).astype("float32") for shape in ((2, 3, 8), (2, 5, 6)))
@@ -25,7 +23,7 @@ def keras_layer(**settings):
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_context_and_weights_equal_those_of_the_keras_layer(use_bias, output_shape, mask):
     peer = keras_layer(use_bias=use_bias, output_shape=output_shape)
-    layer = CrossAttention.from_keras(peer)
+    layer = from_keras(peer)
     expected = peer(X, MEMORY, attention_mask=mask, return_attention_scores=True)
     for found, wanted in zip(layer(X, MEMORY, attention_mask=mask), expected, strict=True):
         assert found.shape == wanted.shape
@@ -38,24 +36,25 @@ def test_multi_head_attention_takes_keys_and_values_of_two_widths():
     value = np.random.default_rng(2).normal(size=(2, 5, 7)).astype("float32")
     peer(X, value, MEMORY)
     stir(peer)
-    layer = MultiHeadAttention.from_keras(peer)
+    layer = from_keras(peer, MultiHeadAttention)
     expected = peer(X, value, MEMORY, return_attention_scores=True)
     for found, wanted in zip(layer(X, key=MEMORY, value=value), expected, strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-6)
-    with pytest.raises(ValueError, match="keys of width 6 and values of width 7; take MultiHeadAttention"):
-        CrossAttention.from_keras(peer)
+    with pytest.raises(ValueError, match="keys of width 6 and values of width 7; take kind=MultiHeadAttention"):
+        from_keras(peer)
 
 
 def test_dropout_dtype_and_name_are_taken_over_or_given():
     peer = keras_layer(dropout=0.25, dtype="mixed_bfloat16")
-    layer = CrossAttention.from_keras(peer, name="mine")
+    layer = from_keras(peer, name="mine")
     assert (layer.mechanism.dropout.rate, layer.compute_dtype, layer.name) == (0.25, "bfloat16", "mine")
-    assert CrossAttention.from_keras(peer, dtype="float32").compute_dtype == "float32"
+    assert from_keras(peer, dtype="float32").compute_dtype == "float32"
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: keras.layers.AdditiveAttention(), "MultiHeadAttention, found AdditiveAttention"),
         (lambda: keras.layers.Dense(2), "expected a keras.layers.MultiHeadAttention, found Dense"),
         (lambda: keras.layers.MultiHeadAttention(2, 4), "expected a built layer"),
         (lambda: keras_layer(use_gate=True), "use_gate"),
@@ -65,9 +64,4 @@ def test_dropout_dtype_and_name_are_taken_over_or_given():
 )
 def test_what_has_no_counterpart_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
-        read_keras_attention(make())
-
-
-def test_additive_attention_has_no_counterpart_in_keras():
-    with pytest.raises(TypeError, match="no matrices for queries and keys"):
-        AdditiveAttention.from_keras(keras.layers.AdditiveAttention())
+        from_keras(make())

@@ -11,6 +11,7 @@ from qkv.attention import (
     MultiHeadAttention,
     SelfAttention,
     causal_mask,
+    from_keras,
     padding_mask,
 )
 
@@ -184,7 +185,7 @@ def test_keras_own_layer_gives_the_same_weights():
     target, source = embedding(TARGET), embedding(SOURCE)
     peer = keras.layers.MultiHeadAttention(2, 4)
     peer(target, source)
-    layer = CrossAttention.from_keras(peer)
+    layer = from_keras(peer)
     found = layer(embedding(TARGET), embedding(SOURCE))
     expected = peer(embedding(TARGET), embedding(SOURCE), return_attention_scores=True)
     real = TARGET != 0  # Keras hides all keys from padding

@@ -9,7 +9,7 @@ import pytest
 
 from qkv.attention import relative_positions
 from qkv.attention.masks import causal_mask
-from qkv.attention.relative_positions import alibi_bias, alibi_slopes, rotate, rotation
+from qkv.attention.relative_positions import Distances, alibi_bias, alibi_slopes, rotate, rotation
 from qkv.attention.self_attention import SelfAttention
 from tests.support import oracles
 from tests.support.layer_contract import assert_close, stir
@@ -102,7 +102,7 @@ def test_self_attention_with_either_equals_the_definition(mechanism):
     else:
         expected = oracles.softmax(scores, mask)
     turn, bias = rotation(places, K), alibi_bias(places, places, H)
-    context, weights = layer(x, attention_mask=mask, rotation=turn, bias=bias)
+    context, weights = layer(x, attention_mask=mask, distances=Distances(turn, bias))
     np.testing.assert_allclose(weights, expected, atol=1e-5)
     np.testing.assert_allclose(context, layer.merge_heads((expected @ value).astype("float32")), atol=1e-5)
 
@@ -110,7 +110,7 @@ def test_self_attention_with_either_equals_the_definition(mechanism):
 def test_values_do_not_turn():
     x = draw(B, T, 8)
     layer = SelfAttention(H, K)
-    assert_close(layer.project(x, rotation=rotation(np.arange(T), K))[2], layer.project(x)[2], 0)
+    assert_close(layer.project(x, distances=Distances(rotation(np.arange(T), K)))[2], layer.project(x)[2], 0)
 
 
 def test_what_cannot_be_turned_or_biased_is_refused():
@@ -118,13 +118,13 @@ def test_what_cannot_be_turned_or_biased_is_refused():
         rotation(np.arange(3), 5)
     bias = alibi_bias(np.arange(T), np.arange(T), H)
     with pytest.raises(ValueError, match=r"bias: Blockwise adds none.*softmax"):
-        SelfAttention(H, K, mechanism="blockwise")(draw(B, T, 8), bias=bias)
+        SelfAttention(H, K, mechanism="blockwise")(draw(B, T, 8), distances=Distances(bias=bias))
 
 
 def test_mechanisms_that_compare_nothing_leave_positions_out():
     x, turn, bias = draw(B, T, 8), rotation(np.arange(T), K), alibi_bias(np.arange(T), np.arange(T), H)
     layer = SelfAttention(H, K, mechanism="uniform")
-    assert_close(layer(x, rotation=turn, bias=bias), layer(x), 0)
+    assert_close(layer(x, distances=Distances(turn, bias)), layer(x), 0)
 
 
 def test_examples_of_the_docstrings_hold():

@@ -39,7 +39,7 @@ import tensorflow as tf
 
 from qkv.attention.additive import AdditiveAttention
 from qkv.attention.mechanisms import MECHANISMS
-from qkv.attention.relative_positions import alibi_bias, rotation
+from qkv.attention.relative_positions import Distances, alibi_bias, rotation
 from qkv.attention.self_attention import SelfAttention
 from qkv.runtime.machine import keep_freed_memory
 
@@ -91,12 +91,9 @@ def placed(kind):
 
         def context(x):
             places = tf.range(tf.shape(x)[1])
-            seen = (
-                {"rotation": rotation(places, SIZE)}
-                if kind == "rotary"
-                else {"bias": alibi_bias(places, places, HEADS)}
-            )
-            return layer(x, **seen)[0]
+            if kind == "rotary":
+                return layer(x, distances=Distances(rotation(places, SIZE)))[0]
+            return layer(x, distances=Distances(bias=alibi_bias(places, places, HEADS)))[0]
 
         return [layer], context
 

@@ -103,12 +103,8 @@ ATTENTION_CASES = {
         2,
         exempt=MIXES,
     ),
-    "linformer of one matrix": LayerCase(
-        heads(
-            CrossAttention,
-            score="general",
-            mechanism=linformer(share_projections=True),
-        ),
+    "linformer general": LayerCase(
+        heads(CrossAttention, score="general", mechanism=linformer()),
         TWO,
         ("memory",),
         2,

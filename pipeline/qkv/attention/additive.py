@@ -59,18 +59,6 @@ class AdditiveAttention(MultiHeadAttention):
         self.units = units
         self.bias_in_score = use_bias
 
-    @classmethod
-    def from_keras(cls, layer, **kwargs):
-        """Refuses: Keras has no layer that computes the same.
-
-        Raises:
-            TypeError: always.
-        """
-        raise TypeError(
-            "Keras' AdditiveAttention has no matrices for queries and keys, so no layer of Keras has the weights of "
-            f"this one; expected a new AdditiveAttention(units=...), found a {type(layer).__name__} to convert"
-        )
-
     def build(self, query_shape, *, key_shape, value_shape):
         self.value_dim = self.output_dim = value_shape[-1]  # values are not projected
         super().build(query_shape, key_shape=key_shape, value_shape=value_shape)

@@ -45,14 +45,6 @@ class CrossAttention(MultiHeadAttention):
     def build(self, x_shape, memory_shape):  # type: ignore[override]
         super().build(x_shape, key_shape=memory_shape, value_shape=memory_shape)
 
-    def _build_for(self, query, key, value):
-        if key != value:
-            raise ValueError(
-                f"layer: keys and values of CrossAttention are made from one memory, found keys of width {key} and "
-                f"values of width {value}; take MultiHeadAttention.from_keras"
-            )
-        self.build((None, None, query), (None, None, key))
-
     def call(  # type: ignore[override]
         self,
         x,

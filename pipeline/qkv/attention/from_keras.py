@@ -1,25 +1,28 @@
-"""Converts the weights of Keras' own multi-head attention to the form of the attention layers here."""
+"""Keras' own multi-head attention as one of the attention layers here."""
 
 import keras
 import numpy as np
+
+from .cross_attention import CrossAttention
+from .multi_head import MultiHeadAttention
 
 OTHERS = {"use_gate": False, "sliding_window": None, "attention_axes": (1,)}
 """Features of Keras' layer that the layers here do not have, with the setting that switches each off."""
 
 
-def read_keras_attention(layer):
-    """Reads a built `keras.layers.MultiHeadAttention`.
+def from_keras(layer, kind=CrossAttention, **kwargs):
+    """Makes an attention layer that computes the same as a built `keras.layers.MultiHeadAttention`.
+
+    Masks work alike, but a query that may attend to nothing gets zeros here.
 
     Args:
-        layer: the layer. Its kernels are `(D, H, K)`, and `(H, V, D)` that of the output.
-
-    Returns:
-        `(arguments, widths, weights)`: arguments of `MultiHeadAttention`, the widths of the inputs "query", "key" and
-        "value", and for each of them and for "output" the arrays of a `Dense`: kernel `(D, H * K)` and, if there is
-        one, bias.
+        layer: the layer. Its kernels are `(D, H, K)`, and the output's is `(H, V, D)`.
+        kind: `CrossAttention`, or `MultiHeadAttention` where keys and values are made from different sequences.
+        **kwargs: arguments of `keras.Layer`, such as `name`; the dtype is that of the layer if not given.
 
     Raises:
-        ValueError: the layer is of another class, is not built, or uses a feature that the layers here do not have.
+        ValueError: the layer is of another class, is not built, or uses a feature that the layers here do not have; or
+            keys and values have different widths, which `CrossAttention` makes from one memory.
     """
     if type(layer) is not keras.layers.MultiHeadAttention:
         raise ValueError(f"layer: expected a keras.layers.MultiHeadAttention, found {type(layer).__name__}")
@@ -33,11 +36,23 @@ def read_keras_attention(layer):
     dense = {side: getattr(layer, f"{side}_dense") for side in ("query", "key", "value", "output")}
     if len(dense["output"].kernel.shape) != 3:
         raise ValueError(f"layer: expected an output_shape of one axis, found {config['output_shape']}")
-    weights = {}
-    for side, part in dense.items():
-        arrays = [keras.ops.convert_to_numpy(weight) for weight in part.weights]
-        inner = (-1, arrays[0].shape[-1]) if side == "output" else (arrays[0].shape[0], -1)
-        weights[side] = [arrays[0].reshape(inner), *(bias.reshape(-1) for bias in arrays[1:])]
+
     arguments = {name: config[name] for name in ("num_heads", "key_dim", "value_dim", "use_bias", "dropout")}
-    arguments["output_dim"] = weights["output"][0].shape[1]
-    return arguments, {side: weights[side][0].shape[0] for side in ("query", "key", "value")}, weights
+    output_dim = dense["output"].kernel.shape[-1]
+    ours = kind(**arguments, output_dim=output_dim, **{"dtype": layer.dtype_policy, **kwargs})
+    query, key, value = ((None, None, dense[side].kernel.shape[0]) for side in ("query", "key", "value"))
+    if kind is MultiHeadAttention:
+        ours.build(query, key_shape=key, value_shape=value)
+    elif key == value:
+        ours.build(query, key)
+    else:
+        raise ValueError(
+            f"layer: keys and values of CrossAttention are made from one memory, found keys of width {key[-1]} and "
+            f"values of width {value[-1]}; take kind=MultiHeadAttention"
+        )
+    for side, part in dense.items():
+        kernel, *bias = (keras.ops.convert_to_numpy(weight) for weight in part.weights)
+        inner = (-1, output_dim) if side == "output" else (kernel.shape[0], -1)
+        arrays = [kernel.reshape(inner), *(x.reshape(-1) for x in bias)]
+        getattr(ours, f"{side}_projection").set_weights(arrays)
+    return ours

@@ -12,7 +12,6 @@ from keras import ops
 from ..layers.keras_layers import Dense, check_sizes, dynamic_shape, rows_of_each
 from ..layers.tap import tap, where_changed
 from .by_name import describe_layer
-from .from_keras import read_keras_attention
 from .masks import check_keras_mask, join_masks
 from .mechanisms import describe_mechanism, make_mechanism
 from .scores import SCORES
@@ -279,28 +278,6 @@ class MultiHeadAttention(AttentionLayer):
             self.key_projection = self._dense(self.key_value_heads * self.key_dim, "key")
         if self.spec.value_projection:
             self.value_projection = self._dense(self.key_value_heads * self.value_dim, "value")
-
-    @classmethod
-    def from_keras(cls, layer, **kwargs):
-        """Makes an attention layer that computes the same as a built `keras.layers.MultiHeadAttention`.
-
-        Args:
-            layer: the layer of Keras. Masks work alike, but a query that may attend to nothing gets zeros here.
-            **kwargs: arguments of `keras.Layer`, such as `name`; the dtype is that of the layer if not given.
-
-        Raises:
-            ValueError: the layer is not built, or uses a feature that the layers here do not have.
-        """
-        arguments, widths, weights = read_keras_attention(layer)
-        ours = cls(**arguments, **{"dtype": layer.dtype_policy, **kwargs})
-        ours._build_for(**widths)
-        for side, arrays in weights.items():
-            getattr(ours, f"{side}_projection").set_weights(arrays)
-        return ours
-
-    def _build_for(self, query, key, value):
-        """Builds for inputs of these widths."""
-        self.build((None, None, query), key_shape=(None, None, key), value_shape=(None, None, value))
 
     def build(self, query_shape, *, key_shape, value_shape):
         key_size = self.key_dim

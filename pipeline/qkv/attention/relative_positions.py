@@ -13,8 +13,6 @@ from keras.backend import standardize_dtype
 
 from ..layers.keras_layers import check_sizes, dynamic_shape
 
-ROTARY_BASE = 10000.0
-
 
 class Rotation(NamedTuple):
     """The angle by which each position turns each pair of coordinates, as float32 `(T, K / 2)` or `(B, T, K / 2)`."""
@@ -23,16 +21,29 @@ class Rotation(NamedTuple):
     sines: Any
 
 
-def rotation(positions, key_dim, base=ROTARY_BASE):
-    """Computes the angles of rotary positions: `position / base^(2 i / K)` for pair i (Su et al. 2021, section 3.2.2).
+class Distances(NamedTuple):
+    """What makes the scores of self-attention depend on distances.
+
+    - rotation: of queries and keys, or None.
+    - bias: added to the scores, broadcastable to `(B, H, T, S)`, such as that of `alibi_bias`; or None.
+    """
+
+    rotation: Rotation | None = None
+    bias: Any = None
+
+
+NO_DISTANCES = Distances()
+
+
+def rotation(positions, key_dim):
+    """Computes the angles of rotary positions: `position / 10000^(2 i / K)` for pair i (Su et al. 2021, section 3.2.2).
 
     Args:
         positions: int `(T,)` or `(B, T)`, where the tokens stand.
         key_dim: K, an even number.
-        base: the larger, the slower the slowest pair turns.
 
     Returns:
-        A `Rotation`, for `SelfAttention`.
+        A `Rotation`, for the `Distances` of `SelfAttention`.
 
     Raises:
         ValueError: K is odd.
@@ -46,7 +57,7 @@ def rotation(positions, key_dim, base=ROTARY_BASE):
             f"key_dim: rotary positions turn pairs of coordinates, so expected an even size, found {key_dim}"
         )
     # Computed by NumPy in float64: the frequencies are constants of the graph.
-    frequencies = np.float32(float(base) ** (-np.arange(0, key_dim, 2) / key_dim))
+    frequencies = np.float32(10000.0 ** (-np.arange(0, key_dim, 2) / key_dim))
     angles = ops.expand_dims(ops.cast(positions, "float32"), -1) * frequencies
     return Rotation(ops.cos(angles), ops.sin(angles))
 
@@ -110,7 +121,7 @@ def alibi_bias(query_positions, key_positions, num_heads):
         num_heads: H.
 
     Returns:
-        float32 `(1 or B, H, T, S)`, for `SelfAttention`.
+        float32 `(1 or B, H, T, S)`, for the `Distances` of `SelfAttention`.
 
     Example:
         >>> alibi_bias(ops.array([2]), ops.arange(4), num_heads=1)[0, 0].numpy().tolist()  # the slope is 1 / 256

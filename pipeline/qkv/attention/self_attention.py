@@ -9,7 +9,7 @@ from keras import ops
 from ..layers.tap import tap
 from .masks import join_masks
 from .multi_head import AttentionLayer
-from .relative_positions import rotate
+from .relative_positions import NO_DISTANCES, rotate
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -18,8 +18,7 @@ class SelfAttention(AttentionLayer):
 
     `context = concat_h(softmax(score((x + p) W_q, (x + p) W_k)) x W_v) W_o`, with optional positions p, which help to
     find a place but would blur what is read there (Carion et al. 2020, DETR, equation 7). Positions that act on scores
-    by distance are those of `rotation` and `alibi_bias`, see `relative_positions`. The projections of x are one matrix
-    product.
+    by distance are given as `Distances`, see `relative_positions`. The projections of x are one matrix product.
 
     Args:
         num_heads, ...: the fields of `AttentionSpec`.
@@ -29,8 +28,7 @@ class SelfAttention(AttentionLayer):
         attention_mask: bool, broadcastable to `(B, H, T, T)`: padding in an encoder, padding and the future in a
             decoder.
         positions: `(T, D)` or `(B, T, D)`, added to x for queries and keys, or None.
-        rotation: the `Rotation` by which queries and keys are turned, or None.
-        bias: what is added to the scores, broadcastable to `(B, H, T, T)`, such as that of `alibi_bias`, or None.
+        distances: the `Distances` of the T positions.
         x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with
             `attention_mask`, and becomes the mask of the context.
         training: whether dropout is applied.
@@ -76,15 +74,15 @@ class SelfAttention(AttentionLayer):
             self._check_width("x", width, self.value_dim)
         self._build_mechanism()
 
-    def project(self, x, positions=None, rotation=None):
+    def project(self, x, positions=None, distances=NO_DISTANCES):
         """Projects x `(B, T, D)` and splits it into heads, for `attend`: query `(B, H, T, K)`, key and value `(B,
         key_value_heads, T, K or V)`. A decoder caches keys and values."""
         placed = x if positions is None else x + positions
         parts = {"key": placed, "value": x} | ({} if self.qkv_projection is None else self._split(x, positions))
         query, key, value = parts.get("query", parts["key"]), parts["key"], parts["value"]
         query, key = self.split_heads(query), self.split_heads(key, self.key_value_heads)
-        if rotation is not None and self.mechanism.uses_score:
-            query, key = rotate(query, rotation), rotate(key, rotation)
+        if distances.rotation is not None and self.mechanism.uses_score:
+            query, key = rotate(query, distances.rotation), rotate(key, distances.rotation)
         value = self.split_heads(value, self.key_value_heads)
         return tap(self, "queries", query), tap(self, "keys", key), tap(self, "values", value)
 
@@ -111,8 +109,7 @@ class SelfAttention(AttentionLayer):
         *,
         attention_mask=None,
         positions=None,
-        rotation=None,
-        bias=None,
+        distances=NO_DISTANCES,
         x_mask=None,
         mask=None,
         training=None,
@@ -122,8 +119,8 @@ class SelfAttention(AttentionLayer):
         if x_mask is not None:
             # LSH puts all positions into buckets before it masks any, so none may depend on what stands under padding.
             x = ops.where(ops.expand_dims(ops.cast(x_mask, "bool"), -1), x, ops.zeros_like(x))
-        query, key, value = self.project(x, positions, rotation)
-        return self.attend(query, key, value, attention_mask, training, bias)
+        query, key, value = self.project(x, positions, distances)
+        return self.attend(query, key, value, attention_mask, training, distances.bias)
 
     def compute_output_shape(self, input_shape):
         return self._output_shapes(input_shape, input_shape)

@@ -15,9 +15,8 @@ from ..alignment.word_matrix import group_words
 from ..files.run_directory import EvaluationDirectory
 from ..inspection.experiments.faithfulness import draw_noise, faithfulness_table, score_sources
 from ..inspection.experiments.faithfulness_plot import faithfulness_figure
-from ..inspection.experiments.head_effects import join_effects
 from ..inspection.experiments.intervention import cross_attention_layers
-from ..inspection.experiments.perturbation import ablation_effects, perturbation_effects
+from ..inspection.experiments.perturbation import perturbation_effects
 from ..inspection.experiments.removal import SEED, ScoredSentence, measure_sentences
 from ..inspection.experiments.spectra import compares_by_product, query_key_kernels, spectra_table
 from ..inspection.heatmap import save_figure
@@ -158,9 +157,7 @@ def write_perturbation(run: TrainedRun, pairs: Sequence[ForcedPair], folder: Eva
         log.warning("the first %d sentences are empty on one side: no perturbation.csv", len(pairs))
         return {}
     ids = [(pairs[row].source_ids, pairs[row].target_ids) for row in rows]
-    measures = perturbation_effects, ablation_effects
-    effects = join_effects(measure(run.model, ids, workers=parallel_batches()) for measure in measures)
-    effects = effects.among(len(pairs), rows)
+    effects = perturbation_effects(run.model, ids, workers=parallel_batches()).among(len(pairs), rows)
     write_csv(effects.table_with_intervals(), folder.perturbation, float_format="%.6f")
     write_csv(effects.sentences(), folder.perturbation_sentences, float_format="%.6f")
     seconds = round(time.monotonic() - started, 2)

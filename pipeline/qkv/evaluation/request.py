@@ -62,7 +62,7 @@ class EvaluationRequest:
         data: the set.
         force_references: whether to record the attention over the references instead of the translations.
         perturbed_sentences: the number of first sentences on which heads are replaced in turn, see
-            `perturbation_table`.
+            `perturbation_effects`.
         faithful_sentences: the number of first sentences on which the faithfulness of attention is measured, see
             `write_faithfulness`.
         spread_over: the processes that translate and record, and what they need; None for this process alone.

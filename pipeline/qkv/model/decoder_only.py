@@ -11,9 +11,10 @@ import keras
 from keras import ops
 
 from ..attention.masks import causal_mask, join_masks, padding_mask
+from ..attention.relative_positions import NO_DISTANCES
 from ..layers.keras_layers import LayerNormalization, check_sizes, dynamic_shape
 from ..layers.tap import tap
-from .embedding import PositionalEmbedding, make_embeddings, token_distances
+from .embedding import PositionalEmbedding, make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 from .transformer import Block, BlockSpec
 
@@ -109,14 +110,14 @@ class DecoderOnly(TranslationModel):
         x = self.positions(self.source_embedding(source_ids), training=training)
         x = tap(self, "encoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length)
-        distances = token_distances(self.positions.kind, self.blocks[0], ops.arange(length))
+        distances = self.positions.distances(self.blocks[0].self_attention, ops.arange(length))
         weights, prepared = [], []
         for block in self.blocks:
             x, own, keys_values = block(
                 x,
                 ops.logical_and(mask, causal_mask(length, length)),
                 positions=positions,
-                **distances._asdict(),
+                distances=distances,
                 training=training,
             )
             weights.append(own)
@@ -147,7 +148,7 @@ class DecoderOnly(TranslationModel):
         positions = self.positions.on_queries_and_keys(length, offset)
         own_places = ops.arange(own_length) + offset - position
         places = ops.concatenate([ops.broadcast_to(ops.arange(source_length), (batch, source_length)), own_places], 1)
-        distances = token_distances(self.positions.kind, self.blocks[0], own_places[:, position:], places)
+        distances = self.positions.distances(self.blocks[0].self_attention, own_places[:, position:], places)
         weights, caches = [], []
         for i, block in enumerate(self.blocks):
             keys, values = (memory.prepared if cache is None else cache)[i]
@@ -159,7 +160,7 @@ class DecoderOnly(TranslationModel):
                     tap(self, f"decoder.{i}.cross.values", values),
                 ),
                 positions=positions,
-                **distances._asdict(),
+                distances=distances,
                 training=training,
             )
             weights.append(own)
@@ -200,7 +201,7 @@ class CausalBlock(Block):
         attention_mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then those of x.
         before: (keys, values) of the positions before x, each `(B, H, S, K or V)`, or None.
         positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
-        rotation, bias: see `SelfAttention`; the bias covers all keys.
+        distances: `Distances`; the bias covers all keys.
         x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with
             `attention_mask` if `before` is None.
         training: whether dropout is applied.
@@ -223,13 +224,12 @@ class CausalBlock(Block):
         attention_mask=None,
         before=None,
         positions=None,
-        rotation=None,
-        bias=None,
+        distances=NO_DISTANCES,
         x_mask=None,
         mask=None,
         training=None,
     ):
         if before is None:
             attention_mask = join_masks(attention_mask, mask if x_mask is None else x_mask)
-        x, weights, keys_values = self.attend_to_self(x, attention_mask, before, positions, rotation, bias, training)
+        x, weights, keys_values = self.attend_to_self(x, attention_mask, before, positions, distances, training)
         return self.transform(x, training=training), weights, keys_values

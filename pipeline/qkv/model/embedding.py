@@ -3,13 +3,11 @@
 Letters: B batch, T positions, D model width, V vocabulary.
 """
 
-from typing import Any, NamedTuple
-
 import keras
 import numpy as np
 from keras import ops
 
-from ..attention.relative_positions import Rotation, alibi_bias, rotation
+from ..attention.relative_positions import NO_DISTANCES, Distances, alibi_bias, rotation
 from ..config.names.model import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
 from ..layers.constructor import ConstructorConfig
 from ..layers.keras_layers import Dropout, check_sizes, dynamic_shape, row_product
@@ -159,6 +157,22 @@ class PositionalEmbedding(ConstructorConfig, keras.Layer):
         positions = ops.arange(length, dtype="int32") + offset
         return ops.take(ops.cast(ops.convert_to_tensor(self.table), self.compute_dtype), positions, axis=0)
 
+    def distances(self, attention, query_positions, key_positions=None):
+        """Computes the `Distances` that the self-attention layers of a stack take: none unless the kind acts on them.
+
+        Args:
+            attention: one of these layers, which all have the same heads.
+            query_positions: int `(T,)` or `(B, T)`, where the queries stand.
+            key_positions: int `(S,)` or `(B, S)`, where the keys stand: the cached ones, then those of the queries; the
+                queries' if not given.
+        """
+        if self.kind == "rotary":
+            return Distances(rotation=rotation(query_positions, attention.key_dim))
+        if self.kind == "alibi":
+            keys = query_positions if key_positions is None else key_positions
+            return Distances(bias=alibi_bias(query_positions, keys, attention.num_heads))
+        return NO_DISTANCES
+
     def call(self, x, offset=0, training=None):
         if self.adds_to == "input":
             x = x + self._rows(dynamic_shape(x)[1], offset)
@@ -190,32 +204,3 @@ def make_embeddings(vocabulary_size, width, tie_embeddings, dtype, scale=True, b
     target = make("target", bias=bias and tie_embeddings != "none")
     source = target if tie_embeddings == "all" else make("source")
     return target, source, make("output", bias) if tie_embeddings == "none" else target
-
-
-class Distances(NamedTuple):
-    """The arguments by which self-attention sees distances; None for each that the kind of positions does not need.
-
-    - rotation: of queries and keys.
-    - bias: of the scores.
-    """
-
-    rotation: Rotation | None = None
-    bias: Any = None
-
-
-def token_distances(kind, block, query_positions, key_positions=None) -> Distances:
-    """Computes what the self-attention layers of a stack take.
-
-    Args:
-        kind: the model's positions; for all but those of `config.names.model.RELATIVE_POSITIONS` there is nothing.
-        block: one of the stack's blocks, whose self-attention has the heads of all.
-        query_positions: int `(T,)` or `(B, T)`, where the queries stand.
-        key_positions: int `(S,)` or `(B, S)`, where the keys stand: those of a cache, then those of the queries; the
-            queries' if not given.
-    """
-    if kind == "rotary":
-        return Distances(rotation=rotation(query_positions, block.self_attention.key_dim))
-    if kind == "alibi":
-        keys = query_positions if key_positions is None else key_positions
-        return Distances(bias=alibi_bias(query_positions, keys, block.self_attention.num_heads))
-    return Distances()

@@ -14,12 +14,13 @@ from keras import ops
 from ..attention.cross_attention import CrossAttention
 from ..attention.masks import causal_mask, join_masks, padding_mask
 from ..attention.multi_head import AttentionSpec
+from ..attention.relative_positions import NO_DISTANCES
 from ..attention.self_attention import SelfAttention
 from ..config.names.model import NORMS
 from ..layers.constructor import ConstructorConfig
 from ..layers.keras_layers import Dense, Dropout, LayerNormalization, check_sizes, dynamic_shape
 from ..layers.tap import tap
-from .embedding import PositionalEmbedding, make_embeddings, token_distances
+from .embedding import PositionalEmbedding, make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel
 
 
@@ -126,10 +127,10 @@ class Transformer(TranslationModel):
         x = tap(self, "encoder.embedding", x)
         length = dynamic_shape(source_ids)[1]
         positions = self.source_positions.on_queries_and_keys(length)
-        distances = token_distances(self.source_positions.kind, self.encoder_blocks[0], ops.arange(length))
+        distances = self.source_positions.distances(self.encoder_blocks[0].self_attention, ops.arange(length))
         weights = []
         for block in self.encoder_blocks:
-            x, layer_weights = block(x, mask, positions=positions, **distances._asdict(), training=training)
+            x, layer_weights = block(x, mask, positions=positions, distances=distances, training=training)
             weights.append(layer_weights)
         if self.final_norms:
             x = self.final_norms[0](x)
@@ -149,8 +150,8 @@ class Transformer(TranslationModel):
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
         x = tap(self, "decoder.embedding", x)
         positions = self.target_positions.on_queries_and_keys(length, position)
-        places = ops.arange(position + length)
-        distances = token_distances(self.target_positions.kind, self.decoder_blocks[0], places[position:], places)
+        places, attention = ops.arange(position + length), self.decoder_blocks[0].self_attention
+        distances = self.target_positions.distances(attention, places[position:], places)
         self_weights, cross_weights, caches = [], [], []
         for i, block in enumerate(self.decoder_blocks):
             x, own, cross, keys_values = block(
@@ -161,7 +162,7 @@ class Transformer(TranslationModel):
                 cross_mask=memory.mask,
                 before=None if cache is None else cache[i],
                 positions=positions,
-                **distances._asdict(),
+                distances=distances,
                 training=training,
             )
             self_weights.append(own)
@@ -256,16 +257,16 @@ class Block(ConstructorConfig, keras.Layer):
         ):
             layer.build(x_shape)
 
-    def attend_to_self(self, x, mask, before, positions, rotation, bias, training):
+    def attend_to_self(self, x, mask, before, positions, distances, training):
         """Applies self-attention in its residual, to the positions before x, too: see `DecoderBlock` and `CausalBlock`.
 
         Returns:
             `(states, weights, (keys, values))`; keys and values are those of `before`, then those of x.
         """
-        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions, rotation)
+        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions, distances)
         if before is not None:
             keys, values = (ops.concatenate(pair, axis=2) for pair in zip(before, (keys, values), strict=True))
-        y, weights = self.self_attention.attend(query, keys, values, mask, training, bias)
+        y, weights = self.self_attention.attend(query, keys, values, mask, training, distances.bias)
         return self.self_attention_residual.leave(x, y, training=training), weights, (keys, values)
 
     def transform(self, x, training=None):
@@ -299,7 +300,7 @@ class EncoderBlock(Block):
         x: `(B, S, D)`.
         attention_mask: bool, broadcastable to `(B, H, S, S)`.
         positions: `(S, D)`, added to queries and keys, or None.
-        rotation, bias: see `SelfAttention`.
+        distances: `Distances` of the positions.
         x_mask, or mask: bool `(B, S)`; if not given, the mask that Keras keeps of x. It is joined with
             `attention_mask`.
         training: whether dropout is applied.
@@ -318,8 +319,7 @@ class EncoderBlock(Block):
         x,
         attention_mask=None,
         positions=None,
-        rotation=None,
-        bias=None,
+        distances=NO_DISTANCES,
         x_mask=None,
         mask=None,
         training=None,
@@ -328,8 +328,7 @@ class EncoderBlock(Block):
             self.self_attention_residual.enter(x),
             attention_mask=attention_mask,
             positions=positions,
-            rotation=rotation,
-            bias=bias,
+            distances=distances,
             x_mask=mask if x_mask is None else x_mask,
             training=training,
         )
@@ -360,7 +359,7 @@ class DecoderBlock(Block):
             whole target. With them, x may have N rows for each row of the memory.
         positions: `(T, D)`, added to the queries and the self-attention's keys, or None.
         memory_positions: `(S, D)`, added to the cross-attention's keys, or None; not read with `projected`.
-        rotation, bias: of the self-attention, see `SelfAttention`; the bias covers all keys.
+        distances: `Distances` of the self-attention; the bias covers all keys.
         x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `self_mask` if
             `before` is None.
         memory_mask: bool `(B, S)`; if not given, the mask that Keras keeps of the memory. It is joined with
@@ -418,8 +417,7 @@ class DecoderBlock(Block):
         before=None,
         positions=None,
         memory_positions=None,
-        rotation=None,
-        bias=None,
+        distances=NO_DISTANCES,
         x_mask=None,
         memory_mask=None,
         training=None,
@@ -427,7 +425,7 @@ class DecoderBlock(Block):
         cross_mask = join_masks(cross_mask, memory_mask)
         if before is None:
             self_mask = join_masks(self_mask, x_mask)
-        x, self_weights, keys_values = self.attend_to_self(x, self_mask, before, positions, rotation, bias, training)
+        x, self_weights, keys_values = self.attend_to_self(x, self_mask, before, positions, distances, training)
         query = self.cross_attention_residual.enter(x)
         query = self.cross_attention.project_query(query if positions is None else query + positions)
         memory_keys, memory_values = projected or self.project_memory(memory, memory_positions)

@@ -34,9 +34,8 @@ def matrices(layer):
     return [np.broadcast_to(x.numpy(), (H, *x.shape[1:]))[..., :S] for x in (layer.key_mixing, layer.value_mixing)]
 
 
-@pytest.mark.parametrize("share_projections", [False, True])
-def test_context_and_weights_equal_the_formula(inputs, share_projections):
-    layer = ready(inputs, share_projections=share_projections)
+def test_context_and_weights_equal_the_formula(inputs):
+    layer = ready(inputs)
     mask = np.random.default_rng(1).random((B, H, 1, S)) < 0.6
     for given in (None, mask, mask[:, :1], mask[:1]):
         context, weights = layer(*inputs, mask=given)
@@ -45,11 +44,10 @@ def test_context_and_weights_equal_the_formula(inputs, share_projections):
         np.testing.assert_allclose(weights, expected[1], atol=1e-5)
 
 
-@pytest.mark.parametrize("share_projections", [False, True])
-def test_a_single_head_attends_by_the_formula_too(share_projections):
+def test_a_single_head_attends_by_the_formula_too():
     generator = np.random.default_rng(0)  # in sizes in which oneDNN on AVX-512 reads beyond a repeated second factor
     one = [generator.normal(size=(64, 1, rows, 64)).astype("float32") for rows in (20, 64, 64)]
-    layer = ready(one, projected_length=64, max_length=64, share_projections=share_projections)
+    layer = ready(one, projected_length=64, max_length=64)
     context, weights = layer(*one)
     mixing = layer.key_mixing.numpy(), layer.value_mixing.numpy()
     expected = oracles.linformer_attention(*one, *mixing)
@@ -72,9 +70,8 @@ def test_effective_weights_are_of_either_sign_and_sum_to_anything_and_still_make
     assert (weights.numpy()[1, ..., 3:] == 0).all()
 
 
-def test_matrices_are_one_for_each_head_and_side_or_one_for_all(inputs):
+def test_matrices_are_one_for_each_head_and_side(inputs):
     assert ready(inputs).count_params() == 2 * H * P * 8
-    assert ready(inputs, share_projections=True).count_params() == P * 8
 
 
 def test_initial_matrices_have_the_spread_of_one_heads_matrix_whatever_the_number_of_heads():

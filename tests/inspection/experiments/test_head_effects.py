@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.inspection.experiments.head_effects import HeadEffects, join_effects, samples_for, sum_by_sentence
+from qkv.inspection.experiments.head_effects import HeadEffects, samples_for
 from qkv.statistics.resampling import ratio_interval
 
 PLACES = [(0, 0, "zeroed"), (0, 1, "zeroed"), (1, 0, "mean")]
@@ -44,21 +44,6 @@ def test_each_sentence_has_a_row_for_each_change():
 
 def test_many_tests_get_as_many_exchanges_as_holm_needs():
     assert samples_for(3) == 1000 and samples_for(30) == 6000 and samples_for(10_000) == 20_000
-
-
-def test_effects_of_two_kinds_are_joined():
-    one = make_effects()
-    both = join_effects([one, one])
-    assert list(both.places) == PLACES * 2 and both.sums.shape == (40, 6, 2)
-
-
-def test_padding_adds_nothing_to_a_sentence():
-    changes = np.arange(24.0).reshape(2, 2, 3, 2)
-    real = np.array([[True, True, False], [True, False, False]])
-    found = sum_by_sentence(changes, real)
-    assert found.shape == (2, 2, 2)
-    np.testing.assert_array_equal(found[0, 1], changes[1, 0, :2].sum(axis=0))
-    np.testing.assert_array_equal(found[1, 0], changes[0, 1, 0])
 
 
 def test_other_sentences_among_which_they_are_put_count_nothing():

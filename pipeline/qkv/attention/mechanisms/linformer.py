@@ -15,7 +15,8 @@ from .softmax import Mechanism
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Linformer(ConstructorConfig, Mechanism):
-    """`context = softmax(score(q, E k)) F v`, with learnt E and F along the length (Wang et al. 2020, equation 7).
+    """`context = softmax(score(q, E k)) F v`, with learnt E and F of each head along the length (Wang et al. 2020,
+    equation 7).
 
     P mixtures of the keys and values replace all S of them, so time and memory grow with S and not with its square.
     Masked keys are set to zero before they are mixed. A mixture cannot be visible to one query and hidden from another,
@@ -29,7 +30,6 @@ class Linformer(ConstructorConfig, Mechanism):
         projected_length: P.
         max_length: the largest S. E and F have a column for each source position, so positions matter here even without
             position embeddings.
-        share_projections: whether keys, values and all heads share one matrix, instead of an E and an F for each head.
         score, dropout: as in `Mechanism`; dropout is on the weights of the mixtures.
 
     Call arguments and returns: as in `Mechanism`; the mask's third axis has one element.
@@ -45,28 +45,19 @@ class Linformer(ConstructorConfig, Mechanism):
         (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
     """
 
-    def __init__(
-        self,
-        projected_length=64,
-        max_length=512,
-        share_projections=False,
-        **kwargs,
-    ):
+    def __init__(self, projected_length=64, max_length=512, **kwargs):
         super().__init__(**kwargs)
         check_sizes(projected_length=projected_length, max_length=max_length)
         self.projected_length = projected_length
         self.max_length = max_length
-        self.share_projections = share_projections
 
     def build(self, query_shape, key_shape, value_shape):
-        shape = (1 if self.share_projections else key_shape[1], self.projected_length, self.max_length)
+        shape = (key_shape[1], self.projected_length, self.max_length)
         # Glorot over one head's matrix: Keras would read three axes as a convolution's.
         limit = (6 / (self.projected_length + self.max_length)) ** 0.5
         uniform = keras.initializers.RandomUniform(-limit, limit)
         self.key_mixing = self.add_weight(name="key_mixing", shape=shape, initializer=uniform)
-        self.value_mixing = self.key_mixing
-        if not self.share_projections:
-            self.value_mixing = self.add_weight(name="value_mixing", shape=shape, initializer=uniform.clone())
+        self.value_mixing = self.add_weight(name="value_mixing", shape=shape, initializer=uniform.clone())
         super().build(query_shape, (*key_shape[:2], self.projected_length, key_shape[-1]), value_shape)
 
     def call(self, query, key, value, mask=None, training=None):
@@ -79,7 +70,7 @@ class Linformer(ConstructorConfig, Mechanism):
         value_mixing = self._columns(self.value_mixing, length, value.dtype)
         kept = ops.cast(self.dropout(weights, training=training), value.dtype)
         context = ops.matmul(kept, ops.matmul(value_mixing, value))
-        # A matrix that all heads share goes without its axis: see `TanhSum.compare` for why.
+        # The matrix of a single head goes without its axis: see `TanhSum.compare` for why.
         mixing = value_mixing[0] if value_mixing.shape[0] == 1 else value_mixing
         effective = ops.matmul(weights, ops.cast(mixing, "float32"))
         return context, effective if mask is None else ops.where(mask, effective, 0.0)

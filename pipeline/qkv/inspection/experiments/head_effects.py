@@ -3,7 +3,7 @@
 Letters: N sentences, P changes of one head each.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,23 +74,3 @@ class HeadEffects(NamedTuple):
 def samples_for(tests: int) -> int:
     """Returns how many random exchanges tests that Holm corrects need."""
     return min(max(SAMPLES, SAMPLES_A_TEST * tests), MOST_SAMPLES)
-
-
-def join_effects(effects: Iterable[HeadEffects]) -> HeadEffects:
-    """Joins different changes on the same sentences."""
-    parts = list(effects)
-    places = [place for part in parts for place in part.places]
-    return HeadEffects(places, np.concatenate([part.sums for part in parts], axis=1), parts[0].tokens)
-
-
-def sum_by_sentence(changes: np.ndarray, real: np.ndarray) -> np.ndarray:
-    """Sums what changes at each target token of a batch.
-
-    Args:
-        changes: `(P, B, T, 2)`.
-        real: bool `(B, T)`, where there are tokens.
-
-    Returns:
-        `(B, P, 2)`.
-    """
-    return np.moveaxis(np.where(real[..., None], changes, 0).sum(axis=2), 1, 0)

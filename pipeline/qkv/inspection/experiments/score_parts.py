@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 from keras import ops
+from keras.ops import convert_to_numpy
 
 from ...attention.mechanisms import Softmax
-from ...attention.relative_positions import rotation
+from ...attention.multi_head import AttentionLayer
+from ...attention.relative_positions import Distances, rotation
 from ...attention.scores import PRODUCTS
 from ...attention.self_attention import SelfAttention
 from ...config.names.model import ATTENTION_SITES
 from ...errors import InputError, did_you_mean
+from ...model.transformer import Transformer
 from .inside import Pair, read_inside
 from .intervention import changeable_layers
 
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 def in_float64(model: keras.Model) -> keras.Model:
     """Returns a copy of a model that computes in float64, but for the softmax of its attention."""
     copy = type(model).from_config({**model.get_config(), "dtype": "float64"})
-    copy.build((None, None), (None, None))
+    copy.build()
     copy.set_weights(model.get_weights())
     return copy
 
@@ -182,15 +185,9 @@ def split_score(model: keras.Model, pair: Pair, layer: str, head: int, row: int)
 
 
 def _find_attention(model: keras.Model, layer: str) -> Any:
-    sides = {side: list(getattr(model, f"{side}_blocks", ())) for side in SUBLAYERS}
-    if not all(sides.values()):
+    if not isinstance(model, Transformer):
         raise InputError(f"expected a Transformer with encoder and decoder, found {type(model).__name__}")
-    found = {
-        f"{side}.{number}.{kind}": getattr(block, f"{kind}_attention")
-        for side, blocks in sides.items()
-        for number, block in enumerate(blocks)
-        for kind in SUBLAYERS[side][:-1]
-    }
+    found = {name: one for one, name in model.layer_names("decoder").items() if isinstance(one, AttentionLayer)}
     if layer not in found:
         raise InputError(f"{layer}: expected one of {', '.join(found)}{did_you_mean(layer, list(found))}")
     attention = found[layer]
@@ -212,7 +209,7 @@ def _project(project: Callable[[Any], Any], parts: Parts, bias: str) -> Parts:
     """Returns the projections of the parts, `(H, T, K)` each, and of nothing at all, which is the bias; without those
     that are zero."""
     given = np.stack([*parts.values(), np.zeros_like(parts["token"])])
-    projected = _numpy(project(ops.convert_to_tensor(given)))
+    projected = convert_to_numpy(project(ops.convert_to_tensor(given)))
     of_parts = dict(zip(parts, projected[:-1] - projected[-1], strict=True)) | {bias: projected[-1]}
     return {name: x for name, x in of_parts.items() if x.any()}
 
@@ -223,14 +220,10 @@ def _projections(attention: Any, positions: str, length: int) -> tuple[Callable[
         turn = rotation(np.arange(length), attention.key_dim) if positions == "rotary" else None
 
         def project(x):
-            return attention.project(x, rotation=turn)
+            return attention.project(x, distances=Distances(turn))
 
         return lambda x: project(x)[0], lambda x: attention.repeat_heads(project(x)[1])
     return attention.project_query, lambda x: attention.repeat_heads(attention.project_memory(x, x)[0])
-
-
-def _numpy(x: Any) -> np.ndarray:
-    return ops.convert_to_numpy(x)
 
 
 BIASES = "biases"
@@ -253,7 +246,7 @@ def read_stream(model: Any, side: str, ids: Any, found: Mapping[str, np.ndarray]
     cross-attention, from the encoder's end."""
     embedding, positions = (getattr(model, f"{SIDES[side]}_{part}") for part in ("embedding", "positions"))
     tokens = embedding(np.array([ids], "int32"))
-    parts = {"token": _numpy(tokens)[0], "position": _numpy(positions(ops.zeros_like(tokens)))[0]}
+    parts = {"token": convert_to_numpy(tokens)[0], "position": convert_to_numpy(positions(ops.zeros_like(tokens)))[0]}
     for number, block in enumerate(getattr(model, f"{side}_blocks")):
         for kind in SUBLAYERS[side]:
             name = f"{side}.{number}.{kind}"
@@ -278,12 +271,12 @@ def _read_output(name: str, sublayer: Any, found: Mapping[str, np.ndarray]) -> P
     is_network = name.endswith("feed_forward")
     last = sublayer.outer if is_network else sublayer.output_projection
     if is_network:
-        parts = {name: found[f"{name}.output"] - _numpy(last.bias)}
+        parts = {name: found[f"{name}.output"] - convert_to_numpy(last.bias)}
     else:
         parts = {part: found[part] for part in (f"{name}.head.{head}" for head in range(sublayer.num_heads))}
     if last is not None and last.use_bias:
         like = next(iter(parts.values()))
-        parts[f"{name}.bias"] = np.broadcast_to(_numpy(last.bias), like.shape)
+        parts[f"{name}.bias"] = np.broadcast_to(convert_to_numpy(last.bias), like.shape)
     return parts
 
 
@@ -291,12 +284,12 @@ def _normalize(parts: Parts, norm: Any, name: str) -> Parts:
     """Returns the parts of the normalised stream, the last of them the normalisation's bias."""
     whole = np.sum(list(parts.values()), axis=0)
     deviation = np.sqrt(whole.var(axis=-1, keepdims=True) + norm.epsilon)
-    scale = _numpy(norm.gamma) / deviation
+    scale = convert_to_numpy(norm.gamma) / deviation
     normal = {part: (x - x.mean(axis=-1, keepdims=True)) * scale for part, x in parts.items()}
-    return {**normal, f"{name}.norm": np.broadcast_to(_numpy(norm.beta), scale.shape)}
+    return {**normal, f"{name}.norm": np.broadcast_to(convert_to_numpy(norm.beta), scale.shape)}
 
 
 def _add_positions(parts: Parts, positions: Any) -> Parts:
     """Adds the positions that attention layers add to queries and keys."""
     added = positions.on_queries_and_keys(len(parts["position"]))
-    return parts if added is None else {**parts, "position": parts["position"] + _numpy(added)}
+    return parts if added is None else {**parts, "position": parts["position"] + convert_to_numpy(added)}

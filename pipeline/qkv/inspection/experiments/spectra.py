@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ...attention import SelfAttention
-from ...attention.multi_head import AttentionLayer
-from ...attention.scores import SCORES
+from ...attention.multi_head import AttentionLayer, MultiHeadAttention
 
 
 def query_key_spectrum(query_kernel: np.ndarray, key_kernel: np.ndarray) -> np.ndarray:
@@ -26,11 +25,13 @@ def query_key_spectrum(query_kernel: np.ndarray, key_kernel: np.ndarray) -> np.n
         query_kernel: W_Q of one head, `(D, K)`.
         key_kernel: W_K of one head, `(M, K)`.
     """
-    # The triangular factors have the same singular values, and K is much smaller than D.
-    query, key = (
-        np.asarray(np.linalg.qr(kernel.astype(np.float64), mode="r")) for kernel in (query_kernel, key_kernel)
-    )
+    query, key = _triangular(query_kernel), _triangular(key_kernel)
     return np.linalg.svd(query @ key.T, compute_uv=False)
+
+
+def _triangular(kernel: np.ndarray) -> np.ndarray:
+    """Returns the triangular factor: with it in the kernel's place the singular values stay, and K is far below D."""
+    return np.asarray(np.linalg.qr(kernel.astype(np.float64), mode="r"))
 
 
 def effective_rank(values: np.ndarray) -> float:
@@ -59,26 +60,16 @@ def spectra_table(kernels: list[tuple[np.ndarray, np.ndarray]], heads: int) -> p
         pairs = zip(np.split(query, heads, axis=1), np.split(key, heads, axis=1), strict=True)
         for head, pair in enumerate(pairs):
             values = query_key_spectrum(*pair)
-            rows.append(
-                {
-                    "layer": layer,
-                    "head": head,
-                    "effective_rank": effective_rank(values),
-                    "largest": values[0],
-                    "largest_share": values[0] / values.sum() if values.sum() > 0 else float("nan"),
-                    "size": len(values),
-                }
-            )
+            largest_share = values[0] / values.sum() if values.sum() > 0 else float("nan")
+            rows.append((layer, head, effective_rank(values), values[0], largest_share, len(values)))
     return pd.DataFrame(rows, columns=["layer", "head", "effective_rank", "largest", "largest_share", "size"])
 
 
 def compares_by_product(layer: AttentionLayer) -> bool:
     """Says whether `W_Q W_K^T` decides the scores of a layer: it projects queries and keys by matrices of their own,
     and its score is their product."""
-    score = layer.mechanism.score
-    known = score is not None and layer.mechanism.score_name in SCORES
     own = layer.spec.projection and not layer.mechanism.shares_query_and_key
-    return bool(known and own and SCORES[layer.mechanism.score_name].is_product)
+    return own and layer.score is not None and layer.score.is_product
 
 
 def query_key_kernels(layer: AttentionLayer) -> tuple[np.ndarray, np.ndarray]:
@@ -88,9 +79,9 @@ def query_key_kernels(layer: AttentionLayer) -> tuple[np.ndarray, np.ndarray]:
     Raises:
         ValueError: the layer does not compare by a product, see `compares_by_product`.
     """
-    (query, _), (key, _) = _read(layer)
-    shared = np.split(key, layer.key_value_heads, axis=1)
-    return query, np.concatenate([shared[head * len(shared) // layer.num_heads] for head in range(layer.num_heads)], 1)
+    query, key = (_columns(dense.kernel, place) for dense, place in _sides(layer))
+    by_head = key.reshape(len(key), layer.key_value_heads, layer.key_dim)
+    return query, by_head.repeat(layer.num_heads // layer.key_value_heads, axis=1).reshape(len(key), -1)
 
 
 def rank_projections(query_kernel: np.ndarray, key_kernel: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
@@ -117,10 +108,7 @@ def rank_projections(query_kernel: np.ndarray, key_kernel: np.ndarray, rank: int
         raise ValueError(f"rank: expected 0 to {size}, the size of a head's queries and keys, found {rank}")
     if rank == size:
         return np.eye(size), np.eye(size)
-    # The triangular factors hold all that is needed, and K is much smaller than D.
-    query, key = (
-        np.asarray(np.linalg.qr(kernel.astype(np.float64), mode="r")) for kernel in (query_kernel, key_kernel)
-    )
+    query, key = _triangular(query_kernel), _triangular(key_kernel)
     left, values, right = np.linalg.svd(query @ key.T)
     kept = min(rank, int(np.sum(values > values[0] * np.finfo(np.float64).eps * size)))
     shrink = values[:kept] ** -0.5
@@ -147,75 +135,43 @@ def truncate_heads(layers: Sequence[AttentionLayer], rank: int) -> Callable[[], 
     Raises:
         ValueError: a layer does not compare by a product, its heads share keys, or the rank is not from 0 to K.
     """
-    made = []
+    changes: list[tuple[Any, slice, np.ndarray]] = []
     for layer in layers:
-        if layer.key_value_heads != layer.num_heads:
+        sides, heads = _sides(layer), layer.num_heads
+        if layer.key_value_heads != heads:
             raise ValueError(f"{layer.path}: expected a layer whose heads have keys of their own, found shared ones")
-        sides, heads = _read(layer), layer.num_heads
-        kernels = zip(*(np.split(kernel, heads, axis=1) for kernel, _ in sides), strict=True)
+        kernels = zip(*(np.split(_columns(dense.kernel, place), heads, axis=1) for dense, place in sides), strict=True)
         by_side = zip(*(rank_projections(query, key, rank) for query, key in kernels), strict=True)
-        made.append([_project(side, projections) for side, projections in zip(sides, by_side, strict=True)])
-    before = [[variable.numpy() for variable in _variables(layer)] for layer in layers]
-    for layer, new in zip(layers, made, strict=True):
-        _write(layer, new)
+        for (dense, place), projections in zip(sides, by_side, strict=True):
+            for variable in dense.weights:
+                parts = zip(np.split(_columns(variable, place), heads, axis=-1), projections, strict=True)
+                changes.append((variable, place, np.concatenate([part @ matrix for part, matrix in parts], axis=-1)))
+    before = [(variable, variable.numpy()) for variable, _, _ in changes]
+    for variable, place, part in changes:
+        whole = np.array(variable)
+        whole[..., place] = part
+        variable.assign(whole)
 
     def restore() -> None:
-        for layer, values in zip(layers, before, strict=True):
-            for variable, value in zip(_variables(layer), values, strict=True):
-                variable.assign(value)
+        for variable, value in before:
+            variable.assign(value)
 
     return restore
 
 
-def _project(side: Any, projections: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray | None]:
-    kernel, bias = side
-    return _by_head(kernel, projections), None if bias is None else _by_head(bias, projections)
-
-
-def _by_head(weight: np.ndarray, projections: Sequence[np.ndarray]) -> np.ndarray:
-    heads = np.split(weight, len(projections), axis=-1)
-    return np.concatenate([head @ matrix for head, matrix in zip(heads, projections, strict=True)], axis=-1)
-
-
-def _denses(layer: AttentionLayer) -> list[Any]:
+def _sides(layer: AttentionLayer) -> list[tuple[Any, slice]]:
+    """Returns the dense layers of queries and of keys, and their columns in each."""
     if not compares_by_product(layer):
         raise ValueError(
             f"{layer.path}: expected a layer whose scores are products of queries and keys with matrices of their own, "
             "found another score, no projection, or a mechanism that shares them"
         )
     if isinstance(layer, SelfAttention):
-        return [layer.qkv_projection]
-    return [layer.query_projection, layer.key_projection]
+        queries, keys = layer.num_heads * layer.key_dim, layer.key_value_heads * layer.key_dim
+        return [(layer.qkv_projection, slice(0, queries)), (layer.qkv_projection, slice(queries, queries + keys))]
+    assert isinstance(layer, MultiHeadAttention)
+    return [(layer.query_projection, slice(None)), (layer.key_projection, slice(None))]
 
 
-def _variables(layer: AttentionLayer) -> list[Any]:
-    return [variable for dense in _denses(layer) for variable in dense.weights]
-
-
-def _read(layer: AttentionLayer) -> list[tuple[np.ndarray, np.ndarray | None]]:
-    """W_Q and b_Q, W_K and b_K; None for a bias that is not there."""
-    parts = []
-    for dense in _denses(layer):
-        kernel = keras.ops.convert_to_numpy(dense.kernel)
-        bias = keras.ops.convert_to_numpy(dense.bias) if layer.spec.use_bias else None
-        query, key = layer.num_heads * layer.key_dim, layer.key_value_heads * layer.key_dim
-        joined = (slice(0, query), slice(query, query + key))
-        parts += [
-            (kernel[:, columns], None if bias is None else bias[columns])
-            for columns in (joined if isinstance(layer, SelfAttention) else (slice(None),))
-        ]
-    return parts
-
-
-def _write(layer: AttentionLayer, sides: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> None:
-    denses = _denses(layer)
-    kernels, biases = zip(*sides, strict=True)
-    if len(denses) == 1:  # of the matrix that holds all three, the values' columns stay
-        start = 2 * layer.num_heads * layer.key_dim
-        kernels = (np.concatenate([*kernels, keras.ops.convert_to_numpy(denses[0].kernel)[:, start:]], axis=1),)
-        if layer.spec.use_bias:
-            biases = (np.concatenate([*biases, keras.ops.convert_to_numpy(denses[0].bias)[start:]]),)
-    for dense, kernel, bias in zip(denses, kernels, biases, strict=False):
-        dense.kernel.assign(kernel)
-        if layer.spec.use_bias:
-            dense.bias.assign(bias)
+def _columns(variable: Any, place: slice) -> np.ndarray:
+    return keras.ops.convert_to_numpy(variable)[..., place]

@@ -6,7 +6,7 @@ import pytest
 from qkv.decoding.forced import forced_pass
 from qkv.errors import InputError
 from qkv.inspection.experiments.intervention import CHANGES, Intervention, intervene, one_head
-from qkv.inspection.experiments.perturbation import perturbation_table
+from qkv.inspection.experiments.perturbation import perturbation_effects, sum_changes
 from qkv.text.batch import forced_batch
 from qkv.text.tokens.special_tokens import EOS
 from tests.support.tiny_models import shared_transformer
@@ -17,7 +17,8 @@ PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 
 def test_loss_change_and_argmax_changed_are_means_over_all_tokens():
     model = shared_transformer()
     layers = [block.cross_attention for block in model.decoder_blocks]
-    table = perturbation_table(model, PAIRS, batch_tokens=10, workers=2)
+    table = perturbation_effects(model, PAIRS, batch_tokens=10, workers=2).table()
+    table = table[table["change"].isin(CHANGES)]
     assert len(table) == 2 * 2 * len(CHANGES) and (table["tokens"] == 10).all()
     assert table["loss_change"].is_monotonic_decreasing
     for row in table[::3].to_dict("records"):
@@ -37,4 +38,11 @@ def test_loss_change_and_argmax_changed_are_means_over_all_tokens():
 
 def test_a_model_without_cross_attention_heads_is_refused():
     with pytest.raises(InputError, match=r"--perturb .* Transformer"):
-        perturbation_table(object(), PAIRS)
+        perturbation_effects(object(), PAIRS)
+
+
+def test_padding_adds_nothing_to_a_sentence():
+    likelihoods = np.arange(12.0).reshape(2, 2, 3) * -1
+    likeliest = np.arange(12).reshape(2, 2, 3)
+    found = sum_changes(likelihoods, likeliest, np.array([[True, True, False], [True, False, False]]))
+    assert found.tolist() == [[[12, 2]], [[6, 1]]]
