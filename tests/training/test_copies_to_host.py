@@ -69,7 +69,7 @@ def test_every_operation_of_an_update_has_a_kernel_for_gpus(update):
 def test_every_operation_of_other_architectures_has_a_kernel_for_gpus(name):
     architecture, sizes = MODELS[name]
     model = architecture(**sizes | {"dropout": 0.1})
-    model.build((None, None), (None, None))
+    model.build()
     assert without_kernels(update_of(model, "adam")) == set()
 
 

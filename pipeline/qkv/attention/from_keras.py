@@ -18,7 +18,7 @@ def from_keras(layer, kind=CrossAttention, **kwargs):
     Args:
         layer: the layer. Its kernels are `(D, H, K)`, and the output's is `(H, V, D)`.
         kind: `CrossAttention`, or `MultiHeadAttention` where keys and values are made from different sequences.
-        **kwargs: arguments of `keras.Layer`, such as `name`; the dtype is that of the layer if not given.
+        **kwargs: arguments of `keras.Layer`, such as `name`; the dtype is the layer's if not given.
 
     Raises:
         ValueError: the layer is of another class, is not built, or uses a feature that the layers here do not have; or

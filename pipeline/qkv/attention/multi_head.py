@@ -84,7 +84,7 @@ class AttentionLayer(keras.Layer):
         num_heads, ...: the fields of `AttentionSpec`, flat.
 
     **Masks.** As in `keras.layers.MultiHeadAttention`, `attention_mask` says who may attend to whom; it has four axes.
-    Every other mask is one of a sequence, `(B, T)`: Keras passes on those that it keeps of the inputs, such as those of
+    Every other mask is one of a sequence, `(B, T)`: Keras passes on what it keeps of the inputs, such as the mask of an
     `Embedding(mask_zero=True)`. The masks of keys and values hide padding, together with `attention_mask`. The mask of
     the queries hides nothing, because the context of a padding query is not used; it becomes the mask of the context,
     so that a loss leaves these rows out.
@@ -150,7 +150,7 @@ class AttentionLayer(keras.Layer):
             mask = arguments.get(f"{self.inputs_by_position[0]}_mask")
         if mask is not None:
             check_keras_mask(mask)
-            arguments["mask"] = mask  # the name by which Keras hands it to `compute_mask`
+            arguments["mask"] = mask  # the name under which Keras hands it to `compute_mask`
         return super().__call__(*inputs, **arguments)
 
     @property
@@ -197,7 +197,7 @@ class AttentionLayer(keras.Layer):
             value: `(B, key_value_heads, S, V)`.
             mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for no mask.
             training: whether dropout is applied.
-            bias: added to the scores, broadcastable to `(B, H, T, S)`, such as that of `alibi_bias`; None for nothing.
+            bias: added to the scores, broadcastable to `(B, H, T, S)`, such as an `alibi_bias`; None for nothing.
 
         Returns:
             `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
@@ -257,7 +257,7 @@ class MultiHeadAttention(AttentionLayer):
         dropout. A query that may attend to nothing gets zero weights.
 
     Raises:
-        ValueError: a side is not projected, and its width is not that of all heads together.
+        ValueError: a side is not projected, and not as wide as all heads together.
 
     Example:
         >>> layer = MultiHeadAttention(num_heads=2, key_dim=4)
@@ -348,7 +348,7 @@ class MultiHeadAttention(AttentionLayer):
         weight.
 
         Multiplied by the weight, it measures what a value really contributes: a head with nothing to contribute often
-        puts its weight on a value that it makes short, such as that of EOS (Kobayashi et al. 2020, section 3).
+        puts its weight on a value that it makes short, such as EOS's (Kobayashi et al. 2020, section 3).
 
         Args:
             value: `(B, S, Dv)`.

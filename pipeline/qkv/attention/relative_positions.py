@@ -15,17 +15,17 @@ from ..layers.keras_layers import check_sizes, dynamic_shape
 
 
 class Rotation(NamedTuple):
-    """The angle by which each position turns each pair of coordinates, as float32 `(T, K / 2)` or `(B, T, K / 2)`."""
+    """The angle of each position, to turn each pair of coordinates, as float32 `(T, K / 2)` or `(B, T, K / 2)`."""
 
     cosines: Any
     sines: Any
 
 
 class Distances(NamedTuple):
-    """What makes the scores of self-attention depend on distances.
+    """Arguments of self-attention that make scores depend on distances.
 
     - rotation: of queries and keys, or None.
-    - bias: added to the scores, broadcastable to `(B, H, T, S)`, such as that of `alibi_bias`; or None.
+    - bias: added to the scores, broadcastable to `(B, H, T, S)`, such as an `alibi_bias`; or None.
     """
 
     rotation: Rotation | None = None
@@ -86,8 +86,8 @@ def rotate(x, rotation):
 def alibi_slopes(num_heads):
     """Returns how fast each head's scores fall with the distance (Press et al. 2022, section 3 and its appendix).
 
-    `2^(-8 h / H)` for head h = 1 ... H if H is a power of two. Otherwise the slopes are those of the next lower power
-    of two, and every other one of those of the next higher.
+    `2^(-8 h / H)` for head h = 1 ... H if H is a power of two. Otherwise the slopes of the next lower power of two,
+    and every other slope of the next higher.
 
     Args:
         num_heads: H.

@@ -117,19 +117,19 @@ class Score(keras.Layer):
     """
 
     comparison: type[DotProduct] | type[TanhSum] = DotProduct
-    """How prepared queries and keys are compared, see `qkv.attention.scores`."""
+    """The comparison of prepared queries and keys, see `qkv.attention.scores`."""
 
     sizes_may_differ = False
-    """Whether queries and keys of different sizes can be compared."""
+    """True if queries and keys of different sizes can be compared."""
 
     projected = False
-    """Whether a recurrent model projects both sides first. The others have matrices of their own."""
+    """True if a recurrent model projects both sides first. The others have matrices of their own."""
 
     by_angle = False
-    """Whether scores grow as the angle between query and key shrinks, which `LSH` relies on."""
+    """True if scores grow as the angle between query and key shrinks, which `LSH` relies on."""
 
     is_product = False
-    """Whether the score is `q k^T` up to a factor, so that the spectrum of `W_Q W_K^T` describes a head."""
+    """True if the score is `q k^T` up to a factor, so that the spectrum of `W_Q W_K^T` describes a head."""
 
     def build(self, query_shape, key_shape):
         """Creates the weights: none, unless a subclass overrides it."""
@@ -164,8 +164,7 @@ class Dot(Score):
 class ScaledDot(Score):
     """`e = q . k / sqrt(K)` (Vaswani et al. 2017, equation 1).
 
-    The scale keeps the variance of the scores at that of one coordinate, whatever K is, so that the softmax does not
-    start out saturated.
+    The scale makes the variance of the scores independent of K, so that the softmax does not start out saturated.
 
     Call arguments and returns: as in `Score`.
 

@@ -37,7 +37,7 @@ class SelfAttention(AttentionLayer):
         `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, T)`.
 
     Raises:
-        ValueError: `projection` is False and the width of the input is not that of all heads together.
+        ValueError: `projection` is False and the input is not as wide as all heads together.
 
     Example:
         >>> context, weights = SelfAttention(num_heads=2, key_dim=4)(keras.random.normal((1, 3, 8)))
@@ -95,7 +95,7 @@ class SelfAttention(AttentionLayer):
         parts = ops.split(projected, len(widths) if equal else places, axis=-1) if places else [projected]
         found = dict(zip(self.widths, parts, strict=True))
         if self.spec.projection and positions is not None:
-            # The projection is linear: that of the positions is added to that of x.
+            # The projection is linear, so the projected positions are added to the projected x.
             placed = [name for name in self.widths if name != "value"]
             kernel = ops.cast(self.qkv_projection.kernel, x.dtype)[:, : sum(self.widths[name] for name in placed)]
             shifts = ops.matmul(positions, kernel)

@@ -1,4 +1,4 @@
-"""Beam search: keeps the best hypotheses of each sentence and extends those of a whole batch in step.
+"""Beam search: keeps the best hypotheses of each sentence and extends a whole batch in step.
 
 Sutskever et al. 2014, section 3.2; length and coverage penalties of GNMT (Wu et al. 2016, equation 14).
 
@@ -70,7 +70,7 @@ class BeamSettings:
             raise ValueError(f"best: expected between 1 and the size of the beam, {self.size}, found {self.best}")
 
     def length_divisor(self, length):
-        """Returns the number by which the log-probability of a hypothesis of `length` tokens is divided."""
+        """Returns the divisor of the log-probability of a hypothesis of `length` tokens."""
         tokens = ops.cast(length, "float32")
         return (tokens if self.divisor == "power" else (5.0 + tokens) / 6.0) ** self.length_penalty
 
@@ -276,7 +276,7 @@ def extend_hypotheses(
 
 
 def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, bonus, settings: BeamSettings):
-    """Returns the best K finished hypotheses `(A, K, ...)`, among those finished before this step and those of the
+    """Returns the best K finished hypotheses `(A, K, ...)`, among the ones finished before this step and those
     first K candidates that end.
 
     Args:

@@ -24,8 +24,8 @@ class TeacherForced(NamedTuple):
       before it.
     - likeliest: int32 `(B, U)`, the token to which the model gives the highest probability there.
     - attention: site -> float32 `(B, layers, H, queries, keys)`.
-    - sinks: site -> float32 `(B, layers, H, queries)`, the share of each row that went to no key; only for those of
-      these sites whose mechanism has a sink.
+    - sinks: site -> float32 `(B, layers, H, queries)`, the share of each row that went to no key; only for
+      sites whose mechanism has a sink.
     """
 
     log_probabilities: Any
@@ -52,7 +52,7 @@ def forced_decode(model, memory, target_input, target_output, sites=()) -> Teach
     """Runs the second half of `forced_pass`: reads the target, given the memory of the source."""
     output = model.decode(target_input, memory, training=False)
     given = dynamic_shape(target_output)[1]
-    states = keras.tree.map_structure(lambda x: x[:, :given], output.states)  # an ensemble has those of each member
+    states = keras.tree.map_structure(lambda x: x[:, :given], output.states)  # an ensemble has one for each member
     scores = ops.log_softmax(model.output_embedding.logits(states))
     layers = {"cross": output.cross, "encoder": memory.self_attention, "decoder": output.decoder_self}
     if "norms" in sites:

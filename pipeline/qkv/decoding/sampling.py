@@ -10,7 +10,7 @@ from .search import MINUS_INFINITY
 
 
 def narrow_scores(scores, temperature=1.0, top_k=0, top_p=1.0):
-    """Turns log-probabilities into the scores by which tokens are drawn.
+    """Turns log-probabilities into scores from which tokens are drawn.
 
     Args:
         scores: log-probabilities, float32 `(B, V)`.

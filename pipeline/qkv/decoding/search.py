@@ -113,7 +113,7 @@ def top_k_of_many(x, count):
 
     `ops.top_k` looks at one number after the other, a maximum at many at once. The largest numbers stand in the chunks
     with the largest maxima, since each of these holds one that ranks before any number of the other chunks. Both stages
-    settle ties by position, so the result is that of `ops.top_k`.
+    settle ties by position, so the result is the same as from `ops.top_k`.
     """
     rows, length = dynamic_shape(x)
     chunks = -(-length // TOP_K_CHUNK)
@@ -139,7 +139,7 @@ def fill_up(finished, live, where):
 
 
 def concatenate(first, second):
-    """Joins `Hypotheses` of the same sentences, those of the first before those of the second."""
+    """Joins `Hypotheses` of the same sentences, the first ones before the second ones."""
     return Hypotheses(*(ops.concatenate(pair, axis=1) for pair in zip(first, second, strict=True)))
 
 

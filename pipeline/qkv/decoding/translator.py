@@ -34,7 +34,7 @@ class Translation:
         ids: the tokens of the translation, ending in EOS unless truncated.
         log_probabilities: natural logarithms, one for each of `ids`; 0.0 for an empty source, which is not searched.
         truncated: whether the longest length was reached before EOS, or the source was too long and was cut.
-        score: the score by which the search ranked it.
+        score: the score with which the search ranked it.
         prefix_tokens: how many of `ids` were given, rather than found.
         required: the phrases that had to be in the text.
     """
@@ -61,7 +61,7 @@ class Translator:
         max_target_extra: see `max_target_ratio`.
         max_positions: the maximum number of tokens on either side; longer sources are cut.
         workers: batches translated at the same time.
-        tokens: those of the target language, needed where phrases are required.
+        tokens: the target language's, needed where phrases are required.
         read: returns the tokens of sentences as a person gives them, of a side that is `source` or `target`; by
             default the tokenizer's.
     """
@@ -166,7 +166,7 @@ class Translator:
             given["prefix"] = pad([row.prefix for row in rows], length)
         if any(row.required for row in rows):
             if self._tokens is None:
-                raise ValueError("tokens: expected those of the target language, because phrases are required")
+                raise ValueError("tokens: expected the target language's, because phrases are required; found None")
             given["required"] = make_requirements([row.required for row in rows], self._tokens.symbols)
         result = self._graphs[tuple(given)](source, max_lengths, length, *given.values())
         all_ids, all_log_probabilities, all_scores = (x.numpy() for x in result)
@@ -186,7 +186,7 @@ class Translator:
 
 
 def _check_scores(scores: np.ndarray) -> None:
-    """Checks the scores of the hypotheses `(sentences, rank)`; minus infinity is that of none.
+    """Checks the scores of the hypotheses `(sentences, rank)`; minus infinity stands for none.
 
     Raises:
         InputError: some are not numbers, or a sentence has no hypothesis.
@@ -223,4 +223,4 @@ _GIVEN: dict[str, Any] = {
         lengths=_IDS,
     ),
 }
-"""What can be given for each sentence, with its signature."""
+"""The signatures of what can be given for each sentence."""

@@ -127,7 +127,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
     Keras differentiates `keras.layers.LayerNormalization` operation by operation; here the gradient is written out,
     which takes about half as many passes over memory.
 
-    Args: those of `keras.layers.LayerNormalization`; `axis` and `rms_scaling` must keep their defaults.
+    Args: as in `keras.layers.LayerNormalization`; `axis` and `rms_scaling` must keep their defaults.
 
     Call arguments:
         inputs: float `(..., D)`.

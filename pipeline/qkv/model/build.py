@@ -36,7 +36,7 @@ def build_model(settings: ModelSettings, vocabulary_size: int, precision: str = 
         for site in type(settings.attention).model_fields:
             arguments[site] = _attention_arguments(getattr(settings.attention, site), settings.max_positions)
     model = MODELS[type(settings)](vocabulary_size, **arguments, dtype=precision, name=settings.architecture)
-    model.build((None, None), (None, None))
+    model.build()
     return model
 
 

@@ -95,7 +95,7 @@ class DecoderOnly(TranslationModel):
         self.blocks = [CausalBlock(spec, decoder_self, name=f"block_{i}", dtype=policy) for i in range(layers)]
         self.final_norm = LayerNormalization(epsilon=1e-5, name="norm", dtype=policy) if norm == "pre" else None
 
-    def build(self, source_ids_shape=None, target_ids_shape=None):
+    def build(self, input_shape=None):
         states = (None, None, self.d_model)
         self.build_embeddings()
         self.positions.build(states)
@@ -125,7 +125,7 @@ class DecoderOnly(TranslationModel):
         return Memory(self._normalized(x), mask, tuple(weights), tuple(prepared))
 
     def start_cache(self, memory):
-        """Returns the source's keys and values; those of the target are appended to them."""
+        """Returns the source's keys and values; the target's are appended to them."""
         return memory.prepared
 
     def decode(self, target_ids, memory, cache=None, training=None):
@@ -198,7 +198,7 @@ class CausalBlock(Block):
 
     Call arguments:
         x: `(B, T, D)`.
-        attention_mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then those of x.
+        attention_mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then x's own.
         before: (keys, values) of the positions before x, each `(B, H, S, K or V)`, or None.
         positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
         distances: `Distances`; the bias covers all keys.
@@ -207,8 +207,8 @@ class CausalBlock(Block):
         training: whether dropout is applied.
 
     Returns:
-        `(states, weights, (keys, values))`: `(B, T, D)`, float32 `(B, H, T, keys)`, and all keys and values: those of
-        `before`, then those of x.
+        `(states, weights, (keys, values))`: `(B, T, D)`, float32 `(B, H, T, keys)`, and all keys and values: `before`,
+        then x's own.
 
     Example:
         >>> block = CausalBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))

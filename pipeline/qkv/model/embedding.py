@@ -163,8 +163,8 @@ class PositionalEmbedding(ConstructorConfig, keras.Layer):
         Args:
             attention: one of these layers, which all have the same heads.
             query_positions: int `(T,)` or `(B, T)`, where the queries stand.
-            key_positions: int `(S,)` or `(B, S)`, where the keys stand: the cached ones, then those of the queries; the
-                queries' if not given.
+            key_positions: int `(S,)` or `(B, S)`, where the keys stand: the cached ones, then the queries' own; if not
+                given, the queries' alone.
         """
         if self.kind == "rotary":
             return Distances(rotation=rotation(query_positions, attention.key_dim))
@@ -190,7 +190,7 @@ def make_embeddings(vocabulary_size, width, tie_embeddings, dtype, scale=True, b
         width: D.
         tie_embeddings: which embeddings share one table: "all", "target" (target and output), or "none".
         dtype: the Keras dtype policy.
-        scale, bias: see `TokenEmbedding`; the bias is that of the output.
+        scale, bias: see `TokenEmbedding`; only the output has the bias.
 
     Raises:
         ValueError: `tie_embeddings` is none of these.

@@ -11,6 +11,7 @@ Attention that an architecture lacks, such as self-attention in a recurrent mode
 Letters: B batch, H heads, T target positions, S source positions, D model width, V vocabulary.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -79,7 +80,8 @@ class TranslationModel(ConstructorConfig, keras.Model):
     """Translates ids to ids; architectures implement `encode`, `decode` and `start_cache`.
 
     Call arguments:
-        source_ids: int `(B, S)`, 0 for padding.
+        source_ids: int `(B, S)`, 0 for padding; or the ids of both sides, as a pair or by the names of these arguments
+            in a dict, for Keras' `fit` and `predict`.
         target_ids: int `(B, T)`, starting with BOS.
 
     Returns:
@@ -153,14 +155,18 @@ class TranslationModel(ConstructorConfig, keras.Model):
         return {}
 
     def layer_names(self, side: str) -> dict[keras.Layer, str]:
-        """Names the layers whose values can be read and replaced, such as `decoder.0.cross`; a value's name is that of
-        its layer and its part, see `tap`. The model itself is among them, by an empty name. An architecture that names
-        none has none.
+        """Names the layers whose values can be read and replaced, such as `decoder.0.cross`, and the model itself by an
+        empty name; a value's name is its layer's name and its part, see `tap`. An architecture that names none has
+        none.
 
         Args:
             side: "encoder" for `encode`, "decoder" for `decode` without a cache.
         """
         return {}
 
-    def call(self, source_ids, target_ids, training=None):
+    def call(self, source_ids, target_ids=None, training=None):
+        if isinstance(source_ids, Mapping):
+            source_ids, target_ids = source_ids["source_ids"], source_ids["target_ids"]
+        elif target_ids is None:
+            source_ids, target_ids = source_ids
         return self.decode(target_ids, self.encode(source_ids, training=training), training=training).logits

@@ -17,7 +17,7 @@ _LAYERS = {
     "feed_forward": r"\w+/feed_forward",
     "normalizations": r"\w+/\w+_residual/norm|((encoder|decoder)_)?norm",
 }
-"""Where the layers of a part are in the paths of variables, behind the name of the model."""
+"""Patterns of the layers of a part in the paths of variables, behind the name of the model."""
 
 
 PARTS = {name: re.compile(rf"[^/]+/({layers})/.+") for name, layers in _LAYERS.items()}

@@ -239,7 +239,7 @@ class Recurrent(TranslationModel):
         feeding = {"input_feeding": input_feeding} if decoder == "luong" else {}
         self.decoder = DECODERS[decoder](embedding_dim, hidden_dim, dropout, name="decoder", dtype=policy, **feeding)
 
-    def build(self, source_ids_shape=None, target_ids_shape=None):
+    def build(self, input_shape=None):
         width, hidden = self.embedding_dim, self.hidden_dim
         self.build_embeddings()
         for encoder in (self.forward_encoder, self.backward_encoder):
@@ -297,7 +297,7 @@ class Recurrent(TranslationModel):
         )
 
     def _attend(self, memory):
-        """Returns the function by which the decoder attends to the memory."""
+        """Returns the function with which the decoder attends to the memory."""
         prepared, attention = memory.prepared, self.attention
         if attention is None:
 

@@ -113,7 +113,7 @@ class Transformer(TranslationModel):
             if norm == "pre"
         ]
 
-    def build(self, source_ids_shape=None, target_ids_shape=None):
+    def build(self, input_shape=None):
         states = (None, None, self.d_model)
         self.build_embeddings()
         for layer in (self.source_positions, self.target_positions, *self.encoder_blocks, *self.final_norms):
@@ -261,7 +261,7 @@ class Block(ConstructorConfig, keras.Layer):
         """Applies self-attention in its residual, to the positions before x, too: see `DecoderBlock` and `CausalBlock`.
 
         Returns:
-            `(states, weights, (keys, values))`; keys and values are those of `before`, then those of x.
+            `(states, weights, (keys, values))`; keys and values are `before`, then x's own.
         """
         query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions, distances)
         if before is not None:
@@ -368,7 +368,7 @@ class DecoderBlock(Block):
 
     Returns:
         `(states, self_weights, cross_weights, (keys, values))`: `(B, T, D)`, float32 `(B, H, T, L + T)` and
-        `(B, H, T, S)`, and all keys and values of the self-attention: those of `before`, then those of x.
+        `(B, H, T, S)`, and all keys and values of the self-attention: `before`, then x's own.
 
     Example:
         >>> block = DecoderBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))

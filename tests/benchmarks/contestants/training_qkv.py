@@ -29,7 +29,7 @@ def prepare(settings):
         norm="post",
         dtype=settings["precision"],
     )
-    model.build((None, None), (None, None))
+    model.build()
     optimizer = make_optimizer(1e-3, optimizer="adam", beta_1=0.9, beta_2=0.98, epsilon=1e-7)
     optimizer.build(model.trainable_variables)
     loss = TotalLoss(model, label_smoothing=0.1)

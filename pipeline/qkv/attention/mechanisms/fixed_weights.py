@@ -72,7 +72,7 @@ class Last(FixedWeights):
     """All weight on the last key that the mask allows.
 
     Over the states of a recurrent encoder, this is the single context vector that translation used before attention
-    (Sutskever et al. 2014, section 2). Under a causal mask the last key is that of the position itself.
+    (Sutskever et al. 2014, section 2). Under a causal mask the last key is the position's own.
 
     Example:
         >>> query, key = keras.ops.ones((1, 1, 1, 4)), keras.ops.ones((1, 1, 4, 4))

@@ -27,7 +27,7 @@ class LSH(ConstructorConfig, Mechanism):
     each position into one of `buckets`; similar keys are likely to share one. The positions of a bucket, in order, are
     cut into chunks of `chunk_length`, and a query attends to its own chunk and the one before it in its bucket. Over
     several `rounds` it attends to the union of what it found, each key counted once: round r adds
-    `exp(z_r - z) softmax_r(score - log N) value`, where z_r is the log of the round's sum of exponentials, z that of
+    `exp(z_r - z) softmax_r(score - log N) value`, where z_r is the log of the sum of exponentials in the round, z in
     all rounds, and N the number of rounds that found the key (appendix A, equations 14 to 16). A position attends to
     itself only if the mask hides all other keys that it found.
 
@@ -43,7 +43,7 @@ class LSH(ConstructorConfig, Mechanism):
     **Randomness.** In training R is drawn anew each time, so that no two positions stay separated for good. Otherwise R
     is a non-trainable weight: the same input always gets the same attention, also after saving and loading.
 
-    The returned weights are those of the sum over the rounds. They alone take memory for T * S numbers; a graph
+    The returned weights are summed over the rounds. They alone take memory for T * S numbers; a graph
     (`tf.function`, `jax.jit`) omits them if they are not used.
 
     Args:
@@ -51,7 +51,7 @@ class LSH(ConstructorConfig, Mechanism):
         chunk_length: m. Few slots stay empty if it is at most about half the average bucket, `S / buckets`.
         rounds: number of hash functions; more of them find more of the keys to which the full softmax gives weight.
         seed: the seed of the random R; None for a different one in each layer.
-        score: dot, scaled_dot or cosine, which grow as the angle shrinks by which the hash sorts.
+        score: dot, scaled_dot or cosine, which grow as the angle shrinks; the hash sorts by angle.
         dropout: as in `Mechanism`.
 
     Call arguments and returns: as in `Mechanism`, with T = S, and queries and keys from one projection.
@@ -82,7 +82,7 @@ class LSH(ConstructorConfig, Mechanism):
         self.chunk_length = chunk_length
         self.rounds = rounds
         self.seed = seed
-        # The seed must differ from that of the weight, or the first update would draw the same numbers.
+        # The seed must differ from the weight's, or the first update would draw the same numbers.
         self.seed_generator = keras.random.SeedGenerator(None if seed is None else seed + 1)
 
     def build(self, query_shape, key_shape, value_shape):
@@ -131,7 +131,7 @@ class LSH(ConstructorConfig, Mechanism):
         """
         batch, heads, length = dynamic_shape(query)[:3]
         slots = (batch, count_chunks(length, self.buckets, self.chunk_length), heads, self.chunk_length)
-        # The index of each slot's position among those of the whole batch, (B, H, S) flattened; -1 in an empty slot.
+        # The index of each slot's position among all of the batch, (B, H, S) flattened; -1 in an empty slot.
         numbers = ops.arange(1, batch * heads * length + 1, dtype="int32")
         source = ops.scatter(ops.reshape(rounds[r].slot, (-1, 1)), numbers, (math.prod(slots),)) - 1
         source = ops.reshape(source, slots)
@@ -176,7 +176,7 @@ def count_chunks(length, buckets, chunk_length):
 
 
 def place(bucket, buckets, chunk_length):
-    """Sorts positions by bucket, with a counting sort: those of one bucket stay in order, and each bucket starts a
+    """Sorts positions by bucket, with a counting sort: within a bucket they stay in order, and each bucket starts a
     chunk.
 
     Args:
@@ -215,8 +215,8 @@ def shares_window(places, source):
 
     Args:
         places: the places of the round.
-        source: the positions to compare, int `(B, C, H, m)`, each as a query with those of its chunk and the one
-            before as keys.
+        source: the positions to compare, int `(B, C, H, m)`, each as a query with its chunk and the one before as
+            keys.
 
     Returns:
         bool `(B, C, H, m, 2 m)`.

@@ -50,20 +50,19 @@ class Mechanism(keras.Layer):
     """
 
     shares_query_and_key = False
-    """Whether one projection makes queries and keys, so that only self-attention can use the mechanism."""
+    """True if one projection makes queries and keys, so that only self-attention can use the mechanism."""
 
     uses_score = True
-    """Whether queries are compared with keys at all. If False, the argument `score` is ignored and the attribute is
-    None."""
+    """False if queries are not compared with keys: the argument `score` is ignored and the attribute is None."""
 
     holds_weights = True
-    """Whether all weights are computed on the way to the context, so that dropout can act on them."""
+    """True if all weights are computed on the way to the context, so that dropout can act on them."""
 
     takes_bias = False
-    """Whether a call takes `bias`."""
+    """True if a call takes `bias`."""
 
     has_sink = False
-    """Whether part of a row's weight may go to no key; the row sums to less than one."""
+    """True if part of a row's weight may go to no key; the row then sums to less than one."""
 
     def __init__(self, score="scaled_dot", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
@@ -94,7 +93,7 @@ class Mechanism(keras.Layer):
 
     @property
     def sizes_may_differ(self):
-        """Whether queries and keys may have different sizes."""
+        """True if queries and keys may have different sizes."""
         return self.score is None or self.score.sizes_may_differ
 
     def compute_mask(self, *arguments):
@@ -155,7 +154,7 @@ class Sink(PairwiseMechanism):
     softmax over the keys and one more, whose score does not depend on the query (as in gpt-oss, OpenAI 2025; Miller
     2023 fixes it at 0).
 
-    The returned weights are those of the keys; what a row lacks to one is the share of the sink.
+    Only the weights of the keys are returned; what a row lacks to one is the share of the sink.
 
     Args:
         score, dropout: as in `Mechanism`.
@@ -185,8 +184,7 @@ class Sink(PairwiseMechanism):
 def _softmax_beside(scores, other, mask):
     """Returns the weights of the keys in a softmax over them and one more.
 
-    The other score is never joined to those of the keys, so no copy is made of these, and the gradient is that of a
-    softmax.
+    The other score is never joined to the scores of the keys, so these are not copied; the gradient is a softmax's.
 
     Args:
         scores: float32 `(B, H, T, S)`.

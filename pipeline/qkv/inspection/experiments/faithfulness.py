@@ -90,7 +90,7 @@ def as_shares(scores: np.ndarray) -> np.ndarray:
 KEYS = (*Scorer._fields, "removal", "share")
 MEASURES = ("comprehensiveness", "sufficiency")
 SUMS = (*MEASURES, "taken")
-"""What is summed over the measured tokens of a sentence."""
+"""The columns that are summed over the measured tokens of a sentence."""
 
 
 def with_means(sentences: pd.DataFrame) -> pd.DataFrame:
@@ -151,7 +151,7 @@ def faithfulness_table(sentences: pd.DataFrame, token_share: float, samples: int
 
 
 def _random_row_of_each(keys: pd.DataFrame) -> np.ndarray:
-    """Returns for each row that of the random order with the same removal."""
+    """Returns for each row the number of the row of the random order with the same removal."""
     removals = [(removal, str(share)) for removal, share in zip(keys["removal"], keys["share"], strict=True)]
     places = {removals[row]: row for row in keys.index[keys["scorer"] == "random"]}
     return np.array([places[removal] for removal in removals], int)

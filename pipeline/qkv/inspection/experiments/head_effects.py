@@ -14,7 +14,7 @@ from ...statistics.significance import holm, randomisation_p
 
 EFFECTS = ("loss_change", "argmax_changed")
 SAMPLES_A_TEST, MOST_SAMPLES = 200, 20_000
-"""How many random exchanges there are for each of the tests that Holm corrects, since with 20 or fewer none could be
+"""The number of random exchanges for each of the tests that Holm corrects, since with 20 or fewer none could be
 below 0.05; and how many at most."""
 
 

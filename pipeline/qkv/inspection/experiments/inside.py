@@ -47,7 +47,7 @@ def read_inside(model: TranslationModel, pair: Pair, names: Sequence[str] = ("*"
 def patch_inside(model: TranslationModel, clean: Pair, corrupted: Pair, names: Sequence[str]) -> np.ndarray:
     """Reads `corrupted` with the named values of `clean` in the place of its own; returns the logits `(T, V)`.
 
-    Args: those of `read_inside`. A pair patched with itself gives its own logits bit for bit.
+    Args: as in `read_inside`. A pair patched with itself gives its own logits bit for bit.
 
     Raises:
         InputError: as `read_inside`, or a value has another shape in the other pair.
@@ -193,6 +193,6 @@ class Replace:
 
     def _refusal(self, name: str) -> InputError:
         return InputError(
-            f"{name}: expected clean and corrupted sentences of the same number of tokens, found others: that of the "
-            f"clean one has the shape {self.given[name].shape}; change words for others of as many tokens"
+            f"{name}: the clean and the corrupted sentence must have the same number of tokens; the value of the clean "
+            f"one has the shape {self.given[name].shape}. Choose replacement words with the same number of tokens"
         )

@@ -143,7 +143,7 @@ def _replace(weights, mask, number, intervention: Intervention):
 def changeable_layers(model: keras.Model) -> dict[str, list[AttentionLayer]]:
     """Returns the attention layers whose heads can be changed, for each of `names.model.ATTENTION_SITES` that has any.
 
-    They are those of a Transformer whose weights are shares; other architectures have none.
+    A Transformer has them where weights are shares; other architectures have none.
     """
     if not isinstance(model, Transformer):
         return {}
@@ -160,7 +160,7 @@ def _gives_shares(layer: AttentionLayer) -> bool:
 class ChangedModel:
     """Computes what a Transformer computes when heads are changed, with the interface of `TranslationModel`.
 
-    The weights are those of the model itself. Where nothing is changed, outputs are those of the model bit for bit.
+    It shares the weights of the model. Where nothing is changed, outputs are the model's bit for bit.
 
     Args:
         model: the Transformer.

@@ -121,7 +121,7 @@ def _choose_replacements(outputs: np.ndarray, lengths: np.ndarray, seed: int) ->
     others = len(outputs) - own
     if not others.all():
         return mean[None]
-    # Of the tokens of all other sentences, as if those of the own one were not there.
+    # Of the tokens of all other sentences, as if the sentence's own tokens were not there.
     drawn = np.random.default_rng(seed).integers(others)
     first = np.repeat(np.cumsum(lengths) - lengths, lengths)
     return np.stack([mean, outputs[np.where(drawn < first, drawn, drawn + own)]])

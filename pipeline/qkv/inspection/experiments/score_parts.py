@@ -41,7 +41,7 @@ def in_float64(model: keras.Model) -> keras.Model:
 
 
 def explained_sites(model: keras.Model) -> list[str]:
-    """Returns those of `config.names.model.ATTENTION_SITES` whose scores can be split."""
+    """Returns the `config.names.model.ATTENTION_SITES` whose scores can be split."""
     layers = changeable_layers(model)
     every = [layer for found in layers.values() for layer in found]
     if len(layers) < len(ATTENTION_SITES) or any(type(layer.mechanism) is not Softmax for layer in every):
@@ -202,7 +202,7 @@ def _find_attention(model: keras.Model, layer: str) -> Any:
 
 
 Parts = dict[str, np.ndarray]
-"""What a residual stream is the sum of, by name, `(T, D)` each."""
+"""The summands of a residual stream by name, `(T, D)` each."""
 
 
 def _project(project: Callable[[Any], Any], parts: Parts, bias: str) -> Parts:
@@ -242,8 +242,8 @@ SUBLAYERS = {"encoder": ("self", "feed_forward"), "decoder": ("self", "cross", "
 
 
 def read_stream(model: Any, side: str, ids: Any, found: Mapping[str, np.ndarray], layer: str) -> Parts:
-    """Returns the input of the queries of a layer and, in self-attention, of its keys; for "" that of the keys of
-    cross-attention, from the encoder's end."""
+    """Returns the input of the queries of a layer and, in self-attention, of its keys; for "" the encoder's output,
+    the input of the keys of cross-attention."""
     embedding, positions = (getattr(model, f"{SIDES[side]}_{part}") for part in ("embedding", "positions"))
     tokens = embedding(np.array([ids], "int32"))
     parts = {"token": convert_to_numpy(tokens)[0], "position": convert_to_numpy(positions(ops.zeros_like(tokens)))[0]}

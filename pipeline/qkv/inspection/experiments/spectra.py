@@ -122,8 +122,8 @@ def truncate_heads(layers: Sequence[AttentionLayer], rank: int) -> Callable[[], 
     """Replaces `W_Q W_K^T` of every head of these layers by its best approximation of a rank.
 
     The layers stay what they are, with columns of zeros in W_Q and W_K, so everything works with their model as before.
-    Biases are projected with their matrices: those of the queries and of the keys are seen in the kept directions
-    alone. So at rank 0 all scores are 0, and all weights of a row are equal.
+    Biases are projected with their matrices, so they are seen in the kept directions alone: at rank 0 all scores are 0,
+    and all weights of a row are equal.
 
     Args:
         layers: layers that compare by a product, see `compares_by_product`.
