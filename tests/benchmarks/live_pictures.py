@@ -1,4 +1,4 @@
-"""Takes the pictures of the live page that its README shows.
+"""Takes the pictures of the live page that docs/use/live.md shows.
 
 python -m tests.benchmarks.live_pictures runs/demo --folder data/demo
 """

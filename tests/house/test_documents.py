@@ -446,7 +446,21 @@ def test_every_block_prints_what_stands_below_it(page, capsys):
             assert capsys.readouterr().out == expected, code
 
 
-@pytest.mark.skipif(not (ROOT / "runs/demo/manifest.json").is_file(), reason="needs the trained demo")
+needs_the_demo = pytest.mark.skipif(not (ROOT / "runs/demo/manifest.json").is_file(), reason="needs the trained demo")
+
+
+@needs_the_demo
+def test_a_head_of_the_trained_demo_finds_what_it_stands_for(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    ((code, shown),) = examples(PRINTING_PAGES[0].read_text(encoding="utf-8").split(TRAINED)[1])
+    exec(compile(code, str(PRINTING_PAGES[0]), "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[::2] == shown.splitlines()[::2]
+    for line, noun in zip(printed[1::2], ("mouse", "box", "juice"), strict=True):
+        assert f"▁{noun} 0." in line
+
+
+@needs_the_demo
 def test_values_of_the_trained_demo_say_what_the_page_says(capsys, monkeypatch):
     """Another processor trains other weights, so a word may differ, and a share by some percent."""
     monkeypatch.chdir(ROOT)
