@@ -113,7 +113,7 @@ def test_a_preparation_that_was_cut_short_keeps_the_tokenizer_of_the_same_text(t
 
     def cut_short():
         with monkeypatch.context() as patch:
-            patch.setattr(prepare, "select_training_pairs", lambda *arguments: 1 / 0)
+            patch.setattr(prepare, "select_training_pairs", lambda *arguments, **options: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 prepare_text(config, run)
         return run.tokenizer.stat().st_mtime_ns

@@ -1,35 +1,47 @@
 """Prepares the files that a config names for training: a tokenizer, encoded pairs, and a report on the text."""
 
+import hashlib
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import compress
+from typing import Any
 
 import numpy as np
 
 from ..config import RunConfig
+from ..config.corpus import CorpusSettings, is_csv
 from ..config.data import DataSettings
 from ..files.json import write_json
+from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
-from .corpora.corpus import Corpus
+from .corpora.corpus import SHARD_PAIRS, Corpus, is_large
 from .corpora.filters import TextFilters
-from .corpora.formats import linked_parts_of, read_corpus
+from .corpora.formats import linked_parts_of, parts_of, read_corpus
 from .corpora.held_out import Rows, hold_out_sets, with_held_out_files
 from .corpora.overlap import report_overlap
-from .corpora.provenance import data_sha256, prepared_sha256, record_states
+from .corpora.provenance import data_sha256, prepared_sha256, record_states, shard_digests
 from .corpora.word_links import GoldAlignment, iterate_links_inside
 from .lines.line import without_tag
-from .selection import join_pairs, report_corpora, report_selection, select_training_pairs, tag_pairs
-from .shards import PairReader, read_pairs, shard_files
+from .selection import (
+    Selection,
+    add_shares,
+    count_corpora,
+    draw_joined_pairs,
+    report_selection,
+    select_training_pairs,
+    tag_pairs,
+)
+from .shards import PairReader, ShardFiles, folder_name, read_pairs
 from .tokens.bpe_dropout import draw_segmentations, segmentation_names
-from .tokens.encoding import encode_pairs
+from .tokens.encoding import EncodedPairs, encode_pairs
 from .tokens.run_tokenizer import reuse_or_train_tokenizer
 from .tokens.token_links import TokenLinker, WordFinder
 from .tokens.tokenizer import Tokenizer
 from .tokens.words import WordCutter
-from .training_text import TrainingText, open_text
+from .training_text import TrainingText, mixture_of, open_text
 
 log = logging.getLogger(__name__)
 
@@ -52,38 +64,55 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
 
     digests = data_sha256(data, run)
     tokenizer = reuse_or_train_tokenizer(config, training, run, digests)
-    reader = PairReader(tokenizer.side_models, data.tokenized, others, _make_filters(data))
-    encoded, facts = read_pairs(training, reader, files=shard_files(config, run, training, others, digests))
-    selection = select_training_pairs(data, training, encoded, facts)
+    filters = TextFilters(**data.filters.model_dump(exclude={"duplicates"})) if data.filters else None
+    reader = PairReader(tokenizer.side_models, data.tokenized, others, filters)
+    encoded, facts = read_pairs(training, reader, files=_shard_files(config, run, training, others, digests))
+    longest = data.max_source_tokens, data.max_target_tokens
+    selection = select_training_pairs(
+        training,
+        encoded,
+        facts,
+        longest=longest,
+        max_length_ratio=data.max_length_ratio,
+        drops_duplicates=data.filters is not None and data.filters.duplicates,
+        is_filtered=data.filters is not None,
+    )
     overlap = {name: report_overlap(facts.shared[name], other, name) for name, other in others.items()}
 
     guided = config.training.guided_attention is not None
-    linker = _make_linker(data, tokenizer, training, files, rows) if guided else None
     segmentations = draw_segmentations(
         training,
         encoded,
         tokenizer,
-        linker,
+        _make_linker(data, tokenizer, training, files, rows) if guided else None,
         dropout=config.tokenizer.bpe_dropout,
-        longest=(data.max_source_tokens, data.max_target_tokens),
+        longest=longest,
         seed=config.run.seed,
     )
-    joined = join_pairs(config, selection, segmentations)
-    corpora = report_corpora(data, training, selection, joined)
+    parts = [part for part, _ in parts_of(training, data.training_corpora)]
+    joined = _join_pairs(config, parts, selection, segmentations)
+    corpora: list[dict[str, Any]] = []
+    if data.listed_corpora:
+        corpora += count_corpora(parts, [corpus.tag for corpus in data.listed_corpora], selection, joined)
+        add_shares(corpora, mixture_of(config, corpora))
     for name, pairs in zip(segmentation_names(config.tokenizer.bpe_dropout), segmentations, strict=True):
         selected = pairs.select(selection.kept, np.concatenate(joined))
-        tag_pairs(data, corpora, tokenizer.tags, selected).save(run.encoded / name)
+        tag_pairs(corpora, tokenizer.tags, selected).save(run.encoded / name)
     encode_pairs(validation, tokenizer).save(run.encoded / "validation")
 
     for meter, path in zip(facts.looks, (run.source_look, run.target_look), strict=True):
         meter.look.write(path)
     record_states(data, run, digests)
-    report = report_selection(training, selection)
-    report |= {"corpora": corpora} if corpora else {}
-    report |= {"held_out": held_out} if held_out else {}
-    report |= {"overlap": overlap, "joined": sum(map(len, joined)), "sha256": digests}
-    report |= {"prepared_sha256": prepared_sha256(run)}
-    report |= {"settings": config.model_dump(mode="json", exclude={"run": {"name", "directory"}})}
+    report = {
+        **report_selection(training, selection),
+        **({"corpora": corpora} if corpora else {}),
+        **({"held_out": held_out} if held_out else {}),
+        "overlap": overlap,
+        "joined": sum(map(len, joined)),
+        "sha256": digests,
+        "prepared_sha256": prepared_sha256(run),
+        "settings": config.model_dump(mode="json", exclude={"run": {"name", "directory"}}),
+    }
     write_json(run.corpus_report, report)  # with it, the text is prepared
     run.preparation.unlink(missing_ok=True)
     shutil.rmtree(run.shards, ignore_errors=True)
@@ -103,14 +132,38 @@ def _without_tags(data: DataSettings, validation: Corpus) -> dict[str, Corpus]:
     }
 
 
-def _make_filters(settings: DataSettings) -> TextFilters | None:
-    return None if settings.filters is None else TextFilters(**settings.filters.model_dump(exclude={"duplicates"}))
+def _shard_files(
+    config: RunConfig, run: RunDirectory, training: Corpus, others: Mapping[str, Corpus], digests: Mapping[str, str]
+) -> ShardFiles | None:
+    """Returns the files of the readings: in `data.cache`, or in the run while a large text is being prepared; None for
+    a small text without a cache."""
+    data = config.data
+    if data.cache is None and not is_large(training):
+        return None
+    facts = {
+        "text": [[_form(corpus), shard_digests(corpus, run, digests)] for corpus in data.training_corpora],
+        "others": {
+            name: [hashlib.sha256("\n".join(side).encode()).hexdigest() for side in (other.source, other.target)]
+            for name, other in others.items()
+        },
+        "filters": None if data.filters is None else data.filters.model_dump(mode="json"),
+        "tokenized": data.tokenized,
+        "tokenizer": sha256(run.tokenizer),
+        "pairs": [len(training), SHARD_PAIRS],
+    }
+    return ShardFiles((data.cache or run.shards) / folder_name(facts))
+
+
+def _form(corpus: CorpusSettings) -> dict[str, Any]:
+    """Returns the settings that decide how pairs are read from files."""
+    form = corpus.model_dump(include={"source_column", "target_column", "separator", "header", "split"})
+    return form | {"csv": corpus.table is not None and is_csv(corpus.table)}
 
 
 def _make_linker(
     data: DataSettings, tokenizer: Tokenizer, training: Corpus, files: Corpus, rows: Rows | None
 ) -> TokenLinker:
-    """Reads the word links of all pairs of the training files, and keeps those of the pairs that are trained on."""
+    """Reads the word links of all pairs of the training files, and keeps the links of the pairs that are trained on."""
     # Training text has no tags yet, so both sides are plain.
     count_tokens = tuple(lambda texts, model=model: [*map(len, model.encode(texts))] for model in tokenizer.side_models)
     cutter = WordCutter(data.words.source, data.words.target, data.tokenized, count_tokens)
@@ -125,3 +178,16 @@ def _make_linker(
     if rows is not None:
         is_trained_on[rows] = True
     return TokenLinker(training, compress(links(), is_trained_on), WordFinder(tokenizer.side_models, units))
+
+
+def _join_pairs(
+    config: RunConfig, parts: list[Corpus], selection: Selection, segmentations: list[EncodedPairs]
+) -> list[np.ndarray]:
+    """Draws the pairs of each corpus that are joined among themselves; in a list without weights and tags, of all."""
+    data, seed = config.data, config.run.seed
+    longest = data.max_source_tokens, data.max_target_tokens
+    draw = partial(draw_joined_pairs, segmentations=segmentations, share=data.joined_pairs, longest=longest)
+    if len(parts) == 1 or not (data.tags or data.is_weighted):
+        nothing = np.zeros((0, 2), np.int64)
+        return [draw(selection.kept, seed=seed), *[nothing] * (len(parts) - 1)]
+    return [draw(kept, seed=[seed, number]) for number, kept in enumerate(selection.split(parts))]

@@ -1,9 +1,8 @@
-"""One reading of the training text, shard by shard: the ids of each pair, and everything else that must be known of
-it.
+"""One reading of the training text, shard by shard: the ids of each pair, and all other findings in it.
 
-Readings are kept as files, by which a preparation that was killed goes on, and which several runs share. A folder holds
-the shards of one text, read in one way; its name says which. Each file appears whole or not at all, and whoever makes
-it makes the same bytes, so that processes need no lock, and a file that is missing or damaged is made again.
+Readings are kept as files, from which a killed preparation goes on and which several runs share. The name of a folder
+says which text it holds, and how it was read. Every process makes the same bytes of a file, which appears whole or not
+at all, so that processes need no lock, and a file that is missing or damaged is made again.
 """
 
 import contextlib
@@ -11,6 +10,7 @@ import hashlib
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -19,31 +19,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..config import RunConfig
-from ..config.corpus import CorpusSettings, is_csv
 from ..errors import DAMAGE
 from ..files.arrays import ArrayStore
 from ..files.atomic import is_temporary, replaced_when_done
-from ..files.paths import sha256
-from ..files.run_directory import RunDirectory
 from ..runtime.machine import usable_cores
 from ..runtime.parallel import in_processes
-from .corpora.corpus import SHARD_PAIRS, Corpus, Sides, is_large, shard_numbers, shard_of, shards
+from .corpora.corpus import Corpus, Sides, is_large, shard_numbers, shard_of, shards
 from .corpora.filters import TextFilters, digest_pairs
 from .corpora.overlap import SharedSentenceFinder, SharedSentences
-from .corpora.provenance import shard_digests
 from .lines.line import is_empty
 from .lines.look import LookMeter
 from .tokens.encoding import EncodedPairs, EncodedShard, SentenceStore, smallest_type
 from .tokens.subword_models import PlainModel
 
-VERSION = 2
-"""Of the files, and of everything that is computed for them: a new one makes new folders."""
-
-
+VERSION = 2  # of the files, and of everything that is computed for them: a new one makes new folders
 LEFTOVER_SECONDS = 3600
 log = logging.getLogger(__name__)
-_LOOK = ("tokenized", "sentences", "beginnings", "escaped", "first", "first_short")
 _ARRAYS = {"empty": bool, "digests": np.uint64, "filtered": np.uint8, "near_digests": np.uint64}
 
 
@@ -160,37 +151,6 @@ class ShardFiles:
         return self.folder / f"{number:06d}.npz"
 
 
-def shard_files(
-    config: RunConfig,
-    run: RunDirectory,
-    training: Corpus,
-    others: Mapping[str, Corpus],
-    digests: Mapping[str, str],
-) -> ShardFiles | None:
-    """Returns the files of the readings: in `data.cache`, or in the run while a large text is being prepared; None for
-    a small text without a cache.
-
-    Args:
-        config: the settings.
-        run: the run, with its tokenizer.
-        training: the pairs that are read.
-        others: the sets whose sentences are looked for.
-        digests: of the files of all sets, see `data_sha256`.
-    """
-    data = config.data
-    if data.cache is None and not is_large(training):
-        return None
-    facts = {
-        "text": [[_form(corpus), shard_digests(corpus, run, digests)] for corpus in data.training_corpora],
-        "others": {name: [_digest(side) for side in (other.source, other.target)] for name, other in others.items()},
-        "filters": None if data.filters is None else data.filters.model_dump(mode="json"),
-        "tokenized": data.tokenized,
-        "tokenizer": sha256(run.tokenizer),
-        "pairs": [len(training), SHARD_PAIRS],
-    }
-    return ShardFiles((data.cache or run.shards) / folder_name(facts))
-
-
 def folder_name(facts: Any) -> str:
     """Returns the name of the folder of a text.
 
@@ -268,25 +228,11 @@ def _read_or_make(corpus: Corpus, reader: PairReader, files: ShardFiles, number:
     return reading
 
 
-def _form(corpus: CorpusSettings) -> dict[str, Any]:
-    """Returns the settings by which pairs are read from files."""
-    form = corpus.model_dump(include={"source_column", "target_column", "separator", "header", "split"})
-    return form | {"csv": corpus.table is not None and is_csv(corpus.table)}
-
-
-def _digest(lines: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
 def _arrays(reading: Reading) -> dict[str, np.ndarray]:
     source, target = reading.sides
     facts = {
         "looks": [
-            {
-                **{name: getattr(look, name) for name in _LOOK},
-                "capitalised": sorted(look.capitalised),
-                "counts": sorted(look.counts.items()),
-            }
+            {**vars(look), "capitalised": sorted(look.capitalised), "counts": sorted(look.counts.items())}
             for look in reading.facts.looks
         ],
         "shared": {
@@ -318,9 +264,4 @@ def _reading(arrays: Any) -> Reading:
 
 
 def _read_look(facts: dict[str, Any]) -> LookMeter:
-    look = LookMeter(facts["tokenized"])
-    for name in _LOOK:
-        setattr(look, name, facts[name])
-    look.capitalised = set(facts["capitalised"])
-    look.counts.update(dict(facts["counts"]))
-    return look
+    return LookMeter(**facts | {"capitalised": set(facts["capitalised"]), "counts": Counter(dict(facts["counts"]))})

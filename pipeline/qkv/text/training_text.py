@@ -1,15 +1,17 @@
 """The text as training reads it, loaded from a prepared run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..config import RunConfig
-from ..errors import InputError
+from ..errors import DAMAGE, InputError
+from ..files.json import read_json_object
 from ..files.run_directory import RunDirectory
 from .corpora.corpus import Corpus
 from .corpora.formats import read_corpus
 from .corpora.held_out import with_held_out_files
-from .corpora.mixture import Mixture, read_mixture
+from .corpora.mixture import Mixture, make_mixture
 from .corpora.provenance import check_unchanged
 from .tokens.bpe_dropout import segmentation_names
 from .tokens.encoding import EncodedPairs
@@ -63,5 +65,38 @@ def open_text(config: RunConfig, run: RunDirectory, tokenizer: Tokenizer, valida
         )
     guided, names = config.training.guided_attention is not None, segmentation_names(config.tokenizer.bpe_dropout)
     segmentations = [EncodedPairs.load(run.encoded / name, guided, size) for name in names]
-    mixture = read_mixture(config, run, len(segmentations[0].source))
+    mixture = _read_mixture(config, run, len(segmentations[0].source))
     return TrainingText(tokenizer, segmentations, validation, validation_pairs, mixture)
+
+
+def _read_mixture(config: RunConfig, run: RunDirectory, pairs: int) -> Mixture | None:
+    if not config.data.is_weighted:
+        return None
+    try:
+        corpora = read_json_object(run.corpus_report)["corpora"]
+        mixture = mixture_of(config, corpora)
+        found = sum(one["kept"] + one["joined"] for one in corpora)
+        if found != pairs:
+            raise ValueError(f"{found:,} pairs in {len(corpora)} corpora, and {pairs:,} are encoded")
+    except DAMAGE as error:
+        raise InputError(
+            f"{run.corpus_report}: damaged, or of another run ({error}); restore it, or train anew in another folder"
+        ) from None
+    return mixture
+
+
+def mixture_of(config: RunConfig, corpora: Sequence[Mapping[str, Any]]) -> Mixture | None:
+    """Returns the mixture of a list of corpora; None where every pair comes once in an epoch.
+
+    Args:
+        config: the settings.
+        corpora: see `make_mixture`.
+
+    Raises:
+        InputError: see `make_mixture`.
+    """
+    data = config.data
+    if not data.is_weighted:
+        return None
+    weights = [corpus.weight for corpus in data.listed_corpora if corpus.weight is not None]
+    return make_mixture(corpora, weights or None, data.temperature, config.run.seed)

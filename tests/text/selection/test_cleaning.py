@@ -16,11 +16,11 @@ def corpus_of(*pairs, lines=None):
 
 def findings(corpus, **limits):
     lengths = [np.array([len(text.split()) for text in side]) for side in (corpus.source, corpus.target)]
-    defaults = {"max_source_tokens": 50, "max_target_tokens": 50, "max_length_ratio": 3.0}
+    defaults = {"longest": (50, 50), "max_length_ratio": 3.0}
     sides = corpus.source, corpus.target
     repeated = find_repeated(digest_pairs(*sides))
     return Findings(
-        tuple(CORPUS_PROBLEMS), find_odd_pairs(find_empty(*sides), repeated, *lengths, **(defaults | limits))
+        tuple(CORPUS_PROBLEMS), find_odd_pairs(find_empty(*sides), repeated, lengths, **(defaults | limits))
     )
 
 
@@ -44,9 +44,9 @@ def test_each_odd_pair_is_listed_once_with_the_first_reason_that_applies():
 
 def test_length_limits_are_inclusive_and_each_side_has_its_own():
     corpus = corpus_of(("w " * 12, "w " * 4))
-    assert found(corpus, max_source_tokens=12, max_target_tokens=4, max_length_ratio=3.0) == []
-    assert found(corpus, max_source_tokens=11) == [(0, "over_long")]
-    assert found(corpus, max_target_tokens=3) == [(0, "over_long")]
+    assert found(corpus, longest=(12, 4), max_length_ratio=3.0) == []
+    assert found(corpus, longest=(11, 50)) == [(0, "over_long")]
+    assert found(corpus, longest=(50, 3)) == [(0, "over_long")]
     assert found(corpus, max_length_ratio=2.9) == [(0, "length_ratio")]
     assert found(corpus, max_length_ratio=None) == []
 

@@ -37,7 +37,7 @@ def test_all_findings_are_counted_and_the_first_are_listed():
     reasons = np.full(count, 1 + list(CORPUS_PROBLEMS).index("duplicate"), np.uint8)
     reasons[0] = 0
     findings, none = Findings(tuple(CORPUS_PROBLEMS), reasons), Findings((), reasons[:0])
-    selection = Selection(np.arange(count), [count], findings, dict.fromkeys(CORPUS_PROBLEMS, "keep"), none)
+    selection = Selection(np.arange(count), findings, dict.fromkeys(CORPUS_PROBLEMS, "keep"), none)
     report = report_selection(training, selection)
     assert "filtered" not in report
     assert report["found"]["duplicate"]["count"] == count - 1

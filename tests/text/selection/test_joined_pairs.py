@@ -6,7 +6,7 @@ from qkv.text.selection import draw_joined_pairs
 from qkv.text.tokens.encoding import EncodedPairs
 from tests.support.text import sentences_of
 
-LONGEST = {"max_source_tokens": 14, "max_target_tokens": 11}
+LONGEST = (14, 11)
 
 
 def segmentation(seed):
@@ -16,15 +16,15 @@ def segmentation(seed):
 
 def test_pairs_that_fit_in_every_segmentation_are_joined_and_no_others():
     segmentations, kept = [segmentation(0), segmentation(1)], np.arange(0, 200, 2)
-    everything = draw_joined_pairs(kept, segmentations, share=1.0, max_source_tokens=99, max_target_tokens=99, seed=5)
-    drawn = draw_joined_pairs(kept, segmentations, share=1.0, **LONGEST, seed=5)
+    everything = draw_joined_pairs(kept, segmentations, share=1.0, longest=(99, 99), seed=5)
+    drawn = draw_joined_pairs(kept, segmentations, share=1.0, longest=LONGEST, seed=5)
     fitting = [
         (first, second)
         for first, second in everything.tolist()
         if all(
             len(side[first]) + len(side[second]) <= most
             for pairs in segmentations
-            for side, most in zip(pairs.sides, LONGEST.values(), strict=True)
+            for side, most in zip(pairs.sides, LONGEST, strict=True)
         )
     ]
     assert drawn.tolist() == [list(pair) for pair in fitting]
@@ -33,6 +33,6 @@ def test_pairs_that_fit_in_every_segmentation_are_joined_and_no_others():
 
 def test_drawing_keeps_no_lengths_of_a_large_text_in_memory():
     pairs = segmentation(0)
-    assert len(draw_joined_pairs(np.arange(200), [pairs], share=0.0, **LONGEST, seed=5)) == 0
-    assert draw_joined_pairs(np.arange(200), [pairs], share=0.1, **LONGEST, seed=5).shape[1] == 2
+    assert len(draw_joined_pairs(np.arange(200), [pairs], share=0.0, longest=LONGEST, seed=5)) == 0
+    assert draw_joined_pairs(np.arange(200), [pairs], share=0.1, longest=LONGEST, seed=5).shape[1] == 2
     assert not any("lengths" in vars(side) for side in pairs.sides)

@@ -6,16 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...config import RunConfig
-from ...config.data import DataSettings
 from ...errors import InputError
-from ...files.json import read_json_object
-from ...files.run_directory import RunDirectory
 
-WHOLE_PAIRS = 1 << 20
-"""A corpus of up to as many pairs is shuffled as a whole; of a larger one, shards of neighbouring pairs are."""
-
-
+WHOLE_PAIRS = 1 << 20  # a larger corpus is shuffled by shards of neighbouring pairs
 SHARD_PAIRS = 1 << 13
 Ranges = Sequence[tuple[int, int]]
 
@@ -125,59 +118,33 @@ def _divide(total: int, shares: Sequence[float]) -> list[int]:
     return parts.tolist()
 
 
-def make_mixture(data: DataSettings, corpora: Sequence[Mapping[str, Any]], seed: int) -> Mixture | None:
-    """Makes what divides epochs among the corpora of a list; None where every pair comes once.
+def make_mixture(
+    corpora: Sequence[Mapping[str, Any]], weights: Sequence[float] | None, temperature: float | None, seed: int
+) -> Mixture:
+    """Makes the mixture of a list of corpora.
 
     Args:
-        data: the settings.
         corpora: of each corpus what `corpus_report.json` says: its files, and how many pairs are kept and joined.
+        weights: see `corpus_shares`.
+        temperature: see `corpus_shares`.
         seed: of the run.
 
     Raises:
         InputError: nothing is left of a corpus that has a weight.
     """
-    if not data.is_weighted:
-        return None
     ranges = ranges_of(corpora)
     sizes = [sum(last - first for first, last in own) for own in ranges]
-    weights = [corpus.weight for corpus in data.listed_corpora if corpus.weight is not None]
-    for number, corpus in enumerate(corpora):
-        if not sizes[number] and weights and weights[number]:
+    for corpus, size, weight in zip(corpora, sizes, weights or (), strict=False):
+        if weight and not size:
             raise InputError(
                 f"{corpus['files']}: no pair of this corpus is left, and its weight is not 0; expected some, or "
                 "weight: 0; see data.max_* and data.filters in the config"
             )
-    return Mixture(ranges, corpus_shares(sizes, weights or None, data.temperature), seed)
+    return Mixture(ranges, corpus_shares(sizes, weights, temperature), seed)
 
 
-def read_mixture(config: RunConfig, run: RunDirectory, pairs: int) -> Mixture | None:
-    """Makes the mixture of a prepared run, see `make_mixture`.
-
-    Args:
-        config: the settings.
-        run: the run, whose report says how many pairs each corpus has.
-        pairs: how many are encoded.
-
-    Raises:
-        InputError: the report is damaged, or of other pairs.
-    """
-    if not config.data.is_weighted:
-        return None
-    try:
-        corpora = read_json_object(run.corpus_report)["corpora"]
-        mixture = make_mixture(config.data, corpora, config.run.seed)
-        found = sum(one["kept"] + one["joined"] for one in corpora)
-        if found != pairs or len(corpora) != len(config.data.listed_corpora):
-            raise ValueError(f"{found:,} pairs in {len(corpora)} corpora, and {pairs:,} are encoded")
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise InputError(
-            f"{run.corpus_report}: damaged, or of another run ({error}); restore it, or train anew in another folder"
-        ) from None
-    return mixture
-
-
-def ranges_of(corpora: Sequence[Mapping[str, Any]]) -> list[list[tuple[int, int]]]:
-    """Returns where the kept and the joined pairs of each corpus are."""
+def ranges_of(corpora: Sequence[Mapping[str, Any]]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Returns the rows of the kept and of the joined pairs of each corpus, as `(first, row after the last)`."""
     ends = np.cumsum([0, *(corpus[key] for key in ("kept", "joined") for corpus in corpora)]).tolist()
     parts = list(pairwise(ends))
-    return list(map(list, zip(parts[: len(corpora)], parts[len(corpora) :], strict=True)))
+    return list(zip(parts[: len(corpora)], parts[len(corpora) :], strict=True))

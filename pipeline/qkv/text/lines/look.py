@@ -7,7 +7,7 @@ and `target_look.json`.
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -46,17 +46,15 @@ class TextLook:
 
     @classmethod
     def read(cls, path: Path) -> "TextLook | None":
-        """Reads what `write` wrote; None if it is missing, as in runs of versions without it, or damaged."""
+        """Reads what `write` wrote; None if it is missing or damaged, as in an imported run."""
         try:
             values = read_json_object(path)
-            words = {key: frozenset(map(str, values[key])) for key in ("capitalised", "marked")}
-            look = cls(**(values | words))
-            are_right = isinstance(look.example, str) and look.capitals in ("none", "names", "sentences")
-            return look if are_right and {type(look.tokenized), type(look.escaped)} == {bool} else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return cls(**values | {key: frozenset(values[key]) for key in ("capitalised", "marked")})
+        except (OSError, ValueError, KeyError, TypeError):
             return None
 
 
+@dataclass
 class LookMeter:
     """Measures what a text looks like, part by part.
 
@@ -64,13 +62,14 @@ class LookMeter:
         tokenized: whether spaces separate marks from words.
     """
 
-    def __init__(self, tokenized: bool) -> None:
-        self.tokenized = tokenized
-        self.sentences = self.beginnings = 0
-        self.escaped = False
-        self.first, self.first_short = "", ""
-        self.capitalised: set[str] = set()
-        self.counts: Counter[str] = Counter()
+    tokenized: bool
+    sentences: int = 0
+    beginnings: int = 0
+    escaped: bool = False
+    first: str = ""
+    first_short: str = ""
+    capitalised: set[str] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, lines: Iterable[str]) -> None:
         """Reads the next lines."""
