@@ -38,7 +38,6 @@ EVALUATED_HELP = "folder of a run, of one evaluation (RUN/evaluations/NAME), or 
 TRY_AGAIN = 75  # EX_TEMPFAIL of <sysexits.h>
 CONFIG_ALONE = ("length_divisor", "beam_end", "renormalize", "force_eos", "max_target_extra")
 """Settings of decoding that are no options: a run has them from the program that it was imported from."""
-
 WIDEST_REQUIRED = 200
 """The widest beam that is divided among hypotheses by the phrases that they have met: memory grows with its square."""
 
@@ -67,7 +66,6 @@ class _Parser(HelpPrinter, argparse.ArgumentParser):
 
 COMMON = _Parser(add_help=False, allow_abbrev=False)
 """The options of every command, which `exit_cleanly` takes off its arguments."""
-
 _common = COMMON.add_argument_group("options of every command")
 _common.add_argument(
     "--plugins",

@@ -23,8 +23,7 @@ from ..errors import did_you_mean
 from ..files.paths import is_unicode
 from .names import describe
 
-MOST_UNITS = 65_536
-"""The largest width of a layer."""
+MOST_UNITS = 65_536  # the largest width of a layer
 MOST_COUNTED = 1_000_000_000
 """The largest number of updates, epochs, sentences and the like: more than a training of years has."""
 Probability = Annotated[float, Field(ge=0, lt=1)]

@@ -124,8 +124,7 @@ def map_array(path: Path, *dtypes: type[np.generic]) -> np.ndarray:
     return np.lib.format.open_memmap(path, mode="r")
 
 
-MEMORY_BYTES = 1 << 20
-"""What is kept in memory before it is written."""
+MEMORY_BYTES = 1 << 20  # what is kept in memory before it is written
 
 
 class ArrayStore:

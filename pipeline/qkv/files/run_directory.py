@@ -22,8 +22,7 @@ from .lock import folder_locked
 from .paths import refuse_other_than_file
 
 MADE_BY = f"# made by qkv {__version__}\n"
-OLDEST = 0, 2
-"""The version whose runs are read, and all since."""
+OLDEST = 0, 2  # the version whose runs are read, and all since
 _VERSION = re.compile(r"# made by qkv (([0-9]{1,9})\.([0-9]{1,9})\S{0,40})")
 
 

@@ -115,9 +115,7 @@ def _is_cluster(cluster: Any, task: Any) -> bool:
     return type(index) is int and 0 <= index < len(cluster.get(str(task.get("type")), []))
 
 
-WAIT_MINUTES = 10.0
-"""How long a worker waits for the others to start."""
-
+WAIT_MINUTES = 10.0  # how long a worker waits for the others to start
 _SAID_AFTER = 5.0  # seconds until it is said who is waited for
 _SAID_AGAIN_AFTER = 60.0
 _RETRY_SECONDS = 0.5

@@ -36,8 +36,7 @@ def choose_devices(gpus: int | None, deterministic: bool) -> None:
         tf.config.experimental.enable_op_determinism()
 
 
-COLLECTIVE_SECONDS = 1800.0
-"""How long an update waits for another machine that lives but does not come."""
+COLLECTIVE_SECONDS = 1800.0  # how long an update waits for another machine that lives but does not come
 
 
 def make_strategy() -> tf.distribute.Strategy:

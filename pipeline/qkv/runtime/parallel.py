@@ -80,8 +80,7 @@ def stream_in_processes(function: Callable[[Item], Result], items: Iterable[Item
             pool.shutdown(cancel_futures=True)
 
 
-_function: Callable = print
-"""What a process computes; set in each when it starts."""
+_function: Callable = print  # what a process computes; set in each when it starts
 
 
 def _start(function: Callable) -> None:

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Mapping
 from ..errors import InputError
 from .streams import prepare_streams
 
-PORTS = range(20_000, 30_000)
-"""Those from which each step takes its own, by its number."""
-
+PORTS = range(20_000, 30_000)  # those from which each step takes its own, by its number
 _MOST_NODES = 100_000
 
 

@@ -19,15 +19,10 @@ from tensorflow.python.eager import context
 from ..errors import InputError, LostWorkerError
 from .cluster import Cluster, meet, read_cluster
 
-HEARTBEAT_SECONDS = 30
-"""A worker that is not heard of for so long counts as dead."""
-
-CONNECT_SECONDS = 120
-"""How long workers that have just been found to be there take to connect, at most."""
-
+HEARTBEAT_SECONDS = 30  # a worker that is not heard of for so long counts as dead
+CONNECT_SECONDS = 120  # how long workers that have just been found to be there take to connect, at most
 CHIEF_HOURS = 12.0
 """How long the others wait for what the chief does alone: preparing text, a validation, saving the model."""
-
 _MISTAKE = "qkv/mistake"
 _PART_SECONDS = 60.0
 _POLL_SECONDS = 2.0

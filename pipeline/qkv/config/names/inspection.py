@@ -100,8 +100,7 @@ EXTRACTIONS = {
     "over-0.3": "the same for 0.3",
     "over-0.4": "the same for 0.4",
 }
-MEAN_WEIGHTS = "mean-weights"
-"""The way of combining two directions by the mean of their attention."""
+MEAN_WEIGHTS = "mean-weights"  # the way of combining two directions by the mean of their attention
 PROBABLE = "probable"
 """The way of linking that is no function of the weights alone: links whose calibrated probability is above a threshold
 that is chosen on pairs with gold links."""

@@ -41,8 +41,7 @@ MODEL_PARTS = {
     "normalizations": "gains and offsets of every layer normalisation",
 }
 """Parts whose weights can be kept as they are. They overlap: a self-attention is also a part of its encoder."""
-WHOLE_MODEL = ("embeddings", "encoder", "decoder")
-"""The parts that have all weights between them."""
+WHOLE_MODEL = ("embeddings", "encoder", "decoder")  # the parts that have all weights between them
 PARTS_MISSING = {
     "recurrent": ("self_attention", "feed_forward", "normalizations"),
     "decoder_only": ("encoder", "cross_attention"),

@@ -14,8 +14,6 @@ from ..lines.text_file import Lines
 CHUNK_SENTENCES = 10_000
 SHARD_PAIRS = 16_384
 """Read at once: half a second or more of work, and few enough that what is under way takes little memory."""
-
-
 Chunk = TypeVar("Chunk", Sequence[str], np.ndarray)
 Item = TypeVar("Item", covariant=True)
 Sides = tuple[Sequence[str], Sequence[str]]

@@ -13,19 +13,10 @@ import numpy.typing as npt
 from ...config.names.text import CORPUS_FILTERS
 from ...files.arrays import ArrayStore
 
-SCRIPT_SHARE = 0.5
-"""Of the letters of a side, those of its script are at least so many."""
-
-
+SCRIPT_SHARE = 0.5  # of the letters of a side, those of its script are at least so many
 CODE_POINTS = 0x110000
-NONE_APPLIES = 0
-"""What stands for no filter in an array of reasons; filter i of `CORPUS_FILTERS` is i + 1."""
-
-
-BUCKET_NUMBERS = 1 << 18
-"""How many are sorted at a time, up to `2**MOST_BITS` times as many in all; beyond that, more."""
-
-
+NONE_APPLIES = 0  # what stands for no filter in an array of reasons; filter i of `CORPUS_FILTERS` is i + 1
+BUCKET_NUMBERS = 1 << 18  # how many are sorted at a time, up to `2**MOST_BITS` times as many in all; beyond that, more
 MOST_BITS = 6
 BLOCK_NUMBERS = 1 << 18
 _SCRIPT_WORDS = {"Han": {"CJK"}, "Japanese": {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}}

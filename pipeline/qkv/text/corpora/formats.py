@@ -20,10 +20,7 @@ from ..lines.text_file import Lines, first_line, import_pyarrow, lines_of, read_
 from .corpus import Corpus, join_corpora
 
 Section = TypeVar("Section", bound=CorpusSettings)
-BATCH_ROWS, BATCH_BYTES = 65_536, 1 << 24
-"""How many rows are unpacked at a time, and about how many bytes at most."""
-
-
+BATCH_ROWS, BATCH_BYTES = 65_536, 1 << 24  # how many rows are unpacked at a time, and about how many bytes at most
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')  # a cell as spreadsheets quote it
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,7 @@ from typing import Any, Self
 from .corpus import Corpus
 
 log = logging.getLogger(__name__)
-MOST_LINES = 1000
-"""Listed of each kind; of a corpus of millions, more would make a file that nobody can open."""
-
-
+MOST_LINES = 1000  # listed of each kind; of a corpus of millions, more would make a file that nobody can open
 Pair = tuple[str, str]
 
 

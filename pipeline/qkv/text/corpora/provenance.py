@@ -19,8 +19,6 @@ from ...files.run_directory import RunDirectory
 
 SETTLED_NS = 2_000_000_000
 """A file that was changed longer ago has other times after the next change, on every file system."""
-
-
 log = logging.getLogger(__name__)
 
 

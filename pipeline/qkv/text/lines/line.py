@@ -16,18 +16,10 @@ from typing import BinaryIO
 from ...errors import InputError
 
 BYTE_ORDER_MARK = codecs.BOM_UTF8
-GZIP = b"\x1f\x8b"
-"""How a gzip file begins."""
-
-
-ZSTD = b"(\xb5/\xfd"
-"""How a zstd file begins."""
-
-
+GZIP = b"\x1f\x8b"  # how a gzip file begins
+ZSTD = b"(\xb5/\xfd"  # how a zstd file begins
 EMPTY = r"[\p{Z}\p{Cc}\p{Cf}]*"
 """What an empty line consists of, as a regular expression of programs that know Unicode's categories."""
-
-
 _PACKED = {GZIP: "gzip", ZSTD: "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 _UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 

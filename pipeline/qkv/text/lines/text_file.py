@@ -21,10 +21,7 @@ from .line import BYTE_ORDER_MARK, GZIP, ZSTD, compose, locate_bad_byte, refuse_
 CHUNK_LINES = 4096
 INDEX_LINES = 1 << 17
 BLOCK_BYTES = 1 << 20
-PARQUET = b"PAR1"
-"""How a Parquet file begins and ends."""
-
-
+PARQUET = b"PAR1"  # how a Parquet file begins and ends
 _OTHER_KINDS = {  # by their first bytes
     b"PK\x03\x04": "a spreadsheet (.xlsx, .ods) or a zip archive",
     b"\xd0\xcf\x11\xe0": "an old spreadsheet or document (.xls, .doc)",

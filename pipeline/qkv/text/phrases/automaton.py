@@ -14,8 +14,6 @@ from .token_text import DIVIDING, END, NOTHING, SPACE, SYMBOLS, UNSURE, Symbols
 
 APART, JOINED = 0, 1
 """The states in which no phrase has begun: after a character that divides or at the start, and after another one."""
-
-
 Table = npt.NDArray[np.int32]
 
 

@@ -11,10 +11,7 @@ from .automaton import APART, JOINED, PhraseAutomaton
 from .banned import BannedPhrases
 from .token_text import DIVIDING, END, Symbols, TokenText
 
-MOST_PHRASES = 16
-"""Of one sentence."""
-
-
+MOST_PHRASES = 16  # of one sentence
 _BESIDE = "。.,!a"  # characters after which a text without spaces goes on
 
 

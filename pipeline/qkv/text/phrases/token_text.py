@@ -11,23 +11,12 @@ from ..tokens.special_tokens import BOS, EOS, PAD
 from ..tokens.tokenizer import Tokenizer
 from ..tokens.words import joins
 
-DIVIDING = 256
-"""Added to the first byte of a character that makes no word with its neighbours."""
-
-
+DIVIDING = 256  # added to the first byte of a character that makes no word with its neighbours
 SPACE = DIVIDING + ord(" ")
-END = 2 * DIVIDING
-"""The end of the text."""
-
-
-NOTHING = END + 1
-"""No symbol: what follows the last one of a token."""
-
-
+END = 2 * DIVIDING  # the end of the text
+NOTHING = END + 1  # no symbol: what follows the last one of a token
 UNSURE = NOTHING + 1 - 0xC0
 """Added to the first byte of a character that a token holds without the others, so that nobody knows which it is."""
-
-
 SYMBOLS = UNSURE + 256
 _BYTE = re.compile("<0x([0-9A-F]{2})>")  # a token of a vocabulary with byte fallback
 Symbols = tuple[int, ...]

@@ -17,8 +17,6 @@ from .words import NO_WORD, WordUnits, word_ends, word_numbers
 
 FindWords = Callable[[Sequence[str], Sequence[np.ndarray]], Iterable[np.ndarray]]
 """Takes sentences and the byte after each of their tokens, and returns the word of each token."""
-
-
 _NOTHING = np.zeros(0, int)
 
 

@@ -29,10 +29,7 @@ _WITHOUT_SPACES = re.compile(
 )
 
 
-NO_WORD = -1
-"""The word of what belongs to no word, among numbers."""
-
-
+NO_WORD = -1  # the word of what belongs to no word, among numbers
 log = logging.getLogger(__name__)
 
 
