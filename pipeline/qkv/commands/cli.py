@@ -238,7 +238,7 @@ def add_bleu_option(parser: argparse.ArgumentParser, default: str) -> None:
 
 
 def add_decoding_options(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
-    """Adds an option for each setting of decoding, but for those of `CONFIG_ALONE` and `without`."""
+    """Adds an option for each setting of decoding, except `CONFIG_ALONE` and `without`."""
     group = parser.add_argument_group("decoding (defaults: the settings of the run)")
     for name, field in DecodingSettings.model_fields.items():
         if name not in (*CONFIG_ALONE, *without):
@@ -282,7 +282,7 @@ def add_given_options(parser: argparse.ArgumentParser, note: str = "") -> None:
 
 
 def read_search(options: argparse.Namespace) -> RunConfig:
-    """Returns the settings of the run with those of the search that options replace; each run can be searched so.
+    """Returns the settings of the run with the options of the search in place; checks that each run can be searched so.
 
     Raises:
         InputError: a run has no such weights, a value is wrong, or the runs cannot translate together.
@@ -370,7 +370,7 @@ def _fail(message: str, status: int) -> int:
 
 
 class Command(Protocol):
-    """A command: `arguments` follow the program's name, by default those of the process; returns the exit status."""
+    """A command: `arguments` follow the program's name, by default `sys.argv[1:]`; returns the exit status."""
 
     def __call__(self, arguments: list[str] | None = None) -> int: ...
 
@@ -397,7 +397,7 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
         main: takes the arguments after the program's name and returns an exit status, or None for 0.
 
     Returns:
-        A function of the arguments, by default those of the process, that returns the exit status.
+        A function of the arguments, by default `sys.argv[1:]`, that returns the exit status.
     """
 
     @functools.wraps(main)

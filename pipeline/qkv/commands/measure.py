@@ -21,7 +21,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(
         "measure",
         description="Measures an attention archive of any program (docs/use/archive.md), as "
-        "evaluate.py measures those of a run: each layer and head (heads.csv, head_types.csv), each sentence "
+        "evaluate.py measures a run's: each layer and head (heads.csv, head_types.csv), each sentence "
         "(sentences.csv), BLEU and chrF of translations (metrics.json) and, with gold alignments, the error rate of "
         "each layer, head and side (head_alignment.csv) and the links of the best one (alignments.pharaoh).",
     )
@@ -39,7 +39,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--folder",
         type=folder_to_write,
         metavar="FOLDER",
-        help="write the files to this folder (default: beside those of ARCHIVE)",
+        help="write the files to this folder (default: into ARCHIVE)",
     )
     return parser
 
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _find_folders(options: argparse.Namespace) -> tuple[EvaluationDirectory, EvaluationDirectory]:
-    """Returns the folder that is read, and that of the files to write.
+    """Returns the folder that is read, and the folder of the files to write.
 
     Raises:
         InputError: evaluate.py has measured it, and wrote the same files.

@@ -1,4 +1,4 @@
-"""Whether a training can start from another run, by the settings of both."""
+"""Checks by the settings of two runs that training can start from one of them."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from .run import RunConfig, flat_settings, load_started_run
 FREE = re.compile(r"model\.((\w+_)?dropout|source_loss)")
 """Settings of a model that may change: they are no part of what its weights compute."""
 TOKENIZER = ("kind", "vocabulary_size", "character_coverage")
-"""Settings of a tokenizer that are those of the ancestor, since nothing is trained by them."""
+"""Settings of a tokenizer that must be the ancestor's, which is not trained again."""
 
 
 def check_ancestor(config: RunConfig) -> RunConfig | None:

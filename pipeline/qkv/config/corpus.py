@@ -82,7 +82,7 @@ class CorpusSettings(LinkedTextSettings):
 
     @property
     def is_parquet(self) -> bool:
-        """Whether the table is a Parquet file, whose columns have names."""
+        """True for a Parquet file, whose columns have names."""
         return self.table is not None and self.table.suffix == PARQUET
 
     def shards(self) -> list[dict[str, Path]]:
@@ -144,7 +144,7 @@ class SetSettings(CorpusSettings):
 
     @property
     def is_held_out(self) -> bool:
-        """Whether the pairs are taken from the training files."""
+        """True if the pairs are taken from the training files."""
         return self.share is not None or self.pairs is not None
 
     def held_out_pairs(self, total: int) -> int:

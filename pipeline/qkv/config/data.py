@@ -111,7 +111,7 @@ class DataSettings(Settings):
 
     @property
     def scoring_tokenizer(self) -> str:
-        """The name of the tokenizer by which BLEU is computed."""
+        """The name of the tokenizer that BLEU is computed with."""
         by_text = "none" if self.tokenized else bleu_tokenizer_of(self.target_language)
         return self.bleu_tokenizer or by_text
 
@@ -141,7 +141,7 @@ class DataSettings(Settings):
 
     @property
     def is_weighted(self) -> bool:
-        """Whether the corpora of a list have shares other than their sizes."""
+        """True if the corpora of a list have shares other than their sizes."""
         weighted = any(corpus.weight is not None for corpus in self.listed_corpora)
         return len(self.listed_corpora) > 1 and (weighted or self.temperature is not None)
 
@@ -152,7 +152,7 @@ class DataSettings(Settings):
 
     @property
     def has_word_links(self) -> bool:
-        """Whether all training pairs have alignments."""
+        """True if all training pairs have alignments."""
         corpora = self.training_corpora
         return bool(corpora) and all(corpus.alignments is not None for corpus in corpora)
 

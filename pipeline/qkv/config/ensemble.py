@@ -1,4 +1,4 @@
-"""The runs of an ensemble: whether their models can translate together, and what they are called."""
+"""Checks that the models of several runs can translate together, and names the runs."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -65,7 +65,7 @@ def check_members_search(config: RunConfig, others: Sequence[RunDirectory]) -> N
 
 
 def member_names(roots: Sequence[Path]) -> list[str]:
-    """Returns a name for each run: that of its folder, with a number behind it from the second of a name on."""
+    """Returns a name for each run: its folder's, with a number behind it from the second of a name on."""
     names: list[str] = []
     for root in roots:
         name = Path(root).absolute().name

@@ -53,4 +53,4 @@ class InspectionSettings(Settings):
                 "values; expected [cross] or [cross, gradients]"
             )
         if "norms" in sites and not isinstance(model, TransformerSettings):
-            raise ValueError("inspection.attention: norms are those of a Transformer's cross-attention; leave them out")
+            raise ValueError("inspection.attention: only a Transformer has norms; leave them out")

@@ -83,7 +83,7 @@ def load_run_config(path: str | Path, overrides: Mapping[str, Any] | None = None
 
     Args:
         path: of the file.
-        overrides: values of the command line by dotted key, which replace those of the file.
+        overrides: values of the command line by dotted key, which replace the file's.
 
     Raises:
         InputError: the file is missing or is not a valid config; the message lists every mistake.
@@ -153,7 +153,7 @@ def flat_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
 
 
 def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings | Sequence[ListedCorpusSettings]:
-    """Returns the settings of the `train`, `validation` or `test` set of a run; those of `train` may be several.
+    """Returns the settings of the `train`, `validation` or `test` set of a run; `train` may be several corpora.
 
     Raises:
         InputError: the config, which was read from `path`, has no such set.
@@ -164,7 +164,7 @@ def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings 
     return settings
 
 
-KEPT_BUT = changeable_in_words(RunConfig) + " (limits by which the learning rate falls to zero are kept)"
+KEPT_BUT = changeable_in_words(RunConfig) + " (limits at which the learning rate reaches zero are kept)"
 """Which settings a resumed run may change, in words."""
 
 

@@ -48,7 +48,7 @@ def composed(value: str | None) -> str | None:
 class OneOf:
     """Annotates text that must be one of some names.
 
-    Unlike those of `typing.Literal`, the names are looked up when a value is checked, so that plugins can add to them.
+    Unlike in `typing.Literal`, the names are looked up when a value is checked, so that plugins can add to them.
 
     Args:
         names: a table of `qkv.config.names`, or a function that lists names.

@@ -233,7 +233,7 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
 
     @property
     def planned_limits(self) -> tuple[str, ...]:
-        """The limits by which the learning rate falls to zero, which a resumed run keeps."""
+        """The limits at which the learning rate reaches zero, which a resumed run keeps."""
         schedule = SCHEDULES[self.schedule]
         if schedule.measures_total:
             return ("max_updates", "max_epochs", "max_minutes")
@@ -241,7 +241,7 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
 
     @property
     def has_no_limit(self) -> bool:
-        """Whether nothing ends a training, as in an imported run."""
+        """True if nothing ends a training, as in an imported run."""
         return self.max_updates is None and self.max_epochs is None and self.max_minutes is None
 
     @model_validator(mode="after")

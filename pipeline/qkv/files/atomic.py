@@ -33,7 +33,7 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
     """Yields a temporary path beside `path`, with the same suffix, which replaces `path` if the block succeeds.
 
     A crash at any moment leaves either the old file or the new one, never a part of it. The new one has the permissions
-    of the old one, or else those of the umask. A link is replaced, not followed: it may lead to another person's file.
+    of the old one, or else of the umask. A link is replaced, not followed: it may lead to another person's file.
 
     Raises:
         InputError: a folder is there.

@@ -50,7 +50,7 @@ def folder_locked(lock: Path, what: str, folder: Path | None = None) -> Iterator
     Args:
         lock: a file for the lock alone.
         what: what its holder does, for the message: "trains this run".
-        folder: the folder, for the message; by default that of the file.
+        folder: the folder, for the message; by default the lock's.
 
     Raises:
         InputError: another process holds the lock; or a link or another file is in its place.

@@ -84,7 +84,7 @@ class RunDirectory:
         self.source_look = self.root / "source_look.json"
         self.target_look = self.root / "target_look.json"
         self.encoded = self.root / "encoded"
-        self.file_states = self.encoded / "files.json"  # by which unchanged files are known
+        self.file_states = self.encoded / "files.json"  # tells unchanged files
         self.shards = self.encoded / "shards"  # of a large text, while it is being encoded
         self.checkpoints = self.root / "checkpoints"
         self.model = self.root / "model.keras"
@@ -147,7 +147,7 @@ class RunDirectory:
         """Checks that the run has weights to translate with.
 
         Args:
-            checkpoint: which: `best`, or `last` for those of the newest checkpoint.
+            checkpoint: `best`, or `last` for the newest checkpoint.
 
         Raises:
             InputError: it has none, or others.
@@ -275,7 +275,7 @@ class EvaluationDirectory:
 
     Args:
         root: the folder.
-        attention: that of the archive: the same one, where there is nothing but an archive.
+        attention: the folder of the archive; `root`, where there is nothing but an archive.
     """
 
     def __init__(self, root: Path, attention: Path | None = None) -> None:
@@ -313,7 +313,7 @@ class EvaluationDirectory:
         """Checks that the folder can be written in its run, before there is anything to write.
 
         Raises:
-            InputError: a file or a link is in its place, or in that of the folder of all evaluations.
+            InputError: a file or a link is in its place, or in the place of the folder of all evaluations.
         """
         for folder in (self.root.parent, self.root):
             check_own_folder(folder)

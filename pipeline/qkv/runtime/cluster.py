@@ -41,7 +41,7 @@ class Cluster:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process is the one that prepares, validates and writes the run."""
+        """True for the process that prepares, validates and writes the run."""
         return self.index == 0
 
     def describe(self, index: int) -> str:

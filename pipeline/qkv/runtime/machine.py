@@ -77,7 +77,7 @@ def cpu_quota(groups: Path = GROUPS, own_groups: Path = OWN_GROUPS) -> float | N
 
     Args:
         groups: where the control groups are mounted, of version 1 or 2.
-        own_groups: names those of this process.
+        own_groups: names this process's groups.
     """
     with suppress(OSError):
         lines = own_groups.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -52,7 +52,7 @@ class Workers:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process is the chief."""
+        """True for the chief."""
         return self.cluster.is_chief
 
     def tell(self, key: str, value: Any) -> None:
@@ -159,9 +159,9 @@ def join_workers() -> Workers | None:
 
 @contextmanager
 def noticing_lost_workers(workers: Workers | None) -> Iterator[None]:
-    """Turns the errors by which TensorFlow says that another worker is gone into one sentence.
+    """Turns TensorFlow's errors for a lost worker into one sentence.
 
-    The block ends together with those of the other workers, unless one of them is lost.
+    The block ends together with the other workers' blocks, unless one of them is lost.
 
     Raises:
         LostWorkerError: another worker has ended, or does not answer.

@@ -48,7 +48,7 @@ class EpochPlan:
 
     With a mixture, every window has pairs of all corpora in their shares. Otherwise a corpus of several windows is
     cut into shards of neighbouring pairs. Each epoch shuffles the shards and divides
-    them among windows; the batches of a window are those of `plan_batches`. Memory and time are those of a window.
+    them among windows; `plan_batches` makes the batches of a window. Memory and time are as for one window.
 
     Args:
         pairs: the encoded pairs.

@@ -26,7 +26,7 @@ from ..runtime.machine import usable_cores
 from ..runtime.parallel import in_processes
 from .corpora.corpus import Corpus, Sides, is_large, shard_numbers, shard_of, shards
 from .corpora.filters import TextFilters, digest_pairs
-from .corpora.overlap import SharedSentenceFinder, SharedSentences
+from .corpora.overlap import SharedSentences
 from .lines.line import is_empty
 from .lines.look import LookMeter
 from .tokens.encoding import EncodedPairs, EncodedShard, SentenceStore, smallest_type
@@ -84,14 +84,14 @@ class PairReader:
         self._models = models
         self._tokenized = tokenized
         self._filters = filters
-        self._finders = {name: SharedSentenceFinder(other.source, other.target) for name, other in others.items()}
+        self._others = {name: SharedSentences.of(other) for name, other in others.items()}
 
     def __call__(self, pairs: Sides) -> Reading:
         looks = LookMeter(self._tokenized), LookMeter(self._tokenized)
         for look, sentences in zip(looks, pairs, strict=True):
             look.add(sentences)
         source, target = map(self._encode, self._models, pairs)
-        shared = {name: finder.find(*pairs) for name, finder in self._finders.items()}
+        shared = {name: other.met_in(*pairs) for name, other in self._others.items()}
         filtered, near_digests = np.zeros(len(pairs[0]), np.uint8), np.zeros(0, np.uint64)
         if self._filters is not None:
             filtered, near_digests = self._filters.find(*pairs), self._filters.digest(*pairs)

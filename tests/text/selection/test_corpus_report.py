@@ -4,7 +4,7 @@ import numpy as np
 
 from qkv.config.names.text import CORPUS_PROBLEMS
 from qkv.text.corpora.corpus import Corpus
-from qkv.text.corpora.overlap import MOST_LINES, SharedSentenceFinder, describe_overlap, report_overlap
+from qkv.text.corpora.overlap import MOST_LINES, SharedSentences, describe_overlap, report_overlap
 from qkv.text.selection import Findings, Selection, report_selection
 
 
@@ -13,8 +13,7 @@ def corpus_of(*pairs):
 
 
 def overlap_of(training, other, name):
-    finder = SharedSentenceFinder(other.source, other.target)
-    return report_overlap(finder.find(training.source, training.target), other, name)
+    return report_overlap(SharedSentences.of(other).met_in(training.source, training.target), other, name)
 
 
 def test_shared_sources_are_warned_of_with_a_remedy(caplog):

@@ -6,7 +6,7 @@ import pytest
 from qkv.text.corpora import corpus as corpora
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.filters import digest_pairs
-from qkv.text.corpora.overlap import SharedSentenceFinder
+from qkv.text.corpora.overlap import SharedSentences
 from qkv.text.lines.look import measure_look
 from qkv.text.shards import PairReader, find_empty, read_pairs
 from tests.support.text import SENTENCES
@@ -31,7 +31,7 @@ def test_a_reading_finds_what_readings_for_each_purpose_would(tokenizer, reader,
     np.testing.assert_array_equal(facts.empty, find_empty(SOURCES, TARGETS))
     np.testing.assert_array_equal(facts.digests, digest_pairs(SOURCES, TARGETS))
     assert [meter.look for meter in facts.looks] == [measure_look(side, tokenized=True) for side in (SOURCES, TARGETS)]
-    assert facts.shared == {"test": SharedSentenceFinder(OTHER.source, OTHER.target).find(SOURCES, TARGETS)}
+    assert facts.shared == {"test": SharedSentences.of(OTHER).met_in(SOURCES, TARGETS)}
 
 
 def test_no_pairs_are_read_as_none(reader):

@@ -37,6 +37,6 @@ WORD_MARKS = {
     "joiner": "@@ at its end joins a token to the next (subword-nmt, fairseq, Nematus)",
     "none": "every token is a word",
 }
-"""How the tokens of an archive are spelled, by which they are grouped into words."""
+"""The marks with which the tokens of an archive are spelled, and from which their words are known."""
 DATA_SETS = ("train", "validation", "test")
 EUROPARL_LANGUAGES = ("en", "fr")  # whose text can be divided as in Europarl

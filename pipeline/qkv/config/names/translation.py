@@ -44,12 +44,12 @@ METRICS = {
 
 
 def choosing_metrics() -> list[str]:
-    """Returns the metrics by which the best checkpoint can be chosen."""
+    """Returns the metrics that can choose the best checkpoint."""
     return [name for name, metric in METRICS.items() if metric.chooses]
 
 
 def rank(metric: str, validation: Mapping[str, float]) -> tuple[float, float]:
-    """Returns by what validations are ordered, the best first: a metric, and among equals the loss.
+    """Returns the sorting key of a validation, the best first: a metric, and among equals the loss.
 
     Args:
         metric: without `val_`.

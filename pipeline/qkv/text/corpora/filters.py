@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ...config.names.text import CORPUS_FILTERS
 from ...files.arrays import ArrayStore
 
-SCRIPT_SHARE = 0.5  # of the letters of a side, those of its script are at least so many
+SCRIPT_SHARE = 0.5  # of the letters of a side must belong to its script
 CODE_POINTS = 0x110000
 NONE_APPLIES = 0  # what stands for no filter in an array of reasons; filter i of `CORPUS_FILTERS` is i + 1
 BUCKET_NUMBERS = 1 << 18  # how many are sorted at a time, up to `2**MOST_BITS` times as many in all; beyond that, more
@@ -30,7 +30,7 @@ class TextFilters:
 
     Args:
         source_script: the script of the source, one of `config.names.text.SCRIPTS`; None for any.
-        target_script: that of the target.
+        target_script: likewise of the target.
         identical: whether sides that are the same text, white space and capitals apart, are left out.
         digits: whether sides with different digits are.
         near_duplicates: whether pairs like an earlier one are.
@@ -61,7 +61,7 @@ class TextFilters:
         return reasons
 
     def digest(self, sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint64]:
-        """Returns a number for each pair by which near duplicates are found; nothing if they are not looked for."""
+        """Returns a number for each pair, equal for near duplicates; nothing if they are not looked for."""
         if not self.near_duplicates:
             return np.zeros(0, np.uint64)
         return digest_pairs(map(_bare, sources), map(_bare, targets))
@@ -127,13 +127,12 @@ def _divide(
 
 
 def digest_pairs(sources: Iterable[str], targets: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """Returns a number for each pair, by which equal pairs are found."""
+    """Returns a number for each pair, equal for equal pairs."""
     return _digests(f"{source}\n{target}" for source, target in zip(sources, targets, strict=True))
 
 
 def digest_sentences(sentences: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """Returns a number for each sentence, by which those are found that are equal, white space apart; 0: it is
-    empty."""
+    """Returns a number for each sentence, equal for sentences that are equal but for white space; 0 for empty ones."""
     numbers = _digests(" ".join(sentence.split()) for sentence in sentences).byteswap()
     numbers[numbers == _digests([""]).byteswap()] = 0
     return numbers

@@ -344,7 +344,7 @@ class ParquetTable:
             chunk, only = found.row_group(group).column(place), {"row_groups": [group], "column_indices": [place]}
             refuse_growth(self._path, self._size, chunk.total_uncompressed_size)
             longest = chunk.total_uncompressed_size // max(1, found.row_group(group).num_rows)
-            if chunk.has_dictionary_page:  # a long text that stands in the file once may be that of every row
+            if chunk.has_dictionary_page:  # a long text that the file holds once may stand in every row
                 if (first := next(dictionaries.reader.iter_batches(1, **only), None)) is None:
                     continue
                 lengths = import_module("pyarrow.compute").binary_length(_only_column(first).dictionary)

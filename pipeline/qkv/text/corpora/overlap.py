@@ -1,61 +1,41 @@
 """The sentences that two corpora share: scores on sentences that were trained on would be too high."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 from .corpus import Corpus
 
 log = logging.getLogger(__name__)
 MOST_LINES = 1000  # listed of each kind; of a corpus of millions, more would make a file that nobody can open
-Pair = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """The number of pairs, source sentences and target sentences of a corpus that the training text also contains."""
-
-    pairs: int
-    sources: int
-    targets: int
-    lines: list[int]
-    """The lines, from 1, of the source sentences that the training text also contains."""
 
 
 @dataclass
 class SharedSentences:
-    """The sentences and pairs of another corpus that were met in the training text."""
+    """The sentences and pairs of a corpus, all of them or the ones that were met in the training text."""
 
-    sources: set[str] = field(default_factory=set)
-    targets: set[str] = field(default_factory=set)
-    pairs: set[Pair] = field(default_factory=set)
+    sources: set[str]
+    targets: set[str]
+    pairs: set[tuple[str, str]]
+
+    @classmethod
+    def of(cls, corpus: Corpus) -> Self:
+        """Returns all sentences and pairs of a corpus."""
+        return cls(set(corpus.source), set(corpus.target), set(corpus.pairs()))
+
+    def met_in(self, sources: Iterable[str], targets: Iterable[str]) -> "SharedSentences":
+        """Returns what a part of the training text contains."""
+        shared = SharedSentences(self.sources.intersection(sources), self.targets.intersection(targets), set())
+        if shared.sources and shared.targets:
+            shared.pairs |= self.pairs.intersection(zip(sources, targets, strict=True))
+        return shared
 
     def update(self, other: Self) -> None:
         """Adds what was met in another part of the training text."""
         self.sources |= other.sources
         self.targets |= other.targets
         self.pairs |= other.pairs
-
-
-class SharedSentenceFinder:
-    """Finds the sentences of a corpus in parts of the training text.
-
-    Args:
-        source: the sources of the corpus.
-        target: its targets.
-    """
-
-    def __init__(self, source: Sequence[str], target: Sequence[str]) -> None:
-        self._whole = SharedSentences(set(source), set(target), set(zip(source, target, strict=True)))
-
-    def find(self, sources: Iterable[str], targets: Iterable[str]) -> SharedSentences:
-        """Returns what a part of the training text contains."""
-        whole = self._whole
-        shared = SharedSentences(whole.sources.intersection(sources), whole.targets.intersection(targets))
-        if shared.sources and shared.targets:
-            shared.pairs |= whole.pairs.intersection(zip(sources, targets, strict=True))
-        return shared
 
 
 def report_overlap(shared: SharedSentences, other: Corpus, name: str) -> dict[str, Any]:
@@ -66,28 +46,17 @@ def report_overlap(shared: SharedSentences, other: Corpus, name: str) -> dict[st
         other: the other set.
         name: what the warning calls it.
     """
-    counted = count_overlap(shared, other)
+    lines = [line for line, source in zip(other.line_numbers, other.source, strict=True) if source in shared.sources]
     overlap = {
-        "pairs": counted.pairs,
-        "sources": counted.sources,
-        "targets": counted.targets,
+        "pairs": sum(pair in shared.pairs for pair in other.pairs()),
+        "sources": len(lines),
+        "targets": sum(target in shared.targets for target in other.target),
         "of": len(other),
-        "lines": counted.lines[:MOST_LINES],
+        "lines": lines[:MOST_LINES],
     }
-    if counted.sources:
+    if lines:
         log.warning("%s; corpus_report.json lists their lines", describe_overlap(overlap, name))
     return overlap
-
-
-def count_overlap(shared: SharedSentences, other: Corpus) -> Overlap:
-    """Counts the lines of `other` whose sentences were met in the training text."""
-    lines = [line for line, source in zip(other.line_numbers, other.source, strict=True) if source in shared.sources]
-    return Overlap(
-        pairs=sum(pair in shared.pairs for pair in other.pairs()),
-        sources=len(lines),
-        targets=sum(target in shared.targets for target in other.target),
-        lines=lines,
-    )
 
 
 def describe_overlap(overlap: Mapping[str, Any], name: str) -> str:

@@ -185,7 +185,7 @@ class OutsideLinks:
         Args:
             alignment: counted from 0.
             source_words: the number of words of the source.
-            target_words: that of the target.
+            target_words: the number of words of the target.
             place: file and line, for the message.
         """
         links = alignment.possible

@@ -23,7 +23,7 @@ class PhraseAutomaton:
 
     Args:
         phrases: the symbols of each phrase.
-        marks: the bits by which each is reported.
+        marks: the bits that report each.
         unsure_divides: whether a character of which only the first byte is known counts as dividing. True finds too
             many phrases beside such characters, False too few.
 
@@ -32,7 +32,7 @@ class PhraseAutomaton:
         completed: int32 `(S, SYMBOLS)`, the marks of the phrases that are whole once this symbol is read.
         pending: int32 `(S,)`, the marks of the phrases that are whole if the text ends or a word does.
         fallback: int32 `(S,)`, the state of the longest part of what was read with which another phrase begins.
-        children: for each state the symbols by which a phrase goes on, with the states after them.
+        children: for each state the symbols that continue a phrase, with the states after them.
     """
 
     phrases: Sequence[Symbols]

@@ -61,7 +61,7 @@ def read_banned(path: Path, tokens: TokenText, leads_out: bool = False) -> Banne
 
     Args:
         path: the file.
-        tokens: those of the target language.
+        tokens: the tokens of the target language.
         leads_out: see `make_ban_table`.
 
     Raises:
@@ -86,7 +86,7 @@ def make_ban_table(phrases: Sequence[Symbols], tokens: TokenText, leads_out: boo
 
     Args:
         phrases: their symbols.
-        tokens: those of the target language.
+        tokens: the tokens of the target language.
         leads_out: whether to avoid what a banned phrase begins with where no word that comes next would end that, so
             that required phrases can always be begun. A vocabulary has to be tiny for this to matter.
     """

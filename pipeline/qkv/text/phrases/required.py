@@ -42,7 +42,7 @@ def read_required(
     Args:
         lines: their phrases between tabs, each line after its place, as messages name it.
         taken: the number of tokens with which each translation begins.
-        tokens: those of the target language.
+        tokens: the tokens of the target language.
         longest: the maximum number of tokens of a target.
         banned: what no translation may contain, if anything.
 

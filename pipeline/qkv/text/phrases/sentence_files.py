@@ -12,13 +12,13 @@ from .token_text import TokenText
 
 
 class GivenFiles:
-    """Reads the files, those with a line for each sentence in turn.
+    """Reads the constraints on translations, line by line as their sentences come.
 
     Args:
-        prefix: the file of prefixes; None for none, as below.
-        require: that of required phrases.
-        ban: see `read_banned`.
-        tokens: those of the target language.
+        prefix: the file of prefixes, or None.
+        require: the file of required phrases, or None.
+        ban: the file of banned phrases, or None; see `read_banned`.
+        tokens: the tokens of the target language.
         max_positions: the maximum number of tokens of a target.
 
     Attributes:

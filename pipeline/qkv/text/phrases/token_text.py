@@ -30,9 +30,9 @@ class TokenText:
     neighbours; so two characters have a boundary between them unless neither is dividing. White space is `SPACE`.
 
     Args:
-        tokenizer: of a run; the tokens are those of its target language.
+        tokenizer: of a run, whose target language has the tokens.
         tokenized: whether words are known to be separated by spaces: then only white space divides. Otherwise
-            characters that are no letters or digits divide as well, and those of scripts without spaces.
+            characters that are no letters or digits divide as well, and so do characters of scripts without spaces.
     """
 
     def __init__(self, tokenizer: Tokenizer, tokenized: bool) -> None:

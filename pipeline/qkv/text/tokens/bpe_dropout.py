@@ -84,7 +84,8 @@ def sample_segmentation(
         sampler: draws the subwords of words.
         seed: the seed of the draws.
         longest: number of tokens.
-        words: the word of each token of `encoded`, and what finds those of other tokens; None where nobody asks.
+        words: the word of each token of `encoded`, and a function that finds the words of other tokens; None where
+            nobody asks.
 
     Returns:
         The ids, and the word of each.

@@ -132,7 +132,7 @@ class EncodedPairs(NamedTuple):
 
     def _join_links(self, first: int, second: int) -> np.ndarray:
         assert self.links is not None
-        # The tokens of the second pair come after those of the first.
+        # The tokens of the second pair come after the first pair's.
         shift = np.array([len(side[first]) for side in self.sides], np.int32)
         return np.concatenate([self.links[first], (self.links[second].reshape(-1, 2) + shift).ravel()])
 

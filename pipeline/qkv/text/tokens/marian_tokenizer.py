@@ -69,7 +69,7 @@ class GivenTokenizer(Tokenizer):
 
 
 class _GivenSubwords:
-    """Encodes the text of one side, and spells that of the target; see `SubwordModel`."""
+    """Encodes the text of one side, and spells text of the target; see `SubwordModel`."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ def reuse_or_train_tokenizer(
         run: the run.
         digests: of all files, see `data_sha256`.
     """
-    taken = config.training.start_from is not None  # that of the run from which training starts
+    taken = config.training.start_from is not None  # from the run that training starts from
     if not taken and not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
         run.tokenizer.unlink(missing_ok=True)
         write_json(run.preparation, digests)

@@ -35,8 +35,8 @@ class TokenLinker:
         self._finder = finder
 
     def words_of_side(self, side: int) -> tuple[EncodedSentences, FindWords]:
-        """Returns the words of the tokens that the model gives sources (0) or targets (1), and what finds those of
-        other tokens."""
+        """Returns the words of the tokens that the model gives sources (0) or targets (1), and a function that finds
+        the words of other tokens."""
         return self._words[side], partial(self._finder.of_side, side)
 
     def link(self, pairs: EncodedPairs, words: "WordNumbers | None" = None) -> EncodedPairs:
@@ -44,7 +44,7 @@ class TokenLinker:
 
         Args:
             pairs: in the order of the corpus.
-            words: of their tokens; by default those of the tokens that the model gives.
+            words: of their tokens; by default of the tokens that the model gives.
         """
         links = (list(zip(row[::2].tolist(), row[1::2].tolist(), strict=True)) for row in self._links)
         return pairs._replace(links=link_tokens(words or self._words, links))

@@ -57,8 +57,8 @@ class Tokenizer:
 
     @property
     def of_target(self) -> "Tokenizer":
-        """The tokenizer that encodes text of the target language, with the same ids; that of both if there are no
-        tags, which only sources have."""
+        """The tokenizer that encodes text of the target language, with the same ids; itself if there are no tags,
+        which only sources have."""
         if not self.tags:
             return self
         plain = copy.copy(self)
@@ -130,7 +130,7 @@ class Tokenizer:
         """Returns the word of `decode([ids])` to which each id belongs; None for those that add nothing to it: PAD,
         BOS, EOS and, but for `subwords`, tags. See `find_words`.
 
-        A model may spell a word with tokens other than those of `encode`, so this uses the ids, not the text.
+        A model may spell a word with other tokens than `encode`, so this uses the ids, not the text.
         """
         if unit == "subwords":
             return [None if token in (PAD, BOS, EOS) else place for place, token in enumerate(ids)]

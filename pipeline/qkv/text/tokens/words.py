@@ -17,7 +17,7 @@ import numpy as np
 
 from ..lines.line import without_tag, words_of
 
-SAMPLED_SENTENCES = 1000  # by which a side is judged
+SAMPLED_SENTENCES = 1000  # from which a side is judged
 LONGEST_WORDS = 8  # characters a word on average; segmented Thai, Khmer and Burmese have 3 to 5, unsegmented text 15
 LONG_SENTENCES = 20  # characters on average; no language with spaces has words as long as that
 
@@ -49,7 +49,7 @@ class WordCutter:
 
     Args:
         source: the unit of the source, one of `config.names.text.WORD_UNITS`; None to judge by the text.
-        target: that of the target.
+        target: likewise of the target.
         tokenized: whether words are known to be separated by spaces.
         count_tokens: count the tokens of each source and of each target, where subwords may count as words.
         otherwise: the unit of text that is found to have no spaces.
@@ -126,7 +126,7 @@ def find_words(text: str, token_ends: Sequence[int], unit: str) -> list[int | No
 
 def words_at(word_ends: Sequence[int], token_ends: Sequence[int]) -> list[int | None]:
     """Returns the word that holds the byte before each token's end: the word of its last byte, and for a lone space
-    that of the word after it; None after the last word."""
+    the word after it; None after the last word."""
     return [None if word == NO_WORD else word for word in word_numbers(word_ends, token_ends).tolist()]
 
 
@@ -158,7 +158,7 @@ def word_ends(text: str, unit: str) -> list[int]:
 
 def joins(character: str) -> bool:
     """Returns whether a character makes one word with another such character before or after it: letters, digits and
-    their marks do, but for those of scripts that are written without spaces."""
+    their marks do, except in scripts that are written without spaces."""
     if _WITHOUT_SPACES.match(character):
         return False
     return character.isalnum() or unicodedata.category(character).startswith("M")
@@ -221,7 +221,7 @@ def other_marks(sentences: Iterable[Sequence[str]], marks: str) -> str | None:
 
 @dataclass(frozen=True)
 class Marks:
-    """The marks by which tokens spell where words begin and end.
+    """The marks with which tokens spell where words begin and end.
 
     Args:
         begins: whether a token begins a word, given the token before it; the first one does.
