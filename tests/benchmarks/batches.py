@@ -34,7 +34,7 @@ def main() -> None:
         path = Path(folder, "train")
         EncodedPairs(*(draw_sentences(options.pairs, random) for _ in range(2))).save(path)
         clock = Clock()
-        pairs = EncodedPairs.load(path, vocabulary_size=VOCABULARY)
+        pairs = EncodedPairs.load(path)
         clock.say("mapped and checked")
         pairs.select(random.permutation(options.pairs), random.integers(options.pairs, size=(options.pairs // 10, 2)))
         clock.say("chosen in another order, a tenth joined")

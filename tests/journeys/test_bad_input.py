@@ -273,11 +273,11 @@ BAD_RUNS_TO_RESUME = {
     ),
     "damaged tokenizer": (
         lambda run: cut_in_half(run / "tokenizer" / "sentencepiece.model"),
-        r"sentencepiece\.model: not a tokenizer; expected the SentencePiece model that train\.py wrote",
+        r"sentencepiece\.model: changed since the run began: its SHA-256 is not that in corpus_report\.json",
     ),
     "damaged encoded text": (
         lambda run: cut_in_half(run / "encoded" / "train.source.ids.npy"),
-        r"train\.source: the encoded text is missing or damaged .*; train anew",
+        r"train\.source\.ids\.npy: changed since the run began: .*; restore the file",
     ),
     "damaged config": (
         lambda run: change_config(run, "d_model: 8", "d_model: eight"),

@@ -186,9 +186,8 @@ def _take_ancestor_and_text(config: RunConfig, run: RunDirectory) -> tuple[Ances
     if not run.corpus_report.is_file():
         return ancestor, prepare_text(config, run)
     check_settings(config, run)
-    text = load_text(config, run)
     check_prepared(run)
-    return ancestor, text
+    return ancestor, load_text(config, run)
 
 
 def restore(

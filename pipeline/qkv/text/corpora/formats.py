@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,12 +29,16 @@ def read_corpus(settings: CorpusSettings | Sequence[CorpusSettings]) -> Corpus:
     all its corpora, one after the other."""
     if not isinstance(settings, CorpusSettings):
         return join_corpora([read_corpus(corpus) for corpus in settings])
-    read: Callable[..., Corpus] = read_parallel_files
-    if settings.table is not None:
-        columns = settings.model_dump(include={"source_column", "target_column", "separator", "header"})
-        read = partial(read_table, **columns)
-    shards = [{key: path for key, path in files.items() if key != "alignments"} for files in settings.shards()]
-    return join_corpora([read(**files, split=settings.split) for files in shards], "shards")
+    shards = []
+    for files in settings.shards():
+        given: dict[str, Any] = {key: path for key, path in files.items() if key != "alignments"}
+        given["split"] = settings.split
+        if settings.table is None:
+            shards.append(read_parallel_files(**given))
+        else:
+            given |= settings.model_dump(include={"source_column", "target_column", "separator", "header"})
+            shards.append(read_table(**given))
+    return join_corpora(shards, "shards")
 
 
 def read_tagged(settings: CorpusSettings | Sequence[ListedCorpusSettings]) -> Corpus:
@@ -85,11 +88,9 @@ def read_parallel_files(
             "line i of one translates line i of the other; look for lines, perhaps empty ones, that one side lost, "
             f"and restore them; `paste -d '\\n' {source} {target} | less` shows where they stop matching"
         )
-    name = f"{source} + {target}"
-    if split is None or split_file is None:
-        return Corpus(sources, targets, range(1, len(sources) + 1), name)
-    rows = _find_split(read_lines(split_file), split, len(sources), name, split_file)
-    return Corpus(sources.select(rows), targets.select(rows), (rows + 1).tolist(), name)
+    return _select_split(
+        Corpus(sources, targets, range(1, len(sources) + 1), f"{source} + {target}"), split_file, split
+    )
 
 
 def read_table(
@@ -123,26 +124,26 @@ def read_table(
         quoted = is_csv(table)
         content = Table(table, separator or ("," if quoted else "\t"), header=header, quoted=quoted)
     source, target = content.select_column(source_column), content.select_column(target_column)
-    first, count = content.first + 1, len(source)
-    if split is None or split_file is None:
-        return Corpus(source, target, range(first, first + count), str(table))
-    numbers = _find_split(read_lines(split_file), split, count, table, split_file)
-    return Corpus(source.select(numbers), target.select(numbers), (numbers + first).tolist(), str(table))
+    lines = range(content.first + 1, content.first + 1 + len(source))
+    return _select_split(Corpus(source, target, lines, str(table)), split_file, split)
 
 
-def _find_split(labels: Sequence[str], split: str, rows: int, path: str | Path, labels_file: str | Path) -> np.ndarray:
-    if len(labels) != rows:
+def _select_split(corpus: Corpus, labels_file: str | Path | None, split: str | None) -> Corpus:
+    if labels_file is None or split is None:
+        return corpus
+    labels = read_lines(labels_file)
+    if len(labels) != len(corpus):
         raise InputError(
-            f"{labels_file}: {len(labels):,} labels for the {rows:,} rows of {path}; expected one line for each row, "
-            "the header line not counted; use the split file that was made for this table"
+            f"{labels_file}: {len(labels):,} labels for the {len(corpus):,} rows of {corpus.name}; expected one line "
+            "for each row, the header line not counted; use the split file that was made for this table"
         )
-    numbers = np.flatnonzero(np.fromiter((label == split for label in labels), bool, len(labels)))
-    if not len(numbers):
+    rows = np.flatnonzero(np.fromiter((label == split for label in labels), bool, len(labels)))
+    if not len(rows):
         counts = Counter(labels)
         known = ", ".join(f"{label} ({count:,})" for label, count in counts.most_common(10))
         hint = did_you_mean(split, list(counts))
         raise InputError(f"{labels_file}: no lines of split {split!r}; there are {known}{hint}")
-    return numbers
+    return corpus.select(rows)
 
 
 class Table:

@@ -27,8 +27,11 @@ def data_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
 
     A file whose size and times are those that `record_states` kept is not read again.
     """
-    states = _read_states(run)
-    return {name: _digest(path, states.get(name)) for name, path in _named_files(settings, run).items()}
+    try:
+        states = read_json_object(run.file_states)
+    except (OSError, ValueError):
+        states = {}
+    return {name: _digest(path, states.get(name, ())) for name, path in _named_files(settings, run).items()}
 
 
 def record_states(settings: DataSettings, run: RunDirectory, digests: Mapping[str, str]) -> None:
@@ -36,15 +39,10 @@ def record_states(settings: DataSettings, run: RunDirectory, digests: Mapping[st
 
     A file that has just been changed is left out: it could change again without a sign.
     """
-    states = {name: [*state, digests[name]] for name, state in data_states(settings, run).items() if name in digests}
-    write_json(run.file_states, states)
-
-
-def data_states(settings: DataSettings, run: RunDirectory) -> dict[str, list[int]]:
-    """Returns size and times of change, in ns, of every file that was last changed some seconds ago."""
-    found = {name: _state(path) for name, path in _named_files(settings, run).items()}
+    found = {name: _state(path) for name, path in _named_files(settings, run).items() if name in digests}
     latest = time.time_ns() - SETTLED_NS
-    return {name: state for name, state in found.items() if max(state[1:]) < latest}
+    states = {name: [*state, digests[name]] for name, state in found.items() if max(state[1:]) < latest}
+    write_json(run.file_states, states)
 
 
 def shard_digests(corpus: CorpusSettings, run: RunDirectory, digests: Mapping[str, str]) -> list[dict[str, str]]:
@@ -155,26 +153,13 @@ def _reported(run: RunDirectory, key: str) -> dict[str, Any]:
     return recorded if isinstance(recorded, dict) else {}
 
 
-def _digest(path: Path, recorded: Sequence[Any] | None) -> str:
-    if recorded is not None and list(recorded[:-1]) == _state(path):
-        return recorded[-1]
-    return sha256(path)
+def _digest(path: Path, recorded: Sequence[Any]) -> str:
+    return recorded[-1] if recorded and recorded[:-1] == _state(path) else sha256(path)
 
 
 def _state(path: Path) -> list[int]:
     found = path.stat()
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
-
-
-def _read_states(run: RunDirectory) -> dict[str, list[Any]]:
-    try:
-        return {name: state for name, state in read_json_object(run.file_states).items() if _is_state(state)}
-    except (OSError, ValueError):
-        return {}
-
-
-def _is_state(state: Any) -> bool:
-    return isinstance(state, list) and [type(part) for part in state] == [int, int, int, str]
 
 
 def _named_files(settings: DataSettings, run: RunDirectory) -> dict[str, Path]:

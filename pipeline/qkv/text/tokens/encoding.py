@@ -15,7 +15,6 @@ from ...files.atomic import replaced_when_done
 from ..corpora.corpus import CHUNK_SENTENCES, Corpus, chunks
 from .tokenizer import Tokenizer
 
-CHUNK_STARTS = 1 << 17
 CHUNK_ROWS = 1 << 17
 
 
@@ -93,7 +92,7 @@ class EncodedSentences:
         try:
             ids = map_array(Path(f"{path}.ids.npy"), np.int32, np.uint16)
             starts = map_array(Path(f"{path}.starts.npy"), np.int64)
-            if starts[0] != 0 or starts[-1] != len(ids) or not _ascends(starts):
+            if starts[-1] != len(ids):
                 raise ValueError(f"{len(ids)} ids, expected {starts[-1]}")
         except (*DAMAGE, IndexError) as error:
             raise InputError(
@@ -143,12 +142,11 @@ class EncodedPairs(NamedTuple):
                 sentences.save(Path(f"{path}.{name}"))
 
     @classmethod
-    def load(cls, path: Path, linked: bool = False, vocabulary_size: int | None = None) -> "EncodedPairs":
+    def load(cls, path: Path, linked: bool = False) -> "EncodedPairs":
         """Maps what `save` wrote, with links if `linked`.
 
         Raises:
-            InputError: the files are missing or damaged, have different numbers of sentences, ids outside the
-                vocabulary, or links to tokens that are not there.
+            InputError: the files are missing or damaged, or have different numbers of sentences.
         """
         names = ("source", "target", "links") if linked else ("source", "target")
         pairs = cls(*(EncodedSentences.load(Path(f"{path}.{name}")) for name in names))
@@ -157,24 +155,7 @@ class EncodedPairs(NamedTuple):
                 f"{path}: {len(pairs.source)} encoded sources and {len(pairs.target)} targets"
                 f"{f' and links of {len(pairs.links)}' if pairs.links else ''}; train anew in another folder"
             )
-        size = 1 << 31 if vocabulary_size is None else vocabulary_size
-        if not (all(_are_below(side.ids, size) for side in pairs.sides) and pairs._link_own_tokens()):
-            raise InputError(
-                f"{path}: the encoded text has ids outside the vocabulary of {size:,} tokens, or links "
-                "outside its sentences; restore the run's own files, or train anew in another folder"
-            )
         return pairs
-
-    def _link_own_tokens(self) -> bool:
-        if self.links is None:
-            return True
-        counts = self.links.lengths
-        if (counts % 2).any():
-            return False
-        ends = zip(self.links.ids.reshape(-1, 2).T, self.sides, strict=True)
-        return all(
-            bool((side >= 0).all() and (side < np.repeat(text.lengths, counts // 2)).all()) for side, text in ends
-        )
 
 
 def encode_pairs(corpus: Corpus, tokenizer: Tokenizer) -> EncodedPairs:
@@ -259,11 +240,6 @@ def _shift_links(links: np.ndarray, tagged: bool) -> np.ndarray:
     return (links.reshape(-1, 2) + np.array([int(tagged), 0], links.dtype)).ravel()
 
 
-def _ascends(starts: np.ndarray) -> bool:
-    parts = (starts[first : first + CHUNK_STARTS] for first in range(0, len(starts), CHUNK_STARTS - 1))
-    return all(bool((np.diff(part) >= 0).all()) for part in parts)
-
-
 def _are_all(rows: np.ndarray, total: int) -> bool:
     """Returns whether the rows are all there are, in their order."""
     firsts = range(0, total, CHUNK_ROWS)
@@ -271,7 +247,3 @@ def _are_all(rows: np.ndarray, total: int) -> bool:
         np.array_equal(rows[first : first + CHUNK_ROWS], np.arange(first, min(first + CHUNK_ROWS, total)))
         for first in firsts
     )
-
-
-def _are_below(ids: np.ndarray, end: int) -> bool:
-    return len(ids) == 0 or (int(ids.min()) >= 0 and int(ids.max()) < end)

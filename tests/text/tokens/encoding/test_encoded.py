@@ -71,9 +71,7 @@ def test_arrays_of_another_shape_or_kind_are_refused_as_damaged(tokenizer, tmp_p
     for ids, starts in (
         (np.zeros((2, 2), np.int32), [0, 2]),
         (np.zeros(2, np.int64), [0, 2]),
-        (np.zeros(2, np.int32), [0, 3, 1, 2]),
         (np.zeros(2, np.int32), [[0], [2]]),
-        (np.zeros(2, np.int32), [1, 2]),
         (np.zeros(2, np.int32), np.array([0, 2], np.int32)),
     ):
         np.save(f"{path}.ids.npy", ids)
