@@ -159,8 +159,9 @@ def manifest(folder: Path) -> Read:
 
 def look(folder: Path) -> Read:
     """What the source text of a run looks like, and a typed sentence that is made to look so."""
-    from qkv.text.lines.look import TextLook, measure_look
+    from qkv.text.lines.look import TextLook
     from qkv.text.lines.typed_line import Normalizer
+    from tests.support.text import measure_look
 
     measure_look(demo_lines("test.en").decode().splitlines(), tokenized=True).write(folder / "source_look.json")
 

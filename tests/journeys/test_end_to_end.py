@@ -476,15 +476,6 @@ def test_what_a_person_writes_is_warned_of_with_its_line(normalizing, tmp_path, 
     assert re.search(rf"{tmp_path / 'my.en'}:2: [0-9]+ tokens; the model reads the first [0-9]+ and leav", caplog.text)
 
 
-def test_typed_text_is_measured_anew_where_a_run_of_before_did_not(normalizing, tmp_path, text):
-    assert (normalizing / "source_look.json").is_file()
-    old = Path(shutil.copytree(normalizing, tmp_path / "old"))
-    (old / "source_look.json").unlink()
-    (old / "target_look.json").unlink()
-    assert load_run(old).source_look == load_run(normalizing).source_look
-    assert load_run(old).target_look == load_run(normalizing).target_look
-
-
 def test_a_run_that_does_not_normalise_warns_of_typed_text_once(run, monkeypatch, caplog):
     typed(monkeypatch, "The cat.\nThe dog.\n")
     assert translate.main([str(run), "--beam_size", "1"]) == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
+from qkv.text.lines.look import LookMeter
 from qkv.text.tokens.encoding import EncodedSentences
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD, UNK, WORD_START
 from tests.support import ROOT
@@ -175,3 +176,9 @@ def lines_with(odd, seed, count=200):
             line += " " * chance.choice([0, 0, 1, 1, 1, 3])
         lines.append(line.capitalize() if chance.random() < 0.3 else line)
     return [*SENTENCES, *lines]
+
+
+def measure_look(lines, tokenized):
+    meter = LookMeter(tokenized)
+    meter.add(lines)
+    return meter.look

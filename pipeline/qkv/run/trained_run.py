@@ -20,12 +20,11 @@ from ..inspection.experiments.score_parts import ScoreParts, in_float64, split_s
 from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
 from ..runtime.devices import parallel_batches
-from ..text.corpora.formats import read_corpus
 from ..text.corpora.held_out import with_held_out_files
 from ..text.corpora.provenance import check_settings, origin_of
 from ..text.lines import europarl_words, moses
 from ..text.lines.line import beyond_tag
-from ..text.lines.look import TextLook, measure_look
+from ..text.lines.look import TextLook
 from ..text.lines.typed_line import Normalizer, TypedText
 from ..text.phrases.banned import BannedPhrases
 from ..text.phrases.token_text import TokenText
@@ -122,23 +121,13 @@ class TrainedRun(ExplainedScores):
 
     @cached_property
     def source_look(self) -> TextLook | None:
-        """The look of the source side of the training text; None for a run of a version that did not measure it,
-        unless typed text is to be normalised and the training text is still there."""
-        return self._look("source", self.directory.source_look)
+        """The look of the source side of the training text; None for an imported run."""
+        return TextLook.read(self.directory.source_look)
 
     @cached_property
     def target_look(self) -> TextLook | None:
         """The look of the target side of the training text, see `source_look`."""
-        return self._look("target", self.directory.target_look)
-
-    def _look(self, side: str, path: Path) -> TextLook | None:
-        look, data = TextLook.read(path), self.config.data
-        if look is None and data.normalize is not None:
-            try:
-                return measure_look(getattr(read_corpus(data.training_text), side), data.tokenized)
-            except InputError:
-                return None
-        return look
+        return TextLook.read(self.directory.target_look)
 
     @cached_property
     def normalizer(self) -> Callable[[str], str] | None:

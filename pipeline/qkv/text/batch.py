@@ -73,30 +73,25 @@ def forced_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
 def make_batch(
     pairs: EncodedPairs, rows: np.ndarray, length_multiple: int = 1, shard: int = 0, shards: int = 1
 ) -> Batch:
-    """Makes the padded arrays of a batch, or one worker's share of them.
+    """Makes the padded arrays of a batch, or one worker's share of them: every `shards`-th pair from number `shard` on,
+    padded to the lengths of the whole batch.
 
     Args:
         pairs: all pairs.
         rows: the numbers of the pairs of the batch.
         length_multiple: padded lengths are multiples of this.
         shard: the number of the share, from 0.
-        shards: the number of shares. Each share has every `shards`-th pair, padded to the lengths of the whole batch.
+        shards: the number of shares.
     """
-    source_length, target_length = (
-        round_up(int(side.lengths_of(rows).max()) + 1, length_multiple) for side in pairs.sides
-    )
+    lengths = [round_up(int(side.lengths_of(rows).max()) + 1, length_multiple) for side in pairs.sides]
     rows = rows[shard::shards]
-    target_output = _pad_sentences(pairs.target, rows, target_length)
-    target_input = np.empty_like(target_output)
+    source, target = (_pad_sentences(side, rows, length) for side, length in zip(pairs.sides, lengths, strict=True))
+    target_input = np.roll(target, 1, axis=1)  # the last column is padding: EOS is still missing
     target_input[:, 0] = BOS
-    target_input[:, 1:] = target_output[:, :-1]  # its last column is padding: EOS is still missing
-    _end_sentences(target_output, pairs.target.lengths_of(rows))
-    source = _pad_sentences(pairs.source, rows, source_length)
-    _end_sentences(source, pairs.source.lengths_of(rows))
-    if pairs.links is None:
-        return Batch(source, target_input, target_output)
-    links = link_matrices([pairs.links[row] for row in rows], target_length, source_length)
-    return Batch(source, target_input, target_output, links)
+    for padded, side in zip((source, target), pairs.sides, strict=True):
+        padded[np.arange(len(rows)), side.lengths_of(rows)] = EOS
+    links = None if pairs.links is None else link_matrices([pairs.links[row] for row in rows], lengths[1], lengths[0])
+    return Batch(source, target_input, target, links)
 
 
 def _pad_sentences(sentences: EncodedSentences, rows: np.ndarray, length: int) -> np.ndarray:
@@ -106,32 +101,28 @@ def _pad_sentences(sentences: EncodedSentences, rows: np.ndarray, length: int) -
     return padded
 
 
-def _end_sentences(padded: np.ndarray, lengths: np.ndarray) -> None:
-    padded[np.arange(len(padded)), lengths] = EOS
-
-
 def pad_batch(batch: Batch, lengths: Sequence[int], batch_tokens: int, shards: int = 1) -> Batch:
-    """Pads a batch, or one worker's share, to the least length of either side and to the sentences of that length.
+    """Pads a batch, or one worker's share, to the least length that holds both sides and to the sentences that fit.
 
     Args:
         batch: int32 arrays `(B, S)` and `(B, T)`, and links or None.
-        lengths: as above.
-        batch_tokens: as above.
+        lengths: see `plan_coarse_batches`.
+        batch_tokens: see `plan_coarse_batches`.
         shards: the number of shares.
     """
     widest = max(batch.source.shape[1], batch.target_output.shape[1])
     length = next(length for length in lengths if length >= widest)
     shape = -(-sentences_of(batch_tokens, length) // shards), length, length
-    return batch.map(lambda array: _pad_array(array, shape))
 
+    def pad_array(array: np.ndarray) -> np.ndarray:
+        missing = [(0, wanted - found) for wanted, found in zip(shape, array.shape, strict=False)]
+        return np.pad(array, missing, constant_values=PAD)
 
-def _pad_array(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    missing = [(0, wanted - found) for wanted, found in zip(shape, array.shape, strict=False)]
-    return np.pad(array, missing, constant_values=PAD)
+    return batch.map(pad_array)
 
 
 def link_matrices(links: Sequence[np.ndarray], target_length: int, source_length: int) -> np.ndarray:
-    """The links of a batch as matrices: bool `(B, T, S)`, true where target token t is linked with source token s.
+    """Returns the links of a batch as bool `(B, T, S)`, true where target token t is linked with source token s.
 
     Args:
         links: of each pair, as `link_tokens` returns them.

@@ -47,8 +47,8 @@ class EpochPlan:
     """The batches of an epoch, a pure function of the lengths, the seed and the epoch.
 
     With a mixture, every window has pairs of all corpora in their shares. Otherwise a corpus of several windows is
-    cut into shards of neighbouring pairs. Each epoch shuffles the shards and divides
-    them among windows; `plan_batches` makes the batches of a window. Memory and time are as for one window.
+    cut into shards of neighbouring pairs, which each epoch shuffles and divides among windows. The batches of a window
+    are planned together. Memory and time are as for one window.
 
     Args:
         pairs: the encoded pairs.
@@ -56,8 +56,8 @@ class EpochPlan:
         length_multiple: see `plan_batches`.
         seed: see `plan_batches`.
         epoch: see `plan_batches`.
-        mixture: which pairs the epoch has; None: every pair once.
-        lengths: see `plan_coarse_batches`, which then plans the batches; None for `plan_batches`.
+        mixture: chooses the pairs of the epoch; None: every pair once.
+        lengths: for `plan_coarse_batches`, which then plans the batches; None for `plan_batches`.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class EpochPlan:
         self._in_order = mixture is None and len(self._windows) == 1
         self._planned: tuple[int, BatchPlan] | None = None
         self._ends: list[int] = []  # the number of batches up to the end of each window, as far as they were planned
-        self._tokens = self._positions = 0
+        self._total = BatchPlan([], tokens=0, positions=0)  # of these windows, without their batches
 
     def window(self, number: int) -> BatchPlan:
         """Returns the batches of a window. The windows before it have been planned."""
@@ -95,8 +95,7 @@ class EpochPlan:
         plan = self._planned[1]
         if number == len(self._ends):
             self._ends.append(len(plan.batches) + (self._ends[-1] if self._ends else 0))
-            self._tokens += plan.tokens
-            self._positions += plan.positions
+            self._total = BatchPlan([], self._total.tokens + plan.tokens, self._total.positions + plan.positions)
         return plan
 
     def _plan(self, number: int) -> BatchPlan:
@@ -127,7 +126,7 @@ class EpochPlan:
     @property
     def padding_share(self) -> float:
         """The share of padding among all positions, from 0 to 1, in the windows planned so far."""
-        return 1 - self._tokens / self._positions if self._positions else 0.0
+        return self._total.padding_share
 
 
 def _draw_windows(pairs: int, seed: int, epoch: int) -> list[np.ndarray]:
@@ -192,18 +191,15 @@ def plan_coarse_batches(
     epoch: int,
     window: int = 0,
 ) -> BatchPlan:
-    """Puts sentences together whose longer sides are padded to the same length, and shuffles the batches.
-
-    Like `plan_batches`, it is a pure function.
+    """Puts sentences together whose longer sides are padded to the same length, and shuffles the batches; a pure
+    function, with the arguments of `plan_batches` but for the lengths.
 
     Args:
         source_lengths: int `(sentences,)`, tokens without EOS.
         target_lengths: int `(sentences,)`, tokens without BOS and EOS.
-        lengths: what sentences are padded to, ascending; no sentence with EOS is longer than the last.
+        lengths: the lengths that sentences are padded to, ascending; no sentence with EOS is longer than the last.
         batch_tokens: the maximum number of positions, padding included, of either side of a batch.
-        seed: see `plan_batches`.
-        epoch: see `plan_batches`.
-        window: see `plan_batches`.
+        seed, epoch, window: see `plan_batches`.
     """
     generator = np.random.default_rng((seed, epoch, window) if window else (seed, epoch))
     of_length = np.searchsorted(lengths, np.maximum(source_lengths, target_lengths) + 1)

@@ -10,13 +10,12 @@ from qkv.config import RunConfig
 from qkv.errors import InputError
 from qkv.live.model_page import pack_normalizer, pack_tokenizer
 from qkv.text.lines.line import as_line
-from qkv.text.lines.look import measure_look
 from qkv.text.tokens.run_tokenizer import train_tokenizer
 from qkv.text.tokens.subword_models import SentencePieceModel
 from qkv.text.tokens.tokenizer import Tokenizer
 from tests.support.pages import engine_in
 from tests.support.random_runs import random_run
-from tests.support.text import MARKS, ODD, SENTENCES, lines_with
+from tests.support.text import MARKS, ODD, SENTENCES, lines_with, measure_look
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])

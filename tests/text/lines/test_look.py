@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from qkv.text.lines.look import TextLook, measure_look
+from qkv.text.lines.look import TextLook
+from tests.support.text import measure_look
 
 NAMES = ["the dog sees Jane .", "Jane sings , and I sing .", "", "where is the dog ?"]
 SENTENCES = ["The dog sees Jane.", "Jane sings, and I sing.", "where is it?"]

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from qkv.errors import InputError
 from qkv.text.lines import europarl_words, moses
-from qkv.text.lines.look import find_difference, measure_look
+from qkv.text.lines.look import find_difference
 from qkv.text.lines.typed_line import MOST_CHARACTERS, MOST_CUT_LINES, Normalizer, TypedText
 from tests.support import ROOT
-from tests.support.text import SENTENCES
+from tests.support.text import SENTENCES, measure_look
 
 DEMO = ROOT / "data" / "demo"
 

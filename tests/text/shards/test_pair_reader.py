@@ -7,9 +7,8 @@ from qkv.text.corpora import corpus as corpora
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.filters import digest_pairs
 from qkv.text.corpora.overlap import SharedSentences
-from qkv.text.lines.look import measure_look
 from qkv.text.shards import PairReader, find_empty, read_pairs
-from tests.support.text import SENTENCES
+from tests.support.text import SENTENCES, measure_look
 
 SOURCES = [*SENTENCES, "", "A long sentence , which has more than sixty characters in all ."]
 TARGETS = [*SENTENCES[3:], *SENTENCES[:3], " ", "short ."]

@@ -17,8 +17,8 @@ def corpus_shares(pairs: Sequence[int], weights: Sequence[float] | None, tempera
     """Returns the share of each corpus in an epoch.
 
     Args:
-        pairs: how many each has.
-        weights: what the shares are in proportion to; None to take `pairs ** (1 / temperature)`, as in Arivazhagan et
+        pairs: the number of pairs of each.
+        weights: the shares are in proportion to these; None to take `pairs ** (1 / temperature)`, as in Arivazhagan et
             al. (2019), "Massively Multilingual Neural Machine Translation in the Wild", section 4.2.
         temperature: at least 1; 1 leaves the corpora as large as they are.
     """
@@ -63,7 +63,7 @@ class Mixture:
         Args:
             epoch: from 0.
             window: from 0.
-            windows: how many the epoch has.
+            windows: the number of windows of the epoch.
         """
         parts = []
         for corpus, count in zip(self._corpora, self.counts, strict=True):

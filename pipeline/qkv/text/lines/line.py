@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...errors import InputError
+from ...files.paths import is_unicode
 
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 GZIP = b"\x1f\x8b"  # how a gzip file begins
@@ -36,7 +37,7 @@ def decode_line(line: bytes, name: str, number: int) -> str:
         InputError: it is not UTF-8.
     """
     try:
-        return compose(without_end(line).decode())
+        return compose(line.removesuffix(b"\n").removesuffix(b"\r").decode())
     except UnicodeDecodeError as error:
         raise refuse_byte(line, error.start, name, number) from None
 
@@ -56,12 +57,10 @@ def as_line(text: str, place: str) -> str:
     line = text.removesuffix("\n").removesuffix("\r")
     if "\n" in line:
         raise InputError(f"{place}: {line[:60]!r} has several lines; expected one sentence: give each line by itself")
-    try:
-        line.encode()
-    except UnicodeEncodeError:
+    if not is_unicode(line):
         raise InputError(
             f"{place}: {line[:60]!r} has half a character (a lone surrogate); expected text that UTF-8 can write"
-        ) from None
+        )
     return compose(line)
 
 
@@ -71,16 +70,6 @@ def compose(text: str) -> str:
     macOS and PDF files write two, which a model that has learnt the one does not know.
     """
     return unicodedata.normalize("NFC", text)
-
-
-def without_mark(start: bytes) -> bytes:
-    """Returns the beginning of a file or a stream without its byte order mark, if it has one."""
-    return start.removeprefix(BYTE_ORDER_MARK)
-
-
-def without_end(line: bytes) -> bytes:
-    r"""Returns a line without its end, which is `\n` or one `\r\n`; the last line of a file may have a part of it."""
-    return line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def is_empty(line: str) -> bool:

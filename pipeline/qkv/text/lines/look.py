@@ -110,13 +110,6 @@ class LookMeter:
         return TextLook(example, self.tokenized, self.escaped, capitals, frozenset(names), frozenset(marked))
 
 
-def measure_look(lines: Iterable[str], tokenized: bool) -> TextLook:
-    """Reads a text once and returns what it looks like."""
-    meter = LookMeter(tokenized)
-    meter.add(lines)
-    return meter.look
-
-
 def find_difference(line: str, look: TextLook) -> str | None:
     """Returns in words why a line does not look like a text, or None."""
     words = [word for word in line.split(" ") if word]

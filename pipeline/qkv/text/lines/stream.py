@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from .line import decode_line, refuse_returns, without_mark
+from .line import BYTE_ORDER_MARK, decode_line, refuse_returns
 
 WINDOW_LINES = 1000  # memory use does not grow with the input
 PATIENCE_SECONDS = 0.1  # how long a window waits for more lines than its first
@@ -72,7 +72,7 @@ class ArrivingLines:
             for number, line in enumerate(stream, start=1):
                 if number == 1:
                     refuse_returns(line, "standard input")
-                    line = without_mark(line)
+                    line = line.removeprefix(BYTE_ORDER_MARK)
                 self._arrived.put(decode_line(line, "standard input", number))
             self._arrived.put(_END)
         except Exception as error:  # raised again where the lines are used

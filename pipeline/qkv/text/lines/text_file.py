@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, overload
@@ -19,7 +20,6 @@ from ...files.paths import refuse_other_than_file
 from .line import BYTE_ORDER_MARK, GZIP, ZSTD, compose, locate_bad_byte, refuse_returns
 
 CHUNK_LINES = 4096
-INDEX_LINES = 1 << 17
 BLOCK_BYTES = 1 << 20
 PARQUET = b"PAR1"  # how a Parquet file begins and ends
 _OTHER_KINDS = {  # by their first bytes
@@ -50,6 +50,7 @@ class TextFile:
         self.file.close()
 
 
+@dataclass(eq=False)
 class Lines(Sequence[str]):
     """Lines of a file, or a part of each, in the order of the file.
 
@@ -60,21 +61,18 @@ class Lines(Sequence[str]):
         part: what is read of each line, such as one column; by default all of it.
     """
 
-    def __init__(
-        self, text: TextFile, starts: np.ndarray, ends: np.ndarray, part: Callable[[str], str] | None = None
-    ) -> None:
-        self.text = text
-        self.starts = starts
-        self.ends = ends
-        self.part = part
+    text: TextFile
+    starts: np.ndarray
+    ends: np.ndarray
+    part: Callable[[str], str] | None = None
 
     def select(self, rows: np.ndarray) -> "Lines":
         """Returns the lines with these numbers, which must ascend."""
-        return Lines(self.text, self.starts[rows], self.ends[rows], self.part)
+        return replace(self, starts=self.starts[rows], ends=self.ends[rows])
 
     def cut(self, part: Callable[[str], str]) -> "Lines":
         """Returns a part of each line, such as one column of the rows of a table."""
-        return Lines(self.text, self.starts, self.ends, part)
+        return replace(self, part=part)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -175,18 +173,13 @@ def lines_of(rows: Iterable[tuple[bytes, np.ndarray]]) -> Lines:
     Args:
         rows: some rows at a time: their bytes in UTF-8, without line ends, and how many bytes each has.
     """
-    text, lengths = temporary_text(), ArrayStore(np.int64)
+    text, starts, ends, last = temporary_text(), ArrayStore(np.int64), ArrayStore(np.int64), 0
     for content, sizes in rows:
         text.file.write(content)
-        lengths.add(sizes)
-    starts, ends, last = ArrayStore(np.int64), ArrayStore(np.int64), 0
-    counted = lengths.finish()
-    for first in range(0, len(counted), INDEX_LINES):
-        sizes = counted[first : first + INDEX_LINES]
         following = last + np.cumsum(sizes)
         starts.add(following - sizes)
         ends.add(following)
-        last = int(following[-1])
+        last += len(content)
     return Lines(text, starts.finish(), ends.finish())
 
 

@@ -30,19 +30,11 @@ class SubwordModel(Protocol):
         ...
 
 
-class PlainModel(Protocol):
+class PlainModel(SubwordModel, Protocol):
     """A model that is applied without TensorFlow, and can be sent to another process."""
 
     vocabulary_size: int
     """The number of ids."""
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each text."""
-        ...
-
-    def ends(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns where each token of `encode(texts)` ends, see `SubwordModel.ends`."""
-        ...
 
 
 def load_subword_model(model: bytes) -> SubwordModel:
@@ -102,7 +94,7 @@ class TaggedSubwords:
     See `SubwordModel`.
 
     Args:
-        model: what applies to the rest of a text.
+        model: encodes the rest of a text.
         tags: the ids of the tags.
     """
 

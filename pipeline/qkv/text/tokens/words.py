@@ -112,7 +112,8 @@ def count_words(text: str, unit: str) -> int:
 
 
 def find_words(text: str, token_ends: Sequence[int], unit: str) -> list[int | None]:
-    """Returns the word of each token of a text; None after the last word.
+    """Returns the word of each token of a text: the word of its last byte, and for a lone space the word after it; None
+    after the last word.
 
     Args:
         text: the sentence.
@@ -121,17 +122,11 @@ def find_words(text: str, token_ends: Sequence[int], unit: str) -> list[int | No
     """
     if unit == "subwords":
         return list(range(len(token_ends)))
-    return words_at(word_ends(text, unit), token_ends)
-
-
-def words_at(word_ends: Sequence[int], token_ends: Sequence[int]) -> list[int | None]:
-    """Returns the word that holds the byte before each token's end: the word of its last byte, and for a lone space
-    the word after it; None after the last word."""
-    return [None if word == NO_WORD else word for word in word_numbers(word_ends, token_ends).tolist()]
+    return [None if word == NO_WORD else word for word in word_numbers(word_ends(text, unit), token_ends).tolist()]
 
 
 def word_numbers(word_ends: Sequence[int], token_ends: Sequence[int]) -> np.ndarray:
-    """Returns `words_at` as numbers, with `NO_WORD` after the last word."""
+    """Returns the word that holds the byte before each token's end, `NO_WORD` after the last word."""
     words = np.searchsorted(word_ends, np.asarray(token_ends, np.int64) - 1, side="right")
     words[words == len(word_ends)] = NO_WORD
     return words

@@ -3,7 +3,7 @@
 import pytest
 
 from qkv.text.lines.line import words_of
-from qkv.text.tokens.words import BETWEEN_SPACES, WordCutter, WordUnits, find_words, has_spaces, words_at
+from qkv.text.tokens.words import BETWEEN_SPACES, NO_WORD, WordCutter, WordUnits, find_words, has_spaces, word_numbers
 
 SPACED = {
     "English": ["The cat eats an apple.", "Hello!", "Go."],
@@ -77,4 +77,4 @@ def test_a_token_belongs_to_the_word_of_its_last_byte():
     assert find_words(text, ends, "spaces") == [0, 1, 1, 1]
     assert find_words(text, ends, "characters") == [0, 1, 2, 3]
     assert find_words(text, ends, "subwords") == [0, 1, 2, 3]
-    assert words_at([3, 10], ends) == [0, 1, 1, None]
+    assert word_numbers([3, 10], ends).tolist() == [0, 1, 1, NO_WORD]
