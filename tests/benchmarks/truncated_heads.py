@@ -17,6 +17,7 @@ import numpy as np
 from qkv.config.names.model import ATTENTION_SITES
 from qkv.decoding.build import build_translator
 from qkv.decoding.greedy import GreedySearch
+from qkv.inspection.colours import HEADS
 from qkv.inspection.experiments.intervention import changeable_layers
 from qkv.inspection.experiments.spectra import query_key_kernels, query_key_spectrum, spectra_table, truncate_heads
 from qkv.metrics.bleu import score_bleu
@@ -25,7 +26,7 @@ from qkv.run.trained_run import TrainedRun, load_run
 from qkv.text.corpora.formats import read_corpus
 from qkv.text.tokens.encoding import encode_sentences
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito (2008)
+COLOURS = HEADS["light"]
 LINES = ("-", "--", ":", "-.")
 
 

@@ -178,13 +178,14 @@ def add_members_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_checkpoint_option(parser: argparse.ArgumentParser) -> None:
-    """Adds the choice of a run's weights, as `options.checkpoint`."""
+def add_checkpoint_option(parser: argparse.ArgumentParser, side_by_side: bool = False) -> None:
+    """Adds the choice of a run's weights, as `options.checkpoint`; `side_by_side` allows both."""
     parser.add_argument(
         "--checkpoint",
-        choices=("best", "last"),
+        choices=("best", "last", "both") if side_by_side else ("best", "last"),
         default="best",
-        help="use the weights that were best on validation, or the last ones, also during training (default: best)",
+        help="use the weights that were best on validation, or the last ones, also during training"
+        f"{', or both side by side' if side_by_side else ''} (default: best)",
     )
 
 

@@ -3,18 +3,13 @@
 import argparse
 import sys
 import webbrowser
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..config.run import load_started_run
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
 from ..live import choose_models
 from ..runtime.import_tensorflow import importing_tensorflow
-from .cli import ArgumentParser, exit_cleanly, file_to_write, run_folder, whole_number
-
-if TYPE_CHECKING:
-    from ..live.server import ServedPage
+from .cli import ArgumentParser, add_checkpoint_option, exit_cleanly, file_to_write, run_folder, whole_number
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -27,25 +22,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "runs", type=run_folder, nargs="+", metavar="RUN", help="folder of a trained run, such as runs/demo; up to four"
     )
-    parser.add_argument(
-        "--checkpoint",
-        choices=("best", "last", "both"),
-        default="best",
-        help="use the weights that were best on validation, the last ones, also during training, or both side by side "
-        "(default: best)",
-    )
-    _add_server_options(parser)
-    parser.add_argument(
-        "--page",
-        type=file_to_write,
-        metavar="FILE",
-        help="write one HTML file that holds the model and translates greedily in the browser, offline; only a page of "
-        "RUN is overwritten",
-    )
-    return parser
-
-
-def _add_server_options(parser: argparse.ArgumentParser) -> None:
+    add_checkpoint_option(parser, side_by_side=True)
     parser.add_argument(
         "--port",
         type=whole_number(0, 65535),
@@ -68,6 +45,14 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
         help="let browsers call the page by this name too, such as a proxy's; repeatable",
     )
     parser.add_argument("--no_browser", action="store_true", help="print the address, and open no browser")
+    parser.add_argument(
+        "--page",
+        type=file_to_write,
+        metavar="FILE",
+        help="write one HTML file that holds the model and translates greedily in the browser, offline; only a page of "
+        "RUN is overwritten",
+    )
+    return parser
 
 
 @exit_cleanly
@@ -80,25 +65,15 @@ def main(arguments: list[str]) -> None:
     for root, checkpoint in chosen:  # wrong ones are told before TensorFlow is loaded
         RunDirectory(root).check_weights(checkpoint)
         load_started_run(RunDirectory(root).config)
-    if options.page is not None:
-        _write_page(*chosen[0], options.page)
-    else:
-        _serve(chosen, options)
-
-
-def _write_page(root: Path, checkpoint: str, page: Path) -> None:
     with importing_tensorflow():
         from ..live.model_page import write_model_page
+        from ..live.server import load_live_runs, serve
         from ..run.trained_run import load_run
 
-    write_model_page(load_run(root, checkpoint), page)
-    sys.stdout.write(f"{page}\n")
-
-
-def _serve(chosen: list[tuple[Path, str]], options: argparse.Namespace) -> None:
-    with importing_tensorflow():
-        from ..live.server import load_live_runs, serve
-
+    if options.page is not None:
+        write_model_page(load_run(*chosen[0]), options.page)
+        sys.stdout.write(f"{options.page}\n")
+        return
     sys.stderr.write("loading, and translating a first sentence\n")
     with serve(load_live_runs(chosen), host=options.host, port=options.port, allow_hosts=options.allow_host) as page:
         sys.stdout.write(f"{page.address}\n")
@@ -106,11 +81,7 @@ def _serve(chosen: list[tuple[Path, str]], options: argparse.Namespace) -> None:
         sys.stderr.write("Ctrl-C ends it\n")
         if not options.no_browser:
             webbrowser.open(page.address)
-        _wait(page)
-
-
-def _wait(page: "ServedPage") -> None:
-    try:
-        page.wait()
-    except KeyboardInterrupt:
-        sys.stderr.write("ended\n")
+        try:
+            page.wait()
+        except KeyboardInterrupt:
+            sys.stderr.write("ended\n")

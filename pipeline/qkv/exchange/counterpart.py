@@ -18,7 +18,15 @@ OF_TRAINING = {"dropout", "attention_dropout", "activation_dropout"}
 OF_OTHER_MECHANISMS = {"block_size", "projected_length", "buckets", "chunk_length", "rounds"}
 WITHOUT_EFFECT = OF_TRAINING | OF_OTHER_MECHANISMS
 SIZES = {"d_model", "num_heads", "d_ff", "encoder_layers", "decoder_layers", "max_positions"}
-STANDARD_ATTENTION: Mapping[str, Collection[Any]] = {
+STANDARD_TRANSFORMER: Mapping[str, Collection[Any]] = {
+    "architecture": ["transformer"],
+    "norm": ["pre", "post"],
+    "positions": ["sinusoidal", "sinusoidal_halves", "learned"],
+    "positions_on": ["input"],
+    "tie_embeddings": ["all", "target", "none"],
+    "activation": ["relu", "gelu", "silu"],
+    "scale_embeddings": [True, False],
+    "output_bias": [False, True],
     "mechanism": ["softmax"],
     "score": ["scaled_dot"],
     "key_dim": [None],
@@ -27,6 +35,7 @@ STANDARD_ATTENTION: Mapping[str, Collection[Any]] = {
     "projection": [True],
     "value_projection": [True],
 }
+"""The values of settings that most programs have."""
 
 
 def check_settings(settings: BaseModel, supported: Mapping[str, Collection[Any]], program: str, prefix: str) -> None:
@@ -46,11 +55,9 @@ def check_settings(settings: BaseModel, supported: Mapping[str, Collection[Any]]
         if isinstance(value, BaseModel):
             check_settings(value, supported, program, key)
         elif name in supported:
-            size_of_heads = name in ("key_dim", "value_dim")
             if value not in supported[name]:
                 allowed = ", ".join("null" if one is None else str(one) for one in supported[name])
-                hint = "; leave it out" if size_of_heads else ""
-                raise InputError(f"{key}: {value} has no counterpart in {program}; expected {allowed}{hint}")
+                raise InputError(f"{key}: {value} has no counterpart in {program}; expected {allowed}")
         elif name not in WITHOUT_EFFECT | SIZES:
             raise InputError(f"{key}: it is not known whether {program} has a counterpart of this setting")
 

@@ -11,21 +11,10 @@ from ..files.atomic import write_atomically
 from ..model.embedding import sinusoidal_positions
 from ..run.trained_run import TrainedRun
 from ..text.tokens.special_tokens import BOS, EOS, UNK
-from .counterpart import STANDARD_ATTENTION, NamedWeights, check_settings
+from .counterpart import STANDARD_TRANSFORMER, NamedWeights, check_settings
 from .parity import BATCH_SENTENCES, rows_by_length
 
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
-SUPPORTED: Mapping[str, Any] = {
-    "architecture": ["transformer"],
-    "norm": ["pre", "post"],
-    "positions": ["sinusoidal", "sinusoidal_halves", "learned"],
-    "positions_on": ["input"],
-    "tie_embeddings": ["all", "target", "none"],
-    "activation": list(ACTIVATIONS),
-    "scale_embeddings": [True, False],
-    "output_bias": [False, True],
-    **STANDARD_ATTENTION,
-}
 TOKENIZER_FILE = "sentencepiece.model"
 
 
@@ -40,7 +29,7 @@ def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float3
     Raises:
         InputError: the package is missing, or it has no counterpart of something in the model.
     """
-    check_settings(run.config.model, SUPPORTED, "CTranslate2", "model")
+    check_settings(run.config.model, STANDARD_TRANSFORMER, "CTranslate2", "model")
     try:
         from ctranslate2.specs import TransformerSpec, common_spec
     except ImportError:

@@ -130,7 +130,7 @@ class MarianConfig:
 
     @property
     def has_start_piece(self) -> bool:
-        """Whether translations start with a piece of their own; Marian's own models start with padding's vector."""
+        """True if translations start with a piece of their own; Marian's own models start with padding's vector."""
         return self.start not in (self.pad, self.eos)
 
 

@@ -13,20 +13,15 @@ from ..files.atomic import write_atomically
 from ..files.json import write_json
 from ..run.trained_run import TrainedRun
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
-from .counterpart import STANDARD_ATTENTION, NamedWeights, check_settings
+from .counterpart import STANDARD_TRANSFORMER, NamedWeights, check_settings
 from .marian_weights import marian_layers
 from .parity import rows_by_length
 
 SUPPORTED: Mapping[str, Any] = {
-    "architecture": ["transformer"],
+    **STANDARD_TRANSFORMER,
     "norm": ["post"],
     "positions": ["sinusoidal", "sinusoidal_halves"],
-    "positions_on": ["input"],
     "tie_embeddings": ["all"],
-    "activation": ["relu", "gelu", "silu"],
-    "scale_embeddings": [True, False],
-    "output_bias": [False, True],
-    **STANDARD_ATTENTION,
 }
 
 

@@ -1,4 +1,4 @@
-"""Makes a run of a Marian folder."""
+"""Imports a Marian folder as a run."""
 
 import hashlib
 from pathlib import Path

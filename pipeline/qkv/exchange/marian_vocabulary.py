@@ -1,6 +1,6 @@
-"""The ids of a Marian model in our order: PAD, UNK, BOS and EOS first, then all others in Marian's order.
+"""The vocabulary of a Marian model in a run's order: PAD, UNK, BOS and EOS first, then all others in Marian's order.
 
-Where source and target have vocabularies of their own, ours is their union: a piece that both spell alike has one id.
+Where source and target have vocabularies of their own, the run's is their union: a piece that both have has one id.
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ NONE = -1
 
 @dataclass(frozen=True)
 class MarianVocabulary:
-    """Our ids.
+    """The ids of a run that was imported.
 
     Args:
-        pieces: the spelling of each.
+        pieces: the spelling of each id.
         source: for each its number in the model's source embedding, or `NONE`: int `(V,)`.
         target: the same for target and output.
         special: the names of special tokens in text, with their ids.
@@ -94,7 +94,7 @@ def _special(config: MarianConfig, first: Mapping[str, int], pieces: list[str]) 
 
 
 def _spelling(token: Any, otherwise: str) -> str:
-    """Returns how a token of `tokenizer_config.json` is spelt: it is text, or an object with its content."""
+    """Returns the spelling of a token of `tokenizer_config.json`, which is text or an object with its content."""
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) and content else otherwise
 

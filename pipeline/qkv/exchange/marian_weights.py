@@ -1,4 +1,4 @@
-"""The arrays of a Marian folder, whichever file holds them, and its weights by our names."""
+"""The weights of a Marian folder: its arrays, whichever file holds them, by the names of a run's variables."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -236,7 +236,7 @@ def marian_layers(encoder_layers: int, decoder_layers: int) -> Iterator[MarianLa
 
 
 def read_arrays(weights: MarianWeights, config: MarianConfig, vocabulary: MarianVocabulary) -> dict[str, np.ndarray]:
-    """Reads all weights: the name of each of our variables, without the model's, with its value.
+    """Reads all weights: the value of each variable of a run's model by its path, without the model's own name.
 
     It is called before a model is built, so that the memory of sizes which the files do not have is never taken.
 

@@ -1,4 +1,4 @@
-"""Parity: an exported model does what the run does, on sentences of the run."""
+"""The check that an exported model translates and scores sentences as its run does."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,11 +58,11 @@ def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[s
     Args:
         run: the run.
         exported: the model.
-        sentences: what is translated.
+        sentences: the sentences to translate.
         exact: whether its weights are the run's own, not rounded ones.
 
     Returns:
-        What was found, for the manifest.
+        The findings, for the manifest.
 
     Raises:
         InputError: the model is another one.

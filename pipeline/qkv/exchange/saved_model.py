@@ -140,7 +140,7 @@ class SavedTranslator(tf.Module):
         return tf.concat([tokens, ends], axis=1).to_tensor(PAD)
 
     def _shifted(self, ids):
-        """Returns what the decoder reads to predict each of `ids`."""
+        """Returns the ids that the decoder reads to predict each of `ids`."""
         return tf.concat([tf.fill([tf.shape(ids)[0], 1], BOS), ids[:, :-1]], axis=1)
 
     def _decode(self, ids):

@@ -170,8 +170,8 @@ def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, s
     if below:
         style["fontsize"] += 1
         panel.text(width / 2 - 0.5, height - 0.5 + 2 * sheet.pad, below, ha="center", va="top", weight="bold", **style)
-    panel.hlines(np.arange(1, height) - 0.5, -0.5, width - 0.5, color="white", linewidth=0.6)
-    panel.vlines(np.arange(1, width) - 0.5, -0.5, height - 0.5, color="white", linewidth=0.6)
+    panel.hlines(np.arange(height + 1) - 0.5, -0.5, width - 0.5, color=GRID, linewidth=0.6)
+    panel.vlines(np.arange(width + 1) - 0.5, -0.5, height - 0.5, color=GRID, linewidth=0.6)
 
 
 LABEL_CHARACTERS = 18
@@ -210,6 +210,7 @@ _WIDEST = 16.0  # inches that panels side by side may take together
 _MOST_ACROSS = 4
 TITLE = 0.75  # inches for the three lines of the title
 _GAP = 0.25  # inches between panels
+GRID = "0.9"  # light grey, so that cells without weight are seen
 PAD = 3.0  # points between cells and labels
 _BELOW = 0.35  # inches for the head's number
 _BAR = 0.75  # inches for the colour bar and its scale

@@ -1,4 +1,4 @@
-"""The server of the live page: four addresses, one question at a time, and nothing else.
+"""The live page as a web application: four addresses, one question at a time.
 
 - `GET /?token=...`: the page.
 - `POST /answer`: a question as JSON (see `question`), answered as JSON.

@@ -1,4 +1,4 @@
-"""The page that translates by itself: the viewer's, with a run's model and what computes it inside.
+"""The page that translates by itself: the viewer's page with a run's model, and the scripts that compute it, inside.
 
 It is one file that opens from a disk without a network and without installing anything: settings and weights for
 `transformer.js`, the tokenizer for `subword.js`, and the normalisation of typed text for `typed_text.js`. Weights are
@@ -18,7 +18,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 from ..config.names.inspection import SITES
 from ..errors import InputError
 from ..evaluation.page import page_facts
-from ..exchange.counterpart import STANDARD_ATTENTION, NamedWeights, check_settings
+from ..exchange.counterpart import STANDARD_TRANSFORMER, NamedWeights, check_settings
 from ..files.atomic import write_output
 from ..inspection.head_types import describe_types, read_head_types
 from ..inspection.viewer.page import byte_planes, origin_of, read_scripts, refuse_other_file
@@ -94,7 +94,7 @@ def _sites(run: TrainedRun) -> dict[str, list[int]]:
 
 
 def _units(run: TrainedRun) -> WordUnits:
-    """Returns what counts as a word on each side; where the config leaves it to the text, the examples decide."""
+    """Returns the unit of words on each side; where the config leaves it to the text, the examples decide."""
     probes = run.config.inspection.probes or ()
     found = run.cutter.units([probe.source for probe in probes], [probe.reference or "" for probe in probes])
     return WordUnits(*(unit if unit == "spaces" else "subwords" for unit in found))
@@ -109,15 +109,9 @@ LARGEST = float(np.finfo(np.float16).max)
 
 
 SUPPORTED: Mapping[str, Any] = {
-    "architecture": ["transformer"],
-    "norm": ["pre", "post"],
-    "positions": ["sinusoidal", "sinusoidal_halves", "learned", "rotary"],
+    **STANDARD_TRANSFORMER,
+    "positions": [*STANDARD_TRANSFORMER["positions"], "rotary"],
     "positions_on": ["input", "queries_and_keys"],
-    "tie_embeddings": ["all", "target", "none"],
-    "activation": ["relu", "gelu", "silu"],
-    "scale_embeddings": [True, False],
-    "output_bias": [False, True],
-    **STANDARD_ATTENTION,
     "mechanism": ["softmax", "blockwise"],  # the same numbers
     "score": ["scaled_dot", "dot"],
 }
@@ -140,7 +134,7 @@ def check_model(run: TrainedRun) -> None:
 
 
 def model_settings(run: TrainedRun) -> dict[str, Any]:
-    """Returns what `transformer.js` must know beside the weights."""
+    """Returns the settings that `transformer.js` needs beside the weights."""
     settings: Any = run.config.model
     decoding = run.config.decoding
     tied = settings.tie_embeddings
@@ -212,7 +206,7 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
 
 
 def pack_normalizer(run: TrainedRun) -> dict[str, Any] | None:
-    """Returns what `data.normalize` does to typed text, for `typed_text.js`; None where it does nothing."""
+    """Returns the rules of `data.normalize` for typed text, as `typed_text.js` applies them; None without rules."""
     settings, look, language = run.config.data.normalize, run.source_look, run.config.data.source_language
     if settings is None or look is None:
         return None

@@ -1,4 +1,4 @@
-"""The questions of a live page: a sentence, its search and the changes. All is checked before it is used."""
+"""The requests of a live page, read from JSON and checked: questions, questions on scores, and answers to save."""
 
 import json
 from typing import Annotated, TypeVar

@@ -1,5 +1,7 @@
-"""Serves the live page of runs: loads them, lets each translate a first sentence, and listens: to so many connections
-at once, and to none that sends slowly or nothing."""
+"""The server of the live page: loads runs, lets each translate a first sentence, and listens.
+
+It serves a limited number of connections at once, and closes those that send slowly or nothing.
+"""
 
 import io
 import socket
@@ -113,7 +115,7 @@ def serve(
 
 
 def _describe(live: LiveRun, examples: Sequence[str]) -> dict[str, Any]:
-    """Returns what the page must know of a run; its first answer prepares the graphs."""
+    """Returns the facts of a run that the page needs; its first answer prepares the graphs."""
     facts = live.answer(Question(text=examples[0] if examples else "a")).facts
     return {
         "name": live.name,

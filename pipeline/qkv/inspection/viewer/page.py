@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...config.names.inspection import LABEL_SIDES, SITES, Site
+from ...config.names.inspection import LABEL_SIDES, SITES
 from ...errors import InputError
 from ...files.atomic import writable_only, write_output
 from ..colours import HEADS, css_variables
@@ -30,7 +30,7 @@ ASSETS = Path(__file__).parent
 
 
 START = 'const viewer = new Viewer(JSON.parse(document.getElementById("data").textContent));'
-"""Opens the page, once all its own scripts are there."""
+"""The line that opens the page, after all its own scripts."""
 
 
 POLICY = {
@@ -88,7 +88,10 @@ def viewer_page(
         "head": None,
         "side": "output",
         **(opens_at or {}),
-        "sites": {name: _describe_site(row) for name, row in SITES.items()},
+        "sites": {
+            name: {"title": site.title, "axes": site.axes, "aligns": site.aligns, "weighedAt": site.weighed_at}
+            for name, site in SITES.items()
+        },
         "sides": list(LABEL_SIDES),
         **measure_labels(),
         "stages": stages,
@@ -138,10 +141,6 @@ def byte_planes(arrays: Sequence[np.ndarray]) -> bytes:
     """Returns the high bytes of arrays of 16-bit numbers, and then the low bytes, since they compress better apart."""
     numbers = np.concatenate([array.view("<u2").ravel() for array in arrays]) if arrays else np.zeros(0, "<u2")
     return (numbers >> 8).astype("uint8").tobytes() + (numbers & 255).astype("uint8").tobytes()
-
-
-def _describe_site(site: Site) -> dict[str, Any]:
-    return {"title": site.title, "axes": site.axes, "aligns": site.aligns, "weighedAt": site.weighed_at}
 
 
 def _read(name: str) -> str:
