@@ -20,7 +20,7 @@ HEAD = """# Licences of what is installed
 `make licences` writes this list, by `pip-licenses`, of all packages in [requirements.lock](../requirements.lock) and
 [tests/requirements.lock](requirements.lock). qkv contains none of them.
 
-| package | licence | for |
+| licence | packages of qkv | further packages of the tests |
 |---|---|---|
 """
 
@@ -37,9 +37,14 @@ def main() -> None:
     licences = installed_licences()
     running = {pin.name for pin in locked("requirements.lock")}
     names = sorted({pin.name for pin in locked("tests/requirements.lock")})
-    lines = [f"| {name} | {licences[name]} | {'qkv' if name in running else 'tests'} |\n" for name in names]
-    (ROOT / "tests" / "licences.md").write_text(HEAD + "".join(lines), encoding="utf-8")
-    print(f"tests/licences.md: {len(lines)} packages")
+    rows = []
+    for licence in sorted({licences[name] for name in names}):
+        licensed = [name for name in names if licences[name] == licence]
+        of_qkv = ", ".join(name for name in licensed if name in running)
+        of_tests = ", ".join(name for name in licensed if name not in running)
+        rows.append(f"| {licence} | {of_qkv} | {of_tests} |\n")
+    (ROOT / "tests" / "licences.md").write_text(HEAD + "".join(rows), encoding="utf-8")
+    print(f"tests/licences.md: {len(names)} packages")
 
 
 if __name__ == "__main__":
