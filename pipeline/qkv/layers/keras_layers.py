@@ -57,8 +57,12 @@ class Dropout(keras.layers.Dropout):
     def _bytes(self, shape):
         """Returns random numbers from 0 to 255."""
         count = math.prod(shape)
-        words = self._words_of_64_bits(count) if keras.backend.backend() == "tensorflow" else self._words(count)
-        numbers = ops.view(words, "uint8")
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf  # the layers need no TensorFlow on other backends
+
+            numbers = tf.bitcast(self._words_of_64_bits(count), tf.uint8)  # `ops.view` would be sixteen operations
+        else:
+            numbers = ops.view(self._words(count), "uint8")
         if not (isinstance(shape[-1], int) and shape[-1] % 8 == 0):  # as many numbers as there are in whole words
             numbers = ops.reshape(numbers, (-1,))[:count]
         return ops.reshape(numbers, shape)
