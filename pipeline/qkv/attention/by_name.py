@@ -46,18 +46,5 @@ def make_layer(table, description, **arguments):
     return _find(table, description["class_name"])(**{**arguments, **description["config"]})
 
 
-def own_arguments(description):
-    """Returns the arguments that a description holds; none if it is a name."""
-    return {} if isinstance(description, str) else description["config"]
-
-
-def without_arguments(description, names):
-    """Returns a description without some of its arguments."""
-    if isinstance(description, str):
-        return description
-    config = {name: value for name, value in description["config"].items() if name not in names}
-    return {**description, "config": config}
-
-
 def _find(table, name):
     return table.get(name) or keras.saving.get_registered_object(name)

@@ -74,9 +74,12 @@ class SelfAttention(AttentionLayer):
             self._check_width("x", width, self.value_dim)
         self._build_mechanism()
 
-    def project(self, x, positions=None, distances=NO_DISTANCES):
+    def project(self, x, positions=None, distances=NO_DISTANCES, x_mask=None):
         """Projects x `(B, T, D)` and splits it into heads, for `attend`: query `(B, H, T, K)`, key and value `(B,
         key_value_heads, T, K or V)`. A decoder caches keys and values."""
+        if x_mask is not None:
+            # LSH puts all positions into buckets before it masks any, so none may depend on what stands under padding.
+            x = ops.where(ops.expand_dims(ops.cast(x_mask, "bool"), -1), x, ops.zeros_like(x))
         placed = x if positions is None else x + positions
         parts = {"key": placed, "value": x} | ({} if self.qkv_projection is None else self._split(x, positions))
         query, key, value = parts.get("query", parts["key"]), parts["key"], parts["value"]
@@ -116,10 +119,7 @@ class SelfAttention(AttentionLayer):
     ):
         x_mask = mask if x_mask is None else x_mask  # Keras calls the mask of an only input `mask`
         attention_mask = join_masks(attention_mask, x_mask)
-        if x_mask is not None:
-            # LSH puts all positions into buckets before it masks any, so none may depend on what stands under padding.
-            x = ops.where(ops.expand_dims(ops.cast(x_mask, "bool"), -1), x, ops.zeros_like(x))
-        query, key, value = self.project(x, positions, distances)
+        query, key, value = self.project(x, positions, distances, x_mask)
         return self.attend(query, key, value, attention_mask, training, distances.bias)
 
     def compute_output_shape(self, input_shape):

@@ -10,8 +10,7 @@ and V key and value size of a head.
 import keras
 from keras import ops
 
-from ..attention.masks import causal_mask, join_masks, padding_mask
-from ..attention.relative_positions import NO_DISTANCES
+from ..attention.masks import causal_mask, padding_mask
 from ..layers.keras_layers import LayerNormalization, check_sizes, dynamic_shape
 from ..layers.tap import tap
 from .embedding import PositionalEmbedding, make_embeddings
@@ -92,7 +91,7 @@ class DecoderOnly(TranslationModel):
             dtype=policy,
         )
         spec = BlockSpec(d_model, num_heads, d_ff, norm, activation, dropout, attention_dropout, activation_dropout)
-        self.blocks = [CausalBlock(spec, decoder_self, name=f"block_{i}", dtype=policy) for i in range(layers)]
+        self.blocks = [Block(spec, decoder_self, name=f"block_{i}", dtype=policy) for i in range(layers)]
         self.final_norm = LayerNormalization(epsilon=1e-5, name="norm", dtype=policy) if norm == "pre" else None
 
     def build(self, input_shape=None):
@@ -186,50 +185,3 @@ class DecoderOnly(TranslationModel):
 
     def _normalized(self, x):
         return x if self.final_norm is None else self.final_norm(x)
-
-
-@keras.saving.register_keras_serializable(package="qkv")
-class CausalBlock(Block):
-    """One layer, whose self-attention covers each position and those before it.
-
-    Args:
-        spec: `BlockSpec`, or its fields as a dict.
-        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
-
-    Call arguments:
-        x: `(B, T, D)`.
-        attention_mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then x's own.
-        before: (keys, values) of the positions before x, each `(B, H, S, K or V)`, or None.
-        positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
-        distances: `Distances`; the bias covers all keys.
-        x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with
-            `attention_mask` if `before` is None.
-        training: whether dropout is applied.
-
-    Returns:
-        `(states, weights, (keys, values))`: `(B, T, D)`, float32 `(B, H, T, keys)`, and all keys and values: `before`,
-        then x's own.
-
-    Example:
-        >>> block = CausalBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))
-        >>> states, weights, (keys, values) = block(keras.random.normal((1, 3, 8)))
-        >>> states, weights, _ = block(keras.random.normal((1, 1, 8)), before=(keys, values))  # the step after
-        >>> states.shape, weights.shape
-        (TensorShape([1, 1, 8]), TensorShape([1, 2, 1, 4]))
-    """
-
-    def call(
-        self,
-        x,
-        attention_mask=None,
-        before=None,
-        positions=None,
-        distances=NO_DISTANCES,
-        x_mask=None,
-        mask=None,
-        training=None,
-    ):
-        if before is None:
-            attention_mask = join_masks(attention_mask, mask if x_mask is None else x_mask)
-        x, weights, keys_values = self.attend_to_self(x, attention_mask, before, positions, distances, training)
-        return self.transform(x, training=training), weights, keys_values

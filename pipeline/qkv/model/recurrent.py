@@ -119,20 +119,8 @@ class LuongDecoder(RecurrentDecoder):
     `s_i = GRU([y_{i-1}; o_{i-1}], s_{i-1})`, `c_i = attend(s_i)`, and the attentional vector
     `o_i = tanh(W [c_i; s_i])`; without input feeding the GRU reads y_{i-1} alone.
 
-    Args: see `RecurrentDecoder`, and:
+    Args: see `RecurrentDecoder`, and below. It is called like `BahdanauDecoder`.
         input_feeding: whether each step also reads the attentional vector of the one before.
-
-    Example:
-        >>> decoder = LuongDecoder(embedding_dim=4, hidden_dim=6)
-        >>> decoder.build(8)
-        >>> zeros = {name: keras.ops.zeros((2, size)) for name, size in (("hidden", 6), ("context", 8), ("output", 4))}
-        >>> first = RecurrentState(**zeros, weights=keras.ops.zeros((2, 5)))
-        >>> memory, equal = keras.random.normal((2, 5, 8)), keras.ops.full((2, 5), 0.2)
-        >>> states, weights, last = decoder(
-        ...     keras.random.normal((2, 3, 4)), first, attend=lambda query: (keras.ops.mean(memory, 1), equal)
-        ... )
-        >>> states.shape, weights.shape
-        (TensorShape([2, 3, 4]), TensorShape([2, 1, 3, 5]))
     """
 
     def __init__(self, embedding_dim, hidden_dim, dropout=0.0, input_feeding=False, **kwargs):
@@ -222,18 +210,9 @@ class Recurrent(TranslationModel):
         self.embedding_dropout = Dropout(dropout, name="embedding_dropout", dtype=policy)
         self.memory_dropout = Dropout(dropout, name="memory_dropout", dtype=policy)
 
-        def encoder(name, backwards):
-            return keras.layers.GRU(
-                hidden_dim,
-                return_sequences=True,
-                go_backwards=backwards,
-                reset_after=False,
-                name=name,
-                dtype=policy,
-            )
-
-        self.forward_encoder = encoder("forward_encoder", False)
-        self.backward_encoder = encoder("backward_encoder", True)
+        gru = {"return_sequences": True, "reset_after": False, "dtype": policy}
+        self.forward_encoder = keras.layers.GRU(hidden_dim, name="forward_encoder", **gru)
+        self.backward_encoder = keras.layers.GRU(hidden_dim, name="backward_encoder", go_backwards=True, **gru)
         self.bridge = Dense(hidden_dim, activation="tanh", name="bridge", dtype=policy)
         self.attention = make_attention(cross_attention, attention_dim, hidden_dim, self.memory_size, policy)
         feeding = {"input_feeding": input_feeding} if decoder == "luong" else {}

@@ -101,7 +101,7 @@ class Transformer(TranslationModel):
         )
         spec = BlockSpec(d_model, num_heads, d_ff, norm, activation, dropout, attention_dropout, activation_dropout)
         self.encoder_blocks = [
-            EncoderBlock(spec, encoder_self, name=f"encoder_{i}", dtype=policy) for i in range(encoder_layers)
+            Block(spec, encoder_self, name=f"encoder_{i}", dtype=policy) for i in range(encoder_layers)
         ]
         self.decoder_blocks = [
             DecoderBlock(spec, decoder_self, cross, name=f"decoder_{i}", dtype=policy) for i in range(decoder_layers)
@@ -130,7 +130,7 @@ class Transformer(TranslationModel):
         distances = self.source_positions.distances(self.encoder_blocks[0].self_attention, ops.arange(length))
         weights = []
         for block in self.encoder_blocks:
-            x, layer_weights = block(x, mask, positions=positions, distances=distances, training=training)
+            x, layer_weights, _ = block(x, mask, positions=positions, distances=distances, training=training)
             weights.append(layer_weights)
         if self.final_norms:
             x = self.final_norms[0](x)
@@ -225,13 +225,35 @@ class BlockSpec:
         return AttentionSpec(**{"num_heads": heads, "dropout": self.attention_dropout, **sizes, **(further or {})})
 
 
+@keras.saving.register_keras_serializable(package="qkv")
 class Block(ConstructorConfig, keras.Layer):
-    """Self-attention and a feed-forward network, each in a residual connection; subclasses define which positions
-    attend to which.
+    """One layer of the encoder (Vaswani et al. 2017, section 3.1), or with a causal mask of a language model:
+    self-attention and a feed-forward network, each in a residual connection.
 
     Args:
         spec: `BlockSpec`, or its fields as a dict.
         self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        attention_mask: bool, broadcastable to `(B, H, T, L + T)`.
+        before: (keys, values) of the L positions before x, each `(B, key_value_heads, L, K or V)`, or None.
+        positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
+        distances: `Distances`; the bias covers all keys.
+        x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with
+            `attention_mask` if `before` is None.
+        training: whether dropout is applied.
+
+    Returns:
+        `(states, weights, (keys, values))`: `(B, T, D)`, float32 `(B, H, T, L + T)`, and all keys and values: `before`,
+        then x's own.
+
+    Example:
+        >>> block = Block(BlockSpec(d_model=8, num_heads=2, d_ff=16))
+        >>> states, weights, keys_values = block(keras.random.normal((1, 3, 8)))
+        >>> states, weights, _ = block(keras.random.normal((1, 1, 8)), before=keys_values)  # the step after
+        >>> states.shape, weights.shape
+        (TensorShape([1, 1, 8]), TensorShape([1, 2, 1, 4]))
     """
 
     def __init__(self, spec, self_attention=None, **kwargs):
@@ -257,16 +279,30 @@ class Block(ConstructorConfig, keras.Layer):
         ):
             layer.build(x_shape)
 
-    def attend_to_self(self, x, mask, before, positions, distances, training):
-        """Applies self-attention in its residual, to the positions before x, too: see `DecoderBlock` and `CausalBlock`.
+    def call(
+        self,
+        x,
+        attention_mask=None,
+        before=None,
+        positions=None,
+        distances=NO_DISTANCES,
+        x_mask=None,
+        mask=None,
+        training=None,
+    ):
+        x_mask = mask if x_mask is None else x_mask  # Keras calls the mask of an only input `mask`
+        x, weights, keys_values = self.attend_to_self(x, attention_mask, x_mask, before, positions, distances, training)
+        return self.transform(x, training=training), weights, keys_values
 
-        Returns:
-            `(states, weights, (keys, values))`; keys and values are `before`, then x's own.
-        """
-        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions, distances)
+    def attend_to_self(self, x, mask, x_mask, before, positions, distances, training):
+        """Applies self-attention in its residual: `(states, weights, (keys, values))`, see the class."""
+        attention = self.self_attention
+        if before is None:
+            mask = join_masks(mask, x_mask)
+        query, keys, values = attention.project(self.self_attention_residual.enter(x), positions, distances, x_mask)
         if before is not None:
             keys, values = (ops.concatenate(pair, axis=2) for pair in zip(before, (keys, values), strict=True))
-        y, weights = self.self_attention.attend(query, keys, values, mask, training, distances.bias)
+        y, weights = attention.attend(query, keys, values, mask, training, distances.bias)
         return self.self_attention_residual.leave(x, y, training=training), weights, (keys, values)
 
     def transform(self, x, training=None):
@@ -289,58 +325,6 @@ class Block(ConstructorConfig, keras.Layer):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class EncoderBlock(Block):
-    """One layer of the encoder (Vaswani et al. 2017, section 3.1).
-
-    Args:
-        spec: `BlockSpec`, or its fields as a dict.
-        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
-
-    Call arguments:
-        x: `(B, S, D)`.
-        attention_mask: bool, broadcastable to `(B, H, S, S)`.
-        positions: `(S, D)`, added to queries and keys, or None.
-        distances: `Distances` of the positions.
-        x_mask, or mask: bool `(B, S)`; if not given, the mask that Keras keeps of x. It is joined with
-            `attention_mask`.
-        training: whether dropout is applied.
-
-    Returns:
-        `(states, weights)`: `(B, S, D)` and float32 `(B, H, S, S)`.
-
-    Example:
-        >>> states, weights = EncoderBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))(keras.random.normal((1, 5, 8)))
-        >>> states.shape, weights.shape
-        (TensorShape([1, 5, 8]), TensorShape([1, 2, 5, 5]))
-    """
-
-    def call(
-        self,
-        x,
-        attention_mask=None,
-        positions=None,
-        distances=NO_DISTANCES,
-        x_mask=None,
-        mask=None,
-        training=None,
-    ):
-        y, weights = self.self_attention(
-            self.self_attention_residual.enter(x),
-            attention_mask=attention_mask,
-            positions=positions,
-            distances=distances,
-            x_mask=mask if x_mask is None else x_mask,
-            training=training,
-        )
-        x = self.self_attention_residual.leave(x, y, training=training)
-        return self.transform(x, training=training), weights
-
-    def compute_output_shape(self, x_shape):
-        batch, length, _ = x_shape
-        return x_shape, (batch, self.self_attention.num_heads, length, length)
-
-
-@keras.saving.register_keras_serializable(package="qkv")
 class DecoderBlock(Block):
     """One layer of the decoder (Vaswani et al. 2017, section 3.1).
 
@@ -358,7 +342,6 @@ class DecoderBlock(Block):
         before: (keys, values) of the L positions before x, each `(B * N, key_value_heads, L, K or V)`, or None for a
             whole target. With them, x may have N rows for each row of the memory.
         positions: `(T, D)`, added to the queries and the self-attention's keys, or None.
-        memory_positions: `(S, D)`, added to the cross-attention's keys, or None; not read with `projected`.
         distances: `Distances` of the self-attention; the bias covers all keys.
         x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `self_mask` if
             `before` is None.
@@ -399,7 +382,8 @@ class DecoderBlock(Block):
         return tuple(ops.zeros((*shape, size), dtype) for size in sizes)
 
     def project_memory(self, memory, memory_positions=None):
-        """Projects a memory `(B, S, D)` to keys and values `(B, key_value_heads, S, K)`, which no query changes."""
+        """Projects a memory `(B, S, D)` to keys and values `(B, key_value_heads, S, K or V)`, which no query changes;
+        positions `(S, D)` are added for the keys."""
         keys = memory if memory_positions is None else memory + memory_positions
         return self.cross_attention.project_memory(keys, memory)
 
@@ -407,7 +391,7 @@ class DecoderBlock(Block):
         own = {self.cross_attention: f"{name}.cross", self.cross_attention_residual: f"{name}.cross"}
         return {**super().layer_names(name), **own}
 
-    def call(
+    def call(  # type: ignore[override]
         self,
         x,
         memory,
@@ -416,19 +400,16 @@ class DecoderBlock(Block):
         cross_mask=None,
         before=None,
         positions=None,
-        memory_positions=None,
         distances=NO_DISTANCES,
         x_mask=None,
         memory_mask=None,
         training=None,
     ):
         cross_mask = join_masks(cross_mask, memory_mask)
-        if before is None:
-            self_mask = join_masks(self_mask, x_mask)
-        x, self_weights, keys_values = self.attend_to_self(x, self_mask, before, positions, distances, training)
+        x, self_weights, keys_values = self.attend_to_self(x, self_mask, x_mask, before, positions, distances, training)
         query = self.cross_attention_residual.enter(x)
         query = self.cross_attention.project_query(query if positions is None else query + positions)
-        memory_keys, memory_values = projected or self.project_memory(memory, memory_positions)
+        memory_keys, memory_values = projected or self.project_memory(memory)
         cross = self.cross_attention
         attend: Callable = cross.attend if before is None else cross.attend_from_rows
         y, cross_weights = attend(query, memory_keys, memory_values, cross_mask, training=training)

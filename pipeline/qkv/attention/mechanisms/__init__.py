@@ -1,6 +1,6 @@
 """The mechanisms by name: what is done with the scores."""
 
-from ..by_name import describe_layer, make_layer, own_arguments, without_arguments
+from ..by_name import describe_layer, make_layer
 from ..scores import SCORES
 from .blockwise import Blockwise
 from .fixed_weights import FIXED_WEIGHTS, Last, OneHot, Uniform
@@ -42,7 +42,9 @@ def describe_mechanism(mechanism, score="scaled_dot", dropout=0.0):
         ValueError: no mechanism has that name, or a mechanism that is given as a layer has another score or dropout.
     """
     description = describe_layer("mechanism", MECHANISMS, mechanism)
-    own = own_arguments(description)
+    if isinstance(description, str):
+        return description
+    own = description["config"]
     expected = {"score": describe_layer("score", SCORES, score), "dropout": dropout}
     for name, default in {"score": "scaled_dot", "dropout": 0.0}.items():
         found = own.get(name, default)
@@ -51,7 +53,7 @@ def describe_mechanism(mechanism, score="scaled_dot", dropout=0.0):
                 f"{name}: the attention layer has {expected[name]!r} and its mechanism {found!r}; give {name} to the "
                 "attention layer alone"
             )
-    return without_arguments(description, expected)
+    return {**description, "config": {name: value for name, value in own.items() if name not in expected}}
 
 
 def make_mechanism(mechanism, score="scaled_dot", dropout=0.0, **arguments):

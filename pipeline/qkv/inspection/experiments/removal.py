@@ -208,10 +208,9 @@ def _read_soft(reader: ReducedReader, sentence: ScoredSentence, width: int) -> n
     shares = np.concatenate([shares, shares]).reshape(-1, sources)
     positions = np.tile(measured, 2 * scorers)
     left = np.arange(len(positions)) >= len(positions) // 2
-    draws = UnitDraws(sources, width, (SEED, sentence.id))
 
     def keep(rows: np.ndarray) -> np.ndarray:
-        return draws.kept(positions[rows], shares[rows], left[rows])
+        return keep_units(positions[rows], shares[rows], left[rows], width, (SEED, sentence.id))
 
     found = reader.read_thinned(sentence.source_ids, sentence.target_ids, positions, keep)
     return found.reshape(2, scorers, len(measured))
@@ -241,36 +240,30 @@ def first_of(scores: np.ndarray, noise: np.ndarray, shares: Sequence[float] = SH
     return np.stack([places < tokens_of_share(share, scores.shape[-1]) for share in shares])
 
 
-class UnitDraws:
+def keep_units(
+    positions: np.ndarray, shares: np.ndarray, left: np.ndarray, width: int, seed: Sequence[int]
+) -> np.ndarray:
     """Draws which units of each source token's embedding are kept (Zhao and Aletras 2023, section 3).
 
     A unit is taken away with the probability of its token's share of the scores. All scorers of a target token have the
     same draws, and what is taken away for one measure is what is left for the other.
 
     Args:
-        sources: n.
+        positions: int `(passes,)`, target tokens.
+        shares: `(passes, n)`.
+        left: bool `(passes,)`, whether the shares are what is left; else they are what is taken away.
         width: D.
         seed: of the sentence.
+
+    Returns:
+        bool `(passes, n, D)`.
     """
-
-    def __init__(self, sources: int, width: int, seed: Sequence[int]) -> None:
-        self._shape = sources, width
-        self._seed = tuple(seed)
-
-    def kept(self, positions: np.ndarray, shares: np.ndarray, left: np.ndarray) -> np.ndarray:
-        """Returns the units that are kept, bool `(passes, n, D)`.
-
-        Args:
-            positions: int `(passes,)`, target tokens.
-            shares: `(passes, n)`.
-            left: bool `(passes,)`, whether the shares are what is left; else they are what is taken away.
-        """
-        draws = {
-            t: np.random.default_rng((*self._seed, t)).random(self._shape, dtype=np.float32)
-            for t in np.unique(positions).tolist()
-        }
-        chosen = np.stack([draws[t] for t in positions.tolist()]) < shares[..., None]
-        return chosen == left[:, None, None]
+    shape = shares.shape[-1], width
+    draws = {
+        t: np.random.default_rng((*seed, t)).random(shape, dtype=np.float32) for t in np.unique(positions).tolist()
+    }
+    chosen = np.stack([draws[t] for t in positions.tolist()]) < shares[..., None]
+    return chosen == left[:, None, None]
 
 
 def _with_eos(kept: np.ndarray) -> np.ndarray:
@@ -292,10 +285,10 @@ def _make_graph(model: keras.Model, thinned: bool) -> Graph:
     tokens `(P,)`, which returns the tokens' probabilities; `thinned` with the units that are kept, `(B, S, D)`."""
 
     def read(source, target_input, places, outputs, units=None):
-        def keep_units(layer, part, value, **seen):
+        def thin(layer, part, value, **seen):
             return value if units is None or part != "vectors" else value * tf.cast(units, value.dtype)
 
-        with tapped(keep_units):
+        with tapped(thin):
             memory = model.encode(source, training=False)
         states = tf.gather_nd(model.decode(target_input, memory, training=False).states, places)
         scores = tf.nn.log_softmax(model.output_embedding.logits(states[None])[0])

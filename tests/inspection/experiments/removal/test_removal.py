@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.inspection.experiments.removal import UnitDraws, first_of, tokens_of_share
+from qkv.inspection.experiments.removal import first_of, keep_units, tokens_of_share
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,11 @@ def test_equal_scores_are_ordered_as_chance_orders():
 
 
 def test_units_are_drawn_as_often_as_their_share_and_one_measure_has_what_the_other_lacks():
-    draws, shares = UnitDraws(3, 4000, (0, 7)), np.tile([0.1, 0.6, 0.3], (4, 1))
+    shares = np.tile([0.1, 0.6, 0.3], (4, 1))
     positions = np.array([2, 5, 2, 5])
-    kept = draws.kept(positions, shares, np.array([True, True, False, False]))
+    kept = keep_units(positions, shares, np.array([True, True, False, False]), 4000, (0, 7))
     np.testing.assert_allclose(kept[:2].mean(axis=(0, 2)), [0.1, 0.6, 0.3], atol=0.03)
     np.testing.assert_array_equal(kept[2:], ~kept[:2])
     assert np.any(kept[0] != kept[1])
-    np.testing.assert_array_equal(draws.kept(positions[1:2], shares[1:2], np.array([True]))[0], kept[1])
+    alone = keep_units(positions[1:2], shares[1:2], np.array([True]), 4000, (0, 7))
+    np.testing.assert_array_equal(alone[0], kept[1])
