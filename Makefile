@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
+.PHONY: demo test pytest test-slow test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
@@ -62,7 +62,11 @@ lint: $(VENV)/tests
 
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-test: lint
+# Lint and types take one core for seconds; pytest has another meanwhile.
+test: $(VENV)/tests
+	@$(MAKE) --no-print-directory -j2 lint pytest
+
+pytest: $(VENV)/tests
 	@echo "== pytest"
 	@$(PYTEST) -m "not minutes"
 
