@@ -5,11 +5,15 @@ import pandas as pd
 import pytest
 
 from qkv.alignment.error_rate import alignment_error_rate
-from qkv.alignment.head_scores import best_row, score_heads, sentence_counts_of, table_of_counts
+from qkv.alignment.gold import GoldSet
+from qkv.alignment.head_scores import HeadCounts, best_row, count_heads
 from qkv.alignment.links import grow_diag
+from qkv.alignment.readout import AlignmentReadout
 from qkv.config.names.inspection import EXTRACTIONS
 from qkv.text.corpora.word_links import GoldAlignment
+from qkv.text.tokens.words import BETWEEN_SPACES
 from tests.support.oracles import one_hot, word_matrix_by_loops
+from tests.support.records import score_heads
 
 
 def gold_of(*links):
@@ -105,8 +109,11 @@ def test_a_word_that_a_truncated_sentence_never_reads_gets_no_link_on_the_input_
 
 def test_a_table_needs_forced_pairs_equal_lengths_and_links_in_range(corpus, make_record):
     records, golds, counts = corpus
+    gold_set = GoldSet("test", None, golds, 0, BETWEEN_SPACES, counts)
     with pytest.raises(ValueError, match="zip"):
-        score_heads(records[:-1], golds, counts)
+        count_heads(records[:-1], gold_set)
+    with pytest.raises(ValueError, match="zip"):
+        score_heads(records, golds, counts[:-1])
     with pytest.raises(ValueError, match=r"mode 'forced'.*'beam'"):
         score_heads([make_record(mode="beam")], golds[:1], [(3, 2)])
     with pytest.raises(ValueError, match="gold link 3-0 lies outside"):
@@ -126,12 +133,10 @@ def test_what_sentences_count_sums_to_the_table_and_lies_in_its_intervals():
     links = random.integers(1, 9, size=(40, 2, 3))
     in_sure = np.minimum(links, sure) // 2
     in_possible = np.minimum(links, in_sure + 1)
-    counts = {
-        ("cross", "output", "target"): np.stack(
-            [links, sure + 0 * links, in_sure, in_possible, links, 0 * links], axis=-1
-        )
-    }
-    table, sentences = table_of_counts(counts), sentence_counts_of(counts, "cross", "output", "target")
+    counts = HeadCounts([], [])
+    columns = [links, sure + 0 * links, in_sure, in_possible, links, 0 * links]
+    counts.counts["cross", "output"] = [*np.stack(columns, axis=-1)[:, None]]  # of one way of linking, the first
+    table, sentences = counts.table(), counts.of_sentences(AlignmentReadout(0, 0, "output", next(iter(EXTRACTIONS))))
     assert len(sentences) == 40 * 2 * 3
     for row in table.itertuples():
         own = sentences[(sentences["layer"] == row.layer) & (sentences["head"] == str(row.head))]

@@ -7,11 +7,10 @@ import pytest
 
 from qkv.alignment.error_rate import LINK_COUNTS, alignment_error_rate
 from qkv.alignment.gold import GoldSet
-from qkv.alignment.head_scores import head_counts, score_probable, table_of_counts
+from qkv.alignment.head_scores import GoldScores
 from qkv.alignment.link_probabilities import Calibration, LinkProbabilities, calibrate
 from qkv.alignment.readout import ChosenReadout, ProbableReadout, describe_readout
 from qkv.config.names.inspection import PROBABLE
-from qkv.evaluation.readout_scores import scores_with_probabilities
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.tokens.words import BETWEEN_SPACES
 from tests.support.records import noisy_pairs
@@ -36,7 +35,7 @@ def gold_set(pairs):
 
 
 def test_links_above_the_threshold_are_chosen_only_where_their_error_rate_is_lower(calibration):
-    for aer, extraction in ((calibration.aer + 0.01, PROBABLE), (calibration.aer, "mutual"), (None, "mutual")):
+    for aer, extraction in ((calibration.aer + 0.01, PROBABLE), (calibration.aer, "mutual")):
         readout = ProbableReadout.of(READOUT, calibration, aer)
         assert readout.extraction == readout.to_json()["linked"] == extraction
         assert readout.plain == READOUT and readout.chosen_on == "development"
@@ -45,23 +44,27 @@ def test_links_above_the_threshold_are_chosen_only_where_their_error_rate_is_low
 def test_links_are_those_of_the_extraction_and_all_have_their_probability(pairs, calibration):
     record = pairs[0][50]
     matrix = calibration.probabilities.matrix([record])
-    probable, plain = (ProbableReadout.of(READOUT, calibration, aer) for aer in (1.0, None))
+    probable, plain = (ProbableReadout.of(READOUT, calibration, aer) for aer in (1.0, 0.0))
     assert probable.links(record) == {(i, j) for j, i in np.argwhere(matrix > calibration.threshold)}
     assert plain.links(record) == READOUT.links(record) == set(plain.link_probabilities(record))
     assert all(p == matrix[j, i] for (i, j), p in plain.link_probabilities(record).items())
 
 
+def scores_of(readout, records, gold_set):
+    scores = GoldScores(gold_set, readout)
+    for record in records:
+        scores.add(record)
+    return scores.scores()
+
+
 def test_scores_are_those_of_the_links_and_of_every_sentence(pairs, calibration, gold_set):
     records = pairs[0][40:]
     readout = ProbableReadout.of(READOUT, calibration, 1.0)
-    found = score_probable(readout, records, gold_set)
+    found = scores_of(readout, records, gold_set)
     expected = alignment_error_rate([readout.links(record) for record in records], gold_set.gold)
-    assert (found.row["aer"], found.row["precision"], found.row["recall"]) == (
-        expected.aer,
-        expected.precision,
-        expected.recall,
-    )
-    assert found.row["aer_low"] < expected.aer < found.row["aer_high"] and found.row["linked"] == PROBABLE
+    row = found.table.iloc[-1]
+    assert (row["aer"], row["precision"], row["recall"]) == (expected.aer, expected.precision, expected.recall)
+    assert row["aer_low"] < expected.aer < row["aer_high"] and row["linked"] == PROBABLE
     assert found.sentences["id"].tolist() == [*range(40)] and set(found.sentences["head"]) == {"mean"}
     sums = found.sentences[list(LINK_COUNTS)].sum()
     assert sums["links_in_sure"] / sums["sure"] == expected.recall
@@ -69,12 +72,11 @@ def test_scores_are_those_of_the_links_and_of_every_sentence(pairs, calibration,
     assert found.reliability["number"].sum() == weighted
 
 
-@pytest.mark.parametrize("aer", [1.0, None])
+@pytest.mark.parametrize("aer", [1.0, 0.0])
 def test_metrics_have_the_chosen_way_beside_all_others(pairs, calibration, gold_set, aer):
     records = pairs[0][40:]
-    counts = head_counts(records, gold_set)
     readout = ProbableReadout.of(READOUT, calibration, aer)
-    scores = scores_with_probabilities(readout, counts, table_of_counts(counts), gold_set, records)
+    scores = scores_of(readout, records, gold_set)
     metrics = json.loads(json.dumps(scores.metrics, allow_nan=False))
     expected = alignment_error_rate([readout.links(record) for record in records], gold_set.gold)
     assert metrics["aer"] == pytest.approx(100 * expected.aer)

@@ -7,12 +7,11 @@ approximate randomisation (`qkv.statistics.significance`).
 """
 
 import argparse
-from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
 
-from qkv.alignment.error_rate import AlignmentCounts, error_terms
+from qkv.alignment.error_rate import count_links, error_terms
 from qkv.statistics.resampling import ratio
 from qkv.statistics.significance import difference_interval, randomisation_p
 from qkv.text.corpora.word_links import read_pharaoh
@@ -21,7 +20,7 @@ from qkv.text.corpora.word_links import read_pharaoh
 def terms_of(links: Path, gold: Path) -> tuple[np.ndarray, np.ndarray]:
     """Returns what each sentence adds above and below in the error rate, both `(N, 1)`."""
     pairs = zip(read_pharaoh(links), read_pharaoh(gold), strict=True)
-    counts = np.array([astuple(AlignmentCounts.of(found.sure, right)) for found, right in pairs], np.float64)
+    counts = np.array([count_links(found.sure, right) for found, right in pairs])
     above, below = error_terms(counts)
     return above[:, None], below[:, None]
 

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from qkv.config.run import settings_of_set
-from qkv.evaluation.faithfulness_comparison import kendall
+from qkv.evaluation.measure_comparison import kendall
 from qkv.evaluation.request import EvaluationSet, TokenisedSet
 from qkv.inspection.experiments import removal as passes
 from qkv.inspection.experiments.faithfulness import Scorer, draw_noise, score_sources

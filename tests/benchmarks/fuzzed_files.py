@@ -93,10 +93,10 @@ def encoded(folder: Path) -> Read:
 def translations(folder: Path) -> Read:
     """An evaluation's table of translations."""
     from qkv.decoding.translator import Translation
-    from qkv.evaluation.tables import read_translations, translations_table, write_translations
+    from qkv.evaluation.tables import read_translations, write_translations
 
     found = [Translation(f"w {n}", [4], [5, 3], [-0.5, -0.25], truncated=False) for n in range(5)]
-    write_translations(translations_table(["a"] * 5, ["b c"] * 5, found, bleu_tokenizer="none"), folder / "a")
+    write_translations(folder / "a", ["a"] * 5, ["b c"] * 5, found, bleu_tokenizer="none")
     return lambda folder: read_translations(folder / "a")
 
 

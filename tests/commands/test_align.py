@@ -10,7 +10,7 @@ import pytest
 
 import evaluate
 import train
-from qkv.alignment import align_pairs
+from qkv.alignment import linking
 from qkv.commands import align
 from qkv.files.run_directory import RunDirectory
 from qkv.inspection import AttentionArchive
@@ -80,7 +80,7 @@ def spread_here(monkeypatch):
         assert workers == 2
         return (pickle.loads(pickle.dumps(function))(*pickle.loads(pickle.dumps((item,)))) for item in items)
 
-    monkeypatch.setattr(align_pairs, "spread", spread)
+    monkeypatch.setattr(linking, "spread", spread)
 
 
 def links_of(path):

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from qkv.decoding.translator import Translation
 from qkv.evaluation.tables import read_translations, write_csv, write_translations
 
 ODD = [
@@ -37,11 +38,11 @@ def test_a_field_of_odd_characters_shifts_no_row(tmp_path, text):
 
 @pytest.mark.parametrize("text", ODD)
 def test_a_translation_of_odd_characters_shifts_no_row(tmp_path, text):
-    rows = [(number, one, one, one) for number, one in enumerate(["x", text, "z"])]
-    table = pd.DataFrame(rows, columns=["id", "source", "reference", "translation"])
-    write_translations(table, tmp_path / "translations.tsv")
+    texts = ["x", text, "z"]
+    found = [Translation(one, [4], [5, 3], [-0.5, -0.25], truncated=False) for one in texts]
+    write_translations(tmp_path / "translations.tsv", texts, texts, found, bleu_tokenizer="none")
     found = read_translations(tmp_path / "translations.tsv")
     expected = text.translate(dict.fromkeys(map(ord, "\t\r\n"), " "))
     assert found["source"].tolist() == found["translation"].tolist() == ["x", expected, "z"]
     lines = (tmp_path / "translations.tsv").read_bytes().decode().split("\n")
-    assert len(lines) == 5 and all(line.count("\t") == 3 for line in lines[:-1])
+    assert len(lines) == 5 and all(line.count("\t") == 9 for line in lines[:-1])

@@ -121,7 +121,7 @@ def test_no_modules_import_each_other_in_a_circle():
 
 COMPUTE = "align doctor evaluate export import_marian live train translate"
 COMPUTE = [f"commands.{name}" for name in COMPUTE.split()]
-COMPUTE += ["run.trained_run", "training.build", "decoding.build", "exchange.parity", "evaluation.outputs"]
+COMPUTE += ["run.trained_run", "training.build", "decoding.build", "exchange.parity", "evaluation.evaluate_set"]
 
 
 @pytest.mark.parametrize("module", COMPUTE)

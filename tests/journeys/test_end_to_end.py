@@ -25,8 +25,9 @@ import evaluate
 import train
 from qkv.__main__ import COMMANDS
 from qkv.alignment.aligned_text import AlignedText
-from qkv.alignment.aligner import Direction
 from qkv.alignment.error_rate import alignment_error_rate
+from qkv.alignment.linking import Direction
+from qkv.alignment.readout_choice import find_readout
 from qkv.commands import align, translate, view
 from qkv.config import load_run_config
 from qkv.config.names.inspection import SOURCE_SCORERS
@@ -440,7 +441,8 @@ def test_a_sentence_is_read_alike_by_every_command_and_from_python(normalizing, 
 
 def test_text_is_normalised_for_alignment_and_linked_by_the_words_as_they_were_written(normalizing):
     text = AlignedText([WRITTEN, READ], ["Le chien, en France.", "le chien , en France ."])
-    direction = Direction.of(load_run(normalizing), text, "0,0,output", normalizes=True)
+    run = load_run(normalizing)
+    direction = Direction(run, text, find_readout(run, "0,0,output"), normalizes=True)
     written, read = direction.records()
     assert (written.source, written.hypothesis) == (read.source, read.hypothesis) == (READ, "le chien , en France .")
     assert written.source_tokens == read.source_tokens

@@ -27,7 +27,9 @@ def test_tokens_and_probabilities_belong_to_the_rows_of_the_arrays(run):
     assert inside.arrays["decoder.0.cross.weights"].shape[1:] == (rows, columns)
     ids = [run.tokenizer.encode([side])[0] + [3] for side in CLEAN]
     recorder = run.recorder(["cross"])
-    likelihood = recorder.read(np.array([ids[0]]), np.array([[2, *ids[1][:-1]]]), np.array([ids[1]])).log_probabilities
+    likelihood = recorder.forced_graph(
+        np.array([ids[0]]), np.array([[2, *ids[1][:-1]]]), np.array([ids[1]])
+    ).log_probabilities
     np.testing.assert_allclose(inside.log_probabilities, np.array(likelihood)[0], atol=1e-5)
 
 

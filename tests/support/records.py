@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from qkv.alignment.head_scores import HeadCounts
 from qkv.inspection.record import Record
 from qkv.text.corpora.word_links import GoldAlignment
 
@@ -51,6 +52,19 @@ def build_record(
         },
     }
     return Record(**(values | changes))
+
+
+def score_heads(records, gold, word_counts):
+    """The table of every layer and head against gold links."""
+    counts = HeadCounts(gold, word_counts)
+    for record in records:
+        counts.add(record)
+    return counts.table()
+
+
+def number_of_features(heads):
+    """The features that tell links apart in a layer of so many heads."""
+    return 2 * (3 * (heads + 1) + 8)
 
 
 def noisy_pairs(make_record, count):

@@ -5,5 +5,5 @@
 - `error_rate`, `gold`: links compared with gold links
 - `readout`, `link_probabilities`: the place where links are read, and how probable they are
 - `head_scores`, `readout_choice`: the error rates of every head, and the readout of a run
-- `linking`, `aligned_text`, `aligner`, `align_pairs`: a text aligned, by one run or several
+- `aligned_text`, `linking`, `aligner`: a text aligned, by one run or several
 """

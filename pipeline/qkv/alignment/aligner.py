@@ -5,23 +5,18 @@ Probabilities of links are those of a calibration of one run, or of two of oppos
 
 import logging
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
-from itertools import repeat
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ..errors import InputError
 from ..files.paths import sha256
-from ..inspection.record import Record
 from ..run.trained_run import TrainedRun, load_run
-from ..text.corpora.word_links import Link
-from ..text.lines.typed_line import TypedText
-from ..text.tokens.words import BETWEEN_SPACES, WordUnits
-from .aligned_text import AlignedText, ChangedLines, number_words
+from ..text.tokens.words import WordUnits
+from .aligned_text import AlignedText
 from .gold import read_choice_set
-from .link_probabilities import LEAST_PAIRS, Calibration, calibrate, with_weights
-from .linking import Linking
+from .link_probabilities import LEAST_PAIRS, Calibration, calibrate
+from .linking import Direction
 from .readout import ChosenReadout, ProbableReadout, describe_readout
 from .readout_choice import find_readout, most_agreeing
 
@@ -29,83 +24,11 @@ AGREEMENT_PAIRS = 500  # enough to tell heads apart
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Direction:
-    """A run, and the text in the direction in which it translates.
-
-    Args:
-        run: the run.
-        text: the text as it was written, in the direction of the run.
-        readout: where its alignments are read; None if that is yet to be chosen.
-        units: what counts as a word where none are given.
-        reverse: whether the text is turned: links are from its target to its source.
-        normalizes: whether `data.normalize` of the run acts on the text; links are between the words as they were
-            written all the same.
-    """
-
-    run: TrainedRun
-    text: AlignedText
-    readout: ChosenReadout | None = None
-    units: WordUnits = BETWEEN_SPACES
-    reverse: bool = False
-    normalizes: bool = False
-
-    @classmethod
-    def of(
-        cls, run: TrainedRun, text: AlignedText, at: str | None, reverse: bool = False, normalizes: bool = False
-    ) -> "Direction":
-        """Returns the direction of a run on a text.
-
-        Args:
-            run: the run.
-            text: the text, turned by this if the run reads its target.
-            at: the readout as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`; None to choose it on the gold alignments that the run's
-                config names, if it names any.
-            reverse: whether the run reads the target.
-            normalizes: whether the text is a person's, not a set of the run.
-
-        Raises:
-            InputError: the run has no such layer or head.
-        """
-        read = text.turned() if reverse else text
-        return cls(run, read, find_readout(run, at), reverse=reverse, normalizes=normalizes)
-
-    def plain(self) -> "Direction":
-        """Returns the direction with its links, or the weights they are read off, but no probabilities of them."""
-        return replace(self, readout=self.readout.plain if isinstance(self.readout, ProbableReadout) else self.readout)
-
-    def records(self, count: int | None = None) -> Iterator[Record]:
-        """Yields records of the cross-attention over the targets of the first `count` pairs, or of all."""
-        text = self.text if count is None else self.text.part(0, count)
-        units = WordUnits(
-            *(unit if words is None else "characters" for unit, words in zip(self.units, text.words, strict=True))
-        )
-        recorder = self.run.recorder(["cross", *([self.readout.site] if self.readout else [])], units)
-        sides: list[Sequence[str]] = []
-        counted: list[Iterable[str | None]] = []
-        for side, lines, words, unit in zip(units._fields, (text.source, text.target), text.words, units, strict=True):
-            normalize = self.run.make_normalizer(side) if self.normalizes else None
-            sides.append(ChangedLines(lines, normalize) if normalize else lines)
-            as_written = lines if normalize and unit == "spaces" else repeat(None)
-            counted.append(as_written if words is None else words)
-        return map(number_words, recorder.record_references(*sides), *counted)
-
-    def warn(self, start: int, stop: int) -> None:
-        """Warns of what the run does not read in these pairs as it is written, see `TypedText`."""
-        for reader, lines in zip(self._typed, (self.text.source, self.text.target), strict=True):
-            reader.read(lines[start:stop], start + 1)
-
-    @cached_property
-    def _typed(self) -> list[TypedText]:
-        sides = zip(self.text.names, self.units._fields, strict=True)
-        return [self.run.typed_text(name, side, normalizes=self.normalizes) for name, side in sides]
-
-
 def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> list[Direction]:
     """Returns the directions with what counts as a word, and with the place where links are read.
 
     Args:
-        directions: those of all runs, on the same text; the first is not turned.
+        directions: all runs on the same text; the first is not turned.
         subwords: whether subwords are linked instead of words; only for one run, since each has its own subwords.
 
     Raises:
@@ -125,28 +48,8 @@ def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> 
     return [replace(one, readout=readout) for one, readout in zip(directions, readouts, strict=True)]
 
 
-def read_links(
-    directions: Sequence[Direction],
-    linking: Linking,
-    subwords: bool,
-) -> Iterator[Collection[Link]]:
-    """Yields the links of each pair: (source word, target word).
-
-    Args:
-        directions: as `choose_readouts` returns them.
-        linking: how words are linked.
-        subwords: see `choose_readouts`.
-    """
-    streams = (
-        map(Record.by_token, direction.records()) if subwords else direction.records() for direction in directions
-    )
-    readouts = [direction.readout for direction in directions if direction.readout is not None]
-    for records in zip(*streams, strict=True):
-        yield linking(readouts, records)
-
-
 def _with_units(directions: Sequence[Direction]) -> list[Direction]:
-    """Returns the directions with what counts as a word: on all the same, so characters where one run of several would
+    """Returns the directions with what counts as a word: the same for all, so characters where one run of several would
     take its own subwords."""
     first, *others = directions
     cutter = replace(first.run.cutter, otherwise="characters" if others else "subwords")
@@ -201,10 +104,11 @@ def load_directions(
     Args:
         text: the text.
         root: the folder of the run from source to target.
-        reverse: that of the run from target to source, if there is one.
-        more: those of further runs, whose languages say which they are.
-        places: where links are read in the runs of either direction, see `Direction.of`.
-        normalizes: whether the text is a person's, see `Direction.of`.
+        reverse: the folder of the run from target to source, if there is one.
+        more: the folders of further runs, whose languages say which direction is theirs.
+        places: where links are read in the runs of either direction, as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`; None to
+            choose it on the gold alignments that a run's config names, if it names any.
+        normalizes: whether the text is a person's, not a set of the run.
 
     Raises:
         InputError: there is no run, it has no such layer or head, or a further run is of other languages.
@@ -219,7 +123,16 @@ def load_directions(
             "--reverse_at needs a run from target to source, whose layer and head it names; give REVERSE_RUN, or leave "
             "--reverse_at out"
         )
-    return [Direction.of(run, text, places[turned], turned, normalizes) for run, turned in runs]
+    return [
+        Direction(
+            run,
+            text.turned() if turned else text,
+            find_readout(run, places[turned]),
+            reverse=turned,
+            normalizes=normalizes,
+        )
+        for run, turned in runs
+    ]
 
 
 def _is_reverse(run: TrainedRun, first: TrainedRun) -> bool:
@@ -292,4 +205,4 @@ def _calibrate(directions: Sequence[Direction]) -> Calibration:
             f"{gold_set.name}: {len(gold_set.corpus)} pairs with gold alignments calibrate no probabilities; expected "
             f"{LEAST_PAIRS} or more, with right links and wrong ones; leave out --probabilities"
         )
-    return with_weights(calibration, [sha256(direction.run.weights) for direction in directions])
+    return replace(calibration, weights=tuple(sha256(direction.run.weights) for direction in directions))

@@ -5,62 +5,53 @@ gold links belong to the words of the reference.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import InputError
 from ..text.corpora.word_links import GoldAlignment, Link, OutsideLinks
 
+LINK_COUNTS = ("links", "sure", "links_in_sure", "links_in_possible")
+"""Counts of links A, sure links S and possible links P: |A|, |S|, |A and S|, |A and P|. They are summed over sentences
+before any division."""
 
-@dataclass(frozen=True)
-class AlignmentScore:
+
+class AlignmentScore(NamedTuple):
     """Alignment error rate, precision and recall, from 0 to 1; not-a-number if there was nothing to count."""
 
-    aer: float
-    precision: float
-    recall: float
-
-
-@dataclass(frozen=True)
-class AlignmentCounts:
-    """Counts of links A, sure links S and possible links P, which are summed over sentences before any division.
-
-    Attributes:
-        links: |A|.
-        sure: |S|.
-        links_in_sure: |A and S|.
-        links_in_possible: |A and P|.
-    """
-
-    links: int = 0
-    sure: int = 0
-    links_in_sure: int = 0
-    links_in_possible: int = 0
+    aer: Any
+    precision: Any
+    recall: Any
 
     @classmethod
-    def of(cls, links: Collection[Link], gold: GoldAlignment) -> "AlignmentCounts":
-        """Counts one sentence."""
-        given = frozenset(links)
-        return cls(len(given), len(gold.sure), len(given & gold.sure), len(given & gold.possible))
-
-    def __add__(self, other: "AlignmentCounts") -> "AlignmentCounts":
-        return AlignmentCounts(
-            self.links + other.links,
-            self.sure + other.sure,
-            self.links_in_sure + other.links_in_sure,
-            self.links_in_possible + other.links_in_possible,
+    def of(cls, counts: np.ndarray) -> "AlignmentScore":
+        """Scores counts `(..., 4)` (Och and Ney 2003): AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), precision
+        against P, recall of S."""
+        links, sure, in_sure, in_possible = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
+        pairs = (in_sure + in_possible, links + sure), (in_possible, links), (in_sure, sure)
+        rate, precision, recall = (
+            np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=whole > 0)[()] for part, whole in pairs
         )
+        return cls(1.0 - rate, precision, recall)
 
-    def score(self) -> AlignmentScore:
-        """Scores the counts (Och and Ney 2003): AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), precision against P,
-        recall of S."""
-        return AlignmentScore(
-            aer=1.0 - _ratio(self.links_in_sure + self.links_in_possible, self.links + self.sure),
-            precision=_ratio(self.links_in_possible, self.links),
-            recall=_ratio(self.links_in_sure, self.sure),
-        )
+
+def count_links(links: Collection[Link], gold: GoldAlignment) -> np.ndarray:
+    """Returns the `LINK_COUNTS` of one sentence, int `(4,)`."""
+    given = frozenset(links)
+    return np.array([len(given), len(gold.sure), len(given & gold.sure), len(given & gold.possible)])
+
+
+def error_terms(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the numerators and denominators of error rates, for `ratio`: |A| + |S| - |A and S| - |A and P| and
+    |A| + |S|.
+
+    Args:
+        counts: `(..., 4)`, as `LINK_COUNTS`.
+    """
+    links, sure, in_sure, in_possible = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
+    return links + sure - in_sure - in_possible, links + sure
 
 
 def alignment_error_rate(links: Sequence[Collection[Link]], gold: Sequence[GoldAlignment]) -> AlignmentScore:
@@ -69,7 +60,8 @@ def alignment_error_rate(links: Sequence[Collection[Link]], gold: Sequence[GoldA
     Raises:
         ValueError: the two lists differ in length.
     """
-    return sum((AlignmentCounts.of(a, g) for a, g in zip(links, gold, strict=True)), AlignmentCounts()).score()
+    counts = [count_links(own, right) for own, right in zip(links, gold, strict=True)]
+    return AlignmentScore.of(np.sum(counts, axis=0) if counts else np.zeros(4))
 
 
 def check_ranges(
@@ -83,7 +75,7 @@ def check_ranges(
     Args:
         gold: the alignments, one a line of the file.
         source_word_counts: the number of words of each source.
-        target_word_counts: that of each target.
+        target_word_counts: the number of words of each target.
         path: the file, for messages.
 
     Returns:
@@ -119,21 +111,3 @@ def random_links(n_source: int, n_target: int, generator: np.random.Generator) -
     if not n_source:
         return set()
     return {(int(i), j) for j, i in enumerate(generator.integers(n_source, size=n_target))}
-
-
-def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else float("nan")
-
-
-LINK_COUNTS = ("links", "sure", "links_in_sure", "links_in_possible")
-
-
-def error_terms(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the numerators and denominators of error rates, for `ratio`: |A| + |S| - |A and S| - |A and P| and
-    |A| + |S|.
-
-    Args:
-        counts: `(..., 4)` or more, as `LINK_COUNTS`.
-    """
-    links, sure, in_sure, in_possible = np.moveaxis(np.asarray(counts, np.float64)[..., :4], -1, 0)
-    return links + sure - in_sure - in_possible, links + sure

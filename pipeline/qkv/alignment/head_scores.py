@@ -1,13 +1,18 @@
-"""Compares every layer and head of a model with gold alignments: a table of error rates, and its best row.
+"""Compares every layer and head of a model with gold alignments: a table of error rates, its best row, and the
+scores of a chosen readout.
 
 The side, layer and head that align best differ from model to model (Garg et al. 2019; Kobayashi et al. 2020; Chen et
 al. 2020), so they are chosen on a development set.
+
+Letters: N sentences, W ways of linking (`EXTRACTORS`), L layers, H heads and last their mean, T target words, S source
+words.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,89 +24,94 @@ from ..statistics.resampling import ratio_interval
 from ..text.corpora.word_links import GoldAlignment, Link
 from .error_rate import (
     LINK_COUNTS,
-    AlignmentCounts,
+    AlignmentScore,
     alignment_error_rate,
+    count_links,
     diagonal_links,
     error_terms,
     random_links,
 )
 from .gold import GoldSet
 from .link_probabilities import error_of_links
-from .links import as_links, extract_in_every_way
+from .links import EXTRACTORS, as_links, extract_in_every_way
 from .readout import MEAN_HEAD, AlignmentReadout, ChosenReadout, ProbableReadout, aligned_sites
-from .word_matrix import eos_argmax_counts, group_words, heads_and_mean, row_words, spread_links, word_matrix
+from .word_matrix import eos_argmax_counts, grouped_attention, heads_and_mean, row_words, spread_links
 
 COLUMNS = ("site", "layer", "head", "side", "linked", "aer", "precision", "recall", "eos_share", "aer_low", "aer_high")
-HeadCounts = dict[tuple[str, str, str], np.ndarray]
-"""What `count_heads` returns."""
 
 
-def score_heads(
-    records: Iterable[Record], gold: Sequence[GoldAlignment], word_counts: Sequence[tuple[int, int]]
-) -> pd.DataFrame:
-    """Counts the links of `count_heads` and returns the table of `table_of_counts`."""
-    return table_of_counts(count_heads(records, gold, word_counts))
-
-
-def count_heads(
-    records: Iterable[Record], gold: Sequence[GoldAlignment], word_counts: Sequence[tuple[int, int]]
-) -> HeadCounts:
+class HeadCounts:
     """Counts the links of every layer and head, and of the mean of each layer's heads, at every aligned site that the
-    records hold, read on both sides and with every extraction.
+    records hold, read on both sides and in every way.
 
     The EOS column is left out before the argmax; how often it held the largest weight is counted.
 
     Args:
-        records: sentences whose target text was given (mode `forced`).
-        gold: their gold alignments, in the same order, links inside the sentences (see `check_ranges`).
-        word_counts: their (source words, target words), in the same order.
+        gold: the gold alignment of each sentence, links inside the sentences (see `check_ranges`).
+        word_counts: (source words, target words) of each sentence.
 
-    Returns:
-        For each site, side and extraction int32 `(N, layers, heads + 1, 6)`, for each of N sentences and last the mean
-        of the heads: links, sure, links in sure, links in possible, rows, and rows with their argmax on EOS.
-
-    Raises:
-        ValueError: the three differ in length, a record was not forced, or a gold link is out of range.
+    Attributes:
+        counts: for each site and side a list of int32 `(W, L, H, 6)`, one for each sentence: links, sure, links in
+            sure, links in possible, rows, and rows with their argmax on EOS.
     """
-    counts: dict[tuple[str, str, str], list[np.ndarray]] = {}
-    for record, alignment, words in zip(records, gold, word_counts, strict=True):
+
+    def __init__(self, gold: Sequence[GoldAlignment], word_counts: Sequence[tuple[int, int]]) -> None:
+        self._given = iter(zip(gold, word_counts, strict=True))
+        self.counts: dict[tuple[str, str], list[np.ndarray]] = {}
+
+    def add(self, record: Record) -> None:
+        """Counts the next sentence.
+
+        Raises:
+            ValueError: the record's target was not given (mode `forced`), or a gold link is out of range.
+        """
+        gold, word_counts = next(self._given)
         if record.mode != "forced":
             raise ValueError(
                 f"sentence {record.id}: expected mode 'forced' to compare with gold links, found {record.mode!r}"
             )
         for site, side in product(aligned_sites(), LABEL_SIDES):
-            if site not in record.attention:
-                continue
-            sentence = _count_sentence(record, site, side, alignment, words)
-            for extraction, count in sentence.items():
-                counts.setdefault((site, side, extraction), []).append(count.astype(np.int32))
-    return {key: np.stack(sentences) for key, sentences in counts.items()}
+            if site in record.attention:
+                count = _count_sentence(record, site, side, gold, word_counts)
+                self.counts.setdefault((site, side), []).append(count)
+
+    def table(self) -> pd.DataFrame:
+        """Scores the counts, which are pooled over the sentences before they are divided.
+
+        Returns:
+            One row per site, side, way of linking, layer and head (an index, or `mean`), with the columns `COLUMNS`;
+            `linked` is the way, shares are 0 to 1, `aer_low` and `aer_high` the 95 % interval of a bootstrap over
+            sentences.
+        """
+        rows = [row for (site, side), counts in self.counts.items() for row in _table_rows(site, side, counts)]
+        return pd.DataFrame(rows, columns=list(COLUMNS))
+
+    def of_sentences(self, readout: AlignmentReadout) -> pd.DataFrame:
+        """Returns the counts of each sentence for each layer and head, at the site, side and way of a readout: a row
+        for each `id`, `layer` and `head`, with `LINK_COUNTS`."""
+        way = list(EXTRACTORS).index(readout.extraction)
+        found = np.stack([count[way] for count in self.counts[readout.site, readout.side]])
+        sentence, layer, head = np.indices(found.shape[:3]).reshape(3, -1)
+        names = np.array([*map(str, range(found.shape[2] - 1)), MEAN_HEAD])
+        columns = dict(zip(LINK_COUNTS, found[..., :4].reshape(-1, 4).T, strict=True))
+        return pd.DataFrame({"id": sentence, "layer": layer, "head": names[head], **columns})
 
 
-def table_of_counts(counts: HeadCounts) -> pd.DataFrame:
-    """Scores the counts of `count_heads`, which are pooled over the corpus before they are divided.
+def count_heads(records: Iterable[Record], gold_set: GoldSet) -> HeadCounts:
+    """Counts the links of records, which must be the pairs of a gold set in its order.
 
-    Returns:
-        One row per site, side, extraction, layer and head (an index, or `mean`), with the columns `COLUMNS`; `linked`
-        is the extraction, shares are 0 to 1, `aer_low` and `aer_high` the 95 % interval of a bootstrap over sentences.
+    Raises:
+        ValueError: there are more or fewer records than pairs; and as `HeadCounts.add`.
     """
-    table = [row for key, sentences in counts.items() for row in _table_rows(*key, sentences)]
-    return pd.DataFrame(table, columns=list(COLUMNS))
-
-
-def sentence_counts_of(counts: HeadCounts, site: str, side: str, extraction: str) -> pd.DataFrame:
-    """Returns what each sentence counts in the error rate of each layer and head at one site, read in one way: a row
-    for each `id`, `layer` and `head`, with `links`, `sure`, `links_in_sure` and `links_in_possible`."""
-    found = counts[site, side, extraction]
-    sentence, layer, head = np.indices(found.shape[:3]).reshape(3, -1)
-    names = np.array([*map(str, range(found.shape[2] - 1)), MEAN_HEAD])
-    columns = dict(zip(LINK_COUNTS, found[..., :4].reshape(-1, 4).T, strict=True))
-    return pd.DataFrame({"id": sentence, "layer": layer, "head": names[head], **columns})
+    counts = HeadCounts(gold_set.gold, gold_set.word_counts)
+    for record, _ in zip(records, gold_set.gold, strict=True):
+        counts.add(record)
+    return counts
 
 
 def best_row(table: pd.DataFrame) -> pd.Series:
-    """Returns the row of `score_heads` with the lowest error rate, the first of equals. Choose on one set, report on
-    another.
+    """Returns the row of a table of `HeadCounts` with the lowest error rate, the first of equals. Choose on one set,
+    report on another.
 
     Raises:
         ValueError: no row has an error rate.
@@ -113,22 +123,16 @@ def best_row(table: pd.DataFrame) -> pd.Series:
 
 def _count_sentence(
     record: Record, site: str, side: str, gold: GoldAlignment, word_counts: tuple[int, int]
-) -> dict[str, np.ndarray]:
-    """Returns for each extraction `(layer, head, 6)` counts: links, sure, links in sure, links in possible, rows, and
-    rows with their argmax on EOS."""
+) -> np.ndarray:
     weights = heads_and_mean(record, site)
-    source, target = map(group_words, (record.source_words, record.target_words), word_counts)
-    words_of_rows = row_words(target.of_tokens, side)
-    matrix = word_matrix(weights, source.of_tokens, words_of_rows, source.number, target.number)
-    sure, possible = (_as_matrix(links, *word_counts) for links in (gold.sure, gold.possible))
-    on_eos, rows = eos_argmax_counts(weights, source.of_tokens, words_of_rows)
-    counts = {}
-    for extraction, found in extract_in_every_way(matrix).items():
-        links = spread_links(found, source, target)
-        masks = (links, np.broadcast_to(sure, links.shape), links & sure, links & possible)
-        link_counts = [mask.sum(axis=(-1, -2)) for mask in masks]
-        counts[extraction] = np.stack([*link_counts, np.full(on_eos.shape, rows), on_eos], axis=-1).astype(np.int64)
-    return counts
+    matrix, source, target = grouped_attention(record, weights, side, word_counts)
+    links = spread_links(np.stack(list(extract_in_every_way(matrix).values())), source, target)  # (W, L, H, T, S)
+    sure, possible = (_as_matrix(one, *word_counts) for one in (gold.sure, gold.possible))
+    counted = np.stack([np.ones_like(sure), sure, possible]).reshape(3, sure.size).T.astype(np.float32)
+    linked, in_sure, in_possible = np.moveaxis(links.reshape(*links.shape[:3], sure.size) @ counted, -1, 0)
+    on_eos, rows = eos_argmax_counts(weights, record.source_words, row_words(record.target_words, side))
+    columns = (linked, sure.sum(), in_sure, in_possible, rows, on_eos)
+    return np.stack(np.broadcast_arrays(*columns), axis=-1).astype(np.int32)
 
 
 def _as_matrix(links: Iterable[Link], n_source: int, n_target: int) -> np.ndarray:
@@ -140,36 +144,28 @@ def _as_matrix(links: Iterable[Link], n_source: int, n_target: int) -> np.ndarra
     return matrix
 
 
-def _table_rows(site: str, side: str, extraction: str, sentences: np.ndarray) -> Iterable[dict[str, object]]:
-    counts = sentences.sum(axis=0)
-    low, high = ratio_interval(*error_terms(sentences))
-    layers, heads = counts.shape[:2]
-    for layer, head in product(range(layers), range(heads)):
-        *link_counts, rows, on_eos = (int(count) for count in counts[layer, head])
-        score = AlignmentCounts(*link_counts).score()
+def _table_rows(site: str, side: str, counts: Sequence[np.ndarray]) -> Iterator[dict[str, object]]:
+    sentences = np.stack(counts)
+    sums = sentences.sum(axis=0)
+    score = AlignmentScore.of(sums[..., :4])
+    low, high = ratio_interval(*error_terms(sentences[..., :4]))
+    heads = sums.shape[2]
+    for place in product(*map(range, sums.shape[:3])):
+        way, layer, head = place
+        rows, on_eos = (int(count) for count in sums[place][4:])
         yield {
             "site": site,
             "layer": layer,
             "head": head if head < heads - 1 else MEAN_HEAD,
             "side": side,
-            "linked": extraction,
-            "aer": score.aer,
-            "precision": score.precision,
-            "recall": score.recall,
-            "eos_share": on_eos / rows if rows else float("nan"),
-            "aer_low": low[layer, head],
-            "aer_high": high[layer, head],
+            "linked": list(EXTRACTORS)[way],
+            "aer": score.aer[place],
+            "precision": score.precision[place],
+            "recall": score.recall[place],
+            "eos_share": on_eos / rows if rows else math.nan,
+            "aer_low": low[place],
+            "aer_high": high[place],
         }
-
-
-def head_table(records: Iterable[Record], gold_set: GoldSet) -> pd.DataFrame:
-    """Scores every readout of the records, which must be the gold set's pairs read by `record_references`."""
-    return score_heads(records, gold_set.gold, gold_set.word_counts)
-
-
-def head_counts(records: Iterable[Record], gold_set: GoldSet) -> HeadCounts:
-    """Counts the links of every readout, as `head_table`, sentence by sentence."""
-    return count_heads(records, gold_set.gold, gold_set.word_counts)
 
 
 def choose_readout(table: pd.DataFrame, chosen_on: str) -> ChosenReadout:
@@ -177,72 +173,112 @@ def choose_readout(table: pd.DataFrame, chosen_on: str) -> ChosenReadout:
     return ChosenReadout.from_row(best_row(table), chosen_on=chosen_on)
 
 
-def alignment_metrics(table: pd.DataFrame, readout: ChosenReadout, gold_set: GoldSet, seed: int = 0) -> dict[str, Any]:
-    """Returns a readout's scores on a set, in percent, beside those of the diagonal, of random links and of the set's
-    own best readout."""
+@dataclass(frozen=True)
+class ReadoutScores:
+    """The chosen readout, and its scores on the set's gold alignments.
+
+    Args:
+        readout: where links are read; None without gold alignments by which to choose, or without cross-attention.
+        table: every readout's scores on the set; None if the set has no gold alignments.
+        sentences: the counts of each sentence behind them, for the heads of the chosen readout's site, side and way.
+        metrics: the chosen readout's scores on the set; None if the set has no gold alignments.
+        reliability: the probabilities of links compared with the set's gold alignments; None without either.
+    """
+
+    readout: ChosenReadout | None = None
+    table: pd.DataFrame | None = None
+    sentences: pd.DataFrame | None = None
+    metrics: dict[str, Any] | None = None
+    reliability: pd.DataFrame | None = None
+
+
+class GoldScores:
+    """Scores the readouts of a model on a set with gold alignments, sentence by sentence.
+
+    Args:
+        gold_set: the set.
+        readout: the readout that was chosen on another set; None to choose it on this one, which is optimistic. Its
+            probabilities, if it has some, are compared with the gold links, and the links above their threshold are
+            one more way of linking.
+    """
+
+    def __init__(self, gold_set: GoldSet, readout: ChosenReadout | None = None) -> None:
+        self._gold_set, self._readout = gold_set, readout
+        self._heads = HeadCounts(gold_set.gold, gold_set.word_counts)
+        self._probable: list[np.ndarray] = []  # LINK_COUNTS of each sentence
+        self._predicted: list[float] = []
+        self._right: list[bool] = []
+
+    def add(self, record: Record) -> None:
+        """Adds the next pair of the set, with a given target."""
+        self._heads.add(record)
+        if isinstance(self._readout, ProbableReadout):
+            calibration, gold = self._readout.calibration, self._gold_set.gold[len(self._probable)]
+            matrix = calibration.probabilities.matrix([record])
+            self._probable.append(count_links(as_links(matrix > calibration.threshold), gold))
+            words = np.argwhere(matrix > 0)
+            self._predicted.extend(matrix[tuple(words.T)])
+            self._right.extend((int(i), int(j)) in gold.possible for j, i in words)
+
+    def scores(self, chosen_on: str = "") -> ReadoutScores:
+        """Returns the scores; none without cross-attention, or if no readout has an error rate to choose by.
+
+        Args:
+            chosen_on: the name of this set, where the readout is chosen on it.
+        """
+        table, readout = self._heads.table(), self._readout
+        if readout is None:
+            if table["aer"].isna().all():
+                return ReadoutScores()
+            readout = choose_readout(table, chosen_on)
+        if not isinstance(readout, ProbableReadout):
+            metrics = alignment_metrics(table, readout, self._gold_set)
+            return ReadoutScores(readout, table, self._heads.of_sentences(readout), metrics)
+        sentences = self._heads.of_sentences(readout.plain)
+        row = self._probable_row(readout)
+        row["eos_share"] = _rows_of(table, readout)["eos_share"][readout.plain.extraction]
+        table = pd.concat([table, pd.DataFrame([row], columns=table.columns)], ignore_index=True)
+        reliability = reliability_table(np.array(self._predicted), np.array(self._right, bool))
+        error = error_of_links(reliability)
+        metrics = alignment_metrics(table, readout, self._gold_set)
+        metrics["expected_calibration_error"] = None if math.isnan(error) else 100 * error
+        if readout.extraction == PROBABLE:
+            columns = dict(zip(LINK_COUNTS, np.array(self._probable).T, strict=True))
+            places = {"id": range(len(self._probable)), "layer": readout.layer, "head": readout.head}
+            sentences = pd.DataFrame(places | columns)
+        return ReadoutScores(readout, table, sentences, metrics, pd.DataFrame(reliability))
+
+    def _probable_row(self, readout: ProbableReadout) -> dict[str, Any]:
+        counts = np.array(self._probable)
+        low, high = ratio_interval(*(term[:, None] for term in error_terms(counts)))
+        row = {"site": readout.site, "layer": readout.layer, "head": readout.head, "side": readout.side}
+        score = AlignmentScore.of(counts.sum(axis=0))._asdict()
+        return row | {"linked": PROBABLE, **score, "aer_low": float(low[0]), "aer_high": float(high[0])}
+
+
+def _rows_of(table: pd.DataFrame, readout: ChosenReadout) -> pd.DataFrame:
+    """Returns the rows of a readout's place, by their way of linking."""
     keys = ["site", "layer", "head", "side"]
-    rows = table[(table[keys] == [getattr(readout, key) for key in keys]).all(axis=1)].set_index("linked")
-    generator = np.random.default_rng(seed)
+    return table[(table[keys] == [getattr(readout, key) for key in keys]).all(axis=1)].set_index("linked")
+
+
+def alignment_metrics(table: pd.DataFrame, readout: ChosenReadout, gold_set: GoldSet) -> dict[str, Any]:
+    """Returns a readout's scores on a set, in percent, beside the scores of the diagonal, of random links and of the
+    set's own best readout."""
+    rows = _rows_of(table, readout)
+    generator = np.random.default_rng(0)
     diagonal = [diagonal_links(*counts) for counts in gold_set.word_counts]
     at_random = [random_links(*counts, generator) for counts in gold_set.word_counts]
     best = best_row(table)
+    scores = ("aer", "precision", "recall", "eos_share", "aer_low", "aer_high")
     return {
-        **{name: 100 * float(rows[name][readout.extraction]) for name in ("aer", "precision", "recall", "eos_share")},
-        **{name: 100 * float(rows[name][readout.extraction]) for name in ("aer_low", "aer_high")},
+        **{name: 100 * float(rows[name][readout.extraction]) for name in scores},
         **readout.to_json(),
-        "aer_by_links": {extraction: 100 * float(aer) for extraction, aer in rows["aer"].items()},
-        "diagonal_aer": 100 * alignment_error_rate(diagonal, gold_set.gold).aer,
-        "random_aer": 100 * alignment_error_rate(at_random, gold_set.gold).aer,
+        "aer_by_links": {way: 100 * float(aer) for way, aer in rows["aer"].items()},
+        "diagonal_aer": 100 * float(alignment_error_rate(diagonal, gold_set.gold).aer),
+        "random_aer": 100 * float(alignment_error_rate(at_random, gold_set.gold).aer),
         "best_on_this_set": {"aer": 100 * float(best["aer"]), **AlignmentReadout.from_row(best).to_json()},
         "sentences": len(gold_set.corpus),
         "gold_links_out_of_range": gold_set.dropped_links,
         "words": gold_set.units._asdict(),
     }
-
-
-class ProbableScores(NamedTuple):
-    """The error rates of probable links on a set with gold links.
-
-    Attributes:
-        row: their row for the table of `score_heads`, without `eos_share`.
-        sentences: what each sentence counts, as `sentence_counts_of`.
-        reliability: the table of `reliability_table` over the word pairs with a weight.
-        error: the expected calibration error of that table, see `error_of_links`; 0 to 1.
-    """
-
-    row: dict[str, Any]
-    sentences: pd.DataFrame
-    reliability: pd.DataFrame
-    error: float
-
-
-def score_probable(readout: ProbableReadout, records: Iterable[Record], gold_set: GoldSet) -> ProbableScores:
-    """Scores the links above the threshold, and compares all probabilities with gold links.
-
-    Args:
-        readout: its calibration is of other pairs.
-        records: those of the pairs of the set, with given targets.
-        gold_set: the set.
-    """
-    calibration, counts = readout.calibration, []
-    predicted: list[float] = []
-    right: list[bool] = []
-    for record, gold in zip(records, gold_set.gold, strict=True):
-        matrix = calibration.probabilities.matrix([record])
-        counts.append(AlignmentCounts.of(as_links(matrix > calibration.threshold), gold))
-        words = np.argwhere(matrix > 0)
-        predicted.extend(matrix[tuple(words.T)])
-        right.extend((int(i), int(j)) in gold.possible for j, i in words)
-    places = {"layer": readout.layer, "head": readout.head}
-    names = dict(zip(LINK_COUNTS, ("links", "sure", "links_in_sure", "links_in_possible"), strict=True))
-    sentences = pd.DataFrame(
-        [
-            {"id": number, **places, **{column: getattr(one, name) for column, name in names.items()}}
-            for number, one in enumerate(counts)
-        ]
-    )
-    low, high = ratio_interval(*(term[:, None] for term in error_terms(sentences[list(LINK_COUNTS)].to_numpy())))
-    row = {"site": readout.site, **places, "side": readout.side, "linked": PROBABLE}
-    row |= asdict(sum(counts, AlignmentCounts()).score()) | {"aer_low": float(low[0]), "aer_high": float(high[0])}
-    table = reliability_table(np.array(predicted), np.array(right, bool))
-    return ProbableScores(row, sentences, pd.DataFrame(table), error_of_links(table))

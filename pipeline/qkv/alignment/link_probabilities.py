@@ -14,9 +14,10 @@ kept as a file of JSON.
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,19 +32,15 @@ from ..statistics.logistic_regression import (
     reliability_table,
 )
 from ..text.corpora.word_links import GoldAlignment, Link
-from .error_rate import AlignmentCounts
+from .error_rate import AlignmentScore
 from .links import as_links
-from .word_matrix import group_words, heads_and_mean, row_words, spread_links, word_counts, word_matrix
+from .word_matrix import grouped_attention, heads_and_mean, spread_links
 
 LEAST_WEIGHT = 0.01
 """Words with no more weight than this between them, of any head on either side, are linked with probability 0."""
 
 
 _ADDED = 1e-3  # to weights before their logarithm, since some are 0
-FEATURES = ("weight", "target_rival", "source_rival")
-"""Of each head and the mean."""
-
-
 NEIGHBOURS = tuple(steps for steps in product((-1, 0, 1), repeat=2) if any(steps))
 """How far the neighbours of (target word, source word) are from it."""
 
@@ -83,17 +80,16 @@ class LinkProbabilities:
 
     def of_links(self, links: Collection[Link], records: Sequence[Record]) -> dict[Link, float]:
         """Returns the probability of each link."""
-        matrix = self.matrix(records)
-        return {(i, j): float(matrix[j, i]) for i, j in sorted(links)}
+        return probabilities_of(links, self.matrix(records))
 
 
-def number_of_features(heads: int) -> int:
-    """Returns how many features a layer of so many heads has."""
-    return len(LABEL_SIDES) * ((heads + 1) * len(FEATURES) + len(NEIGHBOURS))
+def probabilities_of(links: Collection[Link], matrix: np.ndarray) -> dict[Link, float]:
+    """Returns links with their probabilities, from a matrix of `LinkProbabilities`."""
+    return {(i, j): float(matrix[j, i]) for i, j in sorted(links)}
 
 
 def pair_features(records: Sequence[Record], layers: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the features of every pair of words, those of one model after those of the other.
+    """Returns the features of every pair of words, one model's after the other's.
 
     Returns:
         float `(target words, source words, F)` of the first record, and bool `(target words, source words)`: which
@@ -113,18 +109,14 @@ def link_features(record: Record, layer: int) -> tuple[np.ndarray, np.ndarray]:
 
     Returns:
         float `(target words, source words, 2 * (heads + 1) * 3 + 2 * 8)`: on each of `LABEL_SIDES`, for each head and
-        last their mean, each of `FEATURES`; then on each side the mean's weights of `NEIGHBOURS`; and which words have
-        more than `LEAST_WEIGHT` between them.
+        last their mean, the weight and the largest other weights of the target and of the source word; then on each
+        side the mean's weights of `NEIGHBOURS`. And which words have more than `LEAST_WEIGHT` between them.
     """
-    n_source, n_target = word_counts(record)
-    source, target = group_words(record.source_words, n_source), group_words(record.target_words, n_target)
     heads = heads_and_mean(record)[layer]
-    weights = np.concatenate(
-        [
-            word_matrix(heads, source.of_tokens, row_words(target.of_tokens, side), source.number, target.number)
-            for side in LABEL_SIDES
-        ]
+    matrices, (source, *_), (target, *_) = zip(
+        *(grouped_attention(record, heads, side) for side in LABEL_SIDES), strict=True
     )
+    weights = np.concatenate(matrices)
     neighbours = spread_links(_neighbours(weights[len(heads) - 1 :: len(heads)]), source, target)
     weights = spread_links(weights, source, target)
     of_heads = np.stack([weights, _largest_other(weights, -1), _largest_other(weights, -2)], axis=1)
@@ -199,27 +191,25 @@ class Calibration:
         return error_of_links(self.reliability)
 
 
-@dataclass(frozen=True)
-class _Sentence:
-    """The word pairs of a sentence pair that have some weight between them: features `(n, F)`, and whether each is a
-    sure link and a possible one; and the number of all sure links."""
+class _Candidates(NamedTuple):
+    """The word pairs of a sentence pair that have some weight between them.
+
+    - features: `(n, F)`.
+    - sure, possible: bool `(n,)`, whether each is such a gold link.
+    - sure_links: the number of all sure gold links, those without weight included.
+    """
 
     features: np.ndarray
     sure: np.ndarray
     possible: np.ndarray
     sure_links: int
 
-    @classmethod
-    def of(cls, records: Sequence[Record], layers: Sequence[int], gold: GoldAlignment) -> "_Sentence":
-        features, candidates = pair_features(records, layers)
-        words = [(int(i), int(j)) for j, i in np.argwhere(candidates)]
-        sure, possible = (np.array([link in links for link in words], bool) for links in (gold.sure, gold.possible))
-        return cls(features[candidates], sure, possible, len(gold.sure))
 
-    def count(self, linked: np.ndarray) -> AlignmentCounts:
-        return AlignmentCounts(
-            int(linked.sum()), self.sure_links, int((linked & self.sure).sum()), int((linked & self.possible).sum())
-        )
+def _find_candidates(records: Sequence[Record], layers: Sequence[int], gold: GoldAlignment) -> _Candidates:
+    features, candidates = pair_features(records, layers)
+    words = [(int(i), int(j)) for j, i in np.argwhere(candidates)]
+    sure, possible = (np.array([link in links for link in words], bool) for links in (gold.sure, gold.possible))
+    return _Candidates(features[candidates], sure, possible, len(gold.sure))
 
 
 def calibrate(
@@ -239,25 +229,29 @@ def calibrate(
     Returns:
         The calibration; None of fewer than `LEAST_PAIRS` pairs, or if gold links tell no word pairs apart.
     """
-    found = (_Sentence.of(records, layers, links) for records, links in zip(pairs, gold, strict=False))
+    found = (_find_candidates(records, layers, links) for records, links in zip(pairs, gold, strict=False))
     sentences = list(islice((one for one in found if len(one.features) or one.sure_links), MOST_PAIRS))
-    folds = [range(fold, len(sentences), FOLDS) for fold in range(FOLDS)]
-    if len(sentences) < LEAST_PAIRS or not all(
-        {False, True} <= set(_joined([sentences[number] for number in fold])[1].tolist()) for fold in folds
-    ):
+    if len(sentences) < LEAST_PAIRS:
         return None
-    held_out: dict[int, np.ndarray] = {}
-    for fold in folds:
-        others = [sentence for number, sentence in enumerate(sentences) if number not in fold]
-        fitted = fit_logistic(*_joined(others))
-        held_out |= {number: probability_of(sentences[number].features, fitted) for number in fold}
-    predicted = [held_out[number] for number in range(len(sentences))]
-    threshold, aer = _best_threshold(sentences, predicted)
-    features, right = _joined(sentences)
-    coefficients = tuple(map(float, fit_logistic(features, right)))
-    reliability = tuple(reliability_table(np.concatenate(predicted), right))
-    fitted_probabilities = LinkProbabilities(tuple(layers), coefficients)
-    return Calibration(fitted_probabilities, threshold, aer, reliability, len(sentences), chosen_on)
+    fold = np.repeat(np.arange(len(sentences)) % FOLDS, [len(one.features) for one in sentences])
+    features = np.concatenate([one.features for one in sentences])
+    right = np.concatenate([one.possible for one in sentences])
+    if not all({False, True} <= set(right[fold == number].tolist()) for number in range(FOLDS)):
+        return None
+    predicted = np.empty(len(right))
+    for number in range(FOLDS):
+        fitted = fit_logistic(features[fold != number], right[fold != number])
+        predicted[fold == number] = probability_of(features[fold == number], fitted)
+    sure, sure_links = np.concatenate([one.sure for one in sentences]), sum(one.sure_links for one in sentences)
+    threshold, aer = _best_threshold(predicted, sure, right, sure_links)
+    return Calibration(
+        LinkProbabilities(tuple(layers), tuple(map(float, fit_logistic(features, right)))),
+        threshold,
+        aer,
+        tuple(reliability_table(predicted, right)),
+        len(sentences),
+        chosen_on,
+    )
 
 
 def error_of_links(table: Iterable[ReliabilityBin]) -> float:
@@ -266,30 +260,14 @@ def error_of_links(table: Iterable[ReliabilityBin]) -> float:
     return calibration_error([one for one in table if one.low > 0])
 
 
-def with_weights(calibration: Calibration, weights: Sequence[str]) -> Calibration:
-    """Returns a calibration that says to which weights it belongs."""
-    return replace(calibration, weights=tuple(weights))
-
-
-def _joined(sentences: Sequence[_Sentence]) -> tuple[np.ndarray, np.ndarray]:
-    return (
-        np.concatenate([sentence.features for sentence in sentences]),
-        np.concatenate([sentence.possible for sentence in sentences]),
-    )
-
-
-def _best_threshold(sentences: Sequence[_Sentence], predicted: Sequence[np.ndarray]) -> tuple[float, float]:
-    rates = np.array(
-        [
-            sum((one.count(own > threshold) for one, own in zip(sentences, predicted, strict=True)), AlignmentCounts())
-            .score()
-            .aer
-            for threshold in _THRESHOLDS
-        ]
-    )
-    rates = np.nan_to_num(rates, nan=1.0)  # no links at all, where no gold link is sure
+def _best_threshold(
+    predicted: np.ndarray, sure: np.ndarray, possible: np.ndarray, sure_links: int
+) -> tuple[float, float]:
+    linked = [predicted > threshold for threshold in _THRESHOLDS]
+    counts = [(one.sum(), sure_links, (one & sure).sum(), (one & possible).sum()) for one in linked]
+    rates = np.nan_to_num(AlignmentScore.of(np.array(counts)).aer, nan=1.0)  # no links, where no gold link is sure
     best = np.flatnonzero(rates == rates.min())
-    middle = int(best[len(best) // 2])
+    middle = best[len(best) // 2]
     return float(_THRESHOLDS[middle]), float(rates[middle])
 
 

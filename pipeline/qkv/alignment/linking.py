@@ -1,18 +1,27 @@
-"""The linked words of a sentence pair, by the attention of one run, or of several whose attention is combined before
-links are read off it."""
+"""The linked words of sentence pairs, by the attention of one run, or of several whose links or attention are combined;
+in this process or in several.
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from itertools import compress
+TensorFlow is not imported here: a process of its own imports it quietly, with its first run.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, compress, repeat
+from typing import Any
 
 import numpy as np
 
 from ..config.names.inspection import MEAN_WEIGHTS, PROBABLE
 from ..inspection.record import Record
+from ..run.processes import RunParts, spread
 from ..text.corpora.word_links import Link
+from ..text.lines.typed_line import TypedText
+from ..text.tokens.words import BETWEEN_SPACES, WordUnits
+from .aligned_text import AlignedText, ChangedLines, number_words
 from .link_probabilities import Calibration, LinkProbabilities
 from .links import SYMMETRISATIONS, Symmetrisation, as_links, grow_along_diagonals
-from .readout import AlignmentReadout, ChosenReadout
+from .readout import AlignmentReadout, ChosenReadout, ProbableReadout
 
 Linking = Callable[[Sequence[ChosenReadout], Sequence[Record]], Collection[Link]]
 """Links the words of a pair. Takes where the links of each run are read, and the record of each (one of the opposite
@@ -120,3 +129,123 @@ def _mean(matrices: Sequence[np.ndarray]) -> np.ndarray:
     for matrix in matrices:
         total[: matrix.shape[0], : matrix.shape[1]] += matrix
     return total / len(matrices)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A run, and the text in the direction in which it translates.
+
+    Args:
+        run: the `TrainedRun`.
+        text: the text as it was written, in the direction of the run.
+        readout: where its alignments are read; None if that is yet to be chosen.
+        units: what counts as a word where none are given.
+        reverse: whether the text is turned: links are from its target to its source.
+        normalizes: whether `data.normalize` of the run acts on the text; links are between the words as they were
+            written all the same.
+    """
+
+    run: Any
+    text: AlignedText
+    readout: ChosenReadout | None = None
+    units: WordUnits = BETWEEN_SPACES
+    reverse: bool = False
+    normalizes: bool = False
+
+    def plain(self) -> "Direction":
+        """Returns the direction with its links, or the weights they are read off, but no probabilities of them."""
+        return replace(self, readout=self.readout.plain if isinstance(self.readout, ProbableReadout) else self.readout)
+
+    def records(self, count: int | None = None) -> Iterator[Record]:
+        """Yields records of the cross-attention over the targets of the first `count` pairs, or of all."""
+        text = self.text if count is None else self.text.part(0, count)
+        units = WordUnits(
+            *(unit if words is None else "characters" for unit, words in zip(self.units, text.words, strict=True))
+        )
+        recorder = self.run.recorder(["cross", *([self.readout.site] if self.readout else [])], units)
+        sides: list[Sequence[str]] = []
+        counted: list[Iterable[str | None]] = []
+        for side, lines, words, unit in zip(units._fields, (text.source, text.target), text.words, units, strict=True):
+            normalize = self.run.make_normalizer(side) if self.normalizes else None
+            sides.append(ChangedLines(lines, normalize) if normalize else lines)
+            as_written = lines if normalize and unit == "spaces" else repeat(None)
+            counted.append(as_written if words is None else words)
+        return map(number_words, recorder.record_references(*sides), *counted)
+
+    def warn(self, start: int, stop: int) -> None:
+        """Warns of what the run does not read in these pairs as it is written, see `TypedText`."""
+        for reader, lines in zip(self._typed, (self.text.source, self.text.target), strict=True):
+            reader.read(lines[start:stop], start + 1)
+
+    @cached_property
+    def _typed(self) -> list[TypedText]:
+        sides = zip(self.text.names, self.units._fields, strict=True)
+        return [self.run.typed_text(name, side, normalizes=self.normalizes) for name, side in sides]
+
+
+def read_links(
+    directions: Sequence[Direction],
+    linking: Linking,
+    subwords: bool,
+) -> Iterator[Collection[Link]]:
+    """Yields the links of each pair: (source word, target word).
+
+    Args:
+        directions: all runs on the same text, each with a readout; the first is not turned.
+        linking: how words are linked.
+        subwords: whether subwords are linked instead of words; only for one run.
+    """
+    streams = (
+        map(Record.by_token, direction.records()) if subwords else direction.records() for direction in directions
+    )
+    readouts = [direction.readout for direction in directions if direction.readout is not None]
+    for records in zip(*streams, strict=True):
+        yield linking(readouts, records)
+
+
+PART_PAIRS = 1024  # a multiple of the pairs that a recorder batches together, so that the batches are the same
+
+
+@dataclass(frozen=True)
+class AlignPairs:
+    """Aligns pairs in a process of its own, see `qkv.run.processes`.
+
+    Args:
+        runs: the parts from which each run is loaded.
+        directions: the directions of the runs, without run and text.
+        linking: see `read_links`.
+        subwords: see `read_links`.
+    """
+
+    runs: tuple[RunParts, ...]
+    directions: tuple[Direction, ...]
+    linking: Linking
+    subwords: bool
+
+    def __call__(self, text: AlignedText) -> list[Collection[Link]]:
+        """Returns the links of a part of the text."""
+        directions = [
+            replace(one, run=parts.run, text=text.turned() if one.reverse else text)
+            for parts, one in zip(self.runs, self.directions, strict=True)
+        ]
+        return list(read_links(directions, self.linking, self.subwords))
+
+
+def align_in_processes(
+    directions: Sequence[Direction], linking: Linking, subwords: bool, workers: int
+) -> Iterator[Collection[Link]]:
+    """Yields the links of each pair as `read_links` does, computed by several processes, or by this one.
+
+    Args:
+        directions: see `read_links`.
+        linking: see `read_links`.
+        subwords: see `read_links`.
+        workers: the number of processes.
+    """
+    if workers == 1:
+        return read_links(directions, linking, subwords)
+    runs = tuple(RunParts((one.run.directory.root,), "best", one.run.config) for one in directions)
+    bare = tuple(replace(one, run=None, text=AlignedText([], [])) for one in directions)
+    text = directions[0].text
+    parts = (text.part(start, start + PART_PAIRS) for start in range(0, len(text), PART_PAIRS))
+    return chain.from_iterable(spread(AlignPairs(runs, bare, linking, subwords), parts, workers))

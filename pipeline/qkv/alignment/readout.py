@@ -1,7 +1,7 @@
 """The place in a model's attention where word alignments are read, the links that are read there, and their calibrated
 probabilities."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -10,9 +10,9 @@ import pandas as pd
 from ..config.names.inspection import PROBABLE, SITES
 from ..inspection.record import Record
 from ..text.corpora.word_links import Link
-from .link_probabilities import Calibration
+from .link_probabilities import Calibration, probabilities_of
 from .links import as_links, extract_links
-from .word_matrix import WordGroups, group_words, row_words, spread_links, word_counts, word_matrix
+from .word_matrix import grouped_attention, spread_links
 
 MEAN_HEAD = "mean"
 """How the tables name the average of a layer's heads."""
@@ -49,7 +49,7 @@ class AlignmentReadout:
 
     @classmethod
     def from_row(cls, row: "pd.Series[Any]", **others: Any) -> Self:
-        """Returns the readout that a row of `score_heads` describes."""
+        """Returns the readout that a row of the table of `HeadCounts` describes."""
         return cls(
             int(row["layer"]),
             row["head"],
@@ -70,14 +70,11 @@ class AlignmentReadout:
 
     def links(self, record: Record) -> set[Link]:
         """Reads the word links of a record."""
-        return as_links(_read_links(record, self.weights(record), self.side, self.extraction))
+        return as_links(read_links(record, self.weights(record), self.side, self.extraction))
 
     def word_weights(self, record: Record) -> np.ndarray:
         """Returns the attention between words, `(target words, source words)`; words of one token have its weights."""
-        source, target = _grouped_words(record)
-        rows = row_words(target.of_tokens, self.side)
-        matrix = word_matrix(self.weights(record), source.of_tokens, rows, source.number, target.number)
-        return spread_links(matrix, source, target)
+        return spread_links(*grouped_attention(record, self.weights(record), self.side))
 
 
 @dataclass(frozen=True)
@@ -91,17 +88,10 @@ class ChosenReadout(AlignmentReadout):
         return super().to_json() | {"chosen_on": self.chosen_on}
 
 
-def _read_links(record: Record, weights: np.ndarray, side: str, extraction: str) -> np.ndarray:
-    """Returns bool `(..., target words, source words)`."""
-    source, target = _grouped_words(record)
-    rows = row_words(target.of_tokens, side)
-    matrix = word_matrix(weights, source.of_tokens, rows, source.number, target.number)
+def read_links(record: Record, weights: np.ndarray, side: str, extraction: str) -> np.ndarray:
+    """Returns the links of words, bool `(..., target words, source words)`, read off attention `(..., T, S)`."""
+    matrix, source, target = grouped_attention(record, weights, side)
     return spread_links(extract_links(matrix, extraction), source, target)
-
-
-def _grouped_words(record: Record) -> tuple[WordGroups, WordGroups]:
-    n_source, n_target = word_counts(record)
-    return group_words(record.source_words, n_source), group_words(record.target_words, n_target)
 
 
 @dataclass(frozen=True)
@@ -116,18 +106,18 @@ class ProbableReadout(ChosenReadout):
     plain: ChosenReadout = field(kw_only=True)
 
     @classmethod
-    def of(cls, readout: ChosenReadout, calibration: Calibration, aer: float | None) -> "ProbableReadout":
+    def of(cls, readout: ChosenReadout, calibration: Calibration, aer: float) -> "ProbableReadout":
         """Adds the calibration to a readout.
 
         Args:
             readout: the readout.
-            calibration: that of its layer.
-            aer: the readout's error rate on the same pairs, 0 to 1; where the calibration's is lower, links become
-                those above its threshold. None: links stay as they are.
+            calibration: the calibration of its layer.
+            aer: the readout's error rate on the same pairs, 0 to 1; where the calibration's is lower, the links become
+                the ones above its threshold.
         """
-        known = {one.name: getattr(readout, one.name) for one in fields(ChosenReadout)}
-        if aer is not None and calibration.aer < aer:
-            known["extraction"] = PROBABLE
+        known = vars(readout)
+        if calibration.aer < aer:
+            known = known | {"extraction": PROBABLE}
         return cls(**known, calibration=calibration, plain=readout)
 
     def links(self, record: Record) -> set[Link]:
@@ -138,7 +128,10 @@ class ProbableReadout(ChosenReadout):
 
     def link_probabilities(self, record: Record) -> dict[Link, float]:
         """Reads the word links of a record with their probabilities."""
-        return self.calibration.probabilities.of_links(self.links(record), [record])
+        matrix = self.calibration.probabilities.matrix([record])
+        plain = self.extraction != PROBABLE
+        links = super().links(record) if plain else as_links(matrix > self.calibration.threshold)
+        return probabilities_of(links, matrix)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the readout as `metrics.json` holds it."""

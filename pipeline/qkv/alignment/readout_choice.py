@@ -6,7 +6,8 @@ trained aligners to agree; Zenkel et al. 2020 judge attention by its agreement).
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,12 +17,12 @@ from ..config.names.inspection import EXTRACTIONS, LABEL_SIDES, SITES
 from ..errors import InputError
 from ..files.paths import sha256
 from ..inspection.record import Record
-from ..inspection.recorder import AttentionRecorder
 from ..run.trained_run import TrainedRun
+from ..text.corpora.word_links import GoldAlignment
 from .gold import GoldSet, read_choice_set
-from .head_scores import best_row, choose_readout, head_table
-from .link_probabilities import calibrate, with_weights
-from .readout import MEAN_HEAD, AlignmentReadout, ChosenReadout, ProbableReadout, _read_links, aligned_sites
+from .head_scores import HeadCounts, best_row, choose_readout
+from .link_probabilities import MOST_PAIRS, calibrate
+from .readout import MEAN_HEAD, AlignmentReadout, ChosenReadout, ProbableReadout, aligned_sites, read_links
 from .word_matrix import heads_and_mean
 
 
@@ -32,7 +33,10 @@ def find_readout(run: TrainedRun, at: str | None) -> ChosenReadout | None:
     Raises:
         InputError: the run has no such layer or head.
     """
-    return _choose_on_gold(run) if at is None else _parse_readout(at, run)
+    if at is not None:
+        return _parse_readout(at, run)
+    gold_set = read_choice_set(run.config, run.cutter)
+    return None if gold_set is None else choose_on_gold(run, gold_set)
 
 
 def last_layer(run: TrainedRun) -> ChosenReadout:
@@ -42,34 +46,36 @@ def last_layer(run: TrainedRun) -> ChosenReadout:
     return ChosenReadout(layer, MEAN_HEAD, "output", chosen_on="nothing: it is the last layer")
 
 
-def _choose_on_gold(run: TrainedRun) -> ChosenReadout | None:
-    gold_set = read_choice_set(run.config, run.cutter)
-    if gold_set is None:
-        return None
-    recorder = run.recorder(alignment_sites(run.config), gold_set.units)
-    records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target)
-    table = head_table(records, gold_set)
-    readout = choose_readout(table, gold_set.name)
-    return with_probabilities(readout, run, recorder, gold_set, float(best_row(table)["aer"]))
+def choose_on_gold(run: TrainedRun, gold_set: GoldSet, recorded: Sequence[str] = ()) -> ChosenReadout | None:
+    """Returns the readout with the lowest error rate on a set, with the probabilities of its links if the set is large
+    enough to calibrate them; None for a model without cross-attention.
 
-
-def with_probabilities(
-    readout: ChosenReadout, run: TrainedRun, recorder: AttentionRecorder, gold_set: GoldSet, aer: float | None
-) -> ChosenReadout:
-    """Returns a readout with the probabilities of its links, calibrated on a set; as it is if the set is too small.
+    The set is read once: the first pairs' cross-attention is kept for the calibration.
 
     Args:
-        readout: the readout.
-        run: the run, whose weights the calibration names.
-        recorder: records the run's attention over the words of the set.
+        run: the run.
         gold_set: the set.
-        aer: see `ProbableReadout.of`.
+        recorded: the sites of a recorder of the run that is used for other sets too, so that one graph is traced; by
+            default the sites that are compared.
     """
-    records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target, sites=["cross"])
-    calibration = calibrate(([record] for record in records), gold_set.gold, [readout.layer], gold_set.name)
+    sites = alignment_sites(run.config)
+    recorder = run.recorder(recorded or sites, gold_set.units)
+    heads = HeadCounts(gold_set.gold, gold_set.word_counts)
+    kept: list[tuple[Record, GoldAlignment]] = []
+    records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target, sites)
+    for record, gold in zip(records, gold_set.gold, strict=True):
+        heads.add(record)
+        if len(kept) < MOST_PAIRS and (gold.sure or not record.has_empty_side):
+            kept.append((replace(record, attention={"cross": record.attention["cross"]}), gold))
+    table = heads.table()
+    if table.empty:
+        return None
+    readout = choose_readout(table, gold_set.name)
+    calibration = calibrate(([one] for one, _ in kept), [gold for _, gold in kept], [readout.layer], gold_set.name)
     if calibration is None:
         return readout
-    return ProbableReadout.of(readout, with_weights(calibration, [sha256(run.weights)]), aer)
+    calibration = replace(calibration, weights=(sha256(run.weights),))
+    return ProbableReadout.of(readout, calibration, float(best_row(table)["aer"]))
 
 
 def _parse_readout(text: str, run: TrainedRun) -> ChosenReadout:
@@ -104,7 +110,7 @@ def _split_readout(text: str) -> ChosenReadout | None:
     return readout if side in LABEL_SIDES and extraction in EXTRACTIONS and site in aligned_sites() else None
 
 
-class Agreement(NamedTuple):
+class AgreedReadouts(NamedTuple):
     """The two readouts that agree most.
 
     Args:
@@ -118,7 +124,7 @@ class Agreement(NamedTuple):
     value: float
 
 
-def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agreement:
+def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> AgreedReadouts:
     """Compares every layer, head and side of one model with every layer, head and side of the other.
 
     Args:
@@ -142,7 +148,7 @@ def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agre
         raise ValueError("there is no cross-attention to compare")
     agreement = 2 * shared / np.maximum(total, 1)
     i, j = np.unravel_index(np.argmax(agreement), agreement.shape)
-    return Agreement(readouts[0][i], readouts[1][j], float(agreement[i, j]))
+    return AgreedReadouts(readouts[0][i], readouts[1][j], float(agreement[i, j]))
 
 
 def _flat_links(record: Record, turned: bool = False) -> np.ndarray:
@@ -179,4 +185,4 @@ def links_of_heads(record: Record, side: str) -> np.ndarray:
     Returns:
         bool `(layer, heads + 1, target words, source words)`, the mean last: the largest weight of each target word.
     """
-    return _read_links(record, heads_and_mean(record), side, "target")
+    return read_links(record, heads_and_mean(record), side, "target")

@@ -153,7 +153,7 @@ def spread_links(links: np.ndarray, source: WordGroups, target: WordGroups) -> n
     Args:
         links: bool or float `(..., target groups, source groups)`.
         source: the groups of the source.
-        target: those of the target.
+        target: the groups of the target.
 
     Returns:
         `(..., target words, source words)`, of the same type; zero for words without a token.
@@ -162,3 +162,22 @@ def spread_links(links: np.ndarray, source: WordGroups, target: WordGroups) -> n
         if groups is not None:
             links = np.take(links, groups, axis=axis) * np.expand_dims(groups >= 0, -1 if axis == -2 else 0)
     return links
+
+
+def grouped_attention(
+    record: Record, weights: np.ndarray, side: str, counts: tuple[int, int] | None = None
+) -> tuple[np.ndarray, WordGroups, WordGroups]:
+    """Computes attention between groups of words; see `spread_links`.
+
+    Args:
+        record: the sentence.
+        weights: `(..., T, S)`, of its cross-attention.
+        side: the target tokens that the rows align, see `row_words`.
+        counts: (source words, target words); by default those that have a token.
+
+    Returns:
+        `(..., target groups, source groups)`, and the groups of the source and of the target.
+    """
+    source, target = map(group_words, (record.source_words, record.target_words), counts or word_counts(record))
+    rows = row_words(target.of_tokens, side)
+    return word_matrix(weights, source.of_tokens, rows, source.number, target.number), source, target

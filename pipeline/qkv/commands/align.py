@@ -22,7 +22,7 @@ from .cli import (
 )
 
 if TYPE_CHECKING:
-    from ..alignment.aligner import Direction
+    from ..alignment.linking import Direction
 
 PROGRESS_PAIRS = 10_000  # about a minute's work
 CHECKED_PAIRS = 1000
@@ -124,10 +124,9 @@ def main(arguments: list[str]) -> None:
     _check(options)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with importing_tensorflow():
-        from ..alignment.align_pairs import align_in_processes
         from ..alignment.aligned_text import read_set, with_given_words
         from ..alignment.aligner import choose_readouts, link_calibration, load_directions
-        from ..alignment.linking import make_linking
+        from ..alignment.linking import align_in_processes, make_linking
         from ..text.corpora.formats import read_parallel_files
         from ..text.corpora.word_links import format_pharaoh_line, write_pharaoh
 

@@ -45,8 +45,7 @@ def main(arguments: list[str]) -> int:
     if len(options.runs) < 2:
         raise InputError("expected at least two runs to compare, found one; see --help")
     from ..evaluation.comparison import as_text, compare, compare_all_measures, find_worse, means_over_seeds
-    from ..evaluation.faithfulness_comparison import compare_faithfulness
-    from ..evaluation.measure_comparison import compare_heads
+    from ..evaluation.measure_comparison import compare_faithfulness, compare_heads
     from ..evaluation.systems import find_evaluated, match_to_first
     from ..evaluation.tables import csv_of
 

@@ -3,6 +3,7 @@
 import argparse
 from dataclasses import replace
 
+from ..config.names.inspection import EXPERIMENTS
 from ..config.run import RunConfig, settings_of_set
 from ..errors import InputError
 from ..files.paths import name_problem
@@ -63,22 +64,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _add_measures(parser: argparse.ArgumentParser) -> None:
     add_bleu_option(parser, default="the run's")
-    parser.add_argument(
-        "--perturb",
-        type=whole_number(0, 1_000_000),
-        default=0,
-        metavar="N",
-        help="change each head in turn on the first N sentences, and write how the loss rises to perturbation.csv; "
-        "takes six passes a head (default: 0)",
-    )
-    parser.add_argument(
-        "--faithfulness",
-        type=whole_number(0, 1_000_000),
-        default=0,
-        metavar="N",
-        help="remove from the first N sentences the tokens that attention points to, or all others, and write the "
-        "cost to faithfulness.csv; 200 take minutes (default: 0)",
-    )
+    for name, meaning in EXPERIMENTS.items():
+        parser.add_argument(
+            f"--{name}", type=whole_number(0, 1_000_000), default=0, metavar="N", help=f"{meaning} (default: 0)"
+        )
 
 
 def _add_own_text(parser: argparse.ArgumentParser) -> None:
@@ -117,10 +106,9 @@ def check_options(options: argparse.Namespace) -> RunConfig:
     for name in ("prefix", "require", "ban"):
         if options.forced and getattr(options, name):
             raise InputError(f"--forced reads whole references, so --{name} has no effect; leave one of them out")
-    if options.perturb and options.others:
-        raise InputError("--perturb replaces heads of one model; evaluate each run of the ensemble by itself")
-    if options.faithfulness and options.others:
-        raise InputError("--faithfulness measures one model's attention; evaluate each run of the ensemble by itself")
+    for name in EXPERIMENTS:
+        if getattr(options, name) and options.others:
+            raise InputError(f"--{name} is an experiment on one model; evaluate each run of the ensemble by itself")
     if problem := name_problem(name := results_name(options)):
         raise InputError(f"--name: {problem}")
     options.run.evaluation(name).check_writable()
@@ -163,8 +151,7 @@ def main(arguments: list[str]) -> None:
         replace(run, banned=given.banned),
         replace(data, prefixes=prefixes, required=required),
         options.forced,
-        options.perturb,
-        options.faithfulness,
+        {name: getattr(options, name) for name in EXPERIMENTS},
         make_spreading(options, run.config) if options.workers > 1 else None,
     )
     metrics = evaluate_set(request)

@@ -51,9 +51,8 @@ def main(arguments: list[str]) -> None:
     chosen = options.choose_on and find_evaluation(options.choose_on, "test")[1]
     read, folder = _find_folders(options)
     log_to_output()
+    from ..evaluation.archive_scores import archive_metrics, score_alignments, write_archive_files
     from ..evaluation.printed_table import print_rows
-    from ..evaluation.readout_scores import archive_metrics, score_alignments
-    from ..evaluation.tables import write_archive_files
     from ..inspection import AttentionArchive
     from ..metrics.bleu import check_bleu_tokenizer
     from ..text.corpora.word_links import read_pharaoh

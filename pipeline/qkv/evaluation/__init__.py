@@ -3,9 +3,9 @@
 - `request`: what is evaluated
 - `evaluate_set`: translate, score, record, write
 - `evaluation_folder`: a folder that is complete or absent, and continued after a kill
-- `readout_scores`: error rates and the readout
-- `outputs`, `tables`, `page`, `experiments`: the files that are written
+- `tables`, `page`, `experiments`: the files that are written
+- `archive_scores`: the same for an archive that no run of ours has written
 - `printed_table`: the short table on the terminal
 - `systems`: evaluations and archives, read back
-- `comparison`, `measure_comparison`, `faithfulness_comparison`: systems side by side
+- `comparison`, `measure_comparison`: systems side by side
 """

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..metrics.bleu import CorpusScore, check_bleu_tokenizer, make_bleu
 from ..statistics.resampling import ratio_interval
 from ..statistics.significance import difference_interval, randomisation_p
-from .measure_comparison import Scored, compare_measures, compare_seeds, read_counts
+from .measure_comparison import compare_measures, compare_seeds, read_counts
 from .systems import System
 
 
@@ -187,7 +187,7 @@ def as_text(table: pd.DataFrame) -> str:
     return shown.to_string(index=False)
 
 
-def compare_error_rates(systems: Sequence[Scored], samples: int) -> tuple[list[dict[str, float]], list[str]]:
+def compare_error_rates(systems: Sequence[System], samples: int) -> tuple[list[dict[str, float]], list[str]]:
     """Compares the alignment error rates of evaluations of the same sentences, each with its own chosen readout.
 
     Returns:
@@ -218,7 +218,7 @@ def compare_error_rates(systems: Sequence[Scored], samples: int) -> tuple[list[d
     return rows, lines
 
 
-def _explain(system: Scored, first: Scored, own: np.ndarray, of_first: np.ndarray, p: float) -> str:
+def _explain(system: System, first: System, own: np.ndarray, of_first: np.ndarray, p: float) -> str:
     low, high = (100 * float(end[0]) for end in difference_interval(_terms(of_first), _terms(own)))
     rates = [scored.metrics["alignment"]["aer"] for scored in (system, first)]
     return (

@@ -198,9 +198,9 @@ def record_resumably(
     """
     size = archive.sentences_per_shard
     if spreading is None:
-        records = recorder.record(pairs[archive.sentences :], size, sites)
+        records = recorder.record(pairs[len(archive.ids) :], size, sites)
     else:
-        shards = (pairs[first : first + size] for first in range(archive.sentences, len(pairs), size))
+        shards = (pairs[first : first + size] for first in range(len(archive.ids), len(pairs), size))
         records = spreading.record(shards, recorder, list(sites))
     for record in records:
         archive.append(record)

@@ -1,11 +1,14 @@
-"""Experiments on the heads of an evaluated run, with their files: spectra, perturbation, and how far attention can be
-believed, also beside gold links as scores of source tokens."""
+"""Experiments on the heads of an evaluated run, with their files: how much the loss rises where a head is replaced, and
+how faithful attention is, also beside gold links as scores of source tokens. And the spectra of the heads.
+
+A new experiment is a function with a row in `EXPERIMENTS` here, and its help in `config.names.inspection.EXPERIMENTS`.
+"""
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -16,20 +19,17 @@ from ..files.run_directory import EvaluationDirectory
 from ..inspection.experiments.faithfulness import draw_noise, faithfulness_table, score_sources
 from ..inspection.experiments.faithfulness_plot import faithfulness_figure
 from ..inspection.experiments.intervention import cross_attention_layers
-from ..inspection.experiments.perturbation import perturbation_effects
+from ..inspection.experiments.perturbation import check_perturbable, perturbation_effects
 from ..inspection.experiments.removal import SEED, ScoredSentence, measure_sentences
 from ..inspection.experiments.spectra import compares_by_product, query_key_kernels, spectra_table
 from ..inspection.heatmap import save_figure
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder, ForcedPair
-from ..run.trained_run import TrainedRun
 from ..runtime.devices import parallel_batches
 from ..text.corpora.word_links import GoldAlignment
 from ..text.tokens.special_tokens import EOS
 from .request import EvaluationRequest, TokenisedSet
-from .tables import (
-    write_csv,
-)
+from .tables import write_csv
 
 log = logging.getLogger(__name__)
 
@@ -41,25 +41,17 @@ def write_faithfulness(
     recorder: AttentionRecorder,
     folder: EvaluationDirectory,
 ) -> dict[str, Any]:
-    """Writes faithfulness.csv, faithfulness_sentences.csv and faithfulness.png, and returns what metrics.json says of
-    them.
+    """Writes faithfulness.csv, faithfulness_sentences.csv and faithfulness.png; see `Experiment.run`.
 
     Gold links belong to the words of the references, so a set that has them is measured on its references; else what
     was recorded is measured.
-
-    Args:
-        request: what was asked for.
-        text: the set with its tokens.
-        pairs: what was recorded.
-        recorder: of the sites that are scored, among others.
-        folder: where the files go.
     """
     started = time.monotonic()
     run, data = request.run, request.data
     if data.gold is not None:
         pairs = list(text.pair_references(run.config.model.max_positions))
         recorder = run.recorder(recorder.sites, data.gold.units)  # usually the same one
-    pairs = pairs[: request.faithful_sentences]
+    pairs = pairs[: request.experiments["faithfulness"]]
     log.info("measuring the faithfulness of attention on %d sentences", len(pairs))
     sentences = measure_sentences(run.model, _score(request, pairs, recorder), workers=parallel_batches())
     if sentences.empty:
@@ -147,19 +139,48 @@ def write_spectra(model: keras.Model, path: Path) -> None:
         write_csv(spectra_table(kernels, layers[0].num_heads), path, float_format="%.6f")
 
 
-def write_perturbation(run: TrainedRun, pairs: Sequence[ForcedPair], folder: EvaluationDirectory) -> dict[str, float]:
-    """Writes the effects of replacing heads in turn, of the set and of each sentence, and returns the seconds that this
-    took. Pairs with an empty side count nothing."""
+def write_perturbation(
+    request: EvaluationRequest,
+    text: TokenisedSet,
+    pairs: Sequence[ForcedPair],
+    recorder: AttentionRecorder,
+    folder: EvaluationDirectory,
+) -> dict[str, Any]:
+    """Writes the effects of replacing heads in turn, on the set and on each sentence; see `Experiment.run`. Pairs with
+    an empty side count nothing."""
     started = time.monotonic()
+    pairs = pairs[: request.experiments["perturb"]]
     log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
     rows = [row for row, pair in enumerate(pairs) if pair.source_ids and pair.target_ids != [EOS]]
     if not rows:
         log.warning("the first %d sentences are empty on one side: no perturbation.csv", len(pairs))
         return {}
     ids = [(pairs[row].source_ids, pairs[row].target_ids) for row in rows]
-    effects = perturbation_effects(run.model, ids, workers=parallel_batches()).among(len(pairs), rows)
+    effects = perturbation_effects(request.run.model, ids, workers=parallel_batches()).among(len(pairs), rows)
     write_csv(effects.table_with_intervals(), folder.perturbation, float_format="%.6f")
     write_csv(effects.sentences(), folder.perturbation_sentences, float_format="%.6f")
     seconds = round(time.monotonic() - started, 2)
     log.info("that took %.0f s", seconds)
     return {"perturbation_seconds": seconds}
+
+
+class Experiment(NamedTuple):
+    """An experiment on the heads of an evaluated run.
+
+    - run: takes the request, the set with its tokens, the pairs whose attention was recorded, their recorder and the
+      evaluation's folder; writes files, and returns its part of `metrics.json`.
+    - sites: the attention that the recorder must read.
+    - check: refuses models that the experiment does not suit.
+    """
+
+    run: Callable[
+        [EvaluationRequest, TokenisedSet, Sequence[ForcedPair], AttentionRecorder, EvaluationDirectory], dict[str, Any]
+    ]
+    sites: Sequence[str] = ()
+    check: Callable[[keras.Model], None] = lambda model: None
+
+
+EXPERIMENTS = {
+    "perturb": Experiment(write_perturbation, check=check_perturbable),
+    "faithfulness": Experiment(write_faithfulness, sites=aligned_sites()),
+}

@@ -1,11 +1,12 @@
 """All measures of evaluations side by side, as sums over sentences, so that each has intervals and tests: of each
-evaluation, of each head, and over seeds.
+evaluation, of each head, over seeds; and how faithful attention is.
 
 Letters: N sentences, B samples, P heads or changes of heads.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,8 @@ import pandas as pd
 from ..alignment.error_rate import LINK_COUNTS, error_terms
 from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory
+from ..inspection.experiments.faithfulness import KEYS, MEAN, SUMS, Scorer, sums_of_sentences
+from ..inspection.experiments.faithfulness import MEASURES as DROPS
 from ..inspection.experiments.head_effects import EFFECTS, samples_for
 from ..inspection.matched_heads import MatchedHeads
 from ..inspection.measures import MEASURES
@@ -27,21 +30,11 @@ from ..statistics.resampling import (
     sentence_counts,
 )
 from ..statistics.significance import holm, randomisation_p
-from .systems import System
+from .systems import System, match_to_first
+from .tables import read_table
 
 
-class Scored(Protocol):
-    """A system that is compared: its name in the table, its folder, its metrics."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def evaluation(self) -> EvaluationDirectory: ...
-    @property
-    def metrics(self) -> dict[str, Any]: ...
-
-
-def compare_measures(systems: Sequence[Scored], scores: Sequence[Mapping[str, CorpusScore]], samples: int) -> list[str]:
+def compare_measures(systems: Sequence[System], scores: Sequence[Mapping[str, CorpusScore]], samples: int) -> list[str]:
     """Compares what is kept of each sentence: scores, error rates, and means over all heads of what is measured of
     them.
 
@@ -121,7 +114,7 @@ def compare_heads(systems: Sequence[System], matches: Sequence[MatchedHeads | No
 
 def compare_seeds(
     groups: Sequence[tuple[str, Sequence[int]]],
-    systems: Sequence[Scored],
+    systems: Sequence[System],
     scores: Sequence[Mapping[str, CorpusScore]],
     samples: int,
 ) -> list[str]:
@@ -158,7 +151,7 @@ def compare_seeds(
     return [_block(title, columns)]
 
 
-class SentenceMeasure(Protocol):
+class SetMeasure(Protocol):
     """A measure of a set of sentences."""
 
     @property
@@ -167,11 +160,11 @@ class SentenceMeasure(Protocol):
         """Returns the measure of drawn sentences, `(B,)`, the same ones for all measures of as many sentences; None
         for what is measured of no sentences."""
 
-    def p_against(self, first: "SentenceMeasure", samples: int) -> float:
+    def p_against(self, first: "SetMeasure", samples: int) -> float:
         """Returns the two-sided p-value of being equal, by approximate randomisation; not-a-number if untested."""
 
 
-def _draw(measures: Sequence[SentenceMeasure], samples: int, number: int) -> np.ndarray:
+def _draw(measures: Sequence[SetMeasure], samples: int, number: int) -> np.ndarray:
     values = np.array([measure.value for measure in measures])
     drawn = [measure.draw(samples) for measure in measures]
     fixed = [np.full(samples, value) if one is None else one for one, value in zip(drawn, values, strict=True)]
@@ -196,7 +189,7 @@ class RatioMeasure(NamedTuple):
     def draw(self, samples: int) -> np.ndarray | None:
         return self.unit * resample(self.above, self.below, sentence_counts(len(self.above), samples=samples))
 
-    def p_against(self, first: SentenceMeasure, samples: int) -> float:
+    def p_against(self, first: SetMeasure, samples: int) -> float:
         if not isinstance(first, RatioMeasure) or len(first.above) != len(self.above):
             return np.nan
         pair = ((one.above[:, None], one.below[:, None]) for one in (first, self))
@@ -274,7 +267,7 @@ class ScoreMeasure(NamedTuple):
     def draw(self, samples: int) -> np.ndarray | None:
         return self.score.of_samples(sentence_counts(len(self.score.counts), samples=samples))
 
-    def p_against(self, first: SentenceMeasure, samples: int) -> float:
+    def p_against(self, first: SetMeasure, samples: int) -> float:
         assert isinstance(first, ScoreMeasure)
         return self.score.p_against(first.score, samples)
 
@@ -287,7 +280,7 @@ class FixedMeasure(NamedTuple):
     def draw(self, samples: int) -> np.ndarray | None:
         return None
 
-    def p_against(self, first: SentenceMeasure, samples: int) -> float:
+    def p_against(self, first: SetMeasure, samples: int) -> float:
         return np.nan
 
 
@@ -298,12 +291,12 @@ def heads_of(evaluation: EvaluationDirectory) -> dict[str, HeadMeasures]:
     Raises:
         InputError: a file is damaged.
     """
-    found = {}
+    found, places = {}, dict.fromkeys(("id", "layer", "head"), int)
     if evaluation.sentence_heads.is_file():
-        table = _read(evaluation.sentence_heads, "rows", [*MEASURES])
+        table = read_table(evaluation.sentence_heads, places | {"rows": float}, optional=MEASURES)
         found = {name: _head_measures(table, "rows", name) for name in MEASURES if name in table}
     if evaluation.perturbation_sentences.is_file():
-        table = _read(evaluation.perturbation_sentences, "tokens", [EFFECT])
+        table = read_table(evaluation.perturbation_sentences, places | {"tokens": float, EFFECT: float, "change": str})
         for change, rows in table.groupby("change", sort=False):
             found[f"{EFFECT} {change}"] = _head_measures(rows, "tokens", EFFECT)
     return {
@@ -311,7 +304,7 @@ def heads_of(evaluation: EvaluationDirectory) -> dict[str, HeadMeasures]:
     }
 
 
-def measures_of(system: Scored, scores: Mapping[str, CorpusScore]) -> dict[str, SentenceMeasure]:
+def measures_of(system: System, scores: Mapping[str, CorpusScore]) -> dict[str, SetMeasure]:
     """Returns all measures of an evaluation by name, those of heads as means over the heads.
 
     Args:
@@ -321,27 +314,15 @@ def measures_of(system: Scored, scores: Mapping[str, CorpusScore]) -> dict[str, 
     Raises:
         InputError: a file is damaged.
     """
-    found: dict[str, SentenceMeasure] = {name: ScoreMeasure(score) for name, score in scores.items()}
+    found: dict[str, SetMeasure] = {name: ScoreMeasure(score) for name, score in scores.items()}
     counts = read_counts(system)
     if counts is not None:
         found["AER"] = RatioMeasure(*error_terms(counts), unit=100.0)
     found |= {name: measure.mean() for name, measure in heads_of(system.evaluation).items()}
     if system.evaluation.spectra.is_file():
-        try:
-            ranks = pd.read_csv(system.evaluation.spectra)["effective_rank"].astype(float)
-        except (KeyError, ValueError, OSError) as error:
-            raise InputError(f"{system.evaluation.spectra}: not the table that evaluate.py writes: {error}") from None
+        ranks = read_table(system.evaluation.spectra, {"effective_rank": float})["effective_rank"]
         found["effective_rank"] = FixedMeasure(float(ranks.mean()))
     return found
-
-
-def _read(path, weight: str, names: list[str]) -> pd.DataFrame:
-    try:
-        table = pd.read_csv(path)
-        kept = [name for name in names if name in table]
-        return table.astype(dict.fromkeys(("id", "layer", "head"), int) | dict.fromkeys((weight, *kept), float))
-    except (KeyError, ValueError, OSError) as error:
-        raise InputError(f"{path}: not the table that evaluate.py writes: {error}; evaluate again") from None
 
 
 def _head_measures(table: pd.DataFrame, weight: str, name: str) -> HeadMeasures:
@@ -354,20 +335,148 @@ def _head_measures(table: pd.DataFrame, weight: str, name: str) -> HeadMeasures:
     return HeadMeasures(heads, np.where(below > 0, values, 0.0) * below, below)
 
 
-def read_counts(system: Scored) -> np.ndarray | None:
+def read_counts(system: System) -> np.ndarray | None:
     """Returns `(N, 4)`, the counts of each sentence at the chosen layer and head; None where none are kept."""
     readout, path = system.metrics.get("alignment"), system.evaluation.sentence_alignment
     if not readout or not path.is_file():
         return None
-    try:
-        table = pd.read_csv(path, dtype={"head": str} | dict.fromkeys(("id", "layer", *LINK_COUNTS), int))
-        chosen = table[(table["layer"] == readout["layer"]) & (table["head"] == str(readout["head"]))]
-        counts = chosen[list(LINK_COUNTS)].to_numpy(float)
-    except (KeyError, ValueError, OSError) as error:
-        raise InputError(f"{path}: not the table that evaluate.py writes: {error}; evaluate again") from None
+    columns = dict.fromkeys(("id", "layer", *LINK_COUNTS), int) | {"head": str}
+    table = read_table(path, columns, dtype={"head": str})
+    chosen = table[(table["layer"] == readout.get("layer")) & (table["head"] == str(readout.get("head")))]
+    counts = chosen[list(LINK_COUNTS)].to_numpy(float)
     if len(counts) != readout.get("sentences"):
         raise InputError(
-            f"{path}: expected {readout.get('sentences')} sentences of layer {readout['layer']}, head "
-            f"{readout['head']}, found {len(counts)}; evaluate again"
+            f"{path}: expected {readout.get('sentences')} sentences of layer {readout.get('layer')}, head "
+            f"{readout.get('head')}, found {len(counts)}; evaluate again"
         )
     return counts
+
+
+SCORER_NAMES = list(Scorer._fields)
+
+
+def read_faithfulness(path: Path) -> pd.DataFrame:
+    """Reads faithfulness_sentences.csv; layers and heads become numbers again where they are.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    text = dict.fromkeys([*SCORER_NAMES, "removal"], str)
+    numbers: dict[str, type] = {"id": int, **dict.fromkeys(["share", "tokens", *SUMS], float)}
+    missing = {name: [""] for name in numbers}
+    table = read_table(path, text | numbers, dtype=text, keep_default_na=False, na_values=missing)
+    for name in SCORER_NAMES[1:]:
+        table[name] = [int(value) if value.isdecimal() else value for value in table[name]]
+    return table[["id", *KEYS, "tokens", *SUMS]]
+
+
+def compare_faithfulness(systems: Sequence[System], samples: int) -> list[str]:
+    """Compares what `evaluate.py --faithfulness` has measured of each system, on the sentences that all have.
+
+    Returns:
+        A table of comprehensiveness and sufficiency with 95 % intervals, with the heads of each system matched to those
+        of the first; and for each other system a line with Kendall's tau between its order of the scorers and the first
+        one's, with the interval over sentences. Nothing if a system has not been measured.
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    files = [system.evaluation.faithfulness_sentences for system in systems]
+    if not all(file.is_file() for file in files):
+        return []
+    tables = [read_faithfulness(file) for file in files]
+    common = set.intersection(*(set(table["id"]) for table in tables))
+    matches = [None, *match_to_first(systems)]
+    tables = [
+        _renumber_rows(table[table["id"].isin(common)], match) for table, match in zip(tables, matches, strict=True)
+    ]
+    if not common or any(table.empty for table in tables):
+        return []
+    drawn = [_drops_of_scorers(table, samples) for table in tables]
+    first, *others = drawn
+    columns = {system.name: _scorers_as_text(one) for system, one in zip(systems, drawn, strict=True)}
+    shown = pd.DataFrame(
+        {name: [column.get(scorer, "") for scorer in _sort_scorers(first)] for name, column in columns.items()},
+        [str(scorer) for scorer in _sort_scorers(first)],
+    )
+    title = (
+        f"faithfulness on {len(common)} sentences: comprehensiveness, sufficiency, each with its 95 % interval; "
+        "heads are numbered as in the first"
+    )
+    lines = [
+        _stability(system.name, systems[0].name, first, other, match)
+        for system, other, match in zip(systems[1:], others, matches[1:], strict=True)
+    ]
+    return [f"{title}\n\n{shown.to_string()}", *lines]
+
+
+Drops = dict[Scorer, tuple[np.ndarray, np.ndarray]]
+"""The means of `DROPS` of each scorer, `(2,)`, and the means of the bootstrap samples, `(B, 2)`."""
+
+
+def _drops_of_scorers(table: pd.DataFrame, samples: int) -> Drops:
+    keys, sums, tokens = sums_of_sentences(table)
+    rows = keys.index[keys["removal"] == "mean"]
+    above = sums[:, rows, : len(DROPS)]
+    below = np.repeat(tokens[:, rows, None], len(DROPS), axis=-1)
+    drawn = resample(above, below, sentence_counts(len(sums), samples=samples))
+    scorers = [Scorer(*row) for row in keys.loc[rows, SCORER_NAMES].itertuples(index=False)]
+    return dict(zip(scorers, zip(ratio(above, below), np.moveaxis(drawn, 1, 0), strict=True), strict=True))
+
+
+def _scorers_as_text(values: Drops) -> dict[Scorer, str]:
+    shown = {}
+    for scorer, (value, drawn) in values.items():
+        ends = zip(value, *interval(drawn), strict=True)
+        shown[scorer] = "  ".join(f"{middle:.3f} ({low:.3f} to {high:.3f})" for middle, low, high in ends)
+    return shown
+
+
+def _sort_scorers(values: Drops) -> list[Scorer]:
+    return sorted(values, key=lambda scorer: -values[scorer][0][0])
+
+
+def _stability(name: str, first_name: str, first: Drops, other: Drops, match: MatchedHeads | None) -> str:
+    """Returns the line of one system. Without matched heads, what has no heads is compared."""
+    scorers = [scorer for scorer in first if scorer in other and (match or scorer.head in ("", MEAN))]
+    middle, drawn = (
+        [np.stack([values[scorer][part][..., 0] for scorer in scorers], axis=-1) for values in (first, other)]
+        for part in (0, 1)
+    )
+    low, high = interval(kendall(*drawn))
+    heads = "heads are left out, for they cannot be matched: no target is the same; evaluate with --forced"
+    if match is not None:
+        heads = f"heads matched on {match.sentences} sentences, where {match.overlap:.0%} of their weights overlap"
+    return (
+        f"{name} orders {len(scorers)} scorers as {first_name} does: Kendall's tau {kendall(*middle):.2f} "
+        f"({low:.2f} to {high:.2f}); {heads}"
+    )
+
+
+def _renumber_rows(table: pd.DataFrame, match: MatchedHeads | None) -> pd.DataFrame:
+    """Returns the rows with the numbers that the first system gives to the heads."""
+    if match is None:
+        return table
+    numbers = {
+        (layer, int(head)): number for layer, heads in enumerate(match.heads) for number, head in enumerate(heads)
+    }
+    heads = [numbers.get(key, key[1]) for key in zip(table["layer"], table["head"], strict=True)]
+    return table.assign(head=pd.Series(heads, table.index, dtype=object))
+
+
+def kendall(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Computes Kendall's tau-b over the last axis (Kendall 1945): of all pairs, the share that both order alike less
+    the share that they order differently, corrected for ties; from -1 to 1, not-a-number if one of them orders nothing.
+
+    Args:
+        x: `(..., n)`.
+        y: `(..., n)`.
+
+    Returns:
+        `(...)`.
+    """
+    signs = [np.sign(values[..., :, None] - values[..., None, :]) for values in (x, y)]
+    alike = (signs[0] * signs[1]).sum(axis=(-2, -1))
+    ordered = [np.abs(sign).sum(axis=(-2, -1)) for sign in signs]
+    below = np.sqrt(ordered[0] * ordered[1])
+    return np.divide(alike, below, out=np.full(np.shape(alike), np.nan), where=below > 0)

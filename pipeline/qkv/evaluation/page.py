@@ -1,8 +1,10 @@
-"""The header of the viewer's page: facts of a run and its evaluation."""
+"""A run in the viewer's page of its evaluation, and the page's header: facts of the run and the evaluation."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from ..config import RunConfig
 from ..config.model import ArchitectureSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
@@ -10,9 +12,36 @@ from ..config.run import load_started_run
 from ..errors import InputError
 from ..files.json import read_json_object
 from ..files.run_directory import EvaluationDirectory, RunDirectory
+from ..inspection.viewer.data import ViewerRun
 
+if TYPE_CHECKING:
+    from .request import EvaluationRequest
+
+PAGE_SENTENCES = 1000  # of a set; `qkv view --sentences` shows more
 SCORES = {"bleu": "BLEU", "chrf": "chrF"}
 """The scores of `metrics.json` that are shown, with their names."""
+
+
+def make_viewer_run(
+    request: "EvaluationRequest", name: str, table: pd.DataFrame, metrics: Mapping[str, Any]
+) -> ViewerRun:
+    """Makes the run of an evaluation as the page shows it, without sentences.
+
+    Args:
+        request: what is evaluated.
+        name: what the page calls the run.
+        table: of the translations.
+        metrics: what `metrics.json` holds so far.
+    """
+    run, data = request.run, request.data
+    return ViewerRun(
+        name,
+        data.gold.gold if data.gold else (),
+        table["sentence_bleu"].tolist() if "sentence_bleu" in table else (),
+        run.detokenize if run.config.data.tokenized else None,
+        facts=page_facts(run.config, run.model.count_params(), metrics),
+        sentences_in_set=len(data.source),
+    )
 
 
 def page_facts(config: RunConfig, parameters: int | None, metrics: Mapping[str, Any]) -> list[str]:

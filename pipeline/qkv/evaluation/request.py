@@ -2,8 +2,8 @@
 translator, the likelihood, alignments and the archive."""
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
@@ -61,11 +61,9 @@ class EvaluationRequest:
         run: the trained run, whose config says how to translate.
         data: the set.
         force_references: whether to record the attention over the references instead of the translations.
-        perturbed_sentences: the number of first sentences on which heads are replaced in turn, see
-            `perturbation_effects`.
-        faithful_sentences: the number of first sentences on which the faithfulness of attention is measured, see
-            `write_faithfulness`.
+        experiments: the number of first sentences for each experiment, by its name in `EXPERIMENTS`.
         spread_over: the processes that translate and record, and what they need; None for this process alone.
+        ensemble: the names of the models that have translated together, of which the run is one.
 
     Raises:
         ValueError: references are to be forced and there are none.
@@ -74,9 +72,9 @@ class EvaluationRequest:
     run: TrainedRun
     data: EvaluationSet
     force_references: bool = False
-    perturbed_sentences: int = 0
-    faithful_sentences: int = 0
+    experiments: Mapping[str, int] = field(default_factory=dict)
     spread_over: Spreading | None = None
+    ensemble: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.force_references and self.data.reference is None:

@@ -2,13 +2,14 @@
 without a run. Their heads are matched to those of the first."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
+from pydantic import BaseModel, Field, StrictFloat, StrictInt, StrictStr, ValidationError
 
 from ..config import RunConfig
 from ..config.run import load_started_run
@@ -18,8 +19,8 @@ from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evalua
 from ..inspection.archive import AttentionArchive
 from ..inspection.matched_heads import MatchedHeads, match_heads
 from ..inspection.record import Record
-from .readout_scores import archive_metrics, score_alignments
-from .tables import read_translations
+from .archive_scores import archive_metrics, score_alignments
+from .tables import read_table, read_translations
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,7 @@ class Evaluated:
 
     @property
     def mode(self) -> str | None:
-        """Whether attention is over the references (`forced`) or the translations; None for evaluations of versions
-        that did not say it."""
+        """Whether attention is over the references (`forced`) or the translations."""
         return self.metrics.get("mode")
 
     def key_without_seed(self) -> str:
@@ -132,18 +132,12 @@ class Evaluated:
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
-        return read_manifest(self.run.manifest) if self.run.manifest.is_file() else {}
+        return _read_json(self.run.manifest, _Manifest) if self.run.manifest.is_file() else {}
 
     def _last_history_row(self) -> Any:
         if not self.run.history.is_file():
             return {}
-        try:
-            history = pd.read_csv(self.run.history)
-        except (ValueError, OSError) as error:
-            raise InputError(f"{self.run.history}: not the table that train.py writes: {error}") from None
-        for name in ("update", "minutes"):
-            if not pd.api.types.is_numeric_dtype(history.get(name, pd.Series(dtype=float))):
-                raise InputError(f"{self.run.history}: not the table that train.py writes: {name} is not a number")
+        history = read_table(self.run.history, {"update": float, "minutes": float}, command="train.py")
         return history.iloc[-1] if len(history) else {}
 
 
@@ -228,78 +222,59 @@ def find_evaluated(path: Path, set_name: str) -> Evaluated | EvaluatedArchive:
     return EvaluatedArchive(str(path), evaluation) if run is None else Evaluated.of(str(path), run, evaluation)
 
 
+class _Decoding(BaseModel):
+    beam_size: StrictFloat = 1
+    length_penalty: StrictFloat = 1
+
+
+class _Alignment(BaseModel):
+    aer: StrictFloat | None = None
+
+
+class _Member(BaseModel):
+    parameters: Annotated[StrictInt, Field(ge=0, le=10**18)]
+
+
+class _Metrics(BaseModel):
+    """The keys of `metrics.json` that are read, all of which may be missing."""
+
+    bleu_tokenizer: StrictStr | None = None
+    mode: StrictStr | None = None
+    checkpoint: StrictStr = ""
+    search: StrictStr = ""
+    loss: StrictFloat | None = None
+    decoding: _Decoding = _Decoding()
+    alignment: _Alignment = _Alignment()
+    members: list[_Member] = []
+
+
+class _Manifest(BaseModel):
+    """The keys of a run's `manifest.json` that are read."""
+
+    parameters: StrictFloat | None = None
+    data_sha256: dict[str, Any] = {}
+
+
 def read_metrics(path: Path) -> dict[str, Any]:
     """Reads the `metrics.json` of an evaluation.
 
     Raises:
         InputError: it is damaged.
     """
-    metrics = _read_json(path, _METRICS)
-    _check_types(path, metrics.get("decoding", {}), _DECODING, "decoding.")
-    _check_types(path, metrics.get("alignment", {}), _ALIGNMENT, "alignment.")
-    return metrics
+    return _read_json(path, _Metrics)
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
-    """Reads the `manifest.json` of a run.
-
-    Raises:
-        InputError: it is damaged.
-    """
-    return _read_json(path, _MANIFEST)
-
-
-def _is_text(value: Any) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _is_number(value: Any) -> bool:
-    return value is None or (type(value) in (int, float) and not abs(value) > 1e18)  # not-a-number is one
-
-
-def _is_section(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _are_members(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(one, dict) and type(number := one.get("parameters")) is int and _is_number(number) for one in value
-    )
-
-
-Types = Mapping[str, Callable[[Any], bool]]
-
-
-_METRICS: Types = {
-    **dict.fromkeys(("bleu_tokenizer", "mode"), _is_text),
-    **dict.fromkeys(("checkpoint", "search"), lambda value: isinstance(value, str)),
-    **dict.fromkeys(("decoding", "alignment"), _is_section),
-    "loss": _is_number,
-    "members": _are_members,
-}
-
-
-_DECODING: Types = dict.fromkeys(("beam_size", "length_penalty"), lambda value: value is not None and _is_number(value))
-_ALIGNMENT: Types = {"aer": _is_number}
-_MANIFEST: Types = {"parameters": _is_number, "data_sha256": _is_section}
-
-
-def _read_json(path: Path, types: Types) -> dict[str, Any]:
+def _read_json(path: Path, schema: type[BaseModel]) -> dict[str, Any]:
     try:
         value = read_json_object(path)
+        schema.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place, found = ".".join(map(str, first["loc"])), repr(str(first["input"])[:40])
+        raise InputError(f"{path}: {place} cannot be {found}; restore the file, or evaluate the run again") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}; evaluate the run again") from None
-    _check_types(path, value, types)
     return value
-
-
-def _check_types(path: Path, values: Mapping[str, Any], types: Types, section: str = "") -> None:
-    for name, is_valid in types.items():
-        if name in values and not is_valid(values[name]):
-            raise InputError(
-                f"{path}: {section}{name} cannot be {str(values[name])[:40]!r}; restore the file, or evaluate the run "
-                "again"
-            )
 
 
 System = Evaluated | EvaluatedArchive

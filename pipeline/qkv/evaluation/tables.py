@@ -1,29 +1,26 @@
-"""The tables of an evaluation: those made from its archive alone, and `translations.tsv`, with a row for each sentence,
-made, written and read back."""
+"""The tables of an evaluation: what is measured of an archive's records, the scores of readouts, and
+`translations.tsv`, with a row for each sentence, made, written and read back."""
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import sacrebleu
 
+from ..alignment.head_scores import ReadoutScores
 from ..alignment.link_probabilities import write_calibration
 from ..alignment.readout import AlignmentReadout, ProbableReadout
 from ..errors import InputError
 from ..files.atomic import write_atomically
-from ..files.json import write_json
 from ..files.run_directory import EvaluationDirectory
-from ..inspection.archive import AttentionArchive
 from ..inspection.head_tables import HeadsMeter, add_types
-from ..inspection.head_types import TYPED_SITES, HeadTypesMeter, named_heads
+from ..inspection.head_types import HeadTypesMeter, describe_types, named_heads
 from ..inspection.measures import measure_site, sentence_row
 from ..inspection.record import Record
-from ..metrics.bleu import make_bleu
-from ..text.corpora.word_links import GoldAlignment, write_pharaoh
-from .readout_scores import ReadoutScores, aligned_records
+from ..metrics.bleu import score_sentences
+from ..text.corpora.word_links import GoldAlignment, Link, write_pharaoh
 
 if TYPE_CHECKING:
     from ..decoding.translator import Translation
@@ -40,35 +37,84 @@ def csv_of(table: pd.DataFrame, float_format: str | None = None) -> bytes:
     return bytes(table.to_csv(index=False, lineterminator="\n", float_format=float_format).encode())
 
 
-def write_measures(
-    archive: AttentionArchive, gold: Sequence[GoldAlignment] | None, folder: EvaluationDirectory
-) -> list[dict[str, Any]]:
-    """Writes heads.csv, head_types.csv, sentence_heads.csv and sentences.csv, which are measured in one pass.
+def read_table(
+    path: Path,
+    columns: Mapping[str, type],
+    *,
+    optional: Collection[str] = (),
+    command: str = "evaluate.py",
+    **options: Any,
+) -> pd.DataFrame:
+    """Reads a table that a command has written.
 
     Args:
-        archive: the sentences.
-        gold: their gold alignments in order, if there are any.
-        folder: where the files go.
+        path: the CSV file.
+        columns: columns that must be there, with their types.
+        optional: columns that are numbers, if they are there.
+        command: the command that has written it, for the message.
+        options: of `pandas.read_csv`.
 
-    Returns:
-        The sentences' rows.
+    Raises:
+        InputError: the file cannot be read, or a column is missing or of another type.
     """
-    heads, rows = HeadsMeter(), []
-    types = HeadTypesMeter(None if gold is None else dict(zip(archive.ids, gold, strict=False)))
-    for record in archive.records([site for site in TYPED_SITES if site in archive.manifest["sites"]]):
+    try:
+        table = pd.read_csv(path, **options).astype(columns)
+        return table.astype({name: float for name in optional if name in table})
+    except (KeyError, ValueError, OSError) as error:
+        raise InputError(
+            f"{path}: not the table that {command} writes: {error}; restore it, or run {command} again"
+        ) from None
+
+
+class SetTables:
+    """The tables and files of links that are made of an archive's records, in one pass.
+
+    Args:
+        gold: gold alignments of the sentences by their id, if there are any.
+        readout: where links are read; None for no links.
+    """
+
+    def __init__(self, gold: Mapping[int, GoldAlignment] | None, readout: AlignmentReadout | None) -> None:
+        self._readout = readout
+        self._heads, self._types = HeadsMeter(), HeadTypesMeter(gold)
+        self._rows: list[dict[str, Any]] = []
+        self._links: list[Collection[Link]] = []
+
+    def add(self, record: Record) -> dict[str, Any]:
+        """Adds a sentence, and returns its row of sentences.csv."""
         measures = measure_site(record)
-        heads.add(record, measures)
-        types.add(record)
-        rows.append(sentence_row(record, measures))
-    table = types.table()
-    write_csv(table, folder.head_types)
-    write_csv(add_types(heads.table_with_intervals(), named_heads(table)), folder.heads)
-    write_csv(heads.sentences(), folder.sentence_heads, float_format="%.6f")
-    write_csv(pd.DataFrame(rows), folder.sentences, float_format="%.4f")
-    return rows
+        self._rows.append(sentence_row(record, measures))
+        self._heads.add(record, measures)
+        self._types.add(record)
+        if isinstance(self._readout, ProbableReadout):
+            self._links.append(self._readout.link_probabilities(record))
+        elif self._readout is not None:
+            self._links.append(self._readout.links(record))
+        return self._rows[-1]
+
+    def write(self, folder: EvaluationDirectory) -> dict[str, dict[str, Any]]:
+        """Writes heads.csv, head_types.csv, sentence_heads.csv and sentences.csv, and the links with a readout.
+
+        Returns:
+            The types of heads as pages hold them.
+        """
+        types = self._types.table()
+        named = named_heads(types)
+        shown = describe_types(named)
+        heads = add_types(self._heads.table_with_intervals(), named)
+        of_sentences = self._heads.sentences()
+        write_csv(types, folder.head_types)
+        write_csv(heads, folder.heads)
+        write_csv(of_sentences, folder.sentence_heads, float_format="%.6f")
+        write_csv(pd.DataFrame(self._rows), folder.sentences, float_format="%.4f")
+        if self._readout is not None:
+            write_pharaoh(folder.alignments, map(set, self._links))
+        if isinstance(self._readout, ProbableReadout):
+            write_pharaoh(folder.link_probabilities, self._links)
+        return shown
 
 
-def write_alignment_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -> None:
+def write_readout_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -> None:
     """Writes head_alignment.csv and sentence_alignment.csv, where there are gold alignments; and the calibration of the
     probabilities of links, with link_reliability.csv, where they are calibrated."""
     for table, path in (
@@ -82,57 +128,36 @@ def write_alignment_scores(readouts: ReadoutScores, folder: EvaluationDirectory)
         write_calibration(folder.link_calibration, readouts.readout.calibration)
 
 
-def write_alignments(records: Iterable[Record], readout: AlignmentReadout, path: Path) -> None:
-    """Writes the word links of every record in Pharaoh format."""
-    write_pharaoh(path, (readout.links(record) for record in records))
-
-
-def write_link_probabilities(archive: AttentionArchive, readout: AlignmentReadout, folder: EvaluationDirectory) -> None:
-    """Writes the word links of an archive with their probabilities, `i-j:0.93`, where the readout has some."""
-    if isinstance(readout, ProbableReadout):
-        records = archive.records(["cross", readout.site])
-        write_pharaoh(folder.link_probabilities, (readout.link_probabilities(record) for record in records))
-
-
-def write_archive_files(
-    archive: AttentionArchive,
-    gold: Sequence[GoldAlignment] | None,
-    readouts: ReadoutScores,
-    metrics: dict[str, Any],
-    folder: EvaluationDirectory,
-) -> None:
-    """Writes everything that is measured of an archive, `metrics.json` last."""
-    folder.root.mkdir(parents=True, exist_ok=True)
-    write_measures(archive, gold, folder)
-    write_alignment_scores(readouts, folder)
-    if readouts.readout is not None:
-        write_alignments(aligned_records(archive), readouts.readout, folder.alignments)
-    write_json(folder.metrics, metrics)
-
-
 TEXTS = ("source", "reference", "translation")
 
 
-def translations_table(
+def write_translations(
+    path: Path,
     source: Sequence[str],
     reference: Sequence[str] | None,
     translations: Sequence["Translation"],
     *,
     bleu_tokenizer: str,
 ) -> pd.DataFrame:
-    """Makes the table: a row of texts, scores and lengths for each sentence.
+    """Writes the texts, scores and lengths of each sentence, whole or not at all. Quotation marks are plain text, and
+    tabs in a field become spaces.
 
     Args:
+        path: the file, `translations.tsv`.
         source: the sentences.
         reference: their given translations; None for a table without sentence scores.
         translations: the model's.
         bleu_tokenizer: how BLEU splits text into words, see `make_bleu`.
+
+    Returns:
+        The table, with the texts as they are.
     """
+    texts = [translation.text for translation in translations]
     table = pd.DataFrame(
         {
             "id": range(len(source)),
             "source": source,
-            "translation": [translation.text for translation in translations],
+            "translation": texts,
             "log_probability": [sum(translation.log_probabilities) for translation in translations],
             "score": [translation.score for translation in translations],
             "tokens": [len(translation.ids) for translation in translations],
@@ -141,21 +166,14 @@ def translations_table(
     )
     if reference is not None:
         table.insert(2, "reference", list(reference))
-        bleu, chrf = make_bleu(bleu_tokenizer, effective_order=True), sacrebleu.CHRF()
-        pairs = list(zip(table["translation"], reference, strict=True))
-        table["sentence_bleu"] = [bleu.sentence_score(text, [one]).score for text, one in pairs]
-        table["sentence_chrf"] = [chrf.sentence_score(text, [one]).score for text, one in pairs]
-    return table
-
-
-def write_translations(table: pd.DataFrame, path: Path) -> None:
-    """Writes the table whole or not at all. Quotation marks are plain text, and tabs in a field become spaces."""
-    table = table.copy()
-    for name in TEXTS:
-        if name in table:
-            table[name] = table[name].str.replace(r"[\t\r\n]", " ", regex=True)
-    text = table.to_csv(sep="\t", index=False, lineterminator="\n", quoting=csv.QUOTE_NONE, float_format="%.4f")
+        for name, scores in score_sentences(texts, reference, tokenizer=bleu_tokenizer).items():
+            table[f"sentence_{name}"] = scores
+    written = table.assign(
+        **{name: table[name].str.replace(r"[\t\r\n]", " ", regex=True) for name in TEXTS if name in table}
+    )
+    text = written.to_csv(sep="\t", index=False, lineterminator="\n", quoting=csv.QUOTE_NONE, float_format="%.4f")
     write_atomically(path, text.encode())
+    return table
 
 
 def read_translations(path: Path) -> pd.DataFrame:
@@ -164,20 +182,17 @@ def read_translations(path: Path) -> pd.DataFrame:
     Raises:
         InputError: the file is damaged.
     """
-    try:
-        table = pd.read_csv(
-            path, sep="\t", quoting=csv.QUOTE_NONE, keep_default_na=False, dtype=dict.fromkeys(TEXTS, str)
-        )
-        table = table.astype({name: float for name in ("sentence_bleu", "sentence_chrf") if name in table})
-    except (ValueError, OSError) as error:
-        raise InputError(f"{path}: not the table that evaluate.py writes: {error}; evaluate the run again") from None
-    texts = [name for name in TEXTS if name in table]
+    text = dict.fromkeys(TEXTS, str)
+    table = read_table(path, {}, sep="\t", quoting=csv.QUOTE_NONE, keep_default_na=False, dtype=text)
     scores = [name for name in ("sentence_bleu", "sentence_chrf") if name in table]
+    texts = [name for name in TEXTS if name in table]
+    problem = None
     if not isinstance(table.index, pd.RangeIndex) or table[texts].isna().any(axis=None):
-        raise InputError(f"{path}: not the table that evaluate.py writes: lines of other lengths; evaluate again")
-    if not np.isfinite(table[scores].to_numpy()).all():
-        raise InputError(f"{path}: not the table that evaluate.py writes: scores that are no numbers; evaluate again")
-    missing = [name for name in ("source", "translation") if name not in table]
-    if missing:
-        raise InputError(f"{path}: not the table that evaluate.py writes: no column {missing[0]!r}; evaluate again")
-    return table
+        problem = "lines of other lengths"
+    elif not np.isfinite(table[scores].apply(pd.to_numeric, errors="coerce").to_numpy()).all():
+        problem = "scores that are no numbers"
+    elif missing := [name for name in ("source", "translation") if name not in table]:
+        problem = f"no column {missing[0]!r}"
+    if problem:
+        raise InputError(f"{path}: not the table that evaluate.py writes: {problem}; evaluate the run again")
+    return table.astype(dict.fromkeys(scores, float))

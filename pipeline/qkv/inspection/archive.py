@@ -384,6 +384,9 @@ class ArchiveWriter:
     Raises:
         InputError: the folder already holds a finished archive, which is not to be continued.
         ValueError: the manifest uses a name that the archive fills in itself.
+
+    Attributes:
+        ids: the ids of the sentences so far.
     """
 
     def __init__(
@@ -397,7 +400,7 @@ class ArchiveWriter:
         self._pending: list[tuple[dict[str, Any], dict[str, np.ndarray]]] = []
         self._sites: dict[str, list[int]] | None = None
         self._sinks: list[str] = []
-        self._ids: set[int] = set()
+        self.ids: set[int] = set()
         self._shards = 0
         self._open = True
         if taken := sorted(self._given.keys() & self._facts().keys()):
@@ -420,13 +423,8 @@ class ArchiveWriter:
         write_atomically(self._path / SENTENCES, "".join(map(json_line, lines)).encode())
         for leftover in shards - {self._path / line["shard"] for line in lines}:
             leftover.unlink()
-        self._ids = {line["id"] for line in lines}
+        self.ids = {line["id"] for line in lines}
         self._shards = len(lines) // sentences_per_shard
-
-    @property
-    def sentences(self) -> int:
-        """Number of sentences so far."""
-        return len(self._ids)
 
     def _stored_sites(self, line: dict[str, Any]) -> tuple[dict[str, list[int]], list[str]]:
         """Layers and heads of each site of a sentence that is stored, as `sites_of` counts them; sites with sinks."""
@@ -464,14 +462,14 @@ class ArchiveWriter:
         if not self._open:
             raise ValueError("the archive is closed")
         record.validate()
-        if record.id in self._ids:
+        if record.id in self.ids:
             raise ValueError(f"sentence {record.id}: expected an id that was not appended before, found it twice")
         sites = sites_of(record)
         if self._sites not in (None, sites):
             raise InputError(f"sentence {record.id}: expected sites with [layers, heads] {self._sites}, found {sites}")
         self._sites = sites
         self._sinks = sorted(record.sinks)
-        self._ids.add(record.id)
+        self.ids.add(record.id)
         line = {"id": record.id, "shard": self._shard_name()} | metadata_of(record)
         self._pending.append((line, arrays_of(record)))
         if len(self._pending) == self.sentences_per_shard:
@@ -500,7 +498,7 @@ class ArchiveWriter:
     def _facts(self) -> dict[str, Any]:
         return {
             "format_version": FORMAT_VERSION,
-            "sentences": len(self._ids),
+            "sentences": len(self.ids),
             "shards": self._shards,
             "sites": self._sites or {},  # site -> [layers, heads]
             **({"sinks": self._sinks} if self._sinks else {}),

@@ -1,11 +1,11 @@
-"""From sentence pairs to records: one teacher-forced pass reads the attention of every layer and head over sources and
-the translations that a search found, or references."""
+"""From sentence pairs to records: one teacher-forced pass over sources and their targets, which are translations that a
+search found, or references, reads the log-probabilities and the attention of every layer and head."""
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -55,6 +55,19 @@ class ForcedPair:
     required: Sequence[str] = ()
 
 
+class Read(NamedTuple):
+    """A pair that the model has read.
+
+    Attributes:
+        record: the pair with its log-probabilities and attention.
+        right: the number of target tokens to which the model gave the highest probability, given the tokens before; 0
+            where the log-probabilities were known, since the model computes no scores then.
+    """
+
+    record: Record
+    right: int
+
+
 class AttentionRecorder:
     """Records the attention of sentence pairs.
 
@@ -68,8 +81,8 @@ class AttentionRecorder:
         units: what counts as a word on each side.
 
     Attributes:
-        read: the `ForcedGraph` of all sites but `gradients`, which take as long as everything else and have a graph of
-            their own.
+        forced_graph: the `ForcedGraph` of all sites but `gradients`, which take as long as everything else and have a
+            graph of their own.
     """
 
     def __init__(
@@ -89,15 +102,15 @@ class AttentionRecorder:
         self.sites = tuple(sites)
         self.batch_tokens = batch_tokens
         self.max_positions = max_positions
-        self.read: Any = make_forced_graph(model, [site for site in sites if site != "gradients"])
+        self.forced_graph: Any = make_forced_graph(model, [site for site in sites if site != "gradients"])
         self._read_gradients: ForcedGraph | None = None
         if "gradients" in sites:
             self._read_gradients = make_forced_graph(model, ("gradients",))
 
     @property
     def graph(self) -> Any:
-        """The computation of `read`, as TensorFlow's `GraphDef`."""
-        return self.read.get_concrete_function().graph.as_graph_def()
+        """The computation of `forced_graph`, as TensorFlow's `GraphDef`."""
+        return self.forced_graph.get_concrete_function().graph.as_graph_def()
 
     def record_translations(
         self,
@@ -122,15 +135,24 @@ class AttentionRecorder:
         window_sentences: int = WINDOW_SENTENCES,
         sites: Collection[str] | None = None,
     ) -> Iterator[Record]:
-        """Records pairs, in their order.
+        """Records pairs, in their order; the arguments are those of `read`."""
+        return (read.record for read in self.read(pairs, window_sentences, sites))
+
+    def read(
+        self,
+        pairs: Iterable[ForcedPair],
+        window_sentences: int = WINDOW_SENTENCES,
+        sites: Collection[str] | None = None,
+    ) -> Iterator[Read]:
+        """Reads pairs, each once, and yields them in their order.
 
         Args:
-            pairs: what is read.
+            pairs: the pairs.
             window_sentences: pairs that are batched together; no batch has sentences of two windows.
             sites: which of the recorder's sites the records hold; by default all.
         """
         stream = iter(pairs)
-        orders: deque[list[int]] = deque()  # of the windows whose records have not been yielded yet
+        orders: deque[list[int]] = deque()  # of the windows whose pairs have not been yielded yet
 
         def batches() -> Iterator[list[ForcedPair]]:
             while window := list(islice(stream, window_sentences)):
@@ -140,50 +162,65 @@ class AttentionRecorder:
                 orders.append(np.concatenate(rows_of_batches).tolist())
                 yield from ([window[i] for i in rows] for rows in rows_of_batches)
 
-        def record_batch(batch: list[ForcedPair]) -> list[Record]:
-            return self._record_batch(batch, self.sites if sites is None else sites)
+        def read_batch(batch: list[ForcedPair]) -> list[Read]:
+            return self._read_batch(batch, self.sites if sites is None else sites)
 
-        # One stream over all windows, so that batches are read while the caller processes earlier records.
-        records = chain.from_iterable(in_order(record_batch, batches(), self.workers))
-        for first in records:
+        # One stream over all windows, so that batches are read while the caller processes earlier pairs.
+        found = chain.from_iterable(in_order(read_batch, batches(), self.workers))
+        for first in found:
             order = orders.popleft()
-            window = dict(zip(order, [first, *islice(records, len(order) - 1)], strict=True))
+            window = dict(zip(order, [first, *islice(found, len(order) - 1)], strict=True))
             yield from (window[i] for i in range(len(order)))
 
-    def _record_batch(self, pairs: Sequence[ForcedPair], sites: Collection[str]) -> list[Record]:
+    def _read_batch(self, pairs: Sequence[ForcedPair], sites: Collection[str]) -> list[Read]:
         batch = forced_batch([(pair.source_ids, pair.target_ids) for pair in pairs])
         attention = {}
         if "gradients" in sites:
             assert self._read_gradients is not None
             attention = self._read_gradients(*batch.ids).attention
-        if all(pair.log_probabilities is not None for pair in pairs):
-            batch = batch._replace(target_output=batch.target_output[:, :0])  # no log-probabilities are needed
-        forced = self.read(*batch.ids)
+        if all(pair.log_probabilities is not None for pair in pairs):  # no scores are needed
+            batch = batch._replace(target_output=batch.target_output[:, :0])
+        forced = self.forced_graph(*batch.ids)
         attention |= forced.attention
         weights = {site: attention[site].numpy() for site in self.sites if site in sites}
         sinks = {site: forced.sinks[site].numpy() for site in weights if site in forced.sinks}
         log_probabilities = forced.log_probabilities.numpy()
-        source_words, target_words = self._words(pairs)
-        return [
-            self._make_record(
-                pair,
-                source_words[i],
-                target_words[i],
-                log_probabilities[i] if pair.log_probabilities is None else pair.log_probabilities,
-                {site: weights[site][i] for site in weights},
-                {site: sinks[site][i] for site in sinks},
+        is_right = forced.likeliest.numpy() == batch.target_output
+        reads = []
+        for i, (pair, source_words, target_words) in enumerate(zip(pairs, *self._words(pairs), strict=True)):
+            lengths = {"source": len(pair.source_ids) + 1, "target": len(pair.target_ids)}
+            outputs = self.tokenizer.pieces(pair.target_ids)
+            scores = log_probabilities[i] if pair.log_probabilities is None else pair.log_probabilities
+            record = Record(
+                id=pair.id,
+                source=pair.source,
+                reference=pair.reference,
+                hypothesis=pair.hypothesis,
+                source_tokens=self.tokenizer.pieces([*pair.source_ids, EOS]),
+                target_input_tokens=[*self.tokenizer.pieces([BOS]), *outputs[:-1]],
+                target_output_tokens=outputs,
+                source_words=source_words,
+                target_words=target_words,
+                token_log_probabilities=[float(x) for x in scores[: lengths["target"]]],
+                mode=pair.mode,
+                truncated=pair.truncated,
+                attention={
+                    site: of_batch[i, :, :, : lengths[SITES[site].axes[0]], : lengths[SITES[site].axes[1]]]
+                    for site, of_batch in weights.items()
+                },
+                sinks={site: of_batch[i, :, :, : lengths[SITES[site].axes[0]]] for site, of_batch in sinks.items()},
+                source_unit=self.units.source,
+                target_unit=self.units.target,
+                prefix_tokens=pair.prefix_tokens,
+                required=list(pair.required),
             )
-            for i, pair in enumerate(pairs)
-        ]
+            reads.append(Read(record, int(is_right[i, : lengths["target"]].sum())))
+        return reads
 
     def _words(self, pairs: Sequence[ForcedPair]) -> tuple[list[list[int | None]], list[list[int | None]]]:
         """Returns the words to which the tokens of the sources and the output tokens belong; None for EOS."""
-        source = [
-            [*words[: len(pair.source_ids)], None]
-            for pair, words in zip(
-                pairs, self.tokenizer.words_from_text([pair.source for pair in pairs], self.units.source), strict=True
-            )
-        ]
+        sources = self.tokenizer.words_from_text([pair.source for pair in pairs], self.units.source)
+        source = [[*words[: len(pair.source_ids)], None] for pair, words in zip(pairs, sources, strict=True)]
         # The ids of a given text that was cut would spell other words where they stand for unknown characters.
         given = [pair.mode == "forced" for pair in pairs]
         hypotheses = [pair.hypothesis for pair in compress(pairs, given)]
@@ -195,42 +232,6 @@ class AttentionRecorder:
             for pair, forced in zip(pairs, given, strict=True)
         ]
         return source, target
-
-    def _make_record(
-        self,
-        pair: ForcedPair,
-        source_words: list[int | None],
-        target_words: list[int | None],
-        log_probabilities: np.ndarray | list[float],
-        attention: dict[str, np.ndarray],
-        sinks: dict[str, np.ndarray],
-    ) -> Record:
-        lengths = {"source": len(pair.source_ids) + 1, "target": len(pair.target_ids)}
-        outputs = self.tokenizer.pieces(pair.target_ids)
-        cut = {
-            site: weights[:, :, : lengths[SITES[site].axes[0]], : lengths[SITES[site].axes[1]]]
-            for site, weights in attention.items()
-        }
-        return Record(
-            id=pair.id,
-            source=pair.source,
-            reference=pair.reference,
-            hypothesis=pair.hypothesis,
-            source_tokens=self.tokenizer.pieces([*pair.source_ids, EOS]),
-            target_input_tokens=[*self.tokenizer.pieces([BOS]), *outputs[:-1]],
-            target_output_tokens=outputs,
-            source_words=source_words,
-            target_words=target_words,
-            token_log_probabilities=[float(x) for x in log_probabilities[: lengths["target"]]],
-            mode=pair.mode,
-            truncated=pair.truncated,
-            attention=cut,
-            sinks={site: shares[:, :, : lengths[SITES[site].axes[0]]] for site, shares in sinks.items()},
-            source_unit=self.units.source,
-            target_unit=self.units.target,
-            prefix_tokens=pair.prefix_tokens,
-            required=list(pair.required),
-        )
 
 
 ENCODED_SENTENCES = 4096

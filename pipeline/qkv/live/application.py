@@ -23,10 +23,10 @@ from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
 from ..errors import InputError
-from ..evaluation.evaluate_set import archive_manifest
 from ..files.atomic import check_own_folder, new_folder
 from ..inspection.archive import ArchiveWriter
 from ..inspection.viewer.page import content_policy
+from ..run.manifest import archive_manifest
 from .gate import Gate
 from .live_run import Answer, LiveRun
 from .page import SERVED

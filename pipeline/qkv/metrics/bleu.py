@@ -100,6 +100,15 @@ def score_translations(translations: Sequence[str], references: Sequence[str], *
     }
 
 
+def score_sentences(
+    translations: Sequence[str], references: Sequence[str], *, tokenizer: str
+) -> dict[str, list[float]]:
+    """Computes BLEU and chrF of each sentence, from 0 to 100."""
+    metrics = {"bleu": make_bleu(tokenizer, effective_order=True), "chrf": sacrebleu.CHRF()}
+    pairs = list(zip(translations, references, strict=True))
+    return {name: [metric.sentence_score(text, [one]).score for text, one in pairs] for name, metric in metrics.items()}
+
+
 class CorpusScore(NamedTuple):
     """A score of a corpus.
 

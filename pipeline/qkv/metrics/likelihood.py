@@ -1,6 +1,7 @@
 """The likelihood of references under a model."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,15 +23,58 @@ class Likelihood:
         loss: negative log-likelihood in nats per token, without label smoothing.
         token_accuracy: the share of tokens to which the model gave the highest probability, given the tokens before,
             from 0 to 1.
+        too_long: how many pairs were left out, since a side was too long for the model.
     """
 
     loss: float
     token_accuracy: float
+    too_long: int = 0
 
     @property
     def perplexity(self) -> float:
         """`exp(loss)`."""
         return math.exp(min(self.loss, 700.0))
+
+
+class LikelihoodSum:
+    """Adds up the likelihood of references that a model has read; those that it had to cut are left out.
+
+    Args:
+        max_positions: the maximum number of tokens that the model accepts, for the message.
+    """
+
+    def __init__(self, max_positions: int) -> None:
+        self._max_positions = max_positions
+        self._too_long = 0
+        self._loss = 0.0
+        self._right = 0
+        self._tokens = 0
+
+    def add(self, log_probabilities: Sequence[float], right: int, truncated: bool) -> None:
+        """Adds a sentence: the log-probabilities of its tokens, and how many of them were the likeliest."""
+        if truncated:
+            self._too_long += 1
+            return
+        self._loss -= sum(log_probabilities)
+        self._right += right
+        self._tokens += len(log_probabilities)
+
+    def means(self) -> Likelihood:
+        """Returns the means over all tokens.
+
+        Raises:
+            InputError: all pairs are too long.
+        """
+        if not self._tokens:
+            raise _all_too_long(self._too_long, self._max_positions)
+        return Likelihood(self._loss / self._tokens, self._right / self._tokens, self._too_long)
+
+
+def _all_too_long(pairs: int, max_positions: int) -> InputError:
+    return InputError(
+        f"all {pairs} pairs have a side of model.max_positions ({max_positions}) tokens or more, so there is nothing "
+        "to measure; use shorter text, or train with more positions"
+    )
 
 
 class LikelihoodMeter:
@@ -64,10 +108,7 @@ class LikelihoodMeter:
         fits = np.flatnonzero(np.maximum(source.lengths, target.lengths) < max_positions).tolist()
         self.too_long = len(source) - len(fits)
         if not fits:
-            raise InputError(
-                f"all {self.too_long} pairs have a side of model.max_positions ({max_positions}) tokens or more, "
-                "so there is nothing to measure; use shorter text, or train with more positions"
-            )
+            raise _all_too_long(self.too_long, max_positions)
         self.source, self.target = source.select(fits), target.select(fits)
         self.batches = batches_by_length(self.source.lengths + 1, self.target.lengths + 1, batch_tokens)  # EOS, BOS
         self._forced_graph = forced_graph

@@ -11,6 +11,8 @@ import keras
 import numpy as np
 
 from ..config import RunConfig
+from ..config.names.inspection import SITES
+from ..config.names.model import MECHANISMS
 from ..errors import InputError, invocation
 from ..files.json import read_json_object, write_json
 from ..files.paths import sha256
@@ -140,3 +142,19 @@ def _git_commit() -> Any:
     except OSError:
         return None
     return answer.stdout.strip() or None
+
+
+def archive_manifest(run: Any) -> dict[str, Any]:
+    """Returns the facts about a `TrainedRun` that the manifest of an attention archive holds."""
+    facts: dict[str, Any] = {"run": run.directory.root.name}
+    attention = getattr(run.config.model, "attention", None)
+    mechanisms = {name: getattr(attention, site.weighed_at, None) for name, site in SITES.items() if site.weighed_at}
+    # The weights of these sites are no shares of a row, but mixed with weights of any sign.
+    if signed := [name for name, at in mechanisms.items() if at and not MECHANISMS[at.mechanism].gives_shares]:
+        facts["signed"] = signed
+    try:
+        manifest = read_json_object(run.directory.manifest)
+    except (OSError, ValueError):  # a run that still trains has none
+        return facts
+    names = ("versions", "git_commit", "model_sha256", "tokenizer_sha256")
+    return facts | {name: manifest.get(name) for name in names}

@@ -5,7 +5,7 @@ import pytest
 
 from qkv.alignment.gold import gold_set_of
 from qkv.errors import InputError
-from qkv.evaluation.readout_scores import score_alignments
+from qkv.evaluation.archive_scores import score_alignments
 from qkv.inspection import ArchiveWriter, AttentionArchive
 from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.records import build_record

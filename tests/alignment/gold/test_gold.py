@@ -8,7 +8,7 @@ import pytest
 
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.gold import read_gold_set
-from qkv.alignment.head_scores import alignment_metrics, choose_readout, head_table
+from qkv.alignment.head_scores import alignment_metrics, choose_readout, count_heads
 from qkv.alignment.readout import ChosenReadout
 from qkv.config.names.inspection import EXTRACTIONS
 from qkv.errors import InputError
@@ -52,7 +52,7 @@ class PlantedRecorder:
 
 
 def score_pairs(recorder, gold_set):
-    return head_table(recorder.record_references(gold_set.corpus.source, gold_set.corpus.target), gold_set)
+    return count_heads(recorder.record_references(gold_set.corpus.source, gold_set.corpus.target), gold_set).table()
 
 
 @pytest.fixture

@@ -64,14 +64,17 @@ def test_no_pair_is_judged_by_a_fit_that_has_seen_it(pairs, monkeypatch):
     assert np.isclose(found.aer, alignment_error_rate(links, gold).aer)
     assert {round(10 * one.low): one.number for one in found.reliability} == in_bins
     others = [number for number in range(PAIRS) if number % FOLDS != 1]
-    features, right = calibration._joined([calibration._Sentence.of([records[n]], [0], gold[n]) for n in others])
+    seen = [calibration._find_candidates([records[n]], [0], gold[n]) for n in others]
+    features, right = (np.concatenate([getattr(one, name) for one in seen]) for name in ("features", "possible"))
     np.testing.assert_allclose(folds[1], fit_logistic(features, right))
 
 
 def test_no_other_threshold_has_a_lower_error_rate(pairs, calibrated):
-    sentences = [calibration._Sentence.of([record], [0], links) for record, links in zip(*pairs, strict=True)]
+    sentences = [calibration._find_candidates([record], [0], links) for record, links in zip(*pairs, strict=True)]
     predicted = [np.random.default_rng(n).random(len(one.possible)) for n, one in enumerate(sentences)]
-    threshold, aer = calibration._best_threshold(sentences, predicted)
+    sure, possible = (np.concatenate([getattr(one, name) for one in sentences]) for name in ("sure", "possible"))
+    sure_links = sum(one.sure_links for one in sentences)
+    threshold, aer = calibration._best_threshold(np.concatenate(predicted), sure, possible, sure_links)
     rates = {}
     for tried in np.arange(5, 96) / 100:
         links = [links_over(tried, *own) for own in zip(pairs[0], predicted, strict=True)]

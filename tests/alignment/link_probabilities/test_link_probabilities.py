@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from qkv.alignment.link_probabilities import LinkProbabilities, link_features, number_of_features, pair_features
+from qkv.alignment.link_probabilities import LinkProbabilities, link_features, pair_features
 from qkv.alignment.word_matrix import row_words, word_matrix
-from tests.support.records import EMPTY_SIDES
+from tests.support.records import EMPTY_SIDES, number_of_features
 
 
 def largest_other(weights, row, column, along_row):

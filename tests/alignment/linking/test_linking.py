@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from qkv.alignment.link_probabilities import Calibration, LinkProbabilities, number_of_features
+from qkv.alignment.link_probabilities import Calibration, LinkProbabilities
 from qkv.alignment.linking import MeanLinks, make_linking
 from qkv.alignment.readout import ChosenReadout
+from tests.support.records import number_of_features
 
 READOUTS = [ChosenReadout(0, "mean", "output", "source", chosen_on="nothing")] * 2
 

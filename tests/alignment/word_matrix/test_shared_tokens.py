@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from qkv.alignment.head_scores import score_heads
 from qkv.alignment.readout import AlignmentReadout
 from qkv.alignment.readout_choice import links_of_heads
 from qkv.alignment.word_matrix import group_words, spread_links
 from qkv.text.corpora.word_links import GoldAlignment
+from tests.support.records import score_heads
 
 
 def test_words_with_a_token_each_are_groups_of_their_own():

@@ -13,12 +13,11 @@ import pytest
 from qkv.alignment import link_probabilities as calibration
 from qkv.alignment.gold import read_gold_set
 from qkv.decoding import forced as forced_graph
-from qkv.evaluation import evaluate_set as inspected
 from qkv.evaluation import evaluate_set as module
-from qkv.evaluation.readout_scores import ReadoutScores
 from qkv.evaluation.request import EvaluationRequest, EvaluationSet
 from qkv.inspection import AttentionArchive
 from qkv.inspection.measures import MEASURES
+from qkv.metrics.likelihood import Likelihood
 from qkv.run.trained_run import load_run
 from qkv.text.corpora.corpus import Corpus
 from tests.support import KEPT_RUNS
@@ -42,7 +41,7 @@ def test_gradients_are_computed_for_the_archive_but_not_for_scores(monkeypatch, 
     inspection = run.config.inspection.model_copy(update={"attention": ("cross", "gradients")})
     run = replace(run, config=run.config.model_copy(update={"inspection": inspection}))
     scored = []
-    monkeypatch.setattr(inspected, "score_readouts", lambda *_: scored.append(True) or ReadoutScores())
+    monkeypatch.setattr(module.LikelihoodSum, "means", lambda sums: scored.append(True) or Likelihood(1.0, 1.0))
     with pytest.raises(GradientsComputedError):
         module.evaluate_set(EvaluationRequest(run, EvaluationSet("test", ["a b", "b"], ["b", "a b c"])))
     assert scored  # by then
@@ -79,7 +78,7 @@ def test_pairs_with_an_empty_side_have_no_links_and_count_in_no_measure(tokenize
     for name, own in pairs.items():
         gold_set = make_gold_set(name, own, tmp_path)
         data = EvaluationSet(name, *map(list, zip(*own, strict=True)), gold_set, make_gold_set("choice", own, tmp_path))
-        metrics = module.evaluate_set(EvaluationRequest(run, data, force_references=True, perturbed_sentences=20))
+        metrics = module.evaluate_set(EvaluationRequest(run, data, force_references=True, experiments={"perturb": 20}))
         assert metrics["alignment"]["chosen_on"] == "choice" and "threshold" in metrics["alignment"]
     mixed, plain = (run.directory.evaluation(name) for name in pairs)
     for table in ("heads", "head_types", "perturbation", "head_alignment", "link_reliability"):
@@ -109,7 +108,7 @@ def test_a_set_of_empty_pairs_is_evaluated(tokenizer, tmp_path):
     run.directory.config.touch()
     for name, forced in (("translated", False), ("forced", True)):
         data = EvaluationSet(name, ["", ""], ["", ""])
-        module.evaluate_set(EvaluationRequest(run, data, forced, perturbed_sentences=2, faithful_sentences=2))
+        module.evaluate_set(EvaluationRequest(run, data, forced, experiments={"perturb": 2, "faithfulness": 2}))
         evaluation = run.directory.evaluation(name)
         assert pd.read_csv(evaluation.heads)[[*MEASURES]].isna().all(axis=None)
         assert not evaluation.perturbation.exists() and not evaluation.faithfulness.exists()

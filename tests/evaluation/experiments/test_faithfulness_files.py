@@ -20,7 +20,7 @@ def test_the_first_sentences_are_measured_and_empty_ones_left_out(tmp_path):
     data = EvaluationSet("mine", SOURCES, REFERENCES)
     text = TokenisedSet.of(data, run.tokenizer)
     pairs = list(text.pair_references(run.config.model.max_positions))
-    request = EvaluationRequest(run, data, force_references=False, faithful_sentences=3)
+    request = EvaluationRequest(run, data, force_references=False, experiments={"faithfulness": 3})
     folder = EvaluationDirectory(tmp_path)
     recorder = run.recorder(aligned_sites())
     said = write_faithfulness(request, text, pairs, recorder, folder)["faithfulness"]
@@ -38,5 +38,5 @@ def test_the_first_sentences_are_measured_and_empty_ones_left_out(tmp_path):
     assert soft["comprehensiveness"].item() == pytest.approx(
         means["comprehensiveness"]["gradients"] / means["tokens"]["gradients"], abs=1e-5
     )
-    nothing = EvaluationRequest(run, data, faithful_sentences=2)
+    nothing = EvaluationRequest(run, data, experiments={"faithfulness": 2})
     assert write_faithfulness(nothing, text, pairs[1:2], recorder, folder) == {}

@@ -120,3 +120,11 @@ OUTPUT_ABLATIONS = {
     "resampled": "its output at a target token of another sentence",
 }
 """What stands for a head's output, to see what the output is worth."""
+EXPERIMENTS = {
+    "perturb": "change each head in turn on the first N sentences, and write how the loss rises to perturbation.csv; "
+    "takes six passes a head",
+    "faithfulness": "remove from the first N sentences the tokens that attention points to, or all others, and write "
+    "the cost to faithfulness.csv; 200 take minutes",
+}
+"""The experiments on a run's attention by name, which is an option of `evaluate.py`; their functions are in
+`qkv.evaluation.experiments`."""

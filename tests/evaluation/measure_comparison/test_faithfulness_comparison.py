@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from qkv.errors import InputError
-from qkv.evaluation.faithfulness_comparison import compare_faithfulness, read_faithfulness
+from qkv.evaluation.measure_comparison import compare_faithfulness, read_faithfulness
 from qkv.files.run_directory import EvaluationDirectory
 from qkv.inspection import Sentence, write_archive
 
@@ -88,5 +88,5 @@ def test_runs_that_were_not_measured_are_not_compared(make):
 def test_a_damaged_file_is_named(make, damage):
     file = make("first").evaluation.faithfulness_sentences
     file.write_text(file.read_text().replace(*damage))
-    with pytest.raises(InputError, match=r"faithfulness_sentences\.csv: cannot be read"):
+    with pytest.raises(InputError, match=r"faithfulness_sentences\.csv: not the table that evaluate"):
         read_faithfulness(file)

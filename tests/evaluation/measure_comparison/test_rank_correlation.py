@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from qkv.evaluation.faithfulness_comparison import kendall
+from qkv.evaluation.measure_comparison import kendall
 
 
 def test_tau_counts_pairs():
