@@ -9,7 +9,7 @@ from qkv.attention.multi_head import MultiHeadAttention
 from qkv.attention.scores import SCORES, Additive
 from qkv.attention.self_attention import SelfAttention
 from qkv.model.embedding import PositionalEmbedding, TokenEmbedding
-from qkv.model.transformer import Block, BlockSpec, DecoderBlock, FeedForward, Residual
+from qkv.model.transformer import BlockSpec, DecoderBlock, EncoderBlock, FeedForward, Residual
 from tests.support.layer_contract import B, LayerCase, S, T
 
 THREE = {"query": (B, T, 8), "key": (B, S, 6), "value": (B, S, 7)}
@@ -162,15 +162,15 @@ def block(kind, norm="pre", **attention):
 DECODER_INPUTS = {"x": (B, T, 8), "memory": (B, S, 8)}
 DECODER_MASKS = {"self_mask": (1, 1, T, T), "cross_mask": (B, 1, 1, S)}
 PART_CASES = {
-    "block pre": LayerCase(block(Block), {"x": (B, S, 8)}, masks={"attention_mask": (B, 1, 1, S)}),
-    "block post": LayerCase(block(Block, norm="post", self_attention={"score": "general"}), {"x": (B, S, 8)}),
+    "encoder pre": LayerCase(block(EncoderBlock), {"x": (B, S, 8)}, masks={"attention_mask": (B, 1, 1, S)}),
+    "encoder post": LayerCase(block(EncoderBlock, norm="post", self_attention={"score": "general"}), {"x": (B, S, 8)}),
     "feed-forward": LayerCase(partial(FeedForward, 8, 6, activation="gelu"), {"x": (B, T, 8)}),
     "residual pre": LayerCase(partial(Residual, "pre"), {"x": (B, T, 8), "y": (B, T, 8)}),
     "residual post": LayerCase(partial(Residual, "post"), {"x": (B, T, 8), "y": (B, T, 8)}),
     "tokens": LayerCase(partial(TokenEmbedding, 11, 8), {"ids": (B, T)}, vocabulary=11),
     "sinusoidal positions": LayerCase(partial(PositionalEmbedding, "sinusoidal", 9), {"x": (B, T, 8)}),
     "learned positions": LayerCase(partial(PositionalEmbedding, "learned", 9), {"x": (B, T, 8)}),
-    "block of each position's past": LayerCase(block(Block), {"x": (B, S, 8)}, masks={"attention_mask": (B, 1, S, S)}),
+    "causal": LayerCase(block(EncoderBlock), {"x": (B, S, 8)}, masks={"attention_mask": (B, 1, S, S)}),
     "decoder pre": LayerCase(block(DecoderBlock), DECODER_INPUTS, masks=DECODER_MASKS),
     "decoder post": LayerCase(
         block(DecoderBlock, norm="post", self_attention={"score": "additive"}, cross_attention={"score": "cosine"}),

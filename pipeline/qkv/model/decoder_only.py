@@ -15,7 +15,7 @@ from ..layers.keras_layers import LayerNormalization, check_sizes, dynamic_shape
 from ..layers.tap import tap
 from .embedding import PositionalEmbedding, make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
-from .transformer import Block, BlockSpec
+from .transformer import BlockSpec, EncoderBlock
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -91,7 +91,7 @@ class DecoderOnly(TranslationModel):
             dtype=policy,
         )
         spec = BlockSpec(d_model, num_heads, d_ff, norm, activation, dropout, attention_dropout, activation_dropout)
-        self.blocks = [Block(spec, decoder_self, name=f"block_{i}", dtype=policy) for i in range(layers)]
+        self.blocks = [CausalBlock(spec, decoder_self, name=f"block_{i}", dtype=policy) for i in range(layers)]
         self.final_norm = LayerNormalization(epsilon=1e-5, name="norm", dtype=policy) if norm == "pre" else None
 
     def build(self, input_shape=None):
@@ -185,3 +185,8 @@ class DecoderOnly(TranslationModel):
 
     def _normalized(self, x):
         return x if self.final_norm is None else self.final_norm(x)
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class CausalBlock(EncoderBlock):
+    """An `EncoderBlock` whose mask hides what comes later; a class of its own, since saved weights have its name."""

@@ -101,7 +101,7 @@ class Transformer(TranslationModel):
         )
         spec = BlockSpec(d_model, num_heads, d_ff, norm, activation, dropout, attention_dropout, activation_dropout)
         self.encoder_blocks = [
-            Block(spec, encoder_self, name=f"encoder_{i}", dtype=policy) for i in range(encoder_layers)
+            EncoderBlock(spec, encoder_self, name=f"encoder_{i}", dtype=policy) for i in range(encoder_layers)
         ]
         self.decoder_blocks = [
             DecoderBlock(spec, decoder_self, cross, name=f"decoder_{i}", dtype=policy) for i in range(decoder_layers)
@@ -226,7 +226,7 @@ class BlockSpec:
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Block(ConstructorConfig, keras.Layer):
+class EncoderBlock(ConstructorConfig, keras.Layer):
     """One layer of the encoder (Vaswani et al. 2017, section 3.1), or with a causal mask of a language model:
     self-attention and a feed-forward network, each in a residual connection.
 
@@ -249,7 +249,7 @@ class Block(ConstructorConfig, keras.Layer):
         then x's own.
 
     Example:
-        >>> block = Block(BlockSpec(d_model=8, num_heads=2, d_ff=16))
+        >>> block = EncoderBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))
         >>> states, weights, keys_values = block(keras.random.normal((1, 3, 8)))
         >>> states, weights, _ = block(keras.random.normal((1, 1, 8)), before=keys_values)  # the step after
         >>> states.shape, weights.shape
@@ -325,7 +325,7 @@ class Block(ConstructorConfig, keras.Layer):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class DecoderBlock(Block):
+class DecoderBlock(EncoderBlock):
     """One layer of the decoder (Vaswani et al. 2017, section 3.1).
 
     Args:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from qkv.attention import causal_mask
-from qkv.model.transformer import Block, BlockSpec, DecoderBlock
+from qkv.model.transformer import BlockSpec, DecoderBlock, EncoderBlock
 
 SOURCE = np.array([[7, 2, 5, 0, 0], [0, 3, 9, 1, 4], [6, 0, 8, 0, 2]])
 TARGET = np.array([[4, 3, 0], [0, 9, 6], [0, 5, 1]])
@@ -22,7 +22,7 @@ def encode(x, blocks, **arguments):
 @pytest.mark.parametrize("mask", [None, causal_mask(5, 5)], ids=["no mask", "causal mask"])
 def test_values_under_padding_change_nothing_in_a_stack_of_blocks(mechanism, norm, mask):
     embedding = keras.layers.Embedding(11, 8, mask_zero=True)
-    blocks = [Block(BlockSpec(8, 2, 16, norm=norm), {"mechanism": mechanism}) for _ in range(2)]
+    blocks = [EncoderBlock(BlockSpec(8, 2, 16, norm=norm), {"mechanism": mechanism}) for _ in range(2)]
     expected = encode(embedding(SOURCE), blocks, attention_mask=mask)
     embedding.embeddings.assign(np.concatenate([np.full((1, 8), 5.0), embedding.embeddings[1:]]))
     found = encode(embedding(SOURCE), blocks, attention_mask=mask)
@@ -45,7 +45,7 @@ def test_values_under_padding_change_nothing_in_a_stack_of_decoder_blocks():
 def test_a_mask_of_four_axes_is_no_mask_of_a_sequence():
     x = np.ones((3, 3, 8), "float32")
     with pytest.raises(ValueError, match=r"mask: expected 2 axes.*; .* is attention_mask"):
-        Block(BlockSpec(8, 2, 16))(x, mask=causal_mask(3, 3))
+        EncoderBlock(BlockSpec(8, 2, 16))(x, mask=causal_mask(3, 3))
 
 
 def test_the_mask_of_the_memory_hides_its_padding():
@@ -56,7 +56,7 @@ def test_the_mask_of_the_memory_hides_its_padding():
         block(memory[:, :3], memory, cross_mask=SOURCE != 0)
 
 
-@pytest.mark.parametrize("kind", [Block, DecoderBlock])
+@pytest.mark.parametrize("kind", [EncoderBlock, DecoderBlock])
 def test_a_width_that_the_heads_do_not_divide_is_refused(kind):
     with pytest.raises(ValueError, match="d_model: expected a multiple of num_heads = 3, found 8"):
         kind(BlockSpec(8, 3, 16))
