@@ -48,6 +48,7 @@ PRINTING_PAGES = [DOCS / "learn" / "attention.md", VALUES, DOCS / "learn" / "spe
 """Pages whose code prints exactly what stands below it."""
 TRAINED = "\n## In a trained model\n"
 """From here on, a printing page needs the trained demo."""
+NAMED = re.compile(r"`(qkv(?:\.\w+)+)")
 FENCED = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
@@ -127,6 +128,17 @@ def test_notebooks_and_modules_name_pages_that_exist():
 def test_paths_of_the_repository_exist(page):
     for path in re.findall(r"`((?:pipeline|tests|configs|docs)/[\w./]+)(?:`| )", prose(page)):
         assert (ROOT / path).exists(), f"{page_id(page)} names {path}"
+
+
+def test_names_of_the_package_exist():
+    named = {name for page in PAGES if page.name != "CHANGELOG.md" for name in NAMED.findall(prose(page))}
+    assert len(named) > 2
+    for name in named:
+        module, _, attribute = name.rpartition(".")
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:
+            assert hasattr(importlib.import_module(module), attribute), name
 
 
 def test_results_are_those_that_the_configs_name():
