@@ -1,5 +1,6 @@
 """All commands as one program, and how messages name them."""
 
+import argparse
 import importlib
 import re
 
@@ -32,6 +33,18 @@ def test_the_help_lists_every_command(arguments, capsys):
         status = end.code
     assert status == 0
     assert re.findall(r"^  (\w+) +\w", capsys.readouterr().out.split("commands:")[1], re.MULTILINE) == [*COMMANDS]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_an_option_is_a_sentence_of_at_most_25_words_and_its_values(name):
+    module = importlib.import_module(f"qkv.commands.{name}")
+    for action in module.make_parser()._actions if hasattr(module, "make_parser") else ():
+        if action.help and action.help != argparse.SUPPRESS:
+            sentence, *values = re.split(r"(?<!al)\. ", re.sub(r" \(default[^()]*\)", "", action.help))
+            assert len(sentence.split()) <= 25, action.option_strings
+            assert sentence[0].islower() and not sentence.endswith("."), action.option_strings
+            assert len(values) <= 2, action.option_strings
+            assert all(re.match(r"[\w-]+: ", value) for value in values), action.option_strings
 
 
 def test_the_version_is_printed(capsys):

@@ -173,8 +173,8 @@ def add_members_argument(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         default=[],
         metavar="RUN2",
-        help="folders of further runs with the same tokenizer, which translate with RUN as an ensemble: each token by "
-        "the mean of all log-probabilities, with the settings of RUN",
+        help="folders of further runs with the same tokenizer, which translate with RUN, by its settings, as an "
+        "ensemble: by the mean of their log-probabilities",
     )
 
 
@@ -256,8 +256,8 @@ def add_seed_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_given_options(parser: argparse.ArgumentParser, note: str = "") -> None:
-    """Adds the files of what is known of translations, as `options.prefix`, `options.require` and `options.ban`."""
+def add_constraint_options(parser: argparse.ArgumentParser, note: str = "") -> None:
+    """Adds files of constraints on translations, as `options.prefix`, `options.require` and `options.ban`."""
     group = parser.add_argument_group(
         "constraints on the translations", f"Files of text in the form of the training text{note}."
     )
@@ -271,8 +271,8 @@ def add_given_options(parser: argparse.ArgumentParser, note: str = "") -> None:
         "--require",
         type=text_file,
         metavar="FILE",
-        help="put the words or phrases of its line of FILE, separated by tabs, into each translation, as whole words. "
-        "Needs a beam",
+        help="put the words or phrases of its line of FILE, separated by tabs, into each translation, as whole words; "
+        "needs a beam",
     )
     group.add_argument(
         "--ban",

@@ -12,8 +12,8 @@ from .cli import (
     ArgumentParser,
     add_bleu_option,
     add_checkpoint_option,
+    add_constraint_options,
     add_decoding_options,
-    add_given_options,
     add_links_options,
     add_members_argument,
     add_normalize_option,
@@ -56,7 +56,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--forced", action="store_true", help="write the attention over the references instead of the translations"
     )
-    add_given_options(parser, "; each adds its name to that of the results' folder")
+    add_constraint_options(parser, "; each adds its name to that of the results' folder")
     _add_measures(parser)
     add_decoding_options(parser)
     return parser
@@ -132,7 +132,7 @@ def main(arguments: list[str]) -> None:
         from ..evaluation.request import EvaluationRequest, read_configured_set, read_own_set
         from ..metrics.bleu import check_bleu_tokenizer
         from ..run.ensemble import load_runs
-        from ..text.phrases.sentence_files import GivenFiles
+        from ..text.phrases.sentence_files import SentenceFiles
 
     check_bleu_tokenizer(
         config.data.scoring_tokenizer, "--bleu_tokenizer" if options.bleu_tokenizer else "data.bleu_tokenizer"
@@ -144,7 +144,9 @@ def main(arguments: list[str]) -> None:
         data = read_own_set(run, name, options.source, options.reference, options.alignments, normalizes)
     else:
         data = read_configured_set(run, name, options.set)
-    given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)
+    given = SentenceFiles(
+        options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions
+    )
     prefixes, required = given.take(len(data.source))
     given.check_all_taken()
     request = EvaluationRequest(

@@ -124,7 +124,8 @@ def _refuse_imported(config: RunConfig, place: str) -> None:
     if config.tokenizer.kind == "given" and config.training.start_from is None:
         data = {f"data.{name}": getattr(config.data, name) for name in ("train", "validation")}
         missing = [key for key, value in data.items() if value is None]
-        missing += ["training.max_updates (or max_epochs, max_minutes)"] * config.training.has_no_limit
+        if config.training.has_no_limit:
+            missing.append("training.max_updates (or max_epochs, max_minutes)")
         has = f"; it has no {', '.join(missing)}" if missing else ""
         raise InputError(
             f"{place}: tokenizer.kind is given, so this is an imported run, which "
@@ -179,7 +180,7 @@ def make_parser(section: str | None = None) -> argparse.ArgumentParser:
 
 
 def _add_section(parser: argparse.ArgumentParser, name: str) -> None:
-    """Adds the options of a section, by the sections in it; keys that several of these have in common stand once."""
+    """Adds the options of a section, grouped by the sections in it; keys that several of these share stand once."""
     places: dict[tuple[str, str | None], str] = {}
     for key, section_field in walk(RunConfig):
         for tag, section in sections_of(section_field).items() if f"{key}.".startswith(f"{name}.") else ():

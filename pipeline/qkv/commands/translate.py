@@ -13,8 +13,8 @@ from ..text.lines.stream import ArrivingLines
 from .cli import (
     ArgumentParser,
     add_checkpoint_option,
+    add_constraint_options,
     add_decoding_options,
-    add_given_options,
     add_members_argument,
     add_normalize_option,
     add_run_argument,
@@ -47,7 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_workers_option(parser)
     add_decoding_options(parser)
     add_seed_option(parser)
-    add_given_options(parser)
+    add_constraint_options(parser)
     add_text_options(parser)
     return parser
 
@@ -60,11 +60,13 @@ def main(arguments: list[str]) -> None:
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
         from ..run.ensemble import load_runs
-        from ..text.phrases.sentence_files import GivenFiles
+        from ..text.phrases.sentence_files import SentenceFiles
 
     roots = [run.root for run in (options.run, *options.others)]
     run = load_runs(roots, options.checkpoint).with_config(config)
-    given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)
+    given = SentenceFiles(
+        options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions
+    )
     run = replace(run, banned=given.banned)
     format_line = format_best if options.n_best is None else format_n_best
     if sys.stdin.buffer.isatty():

@@ -49,11 +49,12 @@ class ArchitectureSettings(Settings):
         """
         for key in ("max_source_tokens", "max_target_tokens"):
             tokens = getattr(data, key)
-            tag = bool(data.tags) and key == "max_source_tokens"
-            if tokens + 1 + tag > self.max_positions:
+            tagged = bool(data.tags) and key == "max_source_tokens"
+            if tokens + 1 + tagged > self.max_positions:
+                tag = f", and so does a tag: expected at least {tokens + 2}" if tagged else ""
                 raise ValueError(
                     f"model.max_positions ({self.max_positions}) must exceed data.{key} ({tokens}): "
-                    "BOS or EOS takes a position too" + f", and so does a tag: expected at least {tokens + 2}" * tag
+                    f"BOS or EOS takes a position too{tag}"
                 )
 
     def least_parameters(self, vocabulary_size: int) -> int:

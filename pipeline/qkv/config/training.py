@@ -172,7 +172,7 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
         return {"validate_every_updates": None, **values} if schedule and schedule.measures_total else values
 
     def check_with(self, data: DataSettings, tokenizer: TokenizerSettings, model: ArchitectureSettings) -> None:
-        """Checks that the text and the model are such as this training needs.
+        """Checks that the text and the model suit this training.
 
         Raises:
             ValueError: they are not.
@@ -206,9 +206,9 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
             return
         key = "training.guided_attention"
         if not data.has_word_links:
+            every = ", for every corpus of the list" if data.listed_corpora else ""
             raise ValueError(
-                f"{key} needs data.train.alignments, a file with the word links of the training pairs"
-                + ", for every corpus of the list" * bool(data.listed_corpora)
+                f"{key} needs data.train.alignments, a file with the word links of the training pairs{every}"
             )
         layers, heads = model.guided_heads
         if not layers:

@@ -13,7 +13,7 @@ from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
 from ..model.build import build_model
 from ..run.manifest import write_imported_manifest
-from ..text.tokens.marian_tokenizer import SIDES, GivenTokenizer, read_model
+from ..text.tokens.marian_tokenizer import SIDES, MarianTokenizer, read_model
 from .marian_config import MarianConfig, read_marian_config
 from .marian_vocabulary import MarianVocabulary, read_marian_vocabulary
 from .marian_weights import MarianWeights, assign_arrays, read_arrays
@@ -42,7 +42,7 @@ def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[
     with new_folder(root.absolute(), "imports a run of this name") as temporary:
         run = RunDirectory(temporary)
         _write_tokenizer(run, vocabulary, models)
-        tokenizer = GivenTokenizer(run.given_tokenizer)
+        tokenizer = MarianTokenizer(run.given_tokenizer)
         model = build_model(config.model, tokenizer.vocabulary_size)
         assign_arrays(model, arrays)
         run.write_config(dump(config))
@@ -82,7 +82,7 @@ def _settings(marian: MarianConfig, vocabulary_size: int, root: Path, languages:
 
 
 def _write_tokenizer(run: RunDirectory, vocabulary: MarianVocabulary, models: dict[str, bytes]) -> None:
-    """Writes the SentencePiece models of both sides into the run, and the list of ids; see `GivenTokenizer`."""
+    """Writes the SentencePiece models of both sides into the run, and the list of ids; see `MarianTokenizer`."""
     for side, model in models.items():
         write_atomically(run.given_tokenizer.with_name(f"{side}.spm"), model)
     write_json(

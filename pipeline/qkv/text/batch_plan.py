@@ -52,10 +52,7 @@ class EpochPlan:
 
     Args:
         pairs: the encoded pairs.
-        batch_tokens: see `plan_batches`.
-        length_multiple: see `plan_batches`.
-        seed: see `plan_batches`.
-        epoch: see `plan_batches`.
+        batch_tokens, length_multiple, seed, epoch: see `plan_batches`.
         mixture: chooses the pairs of the epoch; None: every pair once.
         lengths: for `plan_coarse_batches`, which then plans the batches; None for `plan_batches`.
     """

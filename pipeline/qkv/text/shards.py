@@ -65,13 +65,13 @@ class Reading(NamedTuple):
 
 
 class PairReader:
-    """Reads pairs: encodes them, and finds what else `TextFacts` holds.
+    """Reads pairs: encodes them and finds their `TextFacts`.
 
     Args:
-        models: what encodes sources and targets.
+        models: the encoders of sources and targets.
         tokenized: whether spaces separate marks from words.
         others: the sets whose sentences are looked for.
-        filters: what judges pairs by their text; None: nothing.
+        filters: the filters of pairs by their text; None for none.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class ShardFiles:
                     path.unlink()
 
     def write(self, number: int, reading: Reading) -> None:
-        """Writes a reading; one that another process is writing at the same time is the same."""
+        """Writes a reading; processes that write one at the same time write the same bytes."""
         with replaced_when_done(self._path(number)) as temporary, temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, **_arrays(reading))
 
@@ -167,9 +167,9 @@ def read_pairs(
 
     Args:
         corpus: the pairs.
-        reader: what reads a shard.
-        processes: how many read at the same time; by default one for each core, or none beside this one if there are
-            few pairs.
+        reader: reads a shard.
+        processes: the number that read at the same time; by default one for each core, or only this one if there
+            are few pairs.
         files: where the readings of shards are kept; those that are there are taken from there.
     """
     if processes is None:
@@ -210,7 +210,7 @@ def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, TextFact
 
 
 class _ShardWriter:
-    """Reads a shard and writes what is known of it, so that nothing of it travels between processes."""
+    """Reads a shard and writes the reading, so that nothing of it travels between processes."""
 
     def __init__(self, reader: PairReader, files: ShardFiles) -> None:
         self._reader, self._files = reader, files

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qkv.errors import InputError
 from qkv.text.lines.line import words_of
-from qkv.text.tokens.marian_tokenizer import GivenTokenizer, read_model
+from qkv.text.tokens.marian_tokenizer import MarianTokenizer, read_model
 from qkv.text.tokens.run_tokenizer import load_tokenizer
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from tests.support.marian import MARIAN, our_ids_of_text, read_expected
@@ -92,17 +92,17 @@ def test_damaged_files_are_refused(path, tmp_path, kind):
     listed = json.loads(path.read_text(encoding="utf-8"))
     (folder / "given.json").write_text(DAMAGE[kind](listed), encoding="utf-8")
     with pytest.raises(InputError, match=r"given\.json: not the tokenizer of an imported run"):
-        GivenTokenizer(folder / "given.json")
+        MarianTokenizer(folder / "given.json")
 
 
 def test_a_model_that_is_missing_is_refused(path, tmp_path):
     folder = shutil.copytree(path.parent, tmp_path / "tokenizer")
     (folder / "target.spm").unlink()
     with pytest.raises(InputError, match=r"target\.spm: expected a SentencePiece model"):
-        GivenTokenizer(folder / "given.json")
+        MarianTokenizer(folder / "given.json")
     os.mkfifo(folder / "target.spm")  # which would be waited for
     with pytest.raises(InputError, match=r"target\.spm: expected a SentencePiece model"):
-        GivenTokenizer(folder / "given.json")
+        MarianTokenizer(folder / "given.json")
 
 
 def test_a_model_that_is_cut_off_anywhere_is_refused(tmp_path):

@@ -32,7 +32,7 @@ class Corpus:
 
     @property
     def parts(self) -> "Sequence[Corpus]":
-        """The corpora that it is made of: itself."""
+        """The corpora that were joined; a single corpus is its own part."""
         return [self]
 
     @property

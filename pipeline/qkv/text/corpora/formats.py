@@ -240,10 +240,10 @@ class Table:
 
     def _describe_other_separators(self) -> str:
         others = [repr(other) for other in "\t,;|" if other != self._separator and other in self._first_line]
+        found = f"; line 1 has {' and '.join(others)}" if others else ""
         return (
-            f"no line has the separator {self._separator!r}"
-            + f"; line 1 has {' and '.join(others)}" * bool(others)
-            + "; name the character that divides the columns, such as separator: ','"
+            f"no line has the separator {self._separator!r}{found}; name the character that divides the columns, such "
+            "as separator: ','"
         )
 
 

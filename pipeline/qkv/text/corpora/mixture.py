@@ -125,8 +125,7 @@ def make_mixture(
 
     Args:
         corpora: of each corpus what `corpus_report.json` says: its files, and how many pairs are kept and joined.
-        weights: see `corpus_shares`.
-        temperature: see `corpus_shares`.
+        weights, temperature: see `corpus_shares`.
         seed: of the run.
 
     Raises:

@@ -25,7 +25,7 @@ class SharedSentences:
         return cls(set(corpus.source), set(corpus.target), set(corpus.pairs()))
 
     def met_in(self, sources: Iterable[str], targets: Iterable[str]) -> "SharedSentences":
-        """Returns what a part of the training text contains."""
+        """Returns the ones that a part of the training text contains."""
         shared = SharedSentences(self.sources.intersection(sources), self.targets.intersection(targets), set())
         if shared.sources and shared.targets:
             shared.pairs |= self.pairs.intersection(zip(sources, targets, strict=True))

@@ -1,4 +1,4 @@
-"""The files that a run's text was read from, and whether they are still the same."""
+"""Digests of the files that a run's text was read from, and checks that they are still the same."""
 
 import hashlib
 import json
@@ -64,8 +64,8 @@ def recorded_sha256(run: RunDirectory) -> dict[str, str]:
 
 
 def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
-    """Returns what a checkpoint keeps of the run that it is of: its seed, and digests of its tokenizer, its text and
-    its report, which has the settings of the start; a part whose file is missing is left out."""
+    """Returns the marks of a run that its checkpoints keep: its seed, and digests of its tokenizer, its text and its
+    report, which has the settings of the start; a part whose file is missing is left out."""
     origin = {"seed": str(seed)}
     if run.corpus_report.is_file():
         origin["corpus report"] = sha256(run.corpus_report)
@@ -77,8 +77,8 @@ def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
 
 
 def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> None:
-    """Compares the settings of a run with those that its text was prepared by, if it has prepared some. Files of text
-    may have been moved.
+    """Compares the settings of a run with the ones that its text was prepared with, if it was. Files of text may have
+    been moved.
 
     Args:
         config: the settings now.
@@ -169,7 +169,7 @@ def _named_files(settings: DataSettings, run: RunDirectory) -> dict[str, Path]:
 
 
 def _files(corpus: CorpusSettings) -> list[Path]:
-    """Returns the files that are there: since the text was read, some may have gone, and so all of a pattern."""
+    """Returns the files that still exist; some may have been deleted since the text was read."""
     found = (files_like(path) if is_pattern(path) else [path] for _, path in corpus if isinstance(path, Path))
     return [path for files in found for path in files if path.is_file()]
 

@@ -142,9 +142,7 @@ def iterate_links_inside(
     """Yields the links of each pair of a corpus but those that point outside its sentences; warns of these at the end.
 
     Args:
-        corpus: see `iterate_links`.
-        path: see `iterate_links`.
-        turned: see `iterate_links`.
+        corpus, path, turned: see `iterate_links`.
         count: counts the words of sources and targets.
 
     Raises:
@@ -171,8 +169,8 @@ def check_count(path: str | Path, lines: int, corpus: Corpus) -> None:
 
 
 class OutsideLinks:
-    """Finds the links that point outside their sentences. Some published files have a few; most links of a file do
-    whose words are counted otherwise."""
+    """Finds the links that point outside their sentences. Some published files have a few; in a file that counts words
+    in another way, most links do."""
 
     def __init__(self) -> None:
         self.links = self._lines = 0

@@ -24,7 +24,7 @@ class Normalizer:
     """Lower-cases and divides typed lines as the training text is. Lines that look like it stay as they are.
 
     Args:
-        look: what the training text looks like.
+        look: of the training text.
         lowercase: whether to lower-case. Where the training text has capitals, only the first word of a line is
             lower-cased, unless the training text has it with its capital or its sentences begin with capitals.
         divide: puts a space between words and marks; None leaves them as they are.
@@ -62,10 +62,10 @@ class TypedText:
 
     Args:
         tokenizer: the run's, of the side that the lines are of.
-        look: what the training text looks like on that side; None where it is not known.
-        normalize: what makes a line look like it; None for nothing.
+        look: of the training text on that side; None where it is not known.
+        normalize: makes a line look like it; None to read lines as they are.
         longest: the maximum number of tokens that are read of a line, without EOS.
-        name: what messages call the text, such as the path of its file.
+        name: of the text in messages, such as the path of its file.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ class BanTable:
 
 @dataclass(frozen=True)
 class BannedPhrases:
-    """The phrases, as they were given, their symbols, the tokens that they are banned from, and the table of these."""
+    """Banned phrases: as they were given, as symbols, and as a table over the tokens of the target language."""
 
     texts: tuple[str, ...]
     symbols: tuple[Symbols, ...]

@@ -17,11 +17,11 @@ _BESIDE = "。.,!a"  # characters after which a text without spaces goes on
 
 @dataclass(frozen=True)
 class RequiredPhrase:
-    """A phrase.
+    """A phrase that a translation must contain.
 
     Args:
         text: as it was given.
-        symbols: of what the vocabulary writes for it.
+        symbols: of its text as the vocabulary writes it.
         ids: the tokens that write it, whatever stands before it.
     """
 
@@ -68,17 +68,18 @@ def read_required(
                 )
         needed = tokens_needed(row)
         if row and given + needed > longest:
+            after = f" after {given:,} of the prefix" if given else ""
             raise InputError(
-                f"{place}: the phrases need {needed:,} tokens{f' after {given:,} of the prefix' * bool(given)}; "
-                f"expected at most {longest:,}, model.max_positions; require less"
+                f"{place}: the phrases need {needed:,} tokens{after}; expected at most {longest:,}, "
+                "model.max_positions; require less"
             )
         rows.append(row)
     return rows
 
 
 def tokens_needed(phrases: Sequence[RequiredPhrase]) -> int:
-    """Returns how many tokens are enough for phrases, each with one before it that keeps it from becoming a banned one
-    with others, and EOS."""
+    """Returns an upper bound of the tokens that phrases need: their own, one before each that keeps it apart from a
+    banned phrase, and EOS."""
     return sum(len(phrase.ids) + 1 for phrase in phrases) + bool(phrases)
 
 

@@ -11,7 +11,7 @@ from .required import RequiredPhrase, read_required
 from .token_text import TokenText
 
 
-class GivenFiles:
+class SentenceFiles:
     """Reads the constraints on translations, line by line as their sentences come.
 
     Args:
@@ -29,8 +29,8 @@ class GivenFiles:
         self, prefix: Path | None, require: Path | None, ban: Path | None, tokens: TokenText, max_positions: int
     ) -> None:
         self.banned = read_banned(ban, tokens, leads_out=require is not None) if ban else None
-        self._prefixes = GivenLines(prefix) if prefix else None
-        self._required = GivenLines(require) if require else None
+        self._prefixes = LinesInTurn(prefix) if prefix else None
+        self._required = LinesInTurn(require) if require else None
         self._tokens, self._longest = tokens, max_positions
 
     def take(self, count: int) -> tuple[list[list[int]] | None, list[list[RequiredPhrase]] | None]:
@@ -83,7 +83,7 @@ def read_prefixes(
     return prefixes
 
 
-class GivenLines:
+class LinesInTurn:
     """Takes lines in turn.
 
     Args:

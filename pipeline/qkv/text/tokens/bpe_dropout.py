@@ -192,7 +192,7 @@ class BPEDropout:
         Args:
             words: different words, each with its mark in front.
             index: int `(n,)`, indices of `words`.
-            generator: what draws.
+            generator: of the draws.
         """
         lengths = np.array([len(word) for word in words])[index]
         drawn: list[np.ndarray] = [np.zeros(0, int)] * len(index)

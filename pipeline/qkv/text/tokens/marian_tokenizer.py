@@ -22,7 +22,7 @@ LARGEST_MODEL = 1 << 28  # bytes; one of 32,000 pieces has 800,000
 _TAG = re.compile(r">>.*?<<", re.DOTALL)  # a language tag, such as >>fra<<
 
 
-class GivenTokenizer(Tokenizer):
+class MarianTokenizer(Tokenizer):
     """Applies two SentencePiece models whose pieces have the ids of a list.
 
     Text that begins with a tag, such as `>>fra<<`, has it as its first token; names of special tokens in the text are
@@ -47,7 +47,7 @@ class GivenTokenizer(Tokenizer):
             self.vocabulary_size = len(self._pieces)
             ids = {self._pieces[token]: token for token in listed["sides"][side]}
             speller = models[listed["decodes"]]
-            self._given = self._subwords = _GivenSubwords(models[side], ids, listed["special"], speller, self._pieces)
+            self._given = self._subwords = _MarianSubwords(models[side], ids, listed["special"], speller, self._pieces)
         except InputError:
             raise
         except (OSError, RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
@@ -58,9 +58,9 @@ class GivenTokenizer(Tokenizer):
         self.tags = {}  # its own tags stand in the text
 
     @cached_property
-    def of_target(self) -> "GivenTokenizer":
+    def of_target(self) -> "MarianTokenizer":
         """See `Tokenizer.of_target`."""
-        return self if self._side == "target" else GivenTokenizer(self._path, "target")
+        return self if self._side == "target" else MarianTokenizer(self._path, "target")
 
     @property
     def side_models(self) -> tuple[PlainModel, PlainModel]:
@@ -68,7 +68,7 @@ class GivenTokenizer(Tokenizer):
         return self._given, self.of_target._given
 
 
-class _GivenSubwords:
+class _MarianSubwords:
     """Encodes the text of one side, and spells text of the target; see `SubwordModel`."""
 
     def __init__(

@@ -14,7 +14,7 @@ from ...files.json import read_json, write_json
 from ...files.run_directory import RunDirectory
 from ..corpora.corpus import Corpus
 from ..lines.line import is_empty
-from .marian_tokenizer import GivenTokenizer
+from .marian_tokenizer import MarianTokenizer
 from .special_tokens import BOS, EOS, PAD, UNK
 from .tokenizer import Tokenizer
 
@@ -107,9 +107,9 @@ def load_tokenizer(path: Path) -> Tokenizer:
     """Loads the tokenizer of a run: a list of pieces with two models, or one model.
 
     Raises:
-        InputError: as `GivenTokenizer` and `Tokenizer`.
+        InputError: as `MarianTokenizer` and `Tokenizer`.
     """
-    return GivenTokenizer(path) if path.suffix == ".json" else Tokenizer(path)
+    return MarianTokenizer(path) if path.suffix == ".json" else Tokenizer(path)
 
 
 def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:

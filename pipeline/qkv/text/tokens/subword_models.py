@@ -90,8 +90,8 @@ class SentencePieceModel:
 
 
 class TaggedSubwords:
-    """A subword model with tags: a text that begins with one has it as its first token; one with nothing else is empty.
-    See `SubwordModel`.
+    """A subword model with tags; see `SubwordModel`. A text that begins with a tag has it as its first token; a text
+    that is nothing but a tag has no tokens.
 
     Args:
         model: encodes the rest of a text.

@@ -26,7 +26,7 @@ class TokenLinker:
     Args:
         corpus: the pairs.
         links: of the words of each pair, in the same order, none of them outside the sentences.
-        finder: what finds the words of tokens.
+        finder: finds the words of tokens.
     """
 
     def __init__(self, corpus: Corpus, links: Iterable[GoldAlignment], finder: "WordFinder") -> None:
@@ -61,8 +61,8 @@ class WordFinder:
     """Finds the words of the tokens of pairs, as evaluation does: by where tokens end in the text.
 
     Args:
-        models: what encodes sources and targets.
-        units: what counts as a word.
+        models: the encoders of sources and targets.
+        units: the units that count as words.
     """
 
     def __init__(self, models: tuple[PlainModel, PlainModel], units: WordUnits) -> None:

@@ -194,7 +194,7 @@ def spell_words(tokens: Sequence[str], words: Sequence[int | None], marks: str) 
 
 
 def other_marks(sentences: Iterable[Sequence[str]], marks: str) -> str | None:
-    """Returns what shows that tokens are spelled with other marks than these; None if nothing does.
+    """Returns, in words, a sign that tokens are spelled with other marks than these; None if there is none.
 
     A text in which a needed mark never occurs, or in which only another one does, has not been cut as it was said.
     """

@@ -14,7 +14,7 @@ from qkv.text.corpora.word_links import read_pharaoh
 from qkv.text.lines.line import as_line, compose, is_empty
 from qkv.text.lines.stream import ArrivingLines
 from qkv.text.lines.text_file import read_lines
-from qkv.text.phrases.sentence_files import GivenLines
+from qkv.text.phrases.sentence_files import LinesInTurn
 from qkv.text.shards import find_empty
 
 UNSEEN = [*" \t\xa0\u3000\u2003\u2028\u200b\ufeff\x85\u200e\r\x00", " \t\u200b"]
@@ -31,7 +31,7 @@ def all_ways(write):
     def read(data):
         path = write(data)
         found = [list(read_lines(path)), list(read_lines(write(gzip.compress(data), "packed"))), from_stream(data)]
-        given = GivenLines(path)
+        given = LinesInTurn(path)
         return [*found, [line for _, line in given.take(len(found[0]))]]
 
     return read
