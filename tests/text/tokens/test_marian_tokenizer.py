@@ -22,14 +22,14 @@ TEXTS = st.text(st.sampled_from("abelmoqst½ﬁ漢 \u00a0"), max_size=25)
 def path(tmp_path_factory):
     """The tokenizer's files, as the importer writes them."""
     from qkv.exchange.marian_config import read_marian_config
-    from qkv.exchange.marian_import import write_tokenizer
+    from qkv.exchange.marian_import import _write_tokenizer
     from qkv.exchange.marian_vocabulary import read_marian_vocabulary
     from qkv.files.run_directory import RunDirectory
     from qkv.text.tokens.marian_tokenizer import read_model
 
     run = RunDirectory(tmp_path_factory.mktemp("given"))
     models = {side: read_model(MARIAN / f"{side}.spm") for side in ("source", "target")}
-    write_tokenizer(run, read_marian_vocabulary(MARIAN, read_marian_config(MARIAN)), models)
+    _write_tokenizer(run, read_marian_vocabulary(MARIAN, read_marian_config(MARIAN)), models)
     return run.given_tokenizer
 
 
