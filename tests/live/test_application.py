@@ -58,7 +58,7 @@ def client(stub):
     run = {"name": "stub", "sites": {"cross": [2, 3]}, "units": {}, "heads": {}}
     facts = {"runs": [run], "examples": ["</script>"]}
     gate = Gate(["localhost", "127.0.0.1"], ["proxy.example"], TOKEN)
-    return Client(LivePage([stub], lambda: live_page("a & <title>", facts), gate))
+    return Client(LivePage([stub], live_page("a & <title>", facts), gate))
 
 
 def ask(client, path="/answer", headers=HEADERS, **question):

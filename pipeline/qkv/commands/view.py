@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> None:
         raise InputError(f"--over_training: expected one run, found {len(options.runs)}")
     from ..evaluation.page import read_page_facts
     from ..inspection.archive import stages_of_training
-    from ..inspection.viewer.page import file_name, name_page, origin_of, refuse_other_file, write_viewer
+    from ..inspection.viewer.page import file_name, name_page, page_origin, refuse_other_file, write_viewer
 
     if options.over_training:
         run = RunDirectory.open(root)
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> None:
         names, title = name_page(_name_all(found))
         folders = [evaluation.root for _, evaluation in found]
     output = options.output or Path(file_name(title))
-    origin = origin_of(folders)
+    origin = page_origin(folders)
     refuse_other_file(output, origin)
     if options.over_training:
         runs = stages_of_training(root, read_page_facts(run, None))

@@ -11,7 +11,7 @@ import json
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -52,11 +52,11 @@ class LivePage:
 
     Args:
         runs: the runs that answer.
-        page: returns the page's HTML.
+        page: the page's HTML.
         gate: who may ask.
     """
 
-    def __init__(self, runs: Sequence[LiveRun], page: Callable[[], str], gate: Gate) -> None:
+    def __init__(self, runs: Sequence[LiveRun], page: str, gate: Gate) -> None:
         self._runs = runs
         self._page = page
         self._gate = gate
@@ -97,7 +97,7 @@ class LivePage:
         return response
 
     def _show(self, request: Request) -> Response:
-        return Response(self._page(), mimetype="text/html")
+        return Response(self._page, mimetype="text/html")
 
     def _answer(self, request: Request) -> Response:
         question = read_question(_body(request))

@@ -43,8 +43,8 @@ class Answer:
 
     Args:
         record: the sentence, its translation and its attention.
-        facts: what the page shows, JSON-ready.
-        question: what was asked.
+        facts: the content of the page, JSON-ready.
+        question: the question.
     """
 
     record: Record
@@ -62,7 +62,7 @@ class LiveRun:
 
     Args:
         run: the trained run.
-        name: what the page calls it.
+        name: its name on the page.
     """
 
     def __init__(self, run: TrainedRun, name: str) -> None:

@@ -21,7 +21,7 @@ from ..evaluation.page import page_facts
 from ..exchange.counterpart import STANDARD_TRANSFORMER, NamedWeights, check_settings
 from ..files.atomic import write_output
 from ..inspection.head_types import describe_types, read_head_types
-from ..inspection.viewer.page import byte_planes, origin_of, read_scripts, refuse_other_file
+from ..inspection.viewer.page import byte_planes, page_origin, read_scripts, refuse_other_file
 from ..run.trained_run import TrainedRun
 from ..text.lines import europarl_words, moses
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
@@ -47,7 +47,7 @@ def write_model_page(run: TrainedRun, path: Path) -> None:
     Raises:
         InputError: something else is there, the model is too large, or a part of it has no counterpart in the page.
     """
-    origin = origin_of([run.directory.root])
+    origin = page_origin([run.directory.root])
     refuse_other_file(path, origin, "this run", "--page")
     write_output(path, model_page(run, origin).encode())
 

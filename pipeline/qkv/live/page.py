@@ -41,7 +41,7 @@ def live_page(
         scripts: the text of scripts that this function needs.
         html: elements that it needs, which stand below the panel.
         policy: see `Extension`; by default the page may ask its own server.
-        origin: a mark of what it shows, see `origin_of`.
+        origin: a mark of what it shows, see `page_origin`.
     """
     shown = ("name", "sites", "units", "facts", "types")
     facts_element = f'<script type="application/json" id="live">{embed_json(facts)}</script>'

@@ -36,7 +36,7 @@ class ServedPage:
 
     Args:
         server: bound to its address.
-        address: what to open, token included.
+        address: the address to open, token included.
         height: of the page in a notebook, in pixels.
     """
 
@@ -90,7 +90,7 @@ def serve(
     """Serves a page.
 
     Args:
-        runs: what answers, side by side.
+        runs: the runs that answer, side by side.
         host: address to listen on.
         port: 0 for any that is free.
         allow_hosts: further names of the page, such as a proxy's.
@@ -110,7 +110,7 @@ def serve(
     shown = socket.gethostname() if host in EVERY_ADDRESS else f"[{host}]" if ":" in host else host
     gate = Gate([*LOCAL_NAMES, shown], allow_hosts)
     title = " and ".join(run.name for run in runs)
-    server = LiveServer(LivePage(runs, lambda: live_page(title, facts), gate), host, port)
+    server = LiveServer(LivePage(runs, live_page(title, facts), gate), host, port)
     return ServedPage(server, f"http://{shown}:{server.port}/?token={gate.token}", height)
 
 
@@ -181,7 +181,7 @@ class LiveServer(ThreadedWSGIServer):
     """A thread for each connection, and no more connections than `MOST_CONNECTIONS`: further ones are closed.
 
     Args:
-        application: what answers, by WSGI.
+        application: the WSGI application.
         host: the address to listen on.
         port: 0 for any that is free.
 

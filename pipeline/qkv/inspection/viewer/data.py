@@ -1,4 +1,4 @@
-"""The sentences of one run, as the page's data hold them."""
+"""The data of the page: the sentences of each run, and the labels of what is measured."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,15 +17,15 @@ class ViewerRun:
     """The sentences of one run, as the page's data hold them.
 
     Args:
-        name: what the page calls the run.
+        name: the run's name on the page.
         gold: gold alignments of the sentences by their id, drawn over the attention of targets that are the references.
         scores: sentence scores by id.
         plain: turns a tokenised translation into plain text, which is shown beside it; None for text that is plain.
         sites: number of layers and heads of each site; the sentences that are added say it again.
-        units: what counts as a word of `source` and of `target`; likewise.
-        facts: what the page's header says of the run, such as its languages and scores; see `evaluation.page_facts`.
-        sentences_in_set: of how many sentences these are the first; None where that is unknown.
-        types: of heads, see `head_types.describe_types`.
+        units: the unit of words of `source` and of `target`; likewise.
+        facts: short texts on the run for the page's header, such as its languages and scores; see `page_facts`.
+        sentences_in_set: size of the set whose first sentences these are; None if it is unknown.
+        types: the types of heads, see `head_types.describe_types`.
     """
 
     name: str
@@ -100,14 +100,16 @@ def shown_measures() -> dict[str, PageLabels]:
 
 def measure_labels() -> dict[str, list[dict[str, Any]]]:
     """Returns the page's notes on sentences and orders of sentences; sign -1 puts high values first."""
-    notes, orders = [], []
-    for name, row in shown_measures().items():
-        if row.note:
-            notes.append({"label": row.note, "measure": name})
-        for label, sign in ((row.lowest_first, 1), (row.highest_first, -1)):
-            if label:
-                orders.append({"label": label, "measure": name, "sign": sign})
-    return {"notes": notes, "orders": orders}
+    shown = shown_measures()
+    return {
+        "notes": [{"label": row.note, "measure": name} for name, row in shown.items() if row.note],
+        "orders": [
+            {"label": label, "measure": name, "sign": sign}
+            for name, row in shown.items()
+            for label, sign in ((row.lowest_first, 1), (row.highest_first, -1))
+            if label
+        ],
+    }
 
 
 def _number(value: float) -> float:

@@ -76,7 +76,7 @@ def viewer_page(
             add them, see scripts/store.js.
         opens_at: the attention that is shown first, by `site`, `layer`, `head` (a number or `mean`) and `side`
             (`output` or `input`); without a head, the one that tells most, see scripts/heads.js.
-        origin: a mark of what it shows, see `origin_of`.
+        origin: a mark of what it shows, see `page_origin`.
         stages: whether the runs are stages of one training, shown by a slider instead of side by side.
         extension: what another page adds.
     """
@@ -168,7 +168,7 @@ def file_name(title: str) -> str:
     return f"{words[:100]}.html"
 
 
-def origin_of(folders: Sequence[Path]) -> str:
+def page_origin(folders: Sequence[Path]) -> str:
     """Returns a digest of the folders that a page shows: the page may be sent to others, so it does not name them."""
     names = json.dumps([str(folder.resolve()) for folder in folders])
     return hashlib.sha256(names.encode()).hexdigest()[:16]
