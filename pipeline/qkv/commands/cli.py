@@ -93,11 +93,7 @@ class ArgumentParser(_Parser):
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> argparse.Namespace:
-        """Parses arguments.
-
-        Raises:
-            InputError: an argument is wrong or unknown, or a path among them.
-        """
+        """Parses arguments; raises an `InputError` if one is wrong or unknown."""
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
             self._refuse(unknown)
@@ -307,11 +303,6 @@ def make_spreading(options: argparse.Namespace, config: RunConfig) -> Spreading:
 
 
 def _check_required(config: RunConfig, options: argparse.Namespace) -> None:
-    """Checks that the search can meet requirements, if there are any.
-
-    Raises:
-        InputError: it cannot.
-    """
     if options.require is None:
         return
     decoding = config.decoding
@@ -325,12 +316,8 @@ def _check_required(config: RunConfig, options: argparse.Namespace) -> None:
 
 
 def check_config_paths(config: RunConfig) -> None:
-    """Checks the paths of a new run's config: the text, and the folder of runs.
-
-    Raises:
-        InputError: a text is missing, patterns of a corpus match different numbers of files, or a folder cannot be
-            written.
-    """
+    """Raises an `InputError` if a new run's config names a text that is missing, patterns that match different numbers
+    of files, or a folder that cannot be written."""
     data = config.data
     for path in _paths(data.model_copy(update={"cache": None})):
         for file in matching_files(path):

@@ -40,11 +40,7 @@ def check_ancestor(config: RunConfig) -> RunConfig | None:
 
 
 def open_ancestor(root: Path) -> RunDirectory:
-    """Opens the run that a training starts from.
-
-    Raises:
-        InputError: it is no run.
-    """
+    """Opens the run that a training starts from; raises an `InputError` if it is no run."""
     try:
         return RunDirectory.open(root)
     except InputError as error:

@@ -64,11 +64,8 @@ class AttentionSettings(Settings):
         return self
 
     def check_sizes(self, d_model: int, num_heads: int) -> None:
-        """Checks the heads of keys and values, and the sizes of what is not projected: it is cut into heads as it is.
-
-        Raises:
-            ValueError: the heads cannot be shared, or do not add up to `d_model`.
-        """
+        """Raises a `ValueError` if heads of keys and values cannot be shared, or heads that nothing projects do not add
+        up to `d_model`."""
         if self.key_value_heads is not None and num_heads % self.key_value_heads:
             raise ValueError(
                 f"key_value_heads: expected a divisor of num_heads ({num_heads}), found {self.key_value_heads}"
@@ -84,11 +81,8 @@ class AttentionSettings(Settings):
                 )
 
     def check_distances(self, positions: str, d_model: int, num_heads: int) -> None:
-        """Checks that self-attention can see the model's positions if they are of `RELATIVE_POSITIONS`.
-
-        Raises:
-            ValueError: its mechanism, score or size cannot.
-        """
+        """Raises a `ValueError` if self-attention cannot see the model's positions of `RELATIVE_POSITIONS`, by its
+        mechanism, score or size."""
         if positions not in RELATIVE_POSITIONS or self.site == "cross":
             return
         if positions not in MECHANISMS[self.mechanism].distances:

@@ -38,11 +38,7 @@ class LinkedTextSettings(Settings):
         return self
 
     def check_files(self) -> None:
-        """Checks that all files are named.
-
-        Raises:
-            ValueError: one is not.
-        """
+        """Raises a `ValueError` unless all files are named."""
         if missing := [key for key in ("source", "target", "alignments") if getattr(self, key) is None]:
             raise ValueError(f"expected source, target and alignments, found no {' and no '.join(missing)}")
 
@@ -94,11 +90,7 @@ class CorpusSettings(LinkedTextSettings):
         return match_files({key: path for key, path in self if isinstance(path, Path)})
 
     def check_files(self) -> None:
-        """Checks that the pairs come from one place, and that what describes a table is given with one.
-
-        Raises:
-            ValueError: they do not, or it is not.
-        """
+        """Raises a `ValueError` unless the pairs come from one place, and what describes a table is given with one."""
         files = (self.source is not None) + (self.target is not None)
         if (files == 2) == (self.table is not None) or files == 1:
             given = [key for key in ("source", "target", "table") if getattr(self, key) is not None]
@@ -185,11 +177,7 @@ class ListedCorpusSettings(CorpusSettings):
 
 
 def check_tag(value: str) -> str:
-    """Refuses a tag that is not one word, or that is the name of a special token.
-
-    Raises:
-        ValueError: it is.
-    """
+    """Raises a `ValueError` if a tag is not one word, or is the name of a special token."""
     if value.split() != [value] or not value.isprintable() or "\u2581" in value:
         raise ValueError(f"expected one word without spaces, such as <back>, found {value!r}")
     if value in ("<pad>", "<unk>", "<s>", "</s>"):
@@ -211,11 +199,7 @@ TrainingTextSettings = Annotated[
 
 
 def check_list(corpora: Sequence[ListedCorpusSettings]) -> None:
-    """Checks what the corpora of a list say about each other.
-
-    Raises:
-        ValueError: there are none, only some of them have a weight, or all weights are zero.
-    """
+    """Raises a `ValueError` if a list has no corpus, if only some have a weight, or if all weights are zero."""
     if not corpora:
         raise ValueError("expected at least one corpus in the list, found none")
     unweighted = [number for number, corpus in enumerate(corpora) if corpus.weight is None]

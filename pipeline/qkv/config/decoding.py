@@ -61,11 +61,7 @@ class DecodingSettings(Settings):
         return "greedy" if self.search == "beam" and self.beam_size == 1 else self.search
 
     def check_with(self, data: DataSettings, model: ArchitectureSettings) -> None:
-        """Checks that the tag is one that the model is trained with, and what `check_coverage` checks.
-
-        Raises:
-            ValueError: it is not.
-        """
+        """Raises a `ValueError` if the model is not trained with the tag, or as `check_coverage`."""
         self.check_coverage(model)
         if self.tag is None or self.tag in data.tags:
             return
@@ -80,11 +76,7 @@ class DecodingSettings(Settings):
         )
 
     def check_coverage(self, model: ArchitectureSettings) -> None:
-        """Checks that a coverage penalty has cross-attention to act on.
-
-        Raises:
-            ValueError: it has none.
-        """
+        """Raises a `ValueError` if a coverage penalty has no cross-attention to act on."""
         if self.coverage_penalty and getattr(model, "cross_attention", "") == "none":
             raise ValueError("decoding.coverage_penalty: a model without cross-attention covers nothing; expected 0")
 

@@ -13,11 +13,7 @@ LANGUAGES = ("source_language", "target_language")
 
 
 def check_members(runs: Sequence[RunDirectory]) -> None:
-    """Checks that the models of several runs have one vocabulary and translate between the same languages.
-
-    Raises:
-        InputError: two runs have different tokenizers, or name different languages.
-    """
+    """Raises an `InputError` if two runs have different tokenizers, or name different languages."""
     first, *others = runs
     for other in others:
         _check_tokenizers(first, other)
@@ -52,11 +48,7 @@ def _check_languages(first: RunDirectory, other: RunDirectory) -> None:
 
 
 def check_members_search(config: RunConfig, others: Sequence[RunDirectory]) -> None:
-    """Checks that the models of further runs can be searched as the first run's config says.
-
-    Raises:
-        InputError: one cannot.
-    """
+    """Raises an `InputError` if the model of a further run cannot be searched as the first run's config says."""
     for run in others:
         try:
             config.decoding.check_coverage(load_started_run(run.config).model)

@@ -36,11 +36,7 @@ class InspectionSettings(Settings):
     null: data.validation, if it has alignments."""
 
     def check_with(self, model: ArchitectureSettings) -> None:
-        """Checks that the architecture has the attention that is to be written.
-
-        Raises:
-            ValueError: it has not.
-        """
+        """Raises a `ValueError` if the architecture has not the attention that is to be written."""
         sites = self.attention
         if "cross" not in sites:
             raise ValueError(

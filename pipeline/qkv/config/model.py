@@ -42,11 +42,7 @@ class ArchitectureSettings(Settings):
         return 0, 0
 
     def check_with(self, data: DataSettings) -> None:
-        """Checks that the longest sentences fit the positions.
-
-        Raises:
-            ValueError: they do not.
-        """
+        """Raises a `ValueError` if the longest sentences do not fit the positions."""
         for key in ("max_source_tokens", "max_target_tokens"):
             tokens = getattr(data, key)
             tagged = bool(data.tags) and key == "max_source_tokens"

@@ -172,11 +172,7 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
         return {"validate_every_updates": None, **values} if schedule and schedule.measures_total else values
 
     def check_with(self, data: DataSettings, tokenizer: TokenizerSettings, model: ArchitectureSettings) -> None:
-        """Checks that the text and the model suit this training.
-
-        Raises:
-            ValueError: they are not.
-        """
+        """Raises a `ValueError` if the text or the model does not suit this training."""
         self._check_has_text(data, tokenizer)
         self._check_guided_attention(data, model)
         self._check_freeze(model)

@@ -143,11 +143,7 @@ class ArrayStore:
         self._held_bytes = 0
 
     def add(self, part: npt.ArrayLike) -> None:
-        """Adds numbers at the end.
-
-        Raises:
-            OSError: the disk is full.
-        """
+        """Adds numbers at the end; raises an `OSError` if the disk is full."""
         numbers = np.array(part, self._dtype)
         self._held.append(numbers)
         self._held_bytes += numbers.nbytes

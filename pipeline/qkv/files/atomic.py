@@ -122,21 +122,14 @@ def delete_temporary_files_below(folder: Path) -> None:
 
 
 def refuse_folder(file: Path) -> None:
-    """Refuses a folder where a file is to be written.
-
-    Raises:
-        InputError: a folder is there.
-    """
+    """Raises an `InputError` if a folder is where a file is to be written."""
     if file.is_dir() and not file.is_symlink():
         raise InputError(f"{file}: this is a folder, in the place of a file that is to be written; move it away")
 
 
 def refuse_link(path: Path) -> None:
-    """Refuses a part of a run that is to be written and is a link, since it may lead to another person's files.
-
-    Raises:
-        InputError: it is one.
-    """
+    """Raises an `InputError` if a part of a run that is to be written is a link: it may lead to another person's
+    files."""
     if path.is_symlink():
         raise InputError(
             f"{path}: this is a link, and a run is not written through links; put what it leads to in its place, such "
@@ -145,11 +138,8 @@ def refuse_link(path: Path) -> None:
 
 
 def check_own_folder(folder: Path) -> None:
-    """Checks that a folder of a run can be written: it is missing, or a folder, no link, that takes new files.
-
-    Raises:
-        InputError: a file or a link is there, or the folder is read-only.
-    """
+    """Raises an `InputError` unless a folder of a run can be written: it is missing, or a folder, no link, that takes
+    new files."""
     refuse_link(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: this is a file, in the place of a folder that is to be written; move it away")
@@ -170,11 +160,7 @@ def write_output(path: Path, data: bytes) -> None:
 
 
 def check_new_folder(path: Path) -> None:
-    """Checks that nothing is where a folder is to be written; an empty folder is taken.
-
-    Raises:
-        InputError: there is something.
-    """
+    """Raises an `InputError` if something is where a folder is to be written; an empty folder is taken."""
     if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
         raise InputError(f"{path}: exists already; choose another name, or delete it")
 

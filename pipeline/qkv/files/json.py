@@ -12,11 +12,8 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_json(text: str) -> Any:
-    """Parses JSON.
-
-    Raises:
-        ValueError: it is no JSON, nests too deeply, or has half a character, which cannot be written again.
-    """
+    """Parses JSON; raises a `ValueError` if it is none, nests too deeply, or has half a character, which cannot be
+    written."""
     try:
         value = json.loads(text)
     except RecursionError:

@@ -126,11 +126,7 @@ def is_unicode(text: str) -> bool:
 
 
 def check_text(path: Path, pipes: bool = True) -> None:
-    """Checks that a text can be read; `pipes` says whether from a pipe such as a shell's `<(command)`.
-
-    Raises:
-        InputError: it is missing, or no file.
-    """
+    """Raises an `InputError` if a text is missing or no file; `pipes` allows a pipe such as a shell's `<(command)`."""
     refuse_other_than_file(path, "a text file", pipes)
     if path.is_dir():
         raise InputError(f"{path}: this is a directory; expected a text file")
@@ -139,11 +135,7 @@ def check_text(path: Path, pipes: bool = True) -> None:
 
 
 def check_file_to_write(path: Path) -> None:
-    """Checks that a file can be written, or what a link leads to, or a device or pipe.
-
-    Raises:
-        InputError: it is a folder, or cannot be written.
-    """
+    """Raises an `InputError` if a file cannot be written, nor what a link leads to, nor a device or pipe."""
     if path.is_dir():
         raise InputError(f"{path}: this is a directory; expected the name of a file")
     if writable_only(path):
@@ -156,11 +148,7 @@ def check_file_to_write(path: Path) -> None:
 
 
 def check_folder_to_write(path: Path) -> None:
-    """Checks that files can be written into a folder.
-
-    Raises:
-        InputError: a file has its name, or it cannot be written.
-    """
+    """Raises an `InputError` if files cannot be written into a folder, or a file has its name."""
     if os.path.lexists(path) and not path.is_dir():
         kind = "a file" if path.exists() else "a link that leads nowhere"
         raise InputError(f"{path}: this is {kind}; expected the name of a folder")
@@ -168,11 +156,8 @@ def check_folder_to_write(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Checks that a file or folder can be made. Folders that are missing will be made, too.
-
-    Raises:
-        InputError: a file is where a folder must be, or the folder is read-only.
-    """
+    """Raises an `InputError` if a file or folder cannot be made: a file is where a folder must be, or the folder is
+    read-only. Folders that are missing will be made, too."""
     folder = next(above for above in path.absolute().parents if os.path.lexists(above))
     if not folder.is_dir():
         kind = "a file" if folder.exists() else "a link that leads nowhere"

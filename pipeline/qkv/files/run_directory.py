@@ -27,12 +27,8 @@ _VERSION = re.compile(r"# made by qkv (([0-9]{1,9})\.([0-9]{1,9})\S{0,40})")
 
 
 def check_version(config: Path, own: str = MADE_BY) -> None:
-    """Refuses the run of a version whose runs this one cannot read: one before 0.2, or a later minor or major one. The
-    first line of the config names it, or else the manifest.
-
-    Raises:
-        InputError: the run was made by such a version.
-    """
+    """Raises an `InputError` for the run of a version whose runs this one cannot read: one before 0.2, or a later minor
+    or major one. The first line of the config names it, or else the manifest."""
     this = _VERSION.match(own)
     assert this is not None
     if (made := _VERSION.match(_made_by(config))) is None:
@@ -107,11 +103,7 @@ class RunDirectory:
         write_atomically(self.config, (MADE_BY + settings).encode())
 
     def locked(self) -> AbstractContextManager[None]:
-        """Keeps other processes from training the run within the block.
-
-        Raises:
-            InputError: another process trains it.
-        """
+        """Keeps other processes from training the run within the block; raises an `InputError` if one does."""
         return folder_locked(self._lock, "trains this run")
 
     def is_trained(self) -> bool:
@@ -131,11 +123,8 @@ class RunDirectory:
         return self.config, self.manifest, *files
 
     def check_writable(self) -> None:
-        """Checks that what training writes lies in the run itself, before it has worked for hours.
-
-        Raises:
-            InputError: a folder is a link or holds one, or is a file, or a folder is in the place of a file.
-        """
+        """Raises an `InputError` unless what training writes lies in the run itself: a folder is no link and holds
+        none, and no folder is in the place of a file."""
         for folder in self._folders:
             check_own_folder(folder)
             for path in folder.rglob("*"):
@@ -194,11 +183,8 @@ class RunDirectory:
             self.root.rmdir()
 
     def check_unused(self) -> None:
-        """Checks that nothing is in the folder but what is left of a training that was killed at its very start.
-
-        Raises:
-            InputError: there is.
-        """
+        """Raises an `InputError` if anything is in the folder but the rest of a training that was killed at its very
+        start."""
         names = {path.name for path in self.root.iterdir()} - {self._lock.name}
         if any(not is_temporary(name, self.config) for name in names):
             raise InputError(
@@ -310,11 +296,8 @@ class EvaluationDirectory:
         return {path.name for path in vars(self).values() if path.parent == self.root}
 
     def check_writable(self) -> None:
-        """Checks that the folder can be written in its run, before there is anything to write.
-
-        Raises:
-            InputError: a file or a link is in its place, or in the place of the folder of all evaluations.
-        """
+        """Raises an `InputError` if a file or a link is in the place of the folder, or of the folder of all
+        evaluations."""
         for folder in (self.root.parent, self.root):
             check_own_folder(folder)
 

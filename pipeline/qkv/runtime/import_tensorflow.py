@@ -117,11 +117,8 @@ def silenced_stderr() -> Iterator[None]:
 
 
 def check_environment() -> None:
-    """Checks numbers of threads, the machines of `TF_CONFIG` and the limit of the address space.
-
-    Raises:
-        InputError: one is wrong, or the limit is too low.
-    """
+    """Raises an `InputError` if numbers of threads or the machines of `TF_CONFIG` are wrong, or the limit of the
+    address space is too low."""
     for name in THREADS:
         for value in filter(None, os.environ.get(name, "").split(",")):  # OpenMP takes a number for each level
             if not value.strip().isdecimal() or len(value) > 9 or int(value) > MOST_THREADS:

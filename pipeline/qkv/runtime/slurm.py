@@ -40,11 +40,8 @@ def tf_config(variables: Mapping[str, str]) -> str:
 
 
 def expand_nodes(text: str) -> Iterator[str]:
-    """Yields the names in a list of nodes as Slurm writes it, such as `gpu[01-03,7],login`.
-
-    Raises:
-        InputError: it is none.
-    """
+    """Yields the names in a list of nodes as Slurm writes it, such as `gpu[01-03,7],login`; raises an `InputError` for
+    anything else."""
     if not re.fullmatch(r"[^,\[\]]+(\[[0-9,-]+\])?(,[^,\[\]]+(\[[0-9,-]+\])?)*", text):
         raise _not_nodes(text)
     for name, ranges in re.findall(r"([^,\[\]]+)(?:\[([0-9,-]+)\])?", text):

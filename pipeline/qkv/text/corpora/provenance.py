@@ -111,11 +111,7 @@ def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> N
 
 
 def check_prepared(run: RunDirectory) -> None:
-    """Compares the tokenizer and the encoded text of a run with what they were when the text was prepared.
-
-    Raises:
-        InputError: a file has changed.
-    """
+    """Raises an `InputError` if the tokenizer or the encoded text of a run has changed since the text was prepared."""
     recorded = _reported(run, "prepared_sha256")
     for name, digest in prepared_sha256(run).items():
         if recorded.get(name, digest) != digest:

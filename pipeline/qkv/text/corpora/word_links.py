@@ -157,11 +157,7 @@ def iterate_links_inside(
 
 
 def check_count(path: str | Path, lines: int, corpus: Corpus) -> None:
-    """Checks that a file has as many lines of alignments as a corpus has pairs.
-
-    Raises:
-        InputError: it has more or fewer.
-    """
+    """Raises an `InputError` unless a file has as many lines of alignments as a corpus has pairs."""
     if lines != len(corpus):
         raise InputError(
             f"{path}: {lines} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one per pair"

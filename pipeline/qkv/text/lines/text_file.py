@@ -135,11 +135,6 @@ def read_lines(path: str | Path) -> Lines:
 
 
 def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
-    """Finds where lines start and end, without the byte order mark and the line ends.
-
-    Raises:
-        UnicodeDecodeError: the file is not UTF-8.
-    """
     file.seek(0)
     first = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
     file.seek(first)
@@ -278,11 +273,8 @@ def refuse_other_kinds(path: Path, start: bytes) -> None:
 
 
 def refuse_growth(path: Path, size: int, unpacked: int) -> None:
-    """Refuses a few bytes that hold gigabytes.
-
-    Raises:
-        InputError: that many bytes were unpacked from a file of this size.
-    """
+    """Raises an `InputError` if a file of this size unpacks to far more than text does: a few bytes can hold
+    gigabytes."""
     if unpacked > max(ALWAYS_BYTES, MOST_TIMES * size):
         raise InputError(
             f"{path}: {size:,} bytes that unpack to {unpacked:,} or more; expected text, which packs to no less than a "

@@ -48,11 +48,7 @@ class SentenceFiles:
         return prefixes, required
 
     def check_all_taken(self) -> None:
-        """Checks that no line is left.
-
-        Raises:
-            InputError: there are more lines than sentences.
-        """
+        """Raises an `InputError` if there are more lines than sentences."""
         for file in (self._prefixes, self._required):
             if file:
                 file.check_all_taken()
@@ -111,11 +107,7 @@ class LinesInTurn:
         return [(f"{self.path}:{number}", line) for number, line in enumerate(lines, first + 1)]
 
     def check_all_taken(self) -> None:
-        """Checks that no line is left.
-
-        Raises:
-            InputError: there are more lines than sentences.
-        """
+        """Raises an `InputError` if there are more lines than sentences."""
         if self._taken < len(self._lines):
             raise InputError(
                 f"{self.path}: {len(self._lines):,} lines, and only {self._taken:,} sentences to translate; expected "

@@ -38,11 +38,7 @@ class PlainModel(SubwordModel, Protocol):
 
 
 def load_subword_model(model: bytes) -> SubwordModel:
-    """Loads a model.
-
-    Raises:
-        RuntimeError: it is no SentencePiece model.
-    """
+    """Loads a model; raises a `RuntimeError` if it is no SentencePiece model."""
     if not has_tensorflow_text():
         return SentencePieceModel(model)
     from .tensorflow_text_model import TensorFlowTextModel
