@@ -84,14 +84,9 @@ def matching_files(path: Path) -> list[Path]:
 
 
 def match_files(paths: Mapping[str, Path]) -> list[dict[str, Path]]:
-    """Returns the files that belong together: the first of each path, the second of each, and so on.
-
-    Args:
-        paths: what is read together, by its name in the config; patterns or files.
-
-    Raises:
-        InputError: the paths stand for different numbers of files, or for none.
-    """
+    """Returns the files that belong together by their names in the config: the first of each path, the second of each,
+    and so on. Raises an `InputError` if the paths, patterns or files, stand for different numbers of files, or for
+    none."""
     found = {name: matching_files(path) for name, path in paths.items()}
     if len({len(files) for files in found.values()}) > 1:
         counts = " and ".join(

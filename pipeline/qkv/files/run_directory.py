@@ -133,14 +133,8 @@ class RunDirectory:
             refuse_folder(file)
 
     def check_weights(self, checkpoint: str = "best") -> None:
-        """Checks that the run has weights to translate with.
-
-        Args:
-            checkpoint: `best`, or `last` for the newest checkpoint.
-
-        Raises:
-            InputError: it has none, or others.
-        """
+        """Raises an `InputError` unless the run has weights to translate with: the `best`, or the `last` for the newest
+        checkpoint."""
         has_best = self.model.is_file() or (self.checkpoints / "best.npz").is_file()
         has_last = any(self.checkpoints.glob("update-*.npz")) or any(self.checkpoints.glob("passing-*.npz"))
         if has_last if checkpoint == "last" else has_best:

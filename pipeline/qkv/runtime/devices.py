@@ -80,11 +80,8 @@ def _fast_formats() -> list[str]:
 
 
 def describe_devices(precision: str) -> str:
-    """Says on what is computed, and in which format; and if a GPU lies idle, why, and how to mend it.
-
-    Args:
-        precision: a Keras dtype policy.
-    """
+    """Says on what is computed, and in which format, a Keras dtype policy; and if a GPU lies idle, why, and how to mend
+    it."""
     if gpus := visible_gpus():
         names = [str(gpu) for gpu in gpus]
         shown = f"a GPU ({names[0]})" if len(gpus) == 1 else f"{len(gpus)} GPUs ({'; '.join(names)})"

@@ -103,11 +103,8 @@ class Workers:
         return [self.hear(index, key, for_what) for index in range(len(self.cluster))]
 
     def part(self, mistake: str | None = None) -> None:
-        """Ends the work together: the chief, through which the others hear, waits until each has heard all.
-
-        Args:
-            mistake: what is wrong on this worker, which ends the others too.
-        """
+        """Ends the work together: the chief, through which the others hear, waits until each has heard all. A mistake
+        on this worker ends the others too."""
         with suppress(*_ERRORS_OF_OTHERS, tf.errors.AlreadyExistsError):
             if mistake is not None:
                 own = self.cluster.describe(self.cluster.index)

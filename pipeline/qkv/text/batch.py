@@ -56,11 +56,7 @@ def pad(rows: Sequence[Sequence[int] | np.ndarray], length: int) -> np.ndarray:
 
 
 def forced_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
-    """Makes the padded arrays of given pairs of source and target.
-
-    Args:
-        pairs: source ids without EOS, and target ids ending in EOS unless truncated.
-    """
+    """Makes the padded arrays of given pairs: source ids without EOS, and target ids ending in EOS unless truncated."""
     source_length = max(len(source) for source, _ in pairs) + 1
     target_length = max(len(target) for _, target in pairs)
     return Batch(

@@ -111,11 +111,7 @@ def find_empty(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np
 
 
 class ShardFiles:
-    """The readings of the shards of a text.
-
-    Args:
-        folder: where they are; made when the first is written.
-    """
+    """The readings of the shards of a text, in a folder that is made when the first is written."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -152,11 +148,7 @@ class ShardFiles:
 
 
 def folder_name(facts: Any) -> str:
-    """Returns the name of the folder of a text.
-
-    Args:
-        facts: all that the readings depend on, as JSON.
-    """
+    """Returns the name of the folder of a text from all that its readings depend on, as JSON."""
     return hashlib.sha256(json.dumps([VERSION, facts], sort_keys=True).encode()).hexdigest()[:32]
 
 

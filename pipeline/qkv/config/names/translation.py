@@ -100,11 +100,8 @@ _BY_CHARACTER = {"ja", "jpn", "ko", "kor", "th", "tha", "lo", "lao", "km", "khm"
 
 
 def bleu_tokenizer_of(language: str) -> str:
-    """Returns the tokenizer for plain text in a language, which never depends on what is installed.
-
-    Args:
-        language: the code of the language, which a script or a region may follow: `zh`, `zh-CN`, `cmn_Hans`.
-    """
+    """Returns the tokenizer for plain text in a language, whatever is installed. A script or a region may follow the
+    code of the language: `zh`, `zh-CN`, `cmn_Hans`."""
     code = language.strip().lower().replace("_", "-").partition("-")[0]
     if code in _CHINESE:
         return "zh"

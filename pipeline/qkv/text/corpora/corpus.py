@@ -95,12 +95,7 @@ class JoinedCorpora(Corpus):
 
 
 def join_corpora(parts: Sequence[Corpus], of: str = "corpora") -> Corpus:
-    """Returns several corpora as one; a single one as it is.
-
-    Args:
-        parts: the corpora.
-        of: what they are, for the name of all of them.
-    """
+    """Returns several corpora as one, named as the first of so many; a single one as it is. `of` says what they are."""
     return parts[0] if len(parts) == 1 else _join(parts, f"{parts[0].name}, the first of {len(parts)} {of}")
 
 

@@ -140,15 +140,8 @@ def refuse_byte(line: bytes, index: int, name: str, number: int, before: int | N
 
 
 def refuse_returns(line: bytes, place: str) -> None:
-    """Refuses the only line of a text if it holds several that end in a carriage return alone.
-
-    Args:
-        line: its bytes, with its end.
-        place: of the text, as messages name it.
-
-    Raises:
-        InputError: it does.
-    """
+    """Raises an `InputError` if the only line of a text, with its end, holds several that end in a carriage return
+    alone; `place` names the text."""
     if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
         raise InputError(
             f"{place}: lines end in a carriage return alone, as on old Macs; expected line feeds: convert the text: "

@@ -56,11 +56,7 @@ class TextLook:
 
 @dataclass
 class LookMeter:
-    """Measures what a text looks like, part by part.
-
-    Args:
-        tokenized: whether spaces separate marks from words.
-    """
+    """Measures what a text looks like, part by part; `tokenized` texts have spaces between words and marks."""
 
     tokenized: bool
     sentences: int = 0

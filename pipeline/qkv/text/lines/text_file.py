@@ -163,11 +163,8 @@ def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
 
 
 def lines_of(rows: Iterable[tuple[bytes, np.ndarray]]) -> Lines:
-    """Keeps rows of text in a temporary file.
-
-    Args:
-        rows: some rows at a time: their bytes in UTF-8, without line ends, and how many bytes each has.
-    """
+    """Keeps rows of text in a temporary file. They come some at a time: their bytes in UTF-8, without line ends, and
+    the number of bytes of each."""
     text, starts, ends, last = temporary_text(), ArrayStore(np.int64), ArrayStore(np.int64), 0
     for content, sizes in rows:
         text.file.write(content)
@@ -230,15 +227,7 @@ def unpack_zstd(path: Path, packed: BinaryIO, block_bytes: int) -> Iterator[byte
 
 
 def import_pyarrow(path: str | Path, kind: str) -> Any:
-    """Imports PyArrow.
-
-    Args:
-        path: the file that needs it.
-        kind: what that file is, for the message.
-
-    Raises:
-        InputError: it is not installed.
-    """
+    """Imports PyArrow for a file of the kind that is named; raises an `InputError` if it is not installed."""
     try:
         return import_module("pyarrow")
     except ImportError:
@@ -249,15 +238,7 @@ def import_pyarrow(path: str | Path, kind: str) -> Any:
 
 
 def refuse_other_kinds(path: Path, start: bytes) -> None:
-    """Refuses a file of another kind, and text in UTF-16.
-
-    Args:
-        path: the file.
-        start: its first bytes.
-
-    Raises:
-        InputError: it is one.
-    """
+    """Raises an `InputError` if a file is of another kind by its first bytes, or text in UTF-16."""
     kind = next((kind for signature, kind in _OTHER_KINDS.items() if start.startswith(signature)), None)
     if kind:
         raise InputError(

@@ -80,11 +80,7 @@ def read_prefixes(
 
 
 class LinesInTurn:
-    """Takes lines in turn.
-
-    Args:
-        path: the file.
-    """
+    """Takes the lines of a file in turn."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

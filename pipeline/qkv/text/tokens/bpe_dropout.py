@@ -113,12 +113,8 @@ def _add_rows(
 
 
 def _byte_ends(sentence: str, ends: np.ndarray) -> np.ndarray:
-    """Returns the byte of the text after each token.
-
-    Args:
-        sentence: the text.
-        ends: the character after each token, of the words with their marks in front.
-    """
+    """Returns the byte of a text after each token, from the character after each, of words with their marks in
+    front."""
     after: list[int] = []
     position = 0
     for word in sentence.split(" "):

@@ -58,12 +58,7 @@ class WordNumbers(NamedTuple):
 
 
 class WordFinder:
-    """Finds the words of the tokens of pairs, as evaluation does: by where tokens end in the text.
-
-    Args:
-        models: the encoders of sources and targets.
-        units: the units that count as words.
-    """
+    """Finds the words of the tokens of pairs, as evaluation does: from the places where tokens end in the text."""
 
     def __init__(self, models: tuple[PlainModel, PlainModel], units: WordUnits) -> None:
         self._sides = tuple(zip(models, units, strict=True))
