@@ -32,7 +32,7 @@ from ..files.paths import (
 from ..files.run_directory import RunDirectory
 from ..run.processes import RunParts, Spreading
 from ..runtime.plugin_files import load_plugins
-from ..runtime.streams import HelpPrinter, Messages, OutputHandler, can_flush, discard, prepare_streams
+from ..runtime.streams import Messages, OutputHandler, can_flush, discard, prepare_streams
 
 EVALUATED_HELP = "folder of a run, of one evaluation (RUN/evaluations/NAME), or of an attention archive"
 TRY_AGAIN = 75  # EX_TEMPFAIL of <sysexits.h>
@@ -42,7 +42,7 @@ WIDEST_REQUIRED = 200
 """The widest beam that is divided among hypotheses by the phrases that they have met: memory grows with its square."""
 
 
-class _Parser(HelpPrinter, argparse.ArgumentParser):
+class _Parser(argparse.ArgumentParser):
     """The standard parser, but wrong arguments raise an `InputError`."""
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
@@ -58,6 +58,10 @@ class _Parser(HelpPrinter, argparse.ArgumentParser):
             names = [str(choice) for choice in action.choices]
             expected = f"expected one of {', '.join(names)}, found {str(value)!r}"
             raise argparse.ArgumentError(action, f"{expected}{did_you_mean(str(value), names)}")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Prints; called by the standard parser, whose own method passes over a write that fails."""
+        (file or sys.stdout).write(message)
 
     def error(self, message: str) -> NoReturn:
         """Raises what the standard parser would print; called by it."""

@@ -9,7 +9,7 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 from ..files.paths import match_files
 from .schema import MOST_COUNTED, Settings, composed
 
-MOST_COLUMNS = 100_000
+Column = Annotated[int, Field(ge=0, le=100_000)] | str
 PARQUET = ".parquet"
 
 
@@ -52,9 +52,9 @@ class CorpusSettings(LinkedTextSettings):
     table: Path | None = None
     """Read the pairs from this table instead, TSV or CSV, plain, gzip or zstd, or Parquet; patterns work as for
     source."""
-    source_column: str | int = 0
+    source_column: Column = 0
     """Take source sentences from this column of the table, its number from 0 or its name in the header."""
-    target_column: str | int = 1
+    target_column: Column = 1
     """Take target sentences from this column of the table, its number from 0 or its name in the header."""
     separator: str | None = None
     """Divide the columns of the table at this character. null: a comma in a .csv file, whose columns may be in double
@@ -106,15 +106,6 @@ class CorpusSettings(LinkedTextSettings):
             raise ValueError("columns can be named only if header is true: give their numbers from 0")
         if self.table is not None and self.source_column == self.target_column:
             raise ValueError(f"source_column and target_column are both {self.source_column!r}")
-
-    @field_validator("source_column", "target_column")
-    @classmethod
-    def _check_column_numbers(cls, value: str | int) -> str | int:
-        if isinstance(value, int) and value < 0:
-            raise ValueError("columns are counted from 0")
-        if isinstance(value, int) and value > MOST_COLUMNS:
-            raise ValueError(f"expected a column up to {MOST_COLUMNS}, found {value}")
-        return value
 
     @model_validator(mode="after")
     def _check_split(self) -> Self:

@@ -19,6 +19,7 @@ from .schema import (
     sections_of,
     tags_of_lists,
     walk,
+    without_limits,
 )
 from .yaml import Origins, parse_yaml
 
@@ -45,7 +46,7 @@ def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) 
 def parse_value(key: str, field: FieldInfo, text: str) -> Any:
     """Parses the value of an option as in a config file, except that text needs no quotes; raises an `InputError` if it
     is not YAML."""
-    kinds = alternatives(field.annotation)
+    kinds = [without_limits(kind) for kind in alternatives(field.annotation)]
     if (str in kinds or Path in kinds) and int not in kinds:
         return None if text == "null" and type(None) in kinds else text
     try:

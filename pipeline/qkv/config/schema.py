@@ -120,8 +120,13 @@ def alternatives(annotation: Any) -> tuple[Any, ...]:
 
 def item_of_list(annotation: Any) -> Any:
     """Returns the type of the items of the list that is among the types of a field."""
-    kinds = (get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in alternatives(annotation))
+    kinds = map(without_limits, alternatives(annotation))
     return next(get_args(kind)[0] for kind in kinds if get_origin(kind) is tuple)
+
+
+def without_limits(kind: Any) -> Any:
+    """Returns a type without what annotates it."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def tags_of_lists(field: FieldInfo) -> list[str]:

@@ -9,7 +9,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context, parent_process
 from queue import Full, Queue
@@ -33,17 +33,22 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item], proc
         items: can be pickled; read as they are needed.
         processes: their number. They are started anew, not forked: TensorFlow's threads would not survive that.
     """
-    ahead: deque[Future[Result]] = deque()
     with ProcessPoolExecutor(processes, get_context("spawn"), _start, (function,)) as pool:
         try:
-            for item in items:
-                ahead.append(pool.submit(_compute, item))
-                if len(ahead) > processes:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
+            yield from _results(pool, _compute, items, processes)
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _results(pool: Executor, function: Callable[[Item], Result], items: Iterable[Item], most: int) -> Iterator[Result]:
+    """Yields the results in order, of which at most so many are computed ahead."""
+    ahead: deque[Future[Result]] = deque()
+    for item in items:
+        ahead.append(pool.submit(function, item))
+        if len(ahead) > most:
+            yield ahead.popleft().result()
+    while ahead:
+        yield ahead.popleft().result()
 
 
 def stream_in_processes(function: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[Result]:
@@ -106,11 +111,5 @@ def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers:
 
     At most `workers` items are computed ahead of the caller, so that memory stays flat.
     """
-    ahead: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        for item in items:
-            ahead.append(pool.submit(function, item))
-            if len(ahead) > workers:
-                yield ahead.popleft().result()
-        while ahead:
-            yield ahead.popleft().result()
+        yield from _results(pool, function, items, workers)

@@ -55,14 +55,6 @@ def write_result(text: str) -> None:
         sys.stdout.buffer.write(text.encode())
 
 
-class HelpPrinter:
-    """The part of a parser that prints help; the standard one passes over a write that fails."""
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        """Prints; called by the standard parser."""
-        (file or sys.stdout).write(message)
-
-
 class OutputHandler(logging.StreamHandler):
     """Writes messages to standard output; where that fails, the command ends as after any other write that fails."""
 

@@ -48,23 +48,22 @@ def draw_segmentations(
     """
     if not dropout:
         return [encoded if linker is None else linker.link(encoded)]
-    sides = (corpus.source, encoded.source, longest[0]), (corpus.target, encoded.target, longest[1])
     sampler = BPEDropout.of(tokenizer, dropout)
     # Every segmentation and side has its own seed, or both sides would lose the same merges.
     seeds = np.random.SeedSequence(seed).generate_state(2 * SEGMENTATIONS).reshape(-1, 2).tolist()
     segmentations = []
     for own_seeds in seeds:
-        drawn, words = zip(
-            *(
-                sample_segmentation(
-                    sentences, usual, sampler, own_seed, most, None if linker is None else linker.words_of_side(side)
-                )
-                for side, (own_seed, (sentences, usual, most)) in enumerate(zip(own_seeds, sides, strict=True))
-            ),
-            strict=True,
-        )
-        pairs = EncodedPairs(*drawn)
-        segmentations.append(pairs if linker is None else linker.link(pairs, WordNumbers(*words)))
+        drawn = []
+        for side, sentences in enumerate((corpus.source, corpus.target)):
+            words = None if linker is None else linker.words_of_side(side)
+            usual, most = encoded.sides[side], longest[side]
+            drawn.append(sample_segmentation(sentences, usual, sampler, own_seeds[side], most, words))
+        (source, source_words), (target, target_words) = drawn
+        pairs = EncodedPairs(source, target)
+        if linker is not None:
+            assert source_words is not None and target_words is not None
+            pairs = linker.link(pairs, WordNumbers(source_words, target_words))
+        segmentations.append(pairs)
     return segmentations
 
 
@@ -90,8 +89,9 @@ def sample_segmentation(
     Returns:
         The ids, and the word of each.
     """
-    generator, first = np.random.default_rng(seed), 0
+    generator = np.random.default_rng(seed)
     ids, numbers = SentenceStore(np.int32), SentenceStore(np.int32)
+    first = 0
     for chunk in chunks(sentences):
         rows, ends = zip(*_sample(chunk, sampler, generator), strict=True)
         fits = [len(row) <= longest for row in rows]
