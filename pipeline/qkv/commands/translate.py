@@ -48,7 +48,12 @@ def make_parser() -> argparse.ArgumentParser:
     add_decoding_options(parser)
     add_seed_option(parser)
     add_constraint_options(parser)
-    add_text_options(parser)
+    parser.add_argument(
+        "--detokenize",
+        action="store_true",
+        help="write plain text: punctuation attached to words, a capital at the beginning",
+    )
+    add_normalize_option(parser)
     return parser
 
 
@@ -97,16 +102,6 @@ def _translate(
     if options.workers == 1:
         return starmap(run.translator.translate_ids, windows)
     return make_spreading(options, run.config).translate(windows)
-
-
-def add_text_options(parser: argparse.ArgumentParser) -> None:
-    """Adds what is done to the text besides translating it."""
-    parser.add_argument(
-        "--detokenize",
-        action="store_true",
-        help="write plain text: punctuation attached to words, a capital at the beginning",
-    )
-    add_normalize_option(parser)
 
 
 def format_best(number: int, translations: Sequence["Translation"]) -> str:
