@@ -243,7 +243,7 @@ BAD = {
     ),
     "no link": (
         lambda folder: [write(folder / "a"), "--alignments", write_lines(folder, "7-0\n\n")],
-        r"a: no line has a gold link between words that exist \(1 links are out of range\)",
+        r"no line has a link between words that exist \(1 links are out of range\)",
     ),
     "nothing to choose by": (
         lambda folder: [write(folder / "a"), "--choose_on", write(folder / "b")],

@@ -62,7 +62,7 @@ def test_what_counts_as_a_word_is_kept_and_written_only_where_it_is_not_between_
         ("spaces", "subwords"),
         ("spaces", "spaces"),
     ]
-    assert "target_unit" in read.sentence(0) and not {"source_unit", "target_unit"} & read.sentence(1).keys()
+    assert "target_unit" in read.lines[0] and not {"source_unit", "target_unit"} & read.lines[1].keys()
     with pytest.raises(ValueError, match="target_unit: expected spaces, subwords, characters"):
         write(tmp_path / "b", [make_record(0, target_unit="lines")])
 
@@ -71,7 +71,7 @@ def test_required_phrases_are_kept_and_written_only_where_there_are_some(tmp_pat
     write(tmp_path / "a", [make_record(0, required=["le chat", "Éva"]), make_record(1)])
     read = AttentionArchive(tmp_path / "a")
     assert [record.required for record in read] == [["le chat", "Éva"], []]
-    assert "required" in read.sentence(0) and "required" not in read.sentence(1)
+    assert "required" in read.lines[0] and "required" not in read.lines[1]
     line = (tmp_path / "a" / "sentences.jsonl").read_text(encoding="utf-8").split("\n")[0]
     assert parse_line(line) and not parse_line(json.dumps(json.loads(line) | {"required": [1]}))
 
@@ -80,7 +80,7 @@ def test_where_a_prefix_ends_is_kept_and_written_only_where_there_is_one(tmp_pat
     write(tmp_path / "a", [make_record(0, prefix_tokens=2), make_record(1)])
     read = AttentionArchive(tmp_path / "a")
     assert [record.prefix_tokens for record in read] == [2, 0]
-    assert "prefix_tokens" not in read.sentence(1)
+    assert "prefix_tokens" not in read.lines[1]
     with pytest.raises(ValueError, match="prefix_tokens: expected 0 to "):
         write(tmp_path / "b", [make_record(0, prefix_tokens=99)])
 
@@ -131,9 +131,9 @@ def test_metadata_is_read_without_arrays_and_one_site_without_the_others(tmp_pat
     assert list(read.read(42, ["cross"]).attention) == ["cross"]
     for shard in tmp_path.glob("*.npz"):
         shard.unlink()
-    assert AttentionArchive(tmp_path).sentence(42)["source_words"] == records[4].source_words
+    assert AttentionArchive(tmp_path).lines[4]["source_words"] == records[4].source_words
     with pytest.raises(KeyError):
-        read.sentence(2)
+        read[2]
 
 
 @pytest.mark.parametrize(

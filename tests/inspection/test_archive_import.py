@@ -137,8 +137,8 @@ BAD = {
     "no array": (exchange(0, lambda w: [[1, 2], [3]]), r"sentence 0: cross: cannot be read as an array"),
     "no cross": (exchange(0, lambda w: {"encoder": w}), r"sentence 0: expected attention of the site 'cross'"),
     "unknown site": (exchange(0, lambda w: {"cros": w}), r"sentence 0: expected attention of sites among cross,"),
-    "too few": (lambda s, w: (s, w[:1]), r"weights: expected those of 2 sentences, found 1"),
-    "too many": (lambda s, w: (s, [*w, w[0]]), r"weights: expected those of 2 sentences, found more"),
+    "too few": (lambda s, w: (s, w[:1]), r"weights: expected weights of 2 sentences, found 1"),
+    "too many": (lambda s, w: (s, [*w, w[0]]), r"weights: expected weights of 2 sentences, found more"),
     "ids": (change(1, source_tokens=[5, 2]), r"sentence 1: source_tokens: .* found 5: convert ids to tokens"),
     "half a character": (
         change(1, source_tokens=["\ud800", "b"]),
@@ -147,9 +147,9 @@ BAD = {
     "no token": (change(0, target_tokens=[]), r"sentence 0: target_tokens: expected at least one token"),
     "other words": (
         change(0, source="the black cat"),
-        r"sentence 0: source: its tokens are those of 2 words \(the cat\), and the text has 3 between spaces",
+        r"sentence 0: source: its tokens spell 2 words \(the cat\), and the text has 3 between spaces",
     ),
-    "more words than the text": (change(1, target_words=[0, 1, 2, None], target="a b"), r"of 3 words"),
+    "more words than the text": (change(1, target_words=[0, 1, 2, None], target="a b"), r"spell 3 words"),
     "words of other tokens": (change(0, source_words=[0, None]), r"sentence 0: source_words: expected 4 entries"),
     "a word below 0": (change(0, source_words=[0, -1, 1, None]), r"source_words: .* from 0 on, or None, found -1"),
     "a huge word": (change(0, source_words=[0, 10**9, 1, None]), r"source_words: .*, found 1000000000"),

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from qkv.alignment.error_rate import error_terms
-from qkv.inspection.measures import MEASURES, measure
+from qkv.inspection.measures import MEASURES
 from qkv.metrics.bleu import CorpusScore, make_bleu
 from qkv.statistics.resampling import ratio_interval
 from qkv.statistics.significance import randomisation_p
+from tests.support.records import measure
 
 POPULATION, SENTENCES, SETS = 3000, 200, 1000
 SCORED_SETS = 300  # sacreBLEU computes one score after the other

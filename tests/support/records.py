@@ -3,6 +3,7 @@
 import numpy as np
 
 from qkv.alignment.head_scores import HeadCounts
+from qkv.inspection.measures import MEASURES, SiteWeights
 from qkv.inspection.record import Record
 from qkv.text.corpora.word_links import GoldAlignment
 
@@ -60,6 +61,12 @@ def score_heads(records, gold, word_counts):
     for record in records:
         counts.add(record)
     return counts.table()
+
+
+def measure(weights, keys=None, sinks=None):
+    """Every measure of weights `(layer, head, query, key)`."""
+    site = SiteWeights(weights.astype(np.float64), keys or {}, sinks)
+    return {name: row.function(site) for name, row in MEASURES.items()}
 
 
 def number_of_features(heads):

@@ -1,4 +1,4 @@
-"""The parallel text that is aligned, and its words: those of a run, or those of a tokenised copy of the text."""
+"""The parallel text that is aligned, and its words: a run's own, or the words of a tokenised copy of the text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ class AlignedText:
         source: sentences.
         target: their translations.
         source_words: the words of the sentences, see `read_given_words`; None where they are to be found.
-        target_words: those of the translations.
+        target_words: the words of the translations, likewise.
         names: what messages call the sentences and the translations, such as the paths of their files.
     """
 
@@ -93,7 +93,7 @@ def read_set(run: RunDirectory, name: str) -> Corpus:
     settings = settings_of_set(config, name, run.config)
     if config.data.tags and name == "train":
         raise InputError(
-            f"{run.config}: the corpora of data.train have tags, so their links would be those of other words; "
+            f"{run.config}: the corpora of data.train have tags, which would be linked as words; "
             "align one corpus at a time with --source and --target, and with decoding.tag in the config of the run"
         )
     return read_corpus(settings)
@@ -146,7 +146,7 @@ def _find_problem(path: Path, lines: Sequence[str], sentences: Sequence[str]) ->
 
 
 def number_words(record: Record, source: str | None, target: str | None) -> Record:
-    """Returns a record whose words are those of the same text written otherwise: of a tokenised copy, or as it was
+    """Returns a record whose words are numbered in the same text written otherwise: in a tokenised copy, or in the text
     before it was normalised.
 
     Args:
@@ -175,13 +175,13 @@ def _number(numbers: list[int | None], unit: str, text: str, line: str | None) -
 
 
 def _characters(text: str) -> list[str]:
-    """Returns the characters by which a text and the line that it was made from are compared."""
+    """Returns the characters that are compared between a text and the line that it was made from."""
     return [character.lower() for character in text if not character.isspace()]
 
 
 def _places(text: list[str], line: list[str]) -> list[int]:
-    """Returns for each character of a text its place in the line that it was made from; for one that is not there, such
-    as those of `&apos;`, the place that it stands for."""
+    """Returns for each character of a text its place in the line that it was made from; for one that is not there, as
+    in `&apos;`, the place that it stands for."""
     if text == line:
         return list(range(len(text)))
     places: list[int] = []

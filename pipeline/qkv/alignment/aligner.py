@@ -1,6 +1,6 @@
 """Aligns the words of any parallel text by the attention of one trained run, or of several runs of either direction.
 
-Probabilities of links are those of a calibration of one run, or of two of opposite directions.
+Probabilities of links come from a calibration of one run, or of two of opposite directions.
 """
 
 import logging
@@ -32,7 +32,7 @@ def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> 
         subwords: whether subwords are linked instead of words; only for one run, since each has its own subwords.
 
     Raises:
-        InputError: there is nothing by which to choose the layer and head.
+        InputError: there is nothing to choose the layer and head by.
     """
     # Probabilities are of words.
     directions = [one.plain() for one in directions] if subwords else _with_units(directions)
@@ -149,7 +149,7 @@ def _is_reverse(run: TrainedRun, first: TrainedRun) -> bool:
 def link_calibration(directions: Sequence[Direction]) -> Calibration:
     """Returns the calibration of the links of one direction, or of the combined links of two.
 
-    It is that of the readout, or it is made on the gold links that the config of the first run names.
+    It is the readout's, or it is made on the gold links that the config of the first run names.
 
     Args:
         directions: as `choose_readouts` returns them.
@@ -186,8 +186,8 @@ def _calibrate(directions: Sequence[Direction]) -> Calibration:
     units = gold_set.units
     if first.text.words == (None, None) and units != first.units:
         raise InputError(
-            f"{gold_set.name}: its gold links count {' and '.join(units)} as words, and those of the text "
-            f"{' and '.join(first.units)}, so its probabilities are none of theirs; leave out --probabilities"
+            f"{gold_set.name}: its gold links count {' and '.join(units)} as words, and the text's links "
+            f"{' and '.join(first.units)}, so the probabilities do not apply; leave out --probabilities"
         )
     text = AlignedText(gold_set.corpus.source, gold_set.corpus.target)
     streams = (

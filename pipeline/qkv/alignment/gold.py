@@ -60,14 +60,24 @@ def read_gold_set(
     gold = read_pharaoh(path, turned)
     check_count(path, len(gold), corpus)
     units = cutter.units(corpus.source, corpus.target)
-    sides = cutter.count(corpus.source, corpus.target, units)
-    gold, dropped = check_ranges(gold, *sides, path)
-    if not any(alignment.possible for alignment in gold):
+    return _make_gold_set(name, corpus, gold, cutter.count(corpus.source, corpus.target, units), units, path)
+
+
+def _make_gold_set(
+    name: str,
+    corpus: Corpus,
+    gold: Sequence[GoldAlignment],
+    word_counts: Sequence[Sequence[int]],
+    units: WordUnits,
+    path: str | Path,
+) -> GoldSet:
+    checked, dropped = check_ranges(gold, word_counts[0], word_counts[1], path)
+    if not any(alignment.possible for alignment in checked):
         raise InputError(
             f"{path}: no line has a link between words that exist ({dropped} links are out of range), so there "
             f"is nothing to compare with; expected links such as 0-0 1-2, words counted from 0"
         )
-    return GoldSet(name, corpus, gold, dropped, units, list(zip(*sides, strict=True)))
+    return GoldSet(name, corpus, checked, dropped, units, list(zip(*word_counts, strict=True)))
 
 
 def read_configured_gold(
@@ -120,7 +130,7 @@ def gold_set_of(
     """
     if len(gold) != len(archive):
         raise InputError(f"{name}: {len(gold)} gold alignments for {len(archive)} sentences; expected one each")
-    lines = [archive.sentence(id_) for id_ in archive.ids]
+    lines = archive.lines
     for line in lines:
         if line["mode"] != "forced":
             raise InputError(
@@ -128,15 +138,9 @@ def gold_set_of(
                 "belong to a given text; expected an archive over references (evaluate.py --forced, mode 'forced')"
             )
     sides = [[_count_words(line, side) for line in lines] for side in ("source", "target")]
-    checked, dropped = check_ranges(gold, sides[0], sides[1], path or archive.gold_file)
-    if not any(alignment.possible for alignment in checked):
-        raise InputError(
-            f"{name}: no line has a gold link between words that exist ({dropped} links are out of range), so "
-            "there is nothing to compare with; expected links such as 0-0 1-2, words counted from 0"
-        )
     corpus = Corpus([line["source"] for line in lines], [line["hypothesis"] for line in lines], archive.ids, name)
     units = WordUnits(*({_unit(line, side) for line in lines}.pop() for side in ("source", "target")))
-    return GoldSet(name, corpus, checked, dropped, units, list(zip(*sides, strict=True)))
+    return _make_gold_set(name, corpus, gold, sides, units, path or archive.gold_file)
 
 
 def _unit(line: dict[str, Any], side: str) -> str:
@@ -144,7 +148,7 @@ def _unit(line: dict[str, Any], side: str) -> str:
 
 
 def _count_words(line: dict[str, Any], side: str) -> int:
-    """Returns the number of a sentence's words: those of its text, where it may have been cut short."""
+    """Returns the number of a sentence's words, in its text too, since the tokens may have been cut short."""
     words = line[f"{side}_words"]
     with_token = 1 + max((word for word in words if word is not None), default=-1)
     if _unit(line, side) == "subwords":

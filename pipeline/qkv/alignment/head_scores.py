@@ -178,7 +178,7 @@ class ReadoutScores:
     """The chosen readout, and its scores on the set's gold alignments.
 
     Args:
-        readout: where links are read; None without gold alignments by which to choose, or without cross-attention.
+        readout: where links are read; None without gold alignments to choose by, or without cross-attention.
         table: every readout's scores on the set; None if the set has no gold alignments.
         sentences: the counts of each sentence behind them, for the heads of the chosen readout's site, side and way.
         metrics: the chosen readout's scores on the set; None if the set has no gold alignments.

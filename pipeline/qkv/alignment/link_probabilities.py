@@ -135,7 +135,7 @@ def _largest_other(weights: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _neighbours(weights: np.ndarray) -> np.ndarray:
-    """Returns of weights `(n, target words, source words)` those of each of `NEIGHBOURS`, 0 outside the sentence."""
+    """Returns the weights at each of `NEIGHBOURS` of `(n, target words, source words)`; 0 outside the sentence."""
     _, targets, sources = weights.shape
     framed = np.pad(weights, ((0, 0), (1, 1), (1, 1)))
     return np.concatenate(
@@ -217,11 +217,11 @@ def calibrate(
 ) -> Calibration | None:
     """Fits the probabilities of links, and the threshold above which links have the lowest error rate.
 
-    A link is right if it is a sure or a possible one. The threshold is that of the cross-fitted probabilities, the
+    A link is right if it is a sure or a possible one. The threshold suits the cross-fitted probabilities, the
     middle one of equals. A pair with nothing to compare, such as one with an empty side, does not count.
 
     Args:
-        pairs: the record of each sentence pair, or those of two models of opposite directions.
+        pairs: the record of each sentence pair, or the records of two models of opposite directions.
         gold: their gold links, in the same order.
         layers: the layer that is read of each model.
         chosen_on: the name of the set.

@@ -93,7 +93,7 @@ LEAST_NEIGHBOUR = 0.4
 
 @dataclass(frozen=True)
 class MeanLinks:
-    """Links words by the mean of several runs' weights: that of each direction's mean, so both count the same.
+    """Links words by the mean of several runs' weights: the mean of each direction's mean, so both count the same.
 
     What one run is sure of counts, even if another one hardly sees it, as it does not where only the links are
     compared. Words are linked that each have the largest mean weight of the other; then neighbours of links whose mean

@@ -13,8 +13,8 @@ import numpy as np
 from ..text.corpora.word_links import Link
 
 
-class Readings:
-    """The numbers that the ways of linking share, each read once.
+class WordLinks:
+    """The links that several ways of linking share, each read once.
 
     Args:
         matrix: `(..., target words, source words)`, as `word_matrix` returns it.
@@ -48,16 +48,16 @@ class Readings:
         return grown
 
 
-def _over(threshold: float) -> Callable[[Readings], np.ndarray]:
-    return lambda readings: readings.matrix > threshold
+def _over(threshold: float) -> Callable[[WordLinks], np.ndarray]:
+    return lambda links: links.matrix > threshold
 
 
-EXTRACTORS: dict[str, Callable[[Readings], np.ndarray]] = {
-    "target": lambda readings: readings.target,
-    "source": lambda readings: readings.source,
-    "mutual": lambda readings: readings.target & readings.source,
-    "grow-diag": lambda readings: readings.grown,
-    "grow-diag-over-0.02": lambda readings: readings.grown & (readings.matrix > 0.02),
+EXTRACTORS: dict[str, Callable[[WordLinks], np.ndarray]] = {
+    "target": lambda links: links.target,
+    "source": lambda links: links.source,
+    "mutual": lambda links: links.target & links.source,
+    "grow-diag": lambda links: links.grown,
+    "grow-diag-over-0.02": lambda links: links.grown & (links.matrix > 0.02),
     **{f"over-{threshold}": _over(threshold) for threshold in (0.1, 0.2, 0.3, 0.4)},
 }
 """The function of each of `config.names.inspection.EXTRACTIONS`."""
@@ -75,13 +75,13 @@ def extract_links(matrix: np.ndarray, extraction: str) -> np.ndarray:
     Returns:
         A bool array of the same shape.
     """
-    return EXTRACTORS[extraction](Readings(matrix))
+    return EXTRACTORS[extraction](WordLinks(matrix))
 
 
 def extract_in_every_way(matrix: np.ndarray) -> dict[str, np.ndarray]:
     """Returns `extract_links` of every extraction."""
-    readings = Readings(matrix)
-    return {extraction: extract(readings) for extraction, extract in EXTRACTORS.items()}
+    links = WordLinks(matrix)
+    return {extraction: extract(links) for extraction, extract in EXTRACTORS.items()}
 
 
 def as_links(matrix: np.ndarray) -> set[Link]:

@@ -79,7 +79,7 @@ class AlignmentReadout:
 
 @dataclass(frozen=True)
 class ChosenReadout(AlignmentReadout):
-    """A readout, and the name of the set (or another reason) by which it was chosen."""
+    """A readout, and the name of the set (or another reason) that chose it."""
 
     chosen_on: str = field(kw_only=True)
 

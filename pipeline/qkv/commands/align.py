@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PROGRESS_PAIRS = 10_000  # about a minute's work
 CHECKED_PAIRS = 1000
 COMBINED = {
-    MEAN_WEIGHTS: "link each word to that of the largest mean weight over all runs, and neighbours above 0.4",
+    MEAN_WEIGHTS: "link each word to the word of the largest mean weight over all runs, and neighbours above 0.4",
     PROBABLE: "link by the probabilities of --probabilities, above the threshold with the fewest errors",
 }
 _ALIGNED = {name: site for name, site in SITES.items() if site.aligns}
@@ -43,7 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
         "align",
         description="Aligns the words of a parallel text by the cross-attention of a trained run. Writes one line of "
         "links per pair in Pharaoh format: source word-target word, from 0. The links of a run and one of the opposite "
-        "direction are symmetrised. Layer, head and label side are those of --at, or else chosen: on the gold "
+        "direction are symmetrised. Layer, head and label side are given by --at, or else chosen: on the gold "
         "alignments of the run's config, or by the agreement of the two directions.",
     )
     parser.epilog = READOUT_HELP

@@ -56,7 +56,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--forced", action="store_true", help="write the attention over the references instead of the translations"
     )
-    add_constraint_options(parser, "; each adds its name to that of the results' folder")
+    add_constraint_options(parser, "; each adds its name to the results' folder")
     _add_measures(parser)
     add_decoding_options(parser)
     return parser

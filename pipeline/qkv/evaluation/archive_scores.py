@@ -32,8 +32,8 @@ def score_alignments(
         archive: the archive.
         name: what messages and reports call it.
         gold: its gold alignments, if there are any.
-        choose_on: the archive of the same model on other sentences, with gold alignments, by which the readout is
-            chosen; and its name. Without it, the readout is chosen on the archive itself, which is optimistic.
+        choose_on: the archive of the same model on other sentences, with gold alignments that choose the readout; and
+            its name. Without it, the readout is chosen on the archive itself, which is optimistic.
         gold_file: the file of the gold alignments; None if they are the archive's own.
 
     Raises:
@@ -72,7 +72,7 @@ def archive_metrics(
     Translations are scored where every sentence has a reference, unless `bleu_tokenizer` is None; given targets where
     all log-probabilities are known.
     """
-    lines = [archive.sentence(id_) for id_ in archive.ids]
+    lines = archive.lines
     forced = bool(lines) and all(line["mode"] == "forced" for line in lines)
     metrics: dict[str, Any] = {
         "name": name,

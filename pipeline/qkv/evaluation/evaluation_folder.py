@@ -115,8 +115,7 @@ CHUNK_SENTENCES = 256  # a few batches per core; losing a chunk costs seconds
 
 
 def fingerprint(run: TrainedRun, **request: Any) -> str:
-    """Computes a digest of weights, tokenizer, settings and request, by which an interrupted evaluation is
-    recognised."""
+    """Computes a digest of weights, tokenizer, settings and request, which identifies an interrupted evaluation."""
     digest = hashlib.sha256(sha256(run.directory.tokenizer).encode())
     for variable in run.model.weights:  # not the states of random numbers, which every process draws anew
         digest.update(keras.ops.convert_to_numpy(variable).tobytes())
@@ -133,7 +132,7 @@ def translate_resumably(
     """Translates sentences of similar length together, a chunk at a time; chunks that are in the folder are read back,
     and those that are damaged are translated again.
 
-    The folder is that of one evaluation: chunks of another text or model must not be in it.
+    The folder belongs to one evaluation: chunks of another text or model must not be in it.
 
     Args:
         translator: translates, unless the work is spread.

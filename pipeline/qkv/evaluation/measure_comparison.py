@@ -62,8 +62,8 @@ def compare_measures(systems: Sequence[System], scores: Sequence[Mapping[str, Co
             p = [own[n].p_against(found[0][n], samples) if n in own and n in found[0] else np.nan for n in names]
             columns.append(pd.Series([_as_p(value) for value in p], names, name="p"))
     title = (
-        "all measures, with 95 % intervals over sentences; p against the first by approximate randomisation; those of "
-        "heads are means over all heads"
+        "all measures, with 95 % intervals over sentences; p against the first by approximate randomisation; "
+        "measures of heads are means over all heads"
     )
     return [_block(title, columns)]
 
@@ -305,7 +305,7 @@ def heads_of(evaluation: EvaluationDirectory) -> dict[str, HeadMeasures]:
 
 
 def measures_of(system: System, scores: Mapping[str, CorpusScore]) -> dict[str, SetMeasure]:
-    """Returns all measures of an evaluation by name, those of heads as means over the heads.
+    """Returns all measures of an evaluation by name; measures of heads are means over the heads.
 
     Args:
         system: the evaluation.

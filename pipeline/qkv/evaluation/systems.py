@@ -1,5 +1,5 @@
 """The systems that are compared: evaluations that were written before, with what is known of their runs, and archives
-without a run. Their heads are matched to those of the first."""
+without a run. Their heads are matched to the first system's."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -88,7 +88,7 @@ class Evaluated:
 
     @property
     def bleu_tokenizer(self) -> str:
-        """The tokenizer by which BLEU splits the translations into words."""
+        """The tokenizer of BLEU, which splits the translations into words."""
         return self.metrics.get("bleu_tokenizer") or self.config.data.scoring_tokenizer
 
     @property
@@ -177,7 +177,7 @@ class EvaluatedArchive:
         """
         if not len(self.archive):
             raise InputError(f"{self.name}: no sentences to compare")
-        lines = [self.archive.sentence(id_) for id_ in self.archive.ids]
+        lines = self.archive.lines
         if self.mode == "forced":
             return pd.DataFrame(
                 {"source": [line["source"] for line in lines], "reference": [line["hypothesis"] for line in lines]}
@@ -189,7 +189,7 @@ class EvaluatedArchive:
 
     @property
     def bleu_tokenizer(self) -> str | None:
-        """The tokenizer of BLEU; None for that of the systems beside it."""
+        """The tokenizer of BLEU; None to take the other systems'."""
         return self.metrics.get("bleu_tokenizer")
 
     @property

@@ -22,7 +22,7 @@ import math
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property, partial
 from itertools import groupby, takewhile
@@ -96,12 +96,28 @@ class AttentionArchive:
 
     def to_frame(self) -> "pd.DataFrame":
         """Returns the text of all sentences, a row for each, with numbers of tokens and summed log-probabilities."""
-        return sentence_frame(self._sentences.values())
+        import pandas as pd
+
+        texts = ("id", "source", "reference", "hypothesis", "mode", "truncated")
+        rows = [
+            {
+                **{name: line[name] for name in texts},
+                "source_tokens": len(line["source_tokens"]),
+                "target_tokens": len(line["target_output_tokens"]),
+                "log_probability": sum(line["token_log_probabilities"] or [math.nan]),
+            }
+            for line in self.lines
+        ]
+        columns = [*texts, "source_tokens", "target_tokens", "log_probability"]
+        return pd.DataFrame(rows, columns=columns).set_index("id")
 
     def _repr_html_(self) -> str:
         """Returns the HTML that a notebook shows: the number of sentences, layers and heads, and the first
         sentences."""
-        return summary_html(self.to_frame(), self.manifest["sites"])
+        sites = self.manifest["sites"].items()
+        sizes = ", ".join(f"{site}: {layers} x {heads}" for site, (layers, heads) in sites)
+        table = self.to_frame().head(10)[["source", "hypothesis", "log_probability"]].to_html(notebook=True)
+        return f"<p>{len(self)} sentences; layers x heads of {html.escape(sizes)}</p>{table}"
 
     def show(self, id_: int, height: int = 900) -> InlinePage:
         """Returns the viewer's page of one sentence, which a notebook shows in the cell. An unknown id raises KeyError.
@@ -112,9 +128,10 @@ class AttentionArchive:
         """
         return InlinePage.of_record(self[id_], self.manifest.get("run", self._path.name), height)
 
-    def sentence(self, id_: int) -> dict[str, Any]:
-        """Returns a sentence's line of `sentences.jsonl` without reading arrays. An unknown id raises KeyError."""
-        return self._sentences[id_]
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The sentences' lines of `sentences.jsonl`, in order; no array is read."""
+        return list(self._sentences.values())
 
     def read(self, id_: int, sites: Sequence[str]) -> Record:
         """Reads one sentence with the attention of some sites, `cross` among them; other arrays are not read."""
@@ -134,7 +151,15 @@ class AttentionArchive:
     @cached_property
     def gold(self) -> list[GoldAlignment] | None:
         """The gold alignment of each sentence, in order; None where the archive has none."""
-        return read_gold(self._path, len(self))
+        if not self.gold_file.exists():
+            return None
+        gold = read_pharaoh(self.gold_file)
+        if len(gold) != len(self):
+            raise InputError(
+                f"{self.gold_file}: {len(gold)} lines of alignments for {len(self)} sentences; expected one each; mend "
+                "or delete it"
+            )
+        return gold
 
     @property
     def gold_file(self) -> Path:
@@ -152,30 +177,31 @@ class AttentionArchive:
         if self._shard is None or self._shard[0] != name:
             self.close()
             self._shard = name, ArrayFile(self._path / name)
-        key, shape = array_key(site, line["id"]), (*self.manifest["sites"][site], *axes_of(line, site))
-        weights = self._shard[1].read(key, "f", shape)
-        check_weights(key, weights, shares=site not in self.manifest.get("signed", ()))
+        key = _array_key(site, line["id"])
+        shape = SITES[site].pick(len(line["source_tokens"]), len(line["target_output_tokens"]))
+        weights = self._shard[1].read(key, "f", (*self.manifest["sites"][site], *shape))
+        _check_weights(key, weights, shares=site not in self.manifest.get("signed", ()))
         return weights
 
     def _read_sinks(self, line: dict[str, Any], weights: np.ndarray, site: str) -> np.ndarray:
-        key = sink_key(site, line["id"])
+        key = _sink_key(site, line["id"])
         shares = self._shard[1].read(key, "f", weights.shape[:3])  # type: ignore[index] # the weights were read from it
-        check_sinks(key, shares, weights)
+        _check_sinks(key, shares, weights)
         return shares
 
     def _read_manifest(self) -> dict[str, Any]:
         path = self._path / MANIFEST
         if not path.is_file():
-            raise InputError(describe_missing(self._path))
+            raise InputError(_describe_missing(self._path))
         try:
             manifest = read_json_object(path)
             version = manifest["format_version"]
         except (OSError, ValueError, KeyError) as error:
             raise self._damaged(path, f"not an archive's manifest ({error!r})") from error
-        complete = manifest.get("complete") is True and is_natural(manifest.get("sentences"))
+        complete = manifest.get("complete") is True and _is_natural(manifest.get("sentences"))
         if version != FORMAT_VERSION:
             raise InputError(f"{path}: format_version is {version!r}, this version of qkv reads {FORMAT_VERSION}")
-        if not complete or not describes_sites(manifest):
+        if not complete or not _describes_sites(manifest):
             raise self._damaged(path, "does not describe a complete archive")
         return manifest
 
@@ -217,8 +243,7 @@ OPTIONAL: dict[str, Any] = {"source_unit": "spaces", "target_unit": "spaces", "p
 METADATA = tuple(field.name for field in fields(Record) if field.name not in ("attention", "sinks", *OPTIONAL))
 
 
-def describe_missing(path: Path) -> str:
-    """Returns the message that there is no finished archive in a folder."""
+def _describe_missing(path: Path) -> str:
     if members := sorted(path.parent.glob(f"members/*/attention/{MANIFEST}")):
         folders = " ".join(str(member.parents[1]) for member in members)
         return f"{path.parent}: an ensemble, of which each model has an archive of its own; give instead {folders}"
@@ -226,146 +251,116 @@ def describe_missing(path: Path) -> str:
     return f"{path}: {found} (no {MANIFEST}); evaluate.py and write_archive write one"
 
 
-def sites_of(record: Record) -> dict[str, list[int]]:
-    """Layers and heads of each site."""
+def _sites_of(record: Record) -> dict[str, list[int]]:
     return {site: list(weights.shape[:2]) for site, weights in sorted(record.attention.items())}
 
 
-def metadata_of(record: Record) -> dict[str, Any]:
-    """Returns everything in a record but its attention."""
+def _metadata_of(record: Record) -> dict[str, Any]:
     others = {name: value for name, usual in OPTIONAL.items() if (value := getattr(record, name)) != usual}
     return {name: getattr(record, name) for name in METADATA} | others
 
 
-def json_line(line: dict[str, Any]) -> str:
-    """Returns a line of `sentences.jsonl`."""
+def _json_line(line: dict[str, Any]) -> str:
     return json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def array_key(site: str, id_: int) -> str:
-    """Returns the name of an array in its shard."""
+def _array_key(site: str, id_: int) -> str:
     return f"{site}/{id_:06d}"
 
 
-def sink_key(site: str, id_: int) -> str:
-    """Returns the name of the array in its shard that holds the shares of a site's sink."""
+def _sink_key(site: str, id_: int) -> str:
     return f"{site}-sink/{id_:06d}"
 
 
-def arrays_of(record: Record) -> dict[str, np.ndarray]:
-    """Returns copies of a record's arrays by their names in a shard."""
-    named = {array_key(site, record.id): weights for site, weights in record.attention.items()}
-    named |= {sink_key(site, record.id): shares for site, shares in record.sinks.items()}
+def _arrays_of(record: Record) -> dict[str, np.ndarray]:
+    named = {_array_key(site, record.id): weights for site, weights in record.attention.items()}
+    named |= {_sink_key(site, record.id): shares for site, shares in record.sinks.items()}
     return {name: np.array(array, np.float32, order="C") for name, array in named.items()}
 
 
-def is_natural(value: Any) -> bool:
-    """Returns whether a value is a whole number from 0 on that fits into 64 bits; truth values are none."""
+def _is_natural(value: Any) -> bool:  # truth values are none
     return type(value) is int and 0 <= value < 1 << 63
-
-
-def _list_of(is_item: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(map(is_item, value))
 
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-_TEXTS = _list_of(_is_text)
-_WORDS = _list_of(lambda word: word is None or is_natural(word))
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _are_words(value: Any) -> bool:
+    return isinstance(value, list) and all(word is None or _is_natural(word) for word in value)
+
+
+def _are_log_probabilities(value: Any) -> bool:
+    return isinstance(value, list) and all(type(one) in (int, float) and -1e30 < one < 0.01 for one in value)
 
 
 _FIELDS: dict[str, Callable[[Any], bool]] = {
-    "id": is_natural,
+    "id": _is_natural,
     "shard": lambda value: _is_text(value) and SHARD.fullmatch(value) is not None,  # no path out of the archive
-    **dict.fromkeys(("source", "hypothesis", "mode"), _is_text),
+    "source": _is_text,
     "reference": lambda value: value is None or _is_text(value),
-    **dict.fromkeys(("source_tokens", "target_input_tokens", "target_output_tokens"), _TEXTS),
-    **dict.fromkeys(("source_words", "target_words"), _WORDS),
-    "token_log_probabilities": _list_of(lambda value: type(value) in (int, float) and -1e30 < value < 0.01),
+    "hypothesis": _is_text,
+    "source_tokens": _are_texts,
+    "target_input_tokens": _are_texts,
+    "target_output_tokens": _are_texts,
+    "source_words": _are_words,
+    "target_words": _are_words,
+    "token_log_probabilities": _are_log_probabilities,
+    "mode": _is_text,
     "truncated": lambda value: isinstance(value, bool),
+    "source_unit": lambda value: _is_text(value) and value in WORD_UNITS,
+    "target_unit": lambda value: _is_text(value) and value in WORD_UNITS,
+    "prefix_tokens": _is_natural,
+    "required": _are_texts,
 }
 
 
-assert _FIELDS.keys() == {"shard", *METADATA}
+assert _FIELDS.keys() == {"shard", *METADATA, *OPTIONAL}
 
 
 def parse_line(text: str) -> dict[str, Any] | None:
     """Parses a line of `sentences.jsonl`; None for one that is damaged or names a file outside the archive."""
     try:
         line = parse_json(text)
-    except ValueError:
+        known = OPTIONAL | line
+        if not all(is_valid(known[name]) for name, is_valid in _FIELDS.items()):
+            return None
+    except (ValueError, KeyError, TypeError):  # no JSON, a field is missing, or no object
         return None
-    if not isinstance(line, dict) or not line.keys() >= _FIELDS.keys():
-        return None
-    if not all(is_valid(line[name]) for name, is_valid in _FIELDS.items()):
-        return None
-    if not is_natural(given := line.get("prefix_tokens", 0)) or given > len(line["target_output_tokens"]):
-        return None
-    if not _TEXTS(line.get("required", [])):
-        return None
-    return line if all(_words_exist(line, side) for side in ("source", "target")) else None
+    # A word is at least one character, or one token.
+    for text, words in ((line["source"], line["source_words"]), (line["hypothesis"], line["target_words"])):
+        if max((word for word in words if word is not None), default=-1) >= max(len(text), len(words)):
+            return None
+    return line
 
 
-def _words_exist(line: dict[str, Any], side: str) -> bool:
-    """Returns whether the indices of a side's words are below the number of words."""
-    unit, text = line.get(f"{side}_unit", "spaces"), line["source" if side == "source" else "hypothesis"]
-    if not _is_text(unit) or unit not in WORD_UNITS:
-        return False
-    words = line[f"{side}_words"]
-    return max((word for word in words if word is not None), default=-1) < max(len(text), len(words))
-
-
-def describes_sites(manifest: dict[str, Any]) -> bool:
-    """Returns whether a manifest's `sites` map sites to `[layers, heads]`, and lists are what it says of some sites."""
+def _describes_sites(manifest: dict[str, Any]) -> bool:
     sites = manifest.get("sites")
-    are_lists = all(isinstance(manifest.get(key, []), list) for key in ("signed", "sinks"))
-    return (
-        are_lists
-        and isinstance(sites, dict)
-        and all(
-            site in SITES and isinstance(sizes, list) and len(sizes) == 2 and all(map(is_natural, sizes))
-            for site, sizes in sites.items()
-        )
+    if not isinstance(sites, dict) or not all(isinstance(manifest.get(key, []), list) for key in ("signed", "sinks")):
+        return False
+    return all(
+        site in SITES and isinstance(sizes, list) and len(sizes) == 2 and all(map(_is_natural, sizes))
+        for site, sizes in sites.items()
     )
 
 
-def check_weights(key: str, weights: np.ndarray, shares: bool) -> None:
-    """Checks the numbers of an array.
-
-    Args:
-        key: its name.
-        weights: its numbers.
-        shares: whether those of a row must be at least 0 and together at most 1. The sum may be less: a decoder-only
-            model divides a row's weight between source and target.
-
-    Raises:
-        ValueError: they are others.
-    """
+def _check_weights(key: str, weights: np.ndarray, shares: bool) -> None:
     if not np.isfinite(weights).all():
         raise ValueError(f"{key} has weights that are not finite")
+    # The sum of a row may be less than 1: a decoder-only model divides its weight between source and target.
     if shares and not ((weights >= 0).all() and (weights.sum(axis=-1, dtype=np.float64) < 1.01).all()):
         raise ValueError(f"{key} has weights that are no shares of a row")
 
 
-def check_sinks(key: str, shares: np.ndarray, weights: np.ndarray) -> None:
-    """Checks the shares of a site's sink, given the weights of its keys.
-
-    Raises:
-        ValueError: they are negative, not finite, or more than the keys leave.
-    """
+def _check_sinks(key: str, shares: np.ndarray, weights: np.ndarray) -> None:
     if not (np.isfinite(shares).all() and (shares >= 0).all()):
         raise ValueError(f"{key} has numbers that are no shares")
     if not (weights.sum(axis=-1, dtype=np.float64) + shares < 1.01).all():
         raise ValueError(f"{key} and the weights of the keys are more than a row")
-
-
-def axes_of(line: dict[str, Any], site: str) -> tuple[int, int]:
-    """Returns the numbers of queries and keys of a sentence's weights at a site."""
-    lengths = {"source": len(line["source_tokens"]), "target": len(line["target_output_tokens"])}
-    query, key = SITES[site].axes
-    return lengths[query], lengths[key]
 
 
 class ArchiveWriter:
@@ -420,18 +415,17 @@ class ArchiveWriter:
         except DAMAGE:  # then all is recorded again
             lines = []
         # Deleted before the shards, since no line may outlive its shard.
-        write_atomically(self._path / SENTENCES, "".join(map(json_line, lines)).encode())
+        write_atomically(self._path / SENTENCES, "".join(map(_json_line, lines)).encode())
         for leftover in shards - {self._path / line["shard"] for line in lines}:
             leftover.unlink()
         self.ids = {line["id"] for line in lines}
         self._shards = len(lines) // sentences_per_shard
 
     def _stored_sites(self, line: dict[str, Any]) -> tuple[dict[str, list[int]], list[str]]:
-        """Layers and heads of each site of a sentence that is stored, as `sites_of` counts them; sites with sinks."""
         with np.load(self._path / line["shard"], allow_pickle=False) as shard:
-            keys = {site: array_key(site, line["id"]) for site in SITES}
+            keys = {site: _array_key(site, line["id"]) for site in SITES}
             shapes = {site: shard[key].shape for site, key in keys.items() if key in shard.files}
-            sinks = [site for site in shapes if sink_key(site, line["id"]) in shard.files]
+            sinks = [site for site in shapes if _sink_key(site, line["id"]) in shard.files]
         return {site: list(shape[:2]) for site, shape in sorted(shapes.items())}, sorted(sinks)
 
     def _whole_shards(self) -> list[dict[str, Any]]:
@@ -457,21 +451,21 @@ class ArchiveWriter:
 
         Raises:
             ValueError: lists and axes of the record do not fit (see `Record.validate`), its id was appended before, its
-                sites, layers or heads differ from those of the first sentence, or the archive is closed.
+                sites, layers or heads differ from the first sentence's, or the archive is closed.
         """
         if not self._open:
             raise ValueError("the archive is closed")
         record.validate()
         if record.id in self.ids:
             raise ValueError(f"sentence {record.id}: expected an id that was not appended before, found it twice")
-        sites = sites_of(record)
+        sites = _sites_of(record)
         if self._sites not in (None, sites):
             raise InputError(f"sentence {record.id}: expected sites with [layers, heads] {self._sites}, found {sites}")
         self._sites = sites
         self._sinks = sorted(record.sinks)
         self.ids.add(record.id)
-        line = {"id": record.id, "shard": self._shard_name()} | metadata_of(record)
-        self._pending.append((line, arrays_of(record)))
+        line = {"id": record.id, "shard": self._shard_name()} | _metadata_of(record)
+        self._pending.append((line, _arrays_of(record)))
         if len(self._pending) == self.sentences_per_shard:
             self._write_shard()
 
@@ -512,7 +506,7 @@ class ArchiveWriter:
         shard = io.BytesIO()
         # savez takes the arrays as keywords; its other parameters' names hold no slash and cannot be meant.
         np.savez(shard, **{key: array for _, arrays in self._pending for key, array in arrays.items()})  # type: ignore[arg-type]
-        lines = "".join(json_line(line) for line, _ in self._pending)
+        lines = "".join(_json_line(line) for line, _ in self._pending)
         write_atomically(self._path / self._shard_name(), shard.getvalue())
         with (self._path / SENTENCES).open("ab") as sentences:
             sentences.write(lines.encode())
@@ -520,61 +514,6 @@ class ArchiveWriter:
             os.fsync(sentences.fileno())
         self._shards += 1
         self._pending.clear()
-
-
-_COLUMNS = [
-    *("id", "source", "reference", "hypothesis", "mode", "truncated"),
-    *("source_tokens", "target_tokens", "log_probability"),
-]
-
-
-def sentence_frame(lines: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
-    """Returns a row for each line of `sentences.jsonl`, with numbers of tokens and summed log-probabilities."""
-    import pandas as pd
-
-    rows = [
-        {
-            **{name: line[name] for name in ("id", "source", "reference", "hypothesis", "mode", "truncated")},
-            "source_tokens": len(line["source_tokens"]),
-            "target_tokens": len(line["target_output_tokens"]),
-            "log_probability": sum(line["token_log_probabilities"] or [math.nan]),
-        }
-        for line in lines
-    ]
-    return pd.DataFrame(rows, columns=_COLUMNS).set_index("id")
-
-
-def summary_html(frame: "pd.DataFrame", sites: Mapping[str, tuple[int, int]]) -> str:
-    """Returns HTML for notebooks: the number of sentences, layers and heads, and the first sentences.
-
-    Args:
-        frame: of `sentence_frame`.
-        sites: layers and heads of each site.
-    """
-    sizes = ", ".join(f"{site}: {layers} x {heads}" for site, (layers, heads) in sites.items())
-    table = frame.head(10)[["source", "hypothesis", "log_probability"]].to_html(notebook=True)
-    return f"<p>{len(frame)} sentences; layers x heads of {html.escape(sizes)}</p>{table}"
-
-
-def read_gold(folder: Path, sentences: int) -> list[GoldAlignment] | None:
-    """Reads the gold alignments of an archive; None where it has none.
-
-    Args:
-        folder: the archive's.
-        sentences: the number of its sentences.
-
-    Raises:
-        InputError: the file is damaged, or has another number of lines.
-    """
-    path = folder / GOLD
-    if not path.exists():
-        return None
-    gold = read_pharaoh(path)
-    if len(gold) != sentences:
-        raise InputError(
-            f"{path}: {len(gold)} lines of alignments for {sentences} sentences; expected one each; mend or delete it"
-        )
-    return gold
 
 
 MOST_STAGES = 40  # of the slider; the page shows at most 8 of them side by side

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save
@@ -14,16 +14,8 @@ from ..files.atomic import write_output
 from .record import Record
 
 
-class WeightsOfRecord(Protocol):
-    """Selects one matrix of a record, as `qkv.alignment.readout.AlignmentReadout` does."""
-
-    def weights(self, record: Record) -> np.ndarray:
-        """Returns the attention `(T, S)`."""
-        ...
-
-
-def write_soft_alignments(path: Path, records: Iterable[Record], readout: WeightsOfRecord) -> None:
-    """Writes the cross-attention of one layer and head as Nematus does, which SoftAlignments draws.
+def write_soft_alignments(path: Path, records: Iterable[Record], readout: Any) -> None:
+    """Writes the cross-attention that an `AlignmentReadout` reads as Nematus does, which SoftAlignments draws.
 
     Each sentence is a line `number ||| target ||| 0 ||| source ||| source length target length`, a row of weights for
     each target token, and an empty line (Rikters et al. 2017; `process_alignments.py -f Nematus`). EOS has a row and a

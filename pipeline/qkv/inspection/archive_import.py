@@ -84,7 +84,7 @@ def write_archive(
         weights: for each sentence the cross-attention `(layer, head, target token, source token)`, after the softmax
             and before dropout, without padding; or a mapping from sites (`cross` and others of
             `config.names.inspection.SITES`) to such arrays. NumPy arrays, or what NumPy can read. They may come from a
-            generator: those of 256 sentences are held in memory.
+            generator: the weights of 256 sentences are held in memory.
         marks: how the spelling of tokens shows where words begin, one of `config.names.text.WORD_MARKS`; or one for the
             source and one for the target.
         special_tokens: tokens that belong to no word, such as `</s>`.
@@ -110,7 +110,7 @@ def write_archive(
         arrays = iter(weights)
         for number, sentence in enumerate(sentences):
             if (given := next(arrays, _NO_MORE)) is _NO_MORE:
-                raise InputError(f"weights: expected those of {len(sentences)} sentences, found {number}")
+                raise InputError(f"weights: expected weights of {len(sentences)} sentences, found {number}")
             try:
                 record = make_record(number, sentence, mode=mode, marks=both, special_tokens=special_tokens)
                 record = replace(record, attention=read_attention(given, record, partial_rows))
@@ -118,7 +118,7 @@ def write_archive(
                 raise InputError(f"sentence {number}: {error}") from None
             writer.append(record)
         if next(arrays, _NO_MORE) is not _NO_MORE:
-            raise InputError(f"weights: expected those of {len(sentences)} sentences, found more")
+            raise InputError(f"weights: expected weights of {len(sentences)} sentences, found more")
     return AttentionArchive(folder)
 
 
@@ -216,7 +216,7 @@ def _read_side(sentence: Sentence, side: str, marks: str, special_tokens: Collec
         found, exact = len(words_of(text)), given is None and not sentence.truncated
         if unit == "spaces" and (len(spelling) > found or (exact and len(spelling) < found)):
             raise InputError(
-                f"{side}: its tokens are those of {len(spelling)} words ({' '.join(spelling):.60}), and the text has "
+                f"{side}: its tokens spell {len(spelling)} words ({' '.join(spelling):.60}), and the text has "
                 f"{found} between spaces ({text:.60}): leave the text out, put spaces where the words are cut, or give "
                 f"{side}_words"
             )
@@ -285,9 +285,8 @@ def _read_site(site: str, given: Any, record: Record, partial_rows: bool) -> np.
 
 
 def _check_shape(site: str, weights: np.ndarray, record: Record) -> None:
-    lengths = {"source": len(record.source_tokens), "target": len(record.target_output_tokens)}
     query, key = SITES[site].axes
-    expected = lengths[query], lengths[key]
+    expected = SITES[site].pick(len(record.source_tokens), len(record.target_output_tokens))
     if weights.ndim == 4 and weights.shape[2:] == expected:
         return
     advice = "cut the padding off, and keep the special tokens"

@@ -5,7 +5,7 @@ A type is a place of each row: the previous token, the linked word, EOS. A head 
 - at least half of its weight lies there, over all rows that have such a place (`LEAST_SHARE`),
 - and permuting the weights within the rows brings as much there in fewer than 5 % of cases, after Holm's correction
   over all heads and types (`LEVEL`),
-- and, for links between words, it is the links of this very sentence: those of other sentences of nearly its length are
+- and, for links between words, it is the links of this very sentence: links of other sentences of nearly its length are
   met less, at the same level. So a head that looks at places is not taken for one that looks at words, in languages of
   one order.
 
@@ -78,7 +78,7 @@ class HeadTypesMeter:
     def table(self) -> pd.DataFrame:
         """Returns a row for each head and type of its site, with `COLUMNS`.
 
-        `share` is that of the weight of the rows that have such a place, `chance` the mean of the share over all
+        `share` is the share of the weight of the rows that have such a place, `chance` the mean of the share over all
         permutations, `p` at most the p-value after Holm's correction over the table, `rows` their number; `named` says
         whether the head is named after this type.
         """
@@ -126,8 +126,8 @@ def _join(sums: dict[tuple[str, str], PermutedSums], key: tuple[str, str], more:
 def _lend(other: np.ndarray, links: np.ndarray) -> np.ndarray:
     """Returns the links of another sentence for the rows that have links here.
 
-    Each row takes those of the row at the same relative place, or of the nearest one that has some, as many keys before
-    or after itself: what a head that looks at places knows is how far away a key is.
+    Each row takes the links of the row at the same relative place, or of the nearest one that has some, as many keys
+    before or after itself: what a head that looks at places knows is how far away a key is.
 
     Args:
         other: bool `(T', S')`.
@@ -164,7 +164,7 @@ def gold_links(record: Record, gold: GoldAlignment) -> np.ndarray:
 
 def equal_token_links(record: Record) -> np.ndarray:
     """Returns the links between equal tokens that stand once in the source and once in the target, such as names and
-    numbers, bool `(T, S)`; those of punctuation and of special tokens are left out."""
+    numbers, bool `(T, S)`; punctuation and special tokens are left out."""
     links = np.zeros((len(record.target_output_tokens), len(record.source_tokens)), bool)
     target, source = (_single_tokens(tokens) for tokens in (record.target_output_tokens, record.source_tokens))
     for token in target.keys() & source.keys():

@@ -182,9 +182,8 @@ def axis_labels(record: Record, site: str, side: str) -> tuple[list[str], list[s
     """Returns the labels of the rows and of the columns. Keys of the decoder's self-attention are always its input
     tokens."""
     target = record.target_output_tokens if side == "output" else record.target_input_tokens
-    query, key = SITES[site].axes
-    rows = record.source_tokens if query == "source" else target
-    columns = record.source_tokens if key == "source" else record.target_input_tokens
+    rows, _ = SITES[site].pick(record.source_tokens, target)
+    _, columns = SITES[site].pick(record.source_tokens, record.target_input_tokens)
     return [_one_line(token) for token in rows], [_one_line(token) for token in columns]
 
 
@@ -197,9 +196,8 @@ def _one_line(text: str, longest: int = LABEL_CHARACTERS) -> str:
 def figure_title(record: Record, site: str, layer: int, heads: list[int], side: str) -> str:
     """Returns three lines: the sentence; site, layer and heads; the tokens of rows and columns."""
     shown = f"head {heads[0]}" if len(heads) == 1 else f"heads {heads[0]}-{heads[-1]}"
-    query, key = SITES[site].axes
-    rows = "source tokens" if query == "source" else LABEL_SIDES[side]
-    columns = "source tokens" if key == "source" else "input tokens"
+    rows, _ = SITES[site].pick("source tokens", LABEL_SIDES[side])
+    _, columns = SITES[site].pick("source tokens", "input tokens")
     sentence = f"{record.id}: {_one_line(record.source, TITLE_CHARACTERS)}"
     return f"{sentence}\n{SITES[site].title}, layer {layer}, {shown}\nrows: {rows}; columns: {columns}"
 
@@ -230,8 +228,8 @@ def _text_width(text: str, font: float) -> float:
 
 @functools.cache
 def _character_width(character: str) -> float:
-    """Returns the width as a share of the font size; for scripts that the usual font lacks, that of the widest
-    characters."""
+    """Returns the width as a share of the font size; for scripts that the usual font lacks, the width of the
+    widest characters."""
     face = font_manager.get_font(font_manager.findfont(OWN))
     if not face.get_char_index(ord(character)):
         return 1.1

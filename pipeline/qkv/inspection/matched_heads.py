@@ -10,7 +10,7 @@ from .record import Record
 
 
 class MatchedHeads(NamedTuple):
-    """The heads of a model that stand for those of another one.
+    """The heads of a model that stand for the heads of another one.
 
     - heads: int `(layers, H)`, for each head of the first model the head of the second one, in the same layer.
     - overlap: the mean share of a row's weight that two matched heads put on the same tokens, from 0 to 1.

@@ -149,25 +149,6 @@ MEASURES = {
 """The measures by name, in the order of the tables' columns."""
 
 
-def measure(
-    attention: np.ndarray,
-    keys: Mapping[str, Sequence[int] | None] | None = None,
-    sinks: np.ndarray | None = None,
-) -> dict[str, np.ndarray]:
-    """Takes every measure of every layer and head: `(L, H)` float64 by the names of `MEASURES`.
-
-    Args:
-        attention: `(L, H, T, S)` weights.
-        keys: groups of keys whose share is measured, see `SiteWeights`.
-        sinks: `(L, H, T)`, see `SiteWeights`.
-
-    Raises:
-        ValueError: not four axes, or no rows or keys.
-    """
-    site = SiteWeights(attention.astype(np.float64), keys or {}, sinks)
-    return {name: row.function(site) for name, row in MEASURES.items()}
-
-
 def measure_site(record: Record, site: str = "cross") -> dict[str, np.ndarray]:
     """Takes every measure of one site of a sentence; not-a-number if a side of it is empty.
 
@@ -181,7 +162,8 @@ def measure_site(record: Record, site: str = "cross") -> dict[str, np.ndarray]:
         "bos": None if keys_of_source else [0],
         "punctuation": [i for i, token in enumerate(tokens) if is_punctuation(token)],
     }
-    measures = measure(record.attention[site], keys, record.sinks.get(site))
+    weights = SiteWeights(record.attention[site].astype(np.float64), keys, record.sinks.get(site))
+    measures = {name: row.function(weights) for name, row in MEASURES.items()}
     if record.has_empty_side:
         return {name: np.full_like(found, np.nan) for name, found in measures.items()}
     return measures
@@ -242,7 +224,7 @@ def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str
 
     Args:
         record: the sentence.
-        measures: those of its cross-attention, which `measure_site` took.
+        measures: the measures of its cross-attention, which `measure_site` took.
 
     Returns:
         `id`, `mode`, `truncated`, `source_tokens`, `target_tokens`;

@@ -112,10 +112,9 @@ class Record:
         import pandas as pd
 
         heads = self.attention[site][layer]
-        names = {"source": self.source_tokens, "target": self.target_output_tokens}
-        queries, keys = SITES[site].axes
-        columns = self.target_input_tokens if keys == "target" else names[keys]
-        return pd.DataFrame(heads.mean(axis=0) if head == "mean" else heads[int(head)], names[queries], columns)
+        rows, _ = SITES[site].pick(self.source_tokens, self.target_output_tokens)
+        _, columns = SITES[site].pick(self.source_tokens, self.target_input_tokens)
+        return pd.DataFrame(heads.mean(axis=0) if head == "mean" else heads[int(head)], rows, columns)
 
     def _repr_html_(self) -> str:
         """Returns the HTML that a notebook shows: the last layer's cross-attention, averaged over heads; darker cells
@@ -139,18 +138,19 @@ class Record:
             ValueError: a list or an axis has another length than its tokens, the input tokens are not the output tokens
                 shifted by one place, a site or mode is unknown, or a log-probability is not a number.
         """
-        lengths = {"source": len(self.source_tokens), "target": len(self.target_output_tokens)}
-        self._expect_length("source_words", lengths["source"])
-        for name in ("target_input_tokens", "target_words"):
-            self._expect_length(name, lengths["target"])
+        source, target = len(self.source_tokens), len(self.target_output_tokens)
+        expected = {"source_words": source, "target_input_tokens": target, "target_words": target}
         if self.token_log_probabilities:
-            self._expect_length("token_log_probabilities", lengths["target"])
+            expected["token_log_probabilities"] = target
+        for name, length in expected.items():
+            if len(getattr(self, name)) != length:
+                raise self._error(f"{name}: expected {length} entries, one per token, found {len(getattr(self, name))}")
         if self.target_input_tokens[1:] != self.target_output_tokens[:-1]:
             raise self._error("target_input_tokens[1:] must equal target_output_tokens[:-1]")
         if self.mode not in RECORD_MODES:
             raise self._error(f"mode: expected one of {', '.join(RECORD_MODES)}, found {self.mode!r}")
-        if not 0 <= self.prefix_tokens <= lengths["target"]:
-            raise self._error(f"prefix_tokens: expected 0 to {lengths['target']}, found {self.prefix_tokens}")
+        if not 0 <= self.prefix_tokens <= target:
+            raise self._error(f"prefix_tokens: expected 0 to {target}, found {self.prefix_tokens}")
         if not {self.source_unit, self.target_unit} <= WORD_UNITS.keys():
             raise self._error(f"source_unit, target_unit: expected {', '.join(WORD_UNITS)}")
         if not all(math.isfinite(value) for value in self.token_log_probabilities):
@@ -158,27 +158,20 @@ class Record:
         if "cross" not in self.attention:
             raise self._error(f"attention: expected the site 'cross' among others, found {sorted(self.attention)}")
         for site, weights in self.attention.items():
-            self._expect_axes(site, weights, lengths)
+            if site not in SITES:
+                raise self._error(f"attention: expected sites among {', '.join(SITES)}, found {site!r}")
+            queries, keys = SITES[site].pick(source, target)
+            if weights.ndim != 4 or weights.shape[2:] != (queries, keys):
+                query, key = SITES[site].axes
+                raise self._error(
+                    f"attention[{site!r}]: expected shape (layer, head, {queries} {query} tokens, {keys} {key} "
+                    f"tokens), found {weights.shape}"
+                )
         for site, shares in self.sinks.items():
             if site not in self.attention or shares.shape != self.attention[site].shape[:3]:
                 raise self._error(
                     f"sinks[{site!r}]: expected the shape of its attention without keys, found {shares.shape}"
                 )
-
-    def _expect_length(self, name: str, expected: int) -> None:
-        received = len(getattr(self, name))
-        if received != expected:
-            raise self._error(f"{name}: expected {expected} entries, one per token, found {received}")
-
-    def _expect_axes(self, site: str, weights: np.ndarray, lengths: dict[str, int]) -> None:
-        if site not in SITES:
-            raise self._error(f"attention: expected sites among {', '.join(SITES)}, found {site!r}")
-        query, key = SITES[site].axes
-        if weights.ndim != 4 or weights.shape[2:] != (lengths[query], lengths[key]):
-            raise self._error(
-                f"attention[{site!r}]: expected shape (layer, head, {lengths[query]} {query} tokens, "
-                f"{lengths[key]} {key} tokens), found {weights.shape}"
-            )
 
     def _error(self, message: str) -> ValueError:
         return ValueError(f"sentence {self.id}: {message}")

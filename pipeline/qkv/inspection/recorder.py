@@ -135,7 +135,7 @@ class AttentionRecorder:
         window_sentences: int = WINDOW_SENTENCES,
         sites: Collection[str] | None = None,
     ) -> Iterator[Record]:
-        """Records pairs, in their order; the arguments are those of `read`."""
+        """Records pairs, in their order; see `read`."""
         return (read.record for read in self.read(pairs, window_sentences, sites))
 
     def read(
@@ -188,7 +188,8 @@ class AttentionRecorder:
         is_right = forced.likeliest.numpy() == batch.target_output
         reads = []
         for i, (pair, source_words, target_words) in enumerate(zip(pairs, *self._words(pairs), strict=True)):
-            lengths = {"source": len(pair.source_ids) + 1, "target": len(pair.target_ids)}
+            source, target = len(pair.source_ids) + 1, len(pair.target_ids)
+            shapes = {site: SITES[site].pick(source, target) for site in weights}
             outputs = self.tokenizer.pieces(pair.target_ids)
             scores = log_probabilities[i] if pair.log_probabilities is None else pair.log_probabilities
             record = Record(
@@ -201,20 +202,19 @@ class AttentionRecorder:
                 target_output_tokens=outputs,
                 source_words=source_words,
                 target_words=target_words,
-                token_log_probabilities=[float(x) for x in scores[: lengths["target"]]],
+                token_log_probabilities=[float(x) for x in scores[:target]],
                 mode=pair.mode,
                 truncated=pair.truncated,
                 attention={
-                    site: of_batch[i, :, :, : lengths[SITES[site].axes[0]], : lengths[SITES[site].axes[1]]]
-                    for site, of_batch in weights.items()
+                    site: of_batch[i][..., : shapes[site][0], : shapes[site][1]] for site, of_batch in weights.items()
                 },
-                sinks={site: of_batch[i, :, :, : lengths[SITES[site].axes[0]]] for site, of_batch in sinks.items()},
+                sinks={site: of_batch[i][..., : shapes[site][0]] for site, of_batch in sinks.items()},
                 source_unit=self.units.source,
                 target_unit=self.units.target,
                 prefix_tokens=pair.prefix_tokens,
                 required=list(pair.required),
             )
-            reads.append(Read(record, int(is_right[i, : lengths["target"]].sum())))
+            reads.append(Read(record, int(is_right[i, :target].sum())))
         return reads
 
     def _words(self, pairs: Sequence[ForcedPair]) -> tuple[list[list[int | None]], list[list[int | None]]]:

@@ -71,7 +71,7 @@ def make_ter(tokenizer: str) -> sacrebleu.TER:
     has a tokenizer for Chinese, Japanese or Korean text, of ideographs and of words without punctuation.
 
     Args:
-        tokenizer: that of BLEU, see `make_bleu`.
+        tokenizer: how BLEU splits text into words, see `make_bleu`.
     """
     east_asian = BLEU_TOKENIZERS[tokenizer].east_asian
     return sacrebleu.TER(normalized=east_asian, asian_support=east_asian)
@@ -167,7 +167,7 @@ def explain_low_bleu(bleu: float, token_accuracy: float, words: float, tokenizer
         bleu: of a set.
         token_accuracy: of the same set, from 0 to 1.
         words: mean number of words of its references, see `count_words`.
-        tokenizer: that of BLEU.
+        tokenizer: how BLEU splits text into words.
     """
     if bleu >= LOW_BLEU or token_accuracy < GOOD_ACCURACY or not words:
         return None

@@ -116,17 +116,16 @@ class ReliabilityBin(NamedTuple):
     right: float
 
 
-def reliability_table(predicted: np.ndarray, right: np.ndarray, bins: int = BINS) -> list[ReliabilityBin]:
-    """Compares probabilities with what came true, in bins of equal width (DeGroot and Fienberg 1983); those without
+def reliability_table(predicted: np.ndarray, right: np.ndarray) -> list[ReliabilityBin]:
+    """Compares probabilities with what came true, in `BINS` of equal width (DeGroot and Fienberg 1983); bins without
     outcomes are left out.
 
     Args:
         predicted: `(N,)`, 0 to 1.
         right: bool `(N,)`.
-        bins: how many.
     """
-    edges = np.linspace(0, 1, bins + 1)
-    number = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, bins - 1)
+    edges = np.linspace(0, 1, BINS + 1)
+    number = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, BINS - 1)
     table = []
     for bin_, (low, high) in enumerate(pairwise(edges.tolist())):
         own = number == bin_

@@ -52,14 +52,13 @@ def resample(numerators: np.ndarray, denominators: np.ndarray, counts: np.ndarra
     return _divide(np.tensordot(counts, numerators, axes=1), np.tensordot(counts, denominators, axes=1))
 
 
-def interval(resampled: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the percentile interval of bootstrap samples, its lower and its upper end, each of shape `(...)`.
+def interval(resampled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the 95 % percentile interval of bootstrap samples, its lower and its upper end, each of shape `(...)`.
 
     Args:
         resampled: of `resample`, `(B, ...)`; or a difference of two of the same counts.
-        level: the share of the samples inside.
     """
-    tail = (1 - level) / 2
+    tail = (1 - 0.95) / 2
     low, high = np.nanquantile(resampled, [tail, 1 - tail], axis=0)
     return low, high
 

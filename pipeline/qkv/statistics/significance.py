@@ -31,7 +31,7 @@ def randomisation_p(
 
     Args:
         first: numerators and denominators of each sentence, both `(N, ...)`; see `ratio`.
-        second: those of the same sentences under another system, of the same shapes.
+        second: the same under another system, of the same sentences and shapes.
 
     Returns:
         Two-sided p-values `(...)`, at least 1 / (B + 1); not-a-number where a ratio is.
@@ -75,7 +75,7 @@ def difference_interval(
 
     Args:
         first: numerators and denominators of each sentence, both `(N, ...)`.
-        second: those of the same sentences under another system.
+        second: the same under another system, of the same sentences.
     """
     counts = sentence_counts(len(first[0]), samples=samples)
     return interval(resample(*second, counts) - resample(*first, counts))
@@ -113,7 +113,7 @@ class PermutedSums(NamedTuple):
 
     - found: the sum, `(L, H)`.
     - expected: its mean over the permutations.
-    - variance: at most that of the sum, however the permutations of several rows depend on each other.
+    - variance: at most the sum's variance, however the permutations of several rows depend on each other.
     - largest: at most the largest sum, less its mean.
     - rows: of how many rows, a number.
     """
@@ -125,7 +125,7 @@ class PermutedSums(NamedTuple):
     rows: int
 
     def plus(self, other: "PermutedSums") -> "PermutedSums":
-        """Joins those of two independent sentences."""
+        """Joins the sums of two independent sentences."""
         return PermutedSums(
             self.found + other.found,
             self.expected + other.expected,

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from qkv.inspection.measures import MEASURES, is_punctuation, measure
+from qkv.inspection.measures import MEASURES, is_punctuation
 from tests.support.oracles import measures_by_loops
+from tests.support.records import measure
 
 
 @pytest.mark.parametrize(("T", "S", "eos"), [(4, 7, 6), (7, 4, 0), (1, 5, 4), (5, 1, 0), (1, 1, None), (3, 2, None)])

@@ -1,6 +1,7 @@
 """Attention that is recorded and shown, and word alignments read off it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class Site:
     aligns: bool = False
     forced: bool = True
     weighed_at: str = ""
+
+    def pick(self, source: Any, target: Any) -> tuple[Any, Any]:
+        """Returns what belongs to the sentences of the (query, key) axes, given what belongs to each sentence."""
+        query, key = ({"source": source, "target": target}[axis] for axis in self.axes)
+        return query, key
 
 
 SITES = {
