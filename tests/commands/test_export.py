@@ -58,7 +58,7 @@ def test_a_model_that_gives_other_numbers_is_not_written(place, capsys, monkeypa
         def __init__(self, *_):
             self.own_decoding = {}
 
-        def translate(self, sources, beam):
+        def translate(self, sources, beam, longest):
             return list(sources)
 
         def log_probabilities(self, sources, targets):

@@ -65,7 +65,7 @@ def _write_marian(run: "TrainedRun", folder: Path, options: argparse.Namespace, 
 
     write_marian(run, folder)
     try:
-        return LoadedMarian(folder, run.translator)
+        return LoadedMarian(folder)
     except ImportError:
         log.warning("not checked: that needs torch and transformers")
         return None

@@ -12,7 +12,6 @@ from ..model.embedding import sinusoidal_positions
 from ..run.trained_run import TrainedRun
 from ..text.tokens.special_tokens import BOS, EOS, UNK
 from .counterpart import STANDARD_TRANSFORMER, NamedWeights, check_settings
-from .parity import BATCH_SENTENCES, rows_by_length
 
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 TOKENIZER_FILE = "sentencepiece.model"
@@ -130,37 +129,27 @@ class LoadedCTranslate2:
     def __init__(self, folder: Path, run: TrainedRun) -> None:
         import ctranslate2
 
-        self._tokenizer = tokenizer = run.tokenizer
-        self._longest = run.translator.max_lengths
-        self._ids = {piece: token for token, piece in enumerate(tokenizer.pieces(range(tokenizer.vocabulary_size)))}
+        self._tokenizer = run.tokenizer
+        pieces = run.tokenizer.pieces(range(run.tokenizer.vocabulary_size))
+        self._ids = {piece: token for token, piece in enumerate(pieces)}
         self._translator = ctranslate2.Translator(str(folder), compute_type="default")
 
-    def translate(self, sources: Sequence[str], decoding: Any) -> list[str]:
+    def translate(self, sources: Sequence[str], decoding: Any, longest: int) -> list[str]:
         """See `ExportedModel`."""
-        pieces = self._pieces(sources)
-        lengths = np.array([len(row) for row in pieces])
-        texts = [""] * len(sources)
-        for rows in rows_by_length(lengths):
-            results = self._translator.translate_batch(
-                [pieces[row] for row in rows],
-                beam_size=decoding.beam_size,
-                length_penalty=decoding.length_penalty,
-                coverage_penalty=decoding.coverage_penalty,
-                no_repeat_ngram_size=decoding.no_repeat_ngram,
-                min_decoding_length=decoding.min_length,
-                max_decoding_length=int(self._longest(lengths[rows[:1]])[0]),
-                max_batch_size=BATCH_SENTENCES,
-            )
-            found = [[self._ids[piece] for piece in result.hypotheses[0]] for result in results]
-            for row, text in zip(rows, self._tokenizer.decode(found), strict=True):
-                texts[row] = text
-        return texts
+        results = self._translator.translate_batch(
+            self._pieces(sources),
+            beam_size=decoding.beam_size,
+            length_penalty=decoding.length_penalty,
+            coverage_penalty=decoding.coverage_penalty,
+            no_repeat_ngram_size=decoding.no_repeat_ngram,
+            min_decoding_length=decoding.min_length,
+            max_decoding_length=longest,
+        )
+        return self._tokenizer.decode([[self._ids[piece] for piece in result.hypotheses[0]] for result in results])
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
         """See `ExportedModel`."""
-        scores = self._translator.score_batch(
-            self._pieces(sources), self._pieces(targets), max_batch_size=BATCH_SENTENCES
-        )
+        scores = self._translator.score_batch(self._pieces(sources), self._pieces(targets))
         return [np.array(one.log_probs) for one in scores]
 
     def _pieces(self, sentences: Sequence[str]) -> list[list[str]]:

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from ..decoding.translator import Translator
 from ..files.atomic import write_atomically
 from ..files.json import write_json
 from ..run.trained_run import TrainedRun
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from .counterpart import STANDARD_TRANSFORMER, NamedWeights, check_settings
 from .marian_weights import marian_layers
-from .parity import rows_by_length
 
 SUPPORTED: Mapping[str, Any] = {
     **STANDARD_TRANSFORMER,
@@ -133,7 +131,6 @@ class LoadedMarian:
 
     Args:
         folder: what `write_marian` wrote.
-        translator: the run's, which says how long translations may be.
 
     Raises:
         ImportError: PyTorch or transformers is not installed.
@@ -141,32 +138,26 @@ class LoadedMarian:
 
     own_decoding: Mapping[str, Any] = {"length_divisor": "power", "beam_end": "worst", "coverage_penalty": 0.0}
 
-    def __init__(self, folder: Path, translator: Translator) -> None:
+    def __init__(self, folder: Path) -> None:
         import torch
         from transformers import MarianMTModel, MarianTokenizer
 
         self._torch = torch
-        self._longest = translator.max_lengths
         self._tokenizer = MarianTokenizer.from_pretrained(folder)
         self._model = MarianMTModel.from_pretrained(folder).eval()
 
-    def translate(self, sources: Sequence[str], decoding: Any) -> list[str]:
+    def translate(self, sources: Sequence[str], decoding: Any, longest: int) -> list[str]:
         """See `ExportedModel`."""
-        texts = [""] * len(sources)
-        lengths = np.array([len(ids) - 1 for ids in self._tokenizer(list(sources))["input_ids"]])
-        for rows in rows_by_length(lengths):
-            encoded = self._tokenizer([sources[row] for row in rows], return_tensors="pt", padding=True)
-            with self._torch.inference_mode():
-                found = self._model.generate(
-                    **encoded,
-                    num_beams=decoding.beam_size,
-                    length_penalty=decoding.length_penalty,
-                    no_repeat_ngram_size=decoding.no_repeat_ngram,
-                    max_length=int(self._longest(lengths[rows[:1]])[0]) + 1,  # the start counts
-                )
-            for row, text in zip(rows, self._tokenizer.batch_decode(found, skip_special_tokens=True), strict=True):
-                texts[row] = text
-        return texts
+        encoded = self._tokenizer(list(sources), return_tensors="pt", padding=True)
+        with self._torch.inference_mode():
+            found = self._model.generate(
+                **encoded,
+                num_beams=decoding.beam_size,
+                length_penalty=decoding.length_penalty,
+                no_repeat_ngram_size=decoding.no_repeat_ngram,
+                max_length=longest + 1,  # the start counts
+            )
+        return self._tokenizer.batch_decode(found, skip_special_tokens=True)
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
         """See `ExportedModel`."""

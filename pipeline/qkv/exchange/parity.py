@@ -29,8 +29,9 @@ class ExportedModel(Protocol):
 
     own_decoding: Mapping[str, Any]
 
-    def translate(self, sources: Sequence[str], decoding: Any) -> list[str]:
-        """Translates sentences by beam search, as the section `decoding` of a config says."""
+    def translate(self, sources: Sequence[str], decoding: Any, longest: int) -> list[str]:
+        """Translates sentences of one length by beam search, as the section `decoding` of a config says, into at most
+        `longest` tokens."""
         ...
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
@@ -68,19 +69,26 @@ def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[s
         InputError: the model is another one.
     """
     settings = run.config.decoding
+    lengths = np.array([len(ids) for ids in run.tokenizer.encode(sentences)])
     equal = {}
     targets: Sequence[str] = []
     for kind, decoding in searches(run, exported.own_decoding).items():
         search = build_search(decoding, run.config.run.seed)
         found = build_translator(run.model, run.tokenizer, run.config, search).translate(sentences)
         targets = [one.text for one in found]
-        exported_texts = exported.translate(sentences, decoding)
-        equal[kind] = sum(one == other for one, other in zip(targets, exported_texts, strict=True))
+        equal[kind] = 0
+        for rows in rows_by_length(lengths):  # a call of another program has one longest length for all translations
+            longest = int(run.translator.max_lengths(lengths[rows[:1]])[0])
+            texts = exported.translate([sentences[row] for row in rows], decoding, longest)
+            equal[kind] += sum(targets[row] == text for row, text in zip(rows, texts, strict=True))
     # Each program cuts in its own way what is longer than the model reads, such as a search that finds no end.
     fitting = np.array(run.tokenizer.of_target.count_tokens(targets)) < run.config.model.max_positions
     whole = [[text for text, fits in zip(side, fitting, strict=True) if fits] for side in (sentences, targets)]
     records = run.recorder(["cross"]).record_references(*whole)
-    pairs = zip(records, exported.log_probabilities(*whole), strict=True)
+    scored: list[np.ndarray] = []
+    for first in range(0, len(whole[0]), BATCH_SENTENCES):
+        scored += exported.log_probabilities(*(side[first : first + BATCH_SENTENCES] for side in whole))
+    pairs = zip(records, scored, strict=True)
     differences = [np.abs(np.array(one.token_log_probabilities) - other).max() for one, other in pairs]
     largest = float(max(differences, default=0.0))
     counts = ", ".join(f"{number} of {len(sentences)} by {kind} search" for kind, number in equal.items())
@@ -113,8 +121,7 @@ def searches(run: TrainedRun, own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rows_by_length(lengths: np.ndarray) -> Iterator[np.ndarray]:
-    """Yields the places of at most `BATCH_SENTENCES` sentences of one length at a time: a call of another program has
-    one longest length for all its translations."""
+    """Yields the places of at most `BATCH_SENTENCES` sentences of one length at a time."""
     for length in np.unique(lengths):
         rows = np.flatnonzero(lengths == length)
         yield from np.split(rows, range(BATCH_SENTENCES, len(rows), BATCH_SENTENCES))

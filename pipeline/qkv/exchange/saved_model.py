@@ -24,7 +24,7 @@ from ..run.trained_run import TrainedRun
 from ..runtime.import_tensorflow import silenced_stderr
 from ..text.lines.line import EMPTY
 from ..text.tokens.special_tokens import BOS, EOS, PAD
-from .parity import BATCH_SENTENCES, searches
+from .parity import searches
 
 STRINGS = tf.TensorSpec([None], tf.string)
 
@@ -179,24 +179,17 @@ class LoadedSavedModel:
         with silenced_stderr():  # the tokenizer says that its text is not normalised
             self._loaded = tf.saved_model.load(str(folder))
 
-    def translate(self, sources: Sequence[str], decoding: Any) -> list[str]:
-        """See `ExportedModel`."""
-        texts = []
-        for first in range(0, len(sources), BATCH_SENTENCES):
-            batch = tf.constant(sources[first : first + BATCH_SENTENCES])
-            found = self._loaded.signatures["translate"](source=batch, beam=tf.constant(decoding.beam_size > 1))
-            texts += [text.decode() for text in found["text"].numpy()]
-        return texts
+    def translate(self, sources: Sequence[str], decoding: Any, longest: int) -> list[str]:
+        """See `ExportedModel`; a SavedModel knows the longest length itself."""
+        beam = tf.constant(decoding.beam_size > 1)
+        found = self._loaded.signatures["translate"](source=tf.constant(sources), beam=beam)
+        return [text.decode() for text in found["text"].numpy()]
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
         """See `ExportedModel`."""
-        rows: list[np.ndarray] = []
-        for first in range(0, len(sources), BATCH_SENTENCES):
-            source, target = (tf.constant(side[first : first + BATCH_SENTENCES]) for side in (sources, targets))
-            found = self._loaded.signatures["align"](source=source, target=target)
-            lengths = (found["target_tokens"].numpy() != b"").sum(axis=1)
-            rows += [row[:length] for row, length in zip(found["log_probabilities"].numpy(), lengths, strict=True)]
-        return rows
+        found = self._loaded.signatures["align"](source=tf.constant(sources), target=tf.constant(targets))
+        lengths = (found["target_tokens"].numpy() != b"").sum(axis=1)
+        return [row[:length] for row, length in zip(found["log_probabilities"].numpy(), lengths, strict=True)]
 
 
 def _without_padding(attention, target_ids):

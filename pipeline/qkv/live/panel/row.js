@@ -42,8 +42,7 @@ function drawRow({ keys, weights, before, ask }) {
       result.replaceChildren(htmlElement("p", { class: "warning" }, error.message));
     }
   };
-  const reset = htmlElement("button", { type: "button" }, "As the model has it");
-  reset.addEventListener("click", () => {
+  const reset = makeButton("As the model has it", {}, () => {
     now = [...weights];
     show();
     result.replaceChildren();
@@ -88,7 +87,8 @@ function drawPairs(facts, key) {
 
 // `facts` as `explain` promises them; `key` is shown first, `choose(key)` is told when another one is.
 function drawWhy(facts, key, choose) {
-  const box = htmlElement("div"), line = htmlElement("label", {}, "Why "), select = htmlElement("select", { dir: "auto" }), result = htmlElement("div", { "aria-live": "polite" });
+  const box = htmlElement("div"), line = htmlElement("label", {}, "Why ");
+  const select = htmlElement("select", { dir: "auto" }), result = htmlElement("div", { "aria-live": "polite" });
   facts.keys.forEach((token, place) => select.append(htmlElement("option", { value: place }, nameToken(token))));
   select.value = key;
   line.append(select, "?");

@@ -21,7 +21,8 @@ function decorateSwitches(viewer, { edits, columns, set, kinds }) {
     const toggle = () => set(place.run, at, heads.map((one) => [layer, one]), isOff ? null : "zeroed");
     button.setAttribute("aria-keyshortcuts", "x");
     button.addEventListener("keydown", (event) => { if (event.key === "x") toggle(); });
-    if (!place.changed) queueMicrotask(() => addSwitch(button, head === "mean" ? `all heads of layer ${layer}` : `layer ${layer}, head ${head}`, isOff, toggle));
+    const name = head === "mean" ? `all heads of layer ${layer}` : `layer ${layer}, head ${head}`;
+    if (!place.changed) queueMicrotask(() => addSwitch(button, name, isOff, toggle));
   });
 }
 
@@ -29,11 +30,10 @@ function addSwitch(button, name, isOff, toggle) {
   if (!button.isConnected) return;
   const cell = htmlElement("span", { class: "switchable" }), focused = document.activeElement === button;
   button.replaceWith(cell);
-  const element = htmlElement("button", {
-    type: "button", class: "switch", tabindex: -1, "aria-pressed": String(isOff), "aria-label": `off: ${name}`,
+  const element = makeButton(isOff ? "off" : "on", {
+    class: "switch", tabindex: -1, "aria-pressed": String(isOff), "aria-label": `off: ${name}`,
     title: isOff ? `switch ${name} on again` : `switch ${name} off: it adds nothing`,
-  }, isOff ? "off" : "on");
-  element.addEventListener("click", toggle);
+  }, toggle);
   cell.append(button, element);
   if (focused) button.focus({ preventScroll: true });
 }
@@ -46,9 +46,7 @@ function drawSwitchBar({ site, layer, head, heads, changes, edits, set }) {
     line.append(htmlElement("span", { class: "name" }, name));
     for (const [change, { label, meaning }] of [[null, { label: "on", meaning: "as the model has it" }], ...Object.entries(changes)]) {
       const pressed = found.every((one) => one === change);
-      const button = htmlElement("button", { type: "button", title: meaning, "aria-pressed": String(pressed) }, label);
-      button.addEventListener("click", () => set(places, change));
-      line.append(button);
+      line.append(makeButton(label, { title: meaning, "aria-pressed": String(pressed) }, () => set(places, change)));
     }
     bar.append(line);
   };

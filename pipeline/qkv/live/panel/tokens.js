@@ -57,16 +57,16 @@ const SURE = 0.9; // tokens of a lower probability are underlined, the thicker t
 
 // `choose(place)` is called when a token is chosen, `chosen` is the place of the one that is.
 function drawTokens(facts, chosen, choose) {
-  const line = htmlElement("div", { class: "tokens", role: "group", dir: "auto", "aria-label": "Tokens of the translation: choose one to see what else was likely" });
+  const name = "Tokens of the translation: choose one to see what else was likely";
+  const line = htmlElement("div", { class: "tokens", role: "group", dir: "auto", "aria-label": name });
   facts.sentence.target.forEach((token, place) => {
     const probability = probabilityOf(facts, place), given = place < facts.prefixTokens;
     const label = `${nameToken(token)}: ${given ? "given" : formatShare(probability)}`;
-    const button = htmlElement("button", {
-      type: "button", class: given ? "token given" : "token", title: label, "aria-label": label,
+    const button = makeButton(labelToken(token), {
+      class: given ? "token given" : "token", title: label, "aria-label": label,
       "aria-pressed": String(place === chosen), "data-place": place,
-    }, labelToken(token));
+    }, () => choose(place === chosen ? null : place));
     if (probability !== null && probability < SURE) button.style.borderBottomWidth = `${1 + 4 * (1 - probability)}px`;
-    button.addEventListener("click", () => choose(place === chosen ? null : place));
     line.append(button);
   });
   return line;
@@ -88,8 +88,8 @@ function drawAlternatives(alternatives, current, choose, before = null) {
   const list = htmlElement("ol", { class: "alternatives" });
   for (const [id, token, value] of alternatives) {
     const probability = Math.exp(value), row = htmlElement("li");
-    const button = htmlElement("button", { type: "button", "aria-current": id === current ? "true" : null, disabled: !choose || id === current }, labelToken(token));
-    if (choose) button.addEventListener("click", () => choose(id, token));
+    const attributes = { "aria-current": id === current ? "true" : null, disabled: !choose || id === current };
+    const button = makeButton(labelToken(token), attributes, () => choose(id, token));
     const bar = htmlElement("span", { class: "bar" });
     bar.style.setProperty("--share", probability.toFixed(4));
     const earlier = before?.find(([other]) => other === id);

@@ -83,11 +83,7 @@ class Tour {
 
   draw(question, text) {
     const buttons = htmlElement("p", {});
-    const button = (label, disabled, action) => {
-      const element = htmlElement("button", { type: "button", disabled }, label);
-      element.addEventListener("click", action);
-      buttons.append(element);
-    };
+    const button = (label, disabled, action) => buttons.append(makeButton(label, { disabled }, action));
     button("Back", this.step === 0, () => this.go(this.step - 1));
     button("Next", this.step === TOUR.length - 1, () => this.go(this.step + 1));
     button("End the tour", false, () => this.end());

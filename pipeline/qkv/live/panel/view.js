@@ -39,15 +39,9 @@ class CaseView {
   drawEdits(asked, run, edits) {
     const line = htmlElement("div", { class: "edits" });
     for (const { text, remove } of edits.describe(this.panel.backend.changes, this.panel.store.sites)) {
-      const chip = htmlElement("button", { type: "button", class: "chip", title: "take this back" }, `${text} ×`);
-      chip.addEventListener("click", () => this.panel.edit(run, remove));
-      line.append(chip);
+      line.append(makeButton(`${text} ×`, { class: "chip", title: "take this back" }, () => this.panel.edit(run, remove)));
     }
-    const button = (text, change, disabled) => {
-      const element = htmlElement("button", { type: "button", disabled }, text);
-      element.addEventListener("click", () => this.panel.edit(run, change));
-      line.append(element);
-    };
+    const button = (text, change, disabled) => line.append(makeButton(text, { disabled }, () => this.panel.edit(run, change)));
     button("Undo", (edits) => edits.undo(), edits.past.length === 0);
     button("Undo all", (edits) => edits.clear(), edits.empty);
     return line;
@@ -58,9 +52,10 @@ class CaseView {
     box.append(list);
     for (const one of facts.nBest) {
       const item = htmlElement("li", {}), current = one.ids.join() === facts.ids.join();
-      const button = htmlElement("button", { type: "button", dir: "auto", "aria-current": current ? "true" : null }, one.text || "(empty)");
-      button.addEventListener("click", () => this.panel.showOther(asked, run, one));
-      item.append(button, htmlElement("span", { class: "facts" }, ` score ${one.score.toFixed(3)}, log-probability ${one.logProbability.toFixed(2)}`));
+      const attributes = { dir: "auto", "aria-current": current ? "true" : null };
+      const button = makeButton(one.text || "(empty)", attributes, () => this.panel.showOther(asked, run, one));
+      const told = ` score ${one.score.toFixed(3)}, log-probability ${one.logProbability.toFixed(2)}`;
+      item.append(button, htmlElement("span", { class: "facts" }, told));
       list.append(item);
     }
     return box;

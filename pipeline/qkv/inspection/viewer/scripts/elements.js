@@ -22,6 +22,13 @@ function htmlElement(name, attributes = {}, text = null) {
   return fillElement(document.createElement(name), attributes, text);
 }
 
+// A button with a text or, where that is null, with what is appended to it.
+function makeButton(text, attributes, click) {
+  const button = htmlElement("button", { type: "button", ...attributes }, text);
+  button.addEventListener("click", click);
+  return button;
+}
+
 const LONGEST_LABEL = 24; // characters
 
 function shorten(label) {

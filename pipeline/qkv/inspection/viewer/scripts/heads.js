@@ -48,14 +48,18 @@ function drawHeads({ layers, heads, chosen, matrixOf, typeOf, choose, decorate, 
   for (let layer = 0; layer < layers; layer++) {
     grid.append(htmlElement("span", { class: "layer" }, `layer ${layer}`));
     for (const head of names) {
-      const type = typeOf(layer, head), name = `layer ${layer}, ${nameOfHead(head)}${type ? `, ${describeType(type)}` : ""}`, pressed = layer === chosen.layer && head === chosen.head;
-      const button = htmlElement("button", { type: "button", title: name, "aria-label": name, "aria-pressed": String(pressed), "data-focus": `${focus} ${layer} ${head}` });
+      const type = typeOf(layer, head), pressed = layer === chosen.layer && head === chosen.head;
+      const name = `layer ${layer}, ${nameOfHead(head)}${type ? `, ${describeType(type)}` : ""}`;
+      const button = makeButton(null, {
+        title: name, "aria-label": name, "aria-pressed": String(pressed), "data-focus": `${focus} ${layer} ${head}`,
+      }, () => choose(layer, head));
       const canvas = htmlElement("canvas");
       drawThumbnail(canvas, matrixOf(layer, head), ink);
       canvas.classList.toggle("fine", Math.max(canvas.width, canvas.height) > 40);
-      button.append(canvas, ...(large ? [htmlElement("span", { "aria-hidden": "true" }, `L${layer} ${head === "mean" ? head : `H${head}`}`)] : []));
-      if (type && (large || size >= LABELLED_SIZE)) button.append(htmlElement("span", { class: "type", "aria-hidden": "true" }, large ? type.label : type.short));
-      button.addEventListener("click", () => choose(layer, head));
+      const label = (text, kind = null) => button.append(htmlElement("span", { class: kind, "aria-hidden": "true" }, text));
+      button.append(canvas);
+      if (large) label(`L${layer} ${head === "mean" ? head : `H${head}`}`);
+      if (type && (large || size >= LABELLED_SIZE)) label(large ? type.label : type.short, "type");
       decorate(button, { layer, head });
       buttons.push(button);
       grid.append(button);

@@ -71,7 +71,8 @@ function drawMatrix(shown, { gold, frame, axes, pin, tell, choose, focus }) {
   columns.append(...columnLabels);
   rows.append(...rowLabels);
   const body = part("body", wide + spill, high + 4, { role: "grid", "aria-label": "Attention matrix; arrow keys move, Enter pins a row, Space a column" });
-  const bands = { row: svgElement("rect", { class: "band", width: wide, height: cell }), column: svgElement("rect", { class: "band", width: cell, height: high }) };
+  const band = (width, height) => svgElement("rect", { class: "band", width, height });
+  const bands = { row: band(wide, cell), column: band(cell, high) };
   body.append(bands.row, bands.column, ...drawCells(shown, cell, pin, focus));
   body.append(svgElement("rect", { class: "frame", x: 0.5, y: 0.5, width: wide - 1, height: high - 1 }));
   for (const [t, s, sure] of goldCells(shown, gold)) {
@@ -144,7 +145,8 @@ const STEPS = 20;
 
 // The legend, from no weight to all of it.
 function drawScale() {
-  const width = 120, svg = svgElement("svg", { class: "scale", width: width + 16, height: 30, role: "img", "aria-label": "Colour scale: white is weight 0, the darkest is weight 1" });
+  const width = 120, label = "Colour scale: white is weight 0, the darkest is weight 1";
+  const svg = svgElement("svg", { class: "scale", width: width + 16, height: 30, role: "img", "aria-label": label });
   for (let step = 0; step < STEPS; step++) {
     const x = 8 + (step * width) / STEPS;
     svg.append(svgElement("rect", { class: "cell", x, y: 2, width: width / STEPS + 0.3, height: 10, "fill-opacity": ((step + 0.5) / STEPS).toFixed(3) }));

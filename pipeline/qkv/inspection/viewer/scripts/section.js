@@ -44,12 +44,12 @@ function drawPicture(section, store, index, sentence, layer, head) {
   const view = htmlElement("div", { class: "view" }), figure = htmlElement("div", { class: "figure" });
   const picture = htmlElement("div", { class: "picture" }), aside = htmlElement("div", { class: "aside" });
   const saves = ["SVG", "PNG"].map((kind) => {
-    const button = htmlElement("button", { type: "button", title: "Save this picture as a file, in light colours", "data-focus": `save ${kind} ${index}` }, `Save ${kind}`);
-    button.addEventListener("click", async () => {
+    const attributes = { title: "Save this picture as a file, in light colours", "data-focus": `save ${kind} ${index}` };
+    return makeButton(`Save ${kind}`, attributes, async () => {
       const text = standalonePicture(picture, heading), name = fileName([run.name, sentence.id, state.site, layer, head]);
-      saveFile(kind === "PNG" ? await paintPng(text) : new Blob([text], { type: "image/svg+xml" }), `${name}.${kind.toLowerCase()}`);
+      const blob = kind === "PNG" ? await paintPng(text) : new Blob([text], { type: "image/svg+xml" });
+      saveFile(blob, `${name}.${kind.toLowerCase()}`);
     });
-    return button;
   });
   bar.append(htmlElement("h2", { title: type && describeType(type) }, heading), state.view === "matrix" ? drawScale() : drawThickness(), ...saves);
   const units = state.words ? describeUnits(run.units) : "";
@@ -68,7 +68,10 @@ function drawPicture(section, store, index, sentence, layer, head) {
       choose: (pin) => store.set({ pin }),
     };
     if (state.view === "matrix") picture.append(drawMatrix(shown, options));
-    else picture.append(drawLines(shown, { ...options, strands: all ? strandsOf(store.size(index)[1], shownOf) : [{ matrix: shown.matrix, look: { class: "link" } }] }));
+    else {
+      const one = [{ matrix: shown.matrix, look: { class: "link" } }];
+      picture.append(drawLines(shown, { ...options, strands: all ? strandsOf(store.size(index)[1], shownOf) : one }));
+    }
     if (all) picture.before(drawHeadColours(store.size(index)[1], picture, (head) => store.set({ head, view: "lines" })));
   };
 }

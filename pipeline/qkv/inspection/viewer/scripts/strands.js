@@ -16,7 +16,10 @@ function drawLines(shown, { strands, gold, frame, axes, pin, tell, choose, focus
   const gap = Math.max(120, Math.min(440, frame.width - left - right - 16)), top = 22;
   const count = Math.max(shown.rows.length, shown.columns.length);
   const width = left + gap + right, height = top + ROW * count + 6;
-  const svg = svgElement("svg", { class: "lines", width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Lines of attention; the table lists the strongest as text" });
+  const svg = svgElement("svg", {
+    class: "lines", width, height, viewBox: `0 0 ${width} ${height}`, role: "group",
+    "aria-label": "Lines of attention; the table lists the strongest as text",
+  });
   const y = (place, among) => top + ROW * (place + 0.5 + (count - among) / 2);
   const ends = (t, s) => ({ x1: left + 4, y1: y(s, shown.columns.length), x2: left + gap - 4, y2: y(t, shown.rows.length) });
   const lines = [];
@@ -83,10 +86,12 @@ function listenToLines(svg, shown, { words, lines, pin, tell, choose }) {
 
 // Lines of three weights.
 function drawThickness() {
-  const svg = svgElement("svg", { class: "scale", width: 136, height: 30, role: "img", "aria-label": "Thicker lines have more weight; below 0.02 none is drawn" });
+  const label = "Thicker lines have more weight; below 0.02 none is drawn";
+  const svg = svgElement("svg", { class: "scale", width: 136, height: 30, role: "img", "aria-label": label });
   [0.1, 0.5, 1].forEach((weight, i) => {
     const x = 8 + 44 * i;
-    svg.append(svgElement("line", { class: "link", x1: x, x2: x + 32, y1: 7, y2: 7, "stroke-width": 0.5 + 4 * weight, "stroke-opacity": 0.15 + 0.85 * weight }));
+    const look = { "stroke-width": 0.5 + 4 * weight, "stroke-opacity": 0.15 + 0.85 * weight };
+    svg.append(svgElement("line", { class: "link", x1: x, x2: x + 32, y1: 7, y2: 7, ...look }));
     svg.append(svgElement("text", { class: "axis", x: x + 16, y: 26, "text-anchor": "middle" }, String(weight)));
   });
   return svg;
@@ -96,7 +101,8 @@ function drawThickness() {
 function drawHeadColours(heads, picture, open) {
   const legend = htmlElement("div", { class: "colours", role: "group", "aria-label": "Colours of the heads" });
   for (let head = 0; head < heads; head++) {
-    const button = htmlElement("button", { type: "button", title: `Show head ${head} alone`, "data-focus": `colour ${head}` });
+    const attributes = { title: `Show head ${head} alone`, "data-focus": `colour ${head}` };
+    const button = makeButton(null, attributes, () => open(head));
     const swatch = svgElement("svg", { width: 22, height: 10, "aria-hidden": "true" });
     swatch.append(svgElement("line", { ...headLook(head), x1: 1, x2: 21, y1: 5, y2: 5, "stroke-width": 3 }));
     button.append(swatch, `head ${head}`);
@@ -105,7 +111,6 @@ function drawHeadColours(heads, picture, open) {
     };
     for (const name of ["pointerenter", "focus"]) button.addEventListener(name, () => only(head));
     for (const name of ["pointerleave", "blur"]) button.addEventListener(name, () => only(null));
-    button.addEventListener("click", () => open(head));
     legend.append(button);
   }
   return legend;
