@@ -1,5 +1,5 @@
 "use strict";
-// What answers the page's questions. A backend is an object with
+// The backend answers the page's questions. It is an object with
 //
 //   runs       [{name, sites, units, heads, explained}]: `sites` maps what is shown to [layers, heads], `heads` the
 //              attention whose heads can be changed (encoder_self, decoder_self, cross) to [layers, heads], `explained`

@@ -42,7 +42,7 @@ class Panel {
     return [...Array(this.store.size()[1]).keys()].map((head) => [layer, head]);
   }
 
-  // Whether a run can be expected to know a sentence of the tour: its examples have most of its words.
+  // True if a run probably knows a sentence of the tour: its examples have most of the sentence's words.
   knows(sentence) {
     const words = new Set(this.backend.examples.flatMap((example) => example.split(" ")));
     const wanted = sentence.split(" ");

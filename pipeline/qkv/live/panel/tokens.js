@@ -32,7 +32,7 @@ function markTokens(tokens, differing) {
   return line;
 }
 
-// What edits did: `original` and `changed` are facts of a backend.
+// The effect of the edits: `original` and `changed` are facts of a backend.
 function drawComparison(original, changed) {
   const box = htmlElement("div", { class: "comparison", role: "status" });
   const same = original.ids.length === changed.ids.length && original.ids.every((id, place) => id === changed.ids[place]);

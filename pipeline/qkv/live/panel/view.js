@@ -1,5 +1,5 @@
 "use strict";
-// What the panel shows of a sentence: its translations, their tokens, the alternatives at one of them, and the edits.
+// The panel's view of a sentence: its translations, their tokens, the alternatives at one of them, and the edits.
 
 class CaseView {
   // `panel` does what buttons ask for.

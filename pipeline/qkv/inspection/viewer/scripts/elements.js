@@ -41,7 +41,7 @@ function isolate(label) {
   return /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(label) ? `\u2068${label}\u2069` : label;
 }
 
-// How wide a text is in a picture, in pixels; `size` as the style sheet's `svg text`.
+// The width of a text in a picture, in pixels; `size` as the style sheet's `svg text`.
 function textWidth(text, size = 13) {
   textWidth.context ??= document.createElement("canvas").getContext("2d");
   textWidth.context.font = `${size}px system-ui, sans-serif`;

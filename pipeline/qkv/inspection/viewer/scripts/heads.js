@@ -1,10 +1,10 @@
 "use strict";
-// The heads of a site as a grid of small pictures: a row for each layer, its mean first. Also the head that opens first.
+// The heads of a site as a grid of small pictures: a row for each layer, its mean first.
 //
-// Which head tells most. A head tells something if its rows look at different places, each at few: a head that always
-// looks at the full stop is sharp and says nothing, and so is one that looks everywhere. Both are measured by the
-// generalised Jensen-Shannon divergence of its rows (Lin 1991), the entropy of their mean less the mean of their
-// entropies: 0 where all rows are alike, log S where each looks at one of S places of its own.
+// The head that opens first is the one that tells most. A head tells something if its rows look at different places,
+// each at few: a head that always looks at the full stop is sharp and says nothing, and so is one that looks everywhere.
+// Both are measured by the generalised Jensen-Shannon divergence of its rows (Lin 1991), the entropy of their mean less
+// the mean of their entropies: 0 where all rows are alike, log S where each looks at one of S places of its own.
 
 // The colour of full weight, [red, green, blue]; `#runs` has it as a colour that is resolved in every mode.
 function inkColour() {

@@ -1,5 +1,5 @@
 "use strict";
-// What is shown of one run: its heads, the picture of the chosen one, and the table.
+// The section of one run: its heads, the picture of the chosen one, and the table.
 
 // Draws into `section` in two steps, since the picture is made for the width of its place: `drawSection` returns the
 // second, a function. `hooks`: {heads: [decorate(button, place)], panels: [panel(section, place)]}; places say {run,
@@ -82,7 +82,7 @@ function strandsOf(heads, shownOf) {
   return Array.from({ length: heads }, (_, head) => ({ matrix: shownOf(head).matrix, look: headLook(head), name: nameOfHead(head) }));
 }
 
-// What rows and columns are: the words of which sentence.
+// The names of the axes: the sentence whose words are the rows, and the columns.
 function axisNames(axes, side) {
   const row = axes[0] === "source" ? "source" : side === "output" ? "predicted" : "just read";
   return { rows: row, columns: axes[1] === "source" ? "source" : "read so far" };

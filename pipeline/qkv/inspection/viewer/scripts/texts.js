@@ -35,14 +35,14 @@ function repetitions(words) {
   return repeated;
 }
 
-// Where the words of a text are, [{start, end}]; null where tokens count as words, whose places are not known.
+// The places of the words in a text, [{start, end}]; null where tokens count as words, whose places are not known.
 function wordRanges(text, unit) {
   if (unit === "subwords") return null;
   const words = unit === "characters" ? /[^ ]/gu : /[^ ]+/g;
   return [...text.matchAll(words)].map((found) => ({ start: found.index, end: found.index + found[0].length, word: found[0] }));
 }
 
-// Where a text contains what is searched for.
+// The places of a search's hits in a text.
 function hitRanges(text, query) {
   const wanted = query.trim();
   if (wanted === "") return [];
@@ -111,7 +111,7 @@ function drawTexts(sentence, own, several, query) {
   return [...texts, ...drawKey(kinds)];
 }
 
-// Says what the marks in the texts mean, where there are any.
+// The key to the marks in the texts, where there are any.
 function drawKey(kinds) {
   const labels = { differs: "differs from the other text", dropped: "hardly attended to", repeated: "repeated" };
   const shown = Object.keys(labels).filter((kind) => kinds.has(kind));

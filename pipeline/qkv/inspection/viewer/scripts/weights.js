@@ -123,7 +123,7 @@ function groupByWord(tokens, words, texts) {
   return groups.map((group) => (group.word === null ? group : { ...group, text: spell(group) || group.text }));
 }
 
-// Which sides have words that are not separated by spaces, and what counts as a word there.
+// The unit of words on each side where spaces do not separate them, in a sentence.
 function describeUnits(units) {
   const sides = Object.entries(units).filter(([, unit]) => unit !== "spaces");
   return sides.map(([side, unit]) => `Words of the ${side} are its ${unit}.`).join(" ");
