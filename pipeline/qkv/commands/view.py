@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..files.atomic import write_output
 from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write, whole_number
 
@@ -54,7 +55,7 @@ def main(arguments: list[str]) -> None:
         raise InputError(f"--over_training: expected one run, found {len(options.runs)}")
     from ..evaluation.page import read_page_facts
     from ..inspection.archive import stages_of_training
-    from ..inspection.viewer.page import file_name, name_page, page_origin, refuse_other_file, write_viewer
+    from ..inspection.viewer.page import file_name, name_page, page_origin, refuse_other_file, viewer_page
 
     if options.over_training:
         run = RunDirectory.open(root)
@@ -75,7 +76,7 @@ def main(arguments: list[str]) -> None:
         for path, texts in zip(options.runs[1:], others, strict=True):
             if texts != first:
                 raise InputError(f"{path} and {root} have different sentences; compare evaluations of one set")
-    write_viewer(output, title, runs, origin=origin, stages=options.over_training)
+    write_output(output, viewer_page(title, runs, origin=origin, stages=options.over_training).encode())
     sys.stdout.write(f"{output}\n")
 
 

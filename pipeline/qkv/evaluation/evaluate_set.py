@@ -19,6 +19,7 @@ from ..alignment.head_scores import GoldScores, ReadoutScores
 from ..alignment.readout import AlignmentReadout
 from ..alignment.readout_choice import alignment_sites, choose_on_gold
 from ..decoding.translator import Translation
+from ..files.atomic import write_output
 from ..files.json import write_json
 from ..files.paths import sha256
 from ..files.run_directory import EvaluationDirectory
@@ -26,7 +27,7 @@ from ..inspection.archive import ArchiveWriter, AttentionArchive
 from ..inspection.heatmap import draw_heatmaps
 from ..inspection.recorder import AttentionRecorder, ForcedPair, pair_translations
 from ..inspection.viewer.data import ViewerRun
-from ..inspection.viewer.page import write_viewer
+from ..inspection.viewer.page import viewer_page
 from ..metrics import MetricInputs, measure_all
 from ..metrics.bleu import score_translations
 from ..metrics.likelihood import Likelihood, LikelihoodSum
@@ -275,4 +276,5 @@ def _write_page(
     shown: dict[str, Any] = {"side": readout.side} if readout else {}
     if readout and readout.head != "mean":
         shown |= {"site": readout.site, "layer": readout.layer, "head": readout.head}
-    write_viewer(folder.viewer, f"{request.run.directory.root.name}, {request.data.name}", viewers, opens_at=shown)
+    page = viewer_page(f"{request.run.directory.root.name}, {request.data.name}", viewers, opens_at=shown)
+    write_output(folder.viewer, page.encode())

@@ -21,7 +21,7 @@ import numpy as np
 
 from ...config.names.inspection import LABEL_SIDES, SITES
 from ...errors import InputError
-from ...files.atomic import writable_only, write_output
+from ...files.atomic import writable_only
 from ..colours import HEADS, css_variables
 from ..record import Record
 from .data import ViewerRun, measure_labels
@@ -108,11 +108,6 @@ def viewer_page(
         data=embed_json(data),
         weights=encode_weights([array for run in runs for array in run.weights]),
     )
-
-
-def write_viewer(path: Path, title: str, runs: Sequence[ViewerRun], **options: Any) -> None:
-    """Writes a `viewer_page`, whole or not at all."""
-    write_output(path, viewer_page(title, runs, **options).encode())
 
 
 def read_scripts(folder: Path) -> str:

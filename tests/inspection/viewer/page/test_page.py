@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qkv.inspection.viewer.data import ViewerRun
-from qkv.inspection.viewer.page import Extension, viewer_page, write_viewer
+from qkv.inspection.viewer.page import Extension, viewer_page
 from tests.support.viewer import GOLD, HEADS, HOSTILE, LAYERS, RECORDS, SCORES, embedded, make_record
 
 
@@ -50,17 +50,6 @@ def test_runs_without_sentences_or_attention_make_a_page():
     empty = replace(empty, attention={"cross": np.zeros((0, 1, 2, 3), "float32")})
     for run in (ViewerRun("none"), ViewerRun("no attention").add_all([empty])):
         assert "</html>" in viewer_page("title", [run])
-
-
-def test_the_page_is_written_whole_or_not_at_all(tmp_path, page):
-    write_viewer(
-        tmp_path / "viewer.html",
-        "a & <title>",
-        [ViewerRun("one", GOLD, SCORES).add_all(RECORDS)],
-        opens_at={"layer": 1, "head": 2},
-    )
-    assert (tmp_path / "viewer.html").read_text(encoding="utf-8") == page
-    assert [path.name for path in tmp_path.iterdir()] == ["viewer.html"]
 
 
 def test_a_page_takes_scripts_styles_elements_and_a_wider_policy(page):
