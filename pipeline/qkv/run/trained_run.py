@@ -40,38 +40,6 @@ Sentence = str | tuple[str, str]
 """A source, whose translation is searched and then read; or a source and the target that is read."""
 
 
-class ExplainedScores:
-    """The explanations of a `TrainedRun` for the scores of its attention."""
-
-    model: keras.Model
-
-    @property
-    def translator(self) -> Translator:
-        """The translator of sources that are given alone."""
-        raise NotImplementedError
-
-    def explain_score(self, sentence: Sentence, layer: str, *, head: int, row: int) -> ScoreParts:
-        """Splits the scores of one row of attention into what query and key take from token, position and each sublayer
-        below; the statistics of layer normalisation are held fixed.
-
-        Args:
-            sentence: see `cache`.
-            layer: such as `decoder.0.cross`.
-            head: its number.
-            row: the query's position; in the decoder, row t predicts output token t.
-
-        Raises:
-            InputError: another architecture or mechanism, a score that is no product, or there is no such layer, head
-                or row.
-        """
-        return explain_score(self.float64_model, self.translator, sentence, layer, head, row)
-
-    @cached_property
-    def float64_model(self) -> keras.Model:
-        """A copy of the model that computes in float64, see `inspection.split_score`."""
-        return in_float64(self.model)
-
-
 class Inside(NamedTuple):
     """The values that a model computes while it reads a sentence pair.
 
@@ -92,9 +60,17 @@ class Inside(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TrainedRun(ExplainedScores):
-    """The parts of a run that evaluation and translation need; `weights` is the file that the model's are from, and
-    `banned` what no translation contains, if anything."""
+class TrainedRun:
+    """The parts of a run that evaluation and translation need.
+
+    Args:
+        directory: the folder of the run.
+        config: its settings.
+        tokenizer: its tokenizer.
+        model: its model.
+        weights: the file that the model's weights are from.
+        banned: the phrases that no translation contains, or None.
+    """
 
     directory: RunDirectory
     config: RunConfig
@@ -126,7 +102,7 @@ class TrainedRun(ExplainedScores):
 
     @cached_property
     def target_look(self) -> TextLook | None:
-        """The look of the target side of the training text, see `source_look`."""
+        """The look of the target side of the training text; None for an imported run."""
         return TextLook.read(self.directory.target_look)
 
     @cached_property
@@ -211,6 +187,10 @@ class TrainedRun(ExplainedScores):
             )
         return self._recorders[key]
 
+    @cached_property
+    def _recorders(self) -> dict[tuple[tuple[str, ...], WordUnits], AttentionRecorder]:
+        return {}
+
     def cache(self, sentences: Sequence[Sentence], names: Sequence[str] = ("*",)) -> list[Inside]:
         """Returns scores, weights, queries, keys, values, each head's part of the output, the residual stream (of a
         recurrent model the states) and the logits, by name, while each sentence is read.
@@ -223,7 +203,14 @@ class TrainedRun(ExplainedScores):
         Raises:
             InputError: a name fits nothing, such as scores of a mechanism that does not score each pair.
         """
-        return cache(self.model, self.translator, sentences, names)
+        if isinstance(sentences, str):
+            raise InputError(f"sentences: expected a list, found the text {sentences!r:.60}: put it in [ ]")
+        found = []
+        for sentence in sentences:
+            pair, predicted = self._ids(sentence)
+            arrays, logits = read_inside(self.model, pair, names)
+            found.append(self._inside(pair, predicted, logits, arrays))
+        return found
 
     def patch(self, clean: Sentence, corrupted: Sentence, names: Sequence[str]) -> Inside:
         """Reads a sentence with the named values of another one in the place of its own.
@@ -236,11 +223,63 @@ class TrainedRun(ExplainedScores):
         Raises:
             InputError: as for `cache`, or a value has another shape in the other sentence.
         """
-        return patch(self.model, self.translator, clean, corrupted, names)
+        given, _ = self._ids(clean)
+        pair, predicted = self._ids(corrupted)
+        return self._inside(pair, predicted, patch_inside(self.model, given, pair, names), {})
+
+    def explain_score(self, sentence: Sentence, layer: str, *, head: int, row: int) -> ScoreParts:
+        """Splits the scores of one row of attention into what query and key take from token, position and each sublayer
+        below; the statistics of layer normalisation are held fixed.
+
+        Args:
+            sentence: see `cache`.
+            layer: such as `decoder.0.cross`.
+            head: its number.
+            row: the query's position; in the decoder, row t predicts output token t.
+
+        Raises:
+            InputError: another architecture or mechanism, a score that is no product, or there is no such layer, head
+                or row.
+        """
+        pair, predicted = self._ids(sentence)
+        parts = split_score(self.float64_model, pair, layer, head, row)
+        name = self.tokenizer.pieces
+        return replace(
+            parts,
+            query=name([int(parts.query)])[0],
+            predicted=name([predicted[row]])[0] if layer.startswith("decoder") else "",
+            keys=name([int(key) for key in parts.keys]),
+        )
 
     @cached_property
-    def _recorders(self) -> dict[tuple[tuple[str, ...], WordUnits], AttentionRecorder]:
-        return {}
+    def float64_model(self) -> keras.Model:
+        """A copy of the model that computes in float64, see `inspection.split_score`."""
+        return in_float64(self.model)
+
+    def _ids(self, sentence: Sentence) -> tuple[Pair, list[int]]:
+        """Returns what the model reads, and the target ids that it predicts."""
+        translator = self.translator
+        if isinstance(sentence, str):
+            translation = translator.translate([sentence])[0]
+            source, target = list(translation.source_ids), list(translation.ids)
+        else:
+            longest = translator.max_positions
+            source = translator.encode([sentence[0]])[0][: longest - 1]
+            target = [*translator.encode([sentence[1]], "target")[0], EOS][:longest]
+        return ([*source, EOS], [BOS, *target[:-1]]), target
+
+    def _inside(self, pair: Pair, predicted: list[int], logits: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Inside:
+        largest = logits.max(axis=-1, keepdims=True)
+        log_probabilities = logits - largest - np.log(np.exp(logits - largest).sum(axis=-1, keepdims=True))
+        pieces = self.translator.tokenizer.pieces
+        return Inside(
+            pieces(pair[0]),
+            pieces(pair[1]),
+            pieces(predicted),
+            log_probabilities[np.arange(len(predicted)), predicted],
+            logits,
+            arrays,
+        )
 
 
 def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
@@ -273,68 +312,3 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
         check_settings(config, run, "model.")
         load_checkpoint(weights, model, origin=origin_of(run, config.run.seed))
     return TrainedRun(run, config, tokenizer, model, weights)
-
-
-def cache(
-    model: keras.Model, translator: Translator, sentences: Sequence[Sentence], names: Sequence[str]
-) -> list[Inside]:
-    """See `TrainedRun.cache`."""
-    found = []
-    if isinstance(sentences, str):
-        raise InputError(f"sentences: expected a list, found the text {sentences!r:.60}: put it in [ ]")
-    for sentence in sentences:
-        pair, predicted = _ids(translator, sentence)
-        arrays, logits = read_inside(model, pair, names)
-        found.append(_describe(translator.tokenizer, pair, predicted, logits, arrays))
-    return found
-
-
-def patch(
-    model: keras.Model, translator: Translator, clean: Sentence, corrupted: Sentence, names: Sequence[str]
-) -> Inside:
-    """See `TrainedRun.patch`."""
-    given, _ = _ids(translator, clean)
-    pair, predicted = _ids(translator, corrupted)
-    return _describe(translator.tokenizer, pair, predicted, patch_inside(model, given, pair, names), {})
-
-
-def explain_score(
-    model: keras.Model, translator: Translator, sentence: Sentence, layer: str, head: int, row: int
-) -> ScoreParts:
-    """See `TrainedRun.explain_score`; the model is in float64."""
-    pair, predicted = _ids(translator, sentence)
-    parts = split_score(model, pair, layer, head, row)
-    name = translator.tokenizer.pieces
-    return replace(
-        parts,
-        query=name([int(parts.query)])[0],
-        predicted=name([predicted[row]])[0] if layer.startswith("decoder") else "",
-        keys=name([int(key) for key in parts.keys]),
-    )
-
-
-def _ids(translator: Translator, sentence: Sentence) -> tuple[Pair, list[int]]:
-    """Returns what the model reads, and the target ids that it predicts."""
-    if isinstance(sentence, str):
-        translation = translator.translate([sentence])[0]
-        source, target = list(translation.source_ids), list(translation.ids)
-    else:
-        longest = translator.max_positions
-        source = translator.encode([sentence[0]])[0][: longest - 1]
-        target = [*translator.encode([sentence[1]], "target")[0], EOS][:longest]
-    return ([*source, EOS], [BOS, *target[:-1]]), target
-
-
-def _describe(
-    tokenizer: Tokenizer, pair: Pair, predicted: list[int], logits: np.ndarray, arrays: Mapping[str, np.ndarray]
-) -> Inside:
-    largest = logits.max(axis=-1, keepdims=True)
-    log_probabilities = logits - largest - np.log(np.exp(logits - largest).sum(axis=-1, keepdims=True))
-    return Inside(
-        tokenizer.pieces(pair[0]),
-        tokenizer.pieces(pair[1]),
-        tokenizer.pieces(predicted),
-        log_probabilities[np.arange(len(predicted)), predicted],
-        logits,
-        arrays,
-    )
