@@ -107,12 +107,14 @@ def load(folder: Path):
     from qkv.files.run_directory import RunDirectory
     from qkv.runtime.devices import make_strategy
     from qkv.text.training_text import load_text
-    from qkv.training.build import build_batches, build_model_and_optimizer, build_train_step
+    from qkv.training.build import build_batches, build_model_and_optimizer, build_schedule, build_train_step
 
     config, strategy = settings(folder), make_strategy()
     text = load_text(config, RunDirectory(folder / "run"))
-    model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
-    batches = build_batches(config, text, strategy)
+    model, optimizer = build_model_and_optimizer(
+        config, text.tokenizer.vocabulary_size, build_schedule(config, strategy), strategy
+    )
+    batches = build_batches(config, text, strategy, config.batches.batch_tokens)
     return batches, build_train_step(config, model, optimizer, batches)
 
 
@@ -145,7 +147,8 @@ def turn(folder: Path) -> str:
     from qkv.training.build import build_batches
 
     config = settings(folder)
-    batches = build_batches(config, load_text(config, RunDirectory(folder / "run")), make_strategy())
+    text = load_text(config, RunDirectory(folder / "run"))
+    batches = build_batches(config, text, make_strategy(), config.batches.batch_tokens)
     count = batches.plan(0).count
     gaps, last = [], (time.monotonic(), time.process_time())
     for epoch, first in ((0, count - 30), (1, 0)):

@@ -75,7 +75,7 @@ def test_the_updates_are_those_of_training(model, batch):
     )
     muon.build(model.trainable_variables)
     total_loss = TotalLoss(model, label_smoothing=0.1, r_drop=3.0)
-    step = TrainStep(model, muon, total_loss, tf.distribute.get_strategy(), clip_norm=1.0)
+    step = TrainStep(total_loss, muon, tf.distribute.get_strategy(), clip_norm=1.0)
     state = jax.tree.map(lambda array: jnp.asarray(array)[None], optimizer.start(weights))
     with jax.default_matmul_precision("highest"):
         update = jax.jit(make_update(UPDATES, HEADS, 2, jnp.float32))

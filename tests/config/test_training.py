@@ -23,10 +23,10 @@ from qkv.training.stopping import Limits, StoppingRules
 BUILT = {
     make_optimizer: "schedule",
     TotalLoss: "model",
-    TrainStep: "model optimizer loss strategy signature accumulating slices",
-    Limits: "measured",
-    Training: "model optimizer step batches validate checkpoints stopping metric measured_total",
-    StoppingRules: "limits agreement",
+    TrainStep: "loss optimizer strategy signature slices",
+    Limits: "measured ends_at_zero",
+    Training: "step batches validate checkpoints stopping workers time_budget",
+    StoppingRules: "limits votes",
     GuidedAttention: "",
 }
 """Constructor -> the arguments that are no settings."""

@@ -201,11 +201,9 @@ def test_settings_stop_at_the_door():
         "qkv.run.ancestor",
         "qkv.run.manifest",
         "qkv.run.ensemble",
-        "qkv.training.checkpoints",
         "qkv.training.build",
         "qkv.training.callbacks.build",
         "qkv.run.checkup",
-        "qkv.training.batch_size",
     }
 
 

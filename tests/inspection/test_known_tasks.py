@@ -44,7 +44,7 @@ def model():
     model = Transformer(FIRST + SYMBOLS, **sizes, dropout=0.0)
     optimizer = keras.optimizers.Adam(0.003)
     model(np.ones((1, 2), "int32"), np.ones((1, 2), "int32"))
-    update = TrainStep(model, optimizer, TotalLoss(model), tf.distribute.get_strategy())
+    update = TrainStep(TotalLoss(model), optimizer, tf.distribute.get_strategy())
     generator = np.random.default_rng(0)
     for _ in range(UPDATES):
         logs = update(forced_batch(pairs_of([*TASKS] * (SENTENCES // 2), generator)))

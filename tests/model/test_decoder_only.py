@@ -57,7 +57,7 @@ def test_the_loss_on_source_tokens_has_its_weight(weight):
     model = make_model(DecoderOnly, **DECODER_ONLY | {"source_loss": weight})
     expected_output = np.concatenate([TARGET[:, 1:], np.full((3, 1), 3)], 1) * (TARGET != 0)
     optimizer = Steps(0.1)
-    update = TrainStep(model, optimizer, TotalLoss(model, label_smoothing=0.1), tf.distribute.get_strategy())
+    update = TrainStep(TotalLoss(model, label_smoothing=0.1), optimizer, tf.distribute.get_strategy())
     tf.config.run_functions_eagerly(True)
     try:
         logs = update(Batch(SOURCE, TARGET, expected_output.astype("int32")))

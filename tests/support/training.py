@@ -13,7 +13,7 @@ from qkv.training.checkpoints import Checkpoints
 from qkv.training.loop import Training
 from qkv.training.step import TrainStepMetrics
 from qkv.training.stopping import Limits, StoppingRules
-from qkv.training.workers import Agreement
+from qkv.training.workers import SingleProcess, WorkerVotes
 
 SOURCES = [[4, 5, 6, EOS], [7, EOS], [8, 9, EOS], [5, 4, 8, 7, 6, EOS]]
 TARGETS = [[9, 8], [7, 7, 6, 5], [4], [6, 6, 9]]
@@ -32,7 +32,7 @@ BATCHES = 3  # of an epoch
 
 
 class FakeBatches:
-    """Epochs of three batches that say where they stand."""
+    """Epochs of three batches of one sentence, whose ids say where they stand."""
 
     strategy = tf.distribute.get_strategy()
 
@@ -42,7 +42,22 @@ class FakeBatches:
         return SimpleNamespace(is_end=lambda batch: batch == BATCHES)
 
     def epoch(self, epoch, first_batch=0):
-        return ((epoch, batch) for batch in range(first_batch, BATCHES))
+        return (Batch(*np.full((3, 1, 1), (epoch * BATCHES) + batch)) for batch in range(first_batch, BATCHES))
+
+
+ONE_VOTE = WorkerVotes(FakeBatches.strategy, SingleProcess())
+
+
+class FakeStep:
+    """The step of a `FakeRun`."""
+
+    strategy, loss_scale, xla = FakeBatches.strategy, None, False
+
+    def __init__(self, run):
+        self.model, self.optimizer, self.run = run.model, run.optimizer, run
+
+    def __call__(self, batch):
+        return self.run._update(batch)
 
 
 class FakeRun:
@@ -64,21 +79,17 @@ class FakeRun:
 
     def training(self, **limits):
         return Training(
-            self.model,
-            self.optimizer,
-            self._update,
+            FakeStep(self),
             FakeBatches(),
             self._validate,
             self.checkpoints,
-            stopping=StoppingRules(
-                Limits(**limits), self.metric, self.patience, agreement=Agreement(FakeBatches.strategy)
-            ),
-            metric=self.metric,
+            StoppingRules(Limits(**limits), self.metric, self.patience, votes=ONE_VOTE),
+            SingleProcess(),
             **self.settings,
         )
 
     def _update(self, batch):
-        self.seen.append(batch)
+        self.seen.append(divmod(int(batch.source[0, 0]), BATCHES))
         self.model.trainable_variables[0].assign_add([[1.0]])
         return TrainStepMetrics(np.float32(6), np.float32(3), np.float32(1))
 

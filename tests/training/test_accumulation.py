@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from qkv.errors import InputError
-from qkv.training.accumulation import Updates
+from qkv.training.accumulation import Accumulation
 from qkv.training.loss import TotalLoss
 from qkv.training.progress import Progress
 from qkv.training.step import TrainStep
@@ -44,14 +44,14 @@ class SmallMemory:
         monkeypatch.setattr(TrainStep, "graph", graph)
 
 
-def make_updates(dropout=0.0, accumulating=False):
+def make_updates(dropout=0.0):
     keras.utils.set_random_seed(3)
     model = make_transformer(dropout=dropout, encoder_layers=1, decoder_layers=1)
     optimizer = keras.optimizers.SGD(0.1)
     optimizer.build(model.trainable_variables)
     loss = TotalLoss(model, label_smoothing=0.1)
-    step = TrainStep(model, optimizer, loss, tf.distribute.get_strategy(), clip_norm=0.5, accumulating=accumulating)
-    return model, Updates(model, step)
+    step = TrainStep(loss, optimizer, tf.distribute.get_strategy(), clip_norm=0.5)
+    return model, Accumulation(step)
 
 
 def assert_equal_weights(one, other, atol=1e-6):
@@ -60,13 +60,14 @@ def assert_equal_weights(one, other, atol=1e-6):
 
 
 def test_an_update_in_parts_is_the_update_of_the_whole_batch(monkeypatch, caplog):
-    whole_model, whole = make_updates(accumulating=True)
-    memory = SmallMemory(monkeypatch, sentences=1)
-    model, updates = make_updates(accumulating=True)
-    progress = Progress()
+    whole_model, whole = make_updates()
     groups = [[batch_of([0, 1, 2])], [batch_of([3]), batch_of([1, 2, 0, 3])], [batch_of([2])]]
-    for group in groups:
-        np.testing.assert_allclose(updates.make(group, progress), whole.make(group, Progress()), rtol=1e-5)
+    expected = [whole.make(group, Progress()) for group in groups]
+    memory = SmallMemory(monkeypatch, sentences=1)
+    model, updates = make_updates()
+    progress = Progress()
+    for group, metrics in zip(groups, expected, strict=True):
+        np.testing.assert_allclose(updates.make(group, progress), metrics, rtol=1e-5)
         progress.update += 1
     assert_equal_weights(model, whole_model)
     # Three sentences failed, then two of them, after one that is computed again; after that all parts fit.

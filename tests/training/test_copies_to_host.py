@@ -19,7 +19,7 @@ from tests.support.tiny_models import MODELS, make_transformer, shared_transform
 def update_of(model, optimizer, **settings):
     optimizer = make_optimizer(0.001, optimizer=optimizer, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
     optimizer.build(model.trainable_variables)
-    step = TrainStep(model, optimizer, TotalLoss(model, **settings), tf.distribute.get_strategy(), clip_norm=1.0)
+    step = TrainStep(TotalLoss(model, **settings), optimizer, tf.distribute.get_strategy(), clip_norm=1.0)
     return step._update_graph.get_concrete_function()
 
 

@@ -91,7 +91,7 @@ def test_a_run_starts_from_the_best_checkpoint_of_one_in_training(unbroken, make
     assert taken.record["weights"] == "checkpoints/best.npz"
     import tensorflow as tf
 
-    model, _ = build_model_and_optimizer(config, 90, tf.distribute.get_strategy())
+    model, _ = build_model_and_optimizer(config, 90, 0.01, tf.distribute.get_strategy())
     taken.load(model)
     assert golden_logits(model, 90) == golden_logits(load_run(ancestor).model, 90)
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from qkv.training import loop
 from qkv.training.checkpoints import Checkpoints
@@ -14,9 +13,9 @@ from qkv.training.optimizers import make_optimizer
 from qkv.training.progress import Progress
 from qkv.training.schedule import ClockSchedule
 from qkv.training.stopping import INTERRUPTED, Limits, StoppingRules
-from qkv.training.time_budget import MeasuredTotal, updates_within
-from qkv.training.workers import Agreement
-from tests.support.training import BATCHES, FakeBatches, FakeRun
+from qkv.training.time_budget import TimeBudget, updates_within
+from qkv.training.workers import SingleProcess
+from tests.support.training import BATCHES, ONE_VOTE, FakeRun
 
 MINUTES, UPDATE_SECONDS, VALIDATION_SECONDS = 2, 0.4, 1.5
 
@@ -42,13 +41,13 @@ class ClockedRun(FakeRun):
     def training(self, **limits):
         training = super().training()
         limits = Limits(max_minutes=MINUTES, measured=True, **limits)
-        training.stopping = StoppingRules(limits, self.metric, agreement=Agreement(FakeBatches.strategy))
-        training.measured_total = MeasuredTotal(
+        training.stopping = StoppingRules(limits, self.metric, votes=ONE_VOTE)
+        training.time_budget = TimeBudget(
             self.schedule,
             limits,
             updates_per_epoch=BATCHES,
             validate_every=training.validate_every_updates,
-            agreement=Agreement(FakeBatches.strategy),
+            workers=SingleProcess(),
         )
         return training
 
@@ -174,34 +173,33 @@ def test_validations_are_part_of_the_time():
 
 @pytest.mark.parametrize("ready", [False, True])
 def test_workers_follow_the_chief(ready):
-    class ChiefSays(Agreement):
+    class ChiefSays:
         def __init__(self, value):
-            super().__init__(tf.distribute.get_strategy())
-            self.alone, self.value = False, value
+            self.value = value
 
         def of_chief(self, value, for_what):
             return self.value
 
     schedule, progress = ClockSchedule(0.5, 4), Progress()
-    total = MeasuredTotal(
+    total = TimeBudget(
         schedule,
         Limits(max_minutes=1, measured=True),
         updates_per_epoch=9,
         validate_every=None,
-        agreement=ChiefSays(float(ready)),
+        workers=ChiefSays(float(ready)),
         agree_every=10,
     )
-    total.start(progress)
+    total.restore(progress)
     asked = []
     for progress.update in range(1, 31):
         asked.append(total.is_ready(progress, lambda: progress.update / 2))
     assert [update for update, answer in enumerate(asked, 1) if answer] == ([10, 20, 30] if ready else [])
-    total.agreement.value = 321.0
+    total.workers.value = 321.0
     total.fix(progress, 20.0, 1.0)
     assert progress.total_updates == schedule.total_updates == 321
 
 
-def test_training_without_a_measured_total_has_none():
+def test_training_without_a_time_budget_has_no_total():
     progress = Progress()
     run = FakeRun()
     assert isinstance(run.training(), Training)

@@ -36,8 +36,15 @@ from ..text.batch_plan import BatchPlan
 from ..text.corpora.overlap import describe_overlap
 from ..text.prepare import prepare_text
 from ..text.training_text import TrainingText
-from ..training.batch_size import known_batches
-from ..training.build import build_batches, build_limits, build_model_and_optimizer, build_train_step
+from ..training.build import (
+    build_batch_tokens,
+    build_batches,
+    build_limits,
+    build_model_and_optimizer,
+    build_schedule,
+    build_train_step,
+)
+from ..training.progress import Progress
 from ..training.step import TrainStepMetrics
 from ..training.stopping import Limits
 from ..training.validation import VALIDATIONS
@@ -106,13 +113,14 @@ def _try_training(
     strategy: tf.distribute.Strategy,
     ancestor: StartingWeights | None,
 ) -> Iterator[CheckupLine]:
-    model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
+    schedule = build_schedule(config, strategy)
+    model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, schedule, strategy)
     yield _describe_model(config, model)
     if ancestor is not None:
         ancestor.load(model)
         yield CheckupLine("weights", f"of {ancestor}")
-    config, _ = known_batches(config, text, model, optimizer, strategy)
-    batches = build_batches(config, text, strategy)
+    batch_tokens = build_batch_tokens(config, text, model, optimizer, strategy, Progress())
+    batches = build_batches(config, text, strategy, batch_tokens)
     plan = batches.plan(0)
     padding = f"{plan.count:,} an epoch, {100 * plan.padding_share:.1f} % padding"
     yield CheckupLine("batches", padding, fine=plan.padding_share < 0.3)

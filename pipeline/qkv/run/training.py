@@ -4,9 +4,8 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import keras
 import tensorflow as tf
 
 from ..config import RunConfig
-from ..config.names.training import SCHEDULES
 from ..config.run import dump, flat_settings
 from ..decoding.build import build_translator
 from ..decoding.greedy import GreedySearch
@@ -22,6 +20,7 @@ from ..errors import LostWorkerError, invocation
 from ..files.atomic import replaced_when_done
 from ..files.run_directory import RunDirectory
 from ..metrics.bleu import check_bleu_tokenizer, count_words, explain_low_bleu
+from ..model.parts import describe_parameters
 from ..runtime.devices import choose_devices, describe_devices, make_strategy, resolve_precision, slow_precision
 from ..runtime.machine import keep_freed_memory
 from ..runtime.workers import Workers, join_workers, noticing_lost_workers
@@ -29,15 +28,24 @@ from ..text.corpora.held_out import with_held_out_files
 from ..text.corpora.provenance import check_prepared, check_settings, data_sha256, prepared_sha256
 from ..text.prepare import prepare_text
 from ..text.training_text import TrainingText, load_text
-from ..training.batch_size import known_batches
-from ..training.build import build_checkpoints, build_model_and_optimizer, build_training
+from ..training.batches import TrainingBatches
+from ..training.build import (
+    build_batch_tokens,
+    build_batches,
+    build_checkpoints,
+    build_model_and_optimizer,
+    build_schedule,
+    build_train_step,
+    build_training,
+    build_validation,
+)
 from ..training.callbacks.build import build_callbacks, callback_params, make_callbacks
 from ..training.callbacks.tensorboard import write_projector
 from ..training.checkpoints import Checkpoints, KeptWeights, keep_best_weights
 from ..training.progress import Progress
 from ..training.seeds import give_replicas_own_seeds
-from ..training.stopping import INTERRUPTED, StoppingRules, how_to_lengthen, shortcoming
-from ..training.workers import Agreement, check_same_settings, check_same_text, restore_together, wait_for_text
+from ..training.stopping import INTERRUPTED, StoppingRules, shortcoming
+from ..training.workers import SingleProcess, check_same_settings, check_same_text, restore_together, wait_for_text
 from .ancestor import Ancestor, take_ancestor
 from .manifest import write_manifest
 
@@ -52,48 +60,61 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
     choose_devices(config.run.devices, config.run.deterministic)
     workers = join_workers()
     with noticing_lost_workers(workers):
-        return _run_training(config, resume, callbacks, workers)
+        return _run_training(config, resume, callbacks, workers or SingleProcess())
 
 
 def _run_training(
-    config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback], workers: Workers | None
+    config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback], workers: Workers
 ) -> int:
     strategy = start_devices(config)
-    chief = workers is None or workers.is_chief
+    check_same_settings(workers, worker_settings(config))
     assert config.run.name  # the command line has set it
-    check_same_settings(workers, compared_settings(config))
-    root, wait = config.run.directory / config.run.name, partial(wait_for_text, workers)
-    with open_run_folder(root, resume, writes=chief, wait=wait) as run:
-        named = make_callbacks(config, run) if chief else []  # before all else, so that a mistake is told at once
-        ancestor, text = read_same_text(config, run, workers)
-        model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
+    wait_for_text(workers)
+    with open_run_folder(config.run.directory / config.run.name, resume, writes=workers.is_chief) as run:
+        named = make_callbacks(config, run) if workers.is_chief else []  # at once, so that a mistake is told first
+        ancestor, text = prepare(config, run)
+        if not isinstance(workers, SingleProcess):
+            check_same_text(workers, data_sha256(with_held_out_files(config, run).data, run) | prepared_sha256(run))
+        schedule = build_schedule(config, strategy)
+        model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, schedule, strategy)
         checkpoints = build_checkpoints(config, run)
         progress = restore(config, run, checkpoints, model, optimizer, workers, ancestor)
         give_replicas_own_seeds(model, strategy)
-        agreement, parts = Agreement(strategy, workers), (text, model, optimizer)
-        known, progress.batch_tokens = known_batches(config, *parts, strategy, progress.batch_tokens)
+        batch_tokens = build_batch_tokens(config, text, model, optimizer, strategy, progress)
+        batches = build_batches(config, text, strategy, batch_tokens)
+        _report_start(model, batches)
+        step = build_train_step(config, model, optimizer, batches)
         # Validations are many, so they use greedy search, which is fast, whatever the config sets for the model.
         translator = build_translator(model, text.tokenizer, config, GreedySearch())
-        training = build_training(known, *parts, agreement, translator, checkpoints if chief else None)
-        is_trained = agreement.of_chief(run.is_trained(), "to look at the run")
+        validation = build_validation(config, text, translator, model)
+        training = build_training(config, step, batches, schedule, validation, checkpoints, workers)
+        is_trained = workers.of_chief(run.is_trained(), "to look at the run")
         if is_trained and training.stopping.reason(progress, progress.seconds):
-            if chief:
-                _report_trained(config, run, progress, training.stopping)
+            if workers.is_chief:
+                _report_trained(run, progress, training.stopping)
             return 0
-        if chief:
+        own = []
+        if workers.is_chief:
             run.manifest.unlink(missing_ok=True)  # until the longer training is complete
-        own = build_callbacks(config, run, translator, training, progress, text.validation) if chief else []
-        training.callback_params = callback_params(config, run, training)
-        reason = training.run(progress, [*own, *named, *callbacks])
+            own = build_callbacks(config, run, translator, training, progress, text.validation)
+        params = callback_params(config, run, batches)
+        reason = training.run(progress, [*own, *named, *callbacks], params)
         if reason == INTERRUPTED:
-            if chief:
+            if workers.is_chief:
                 _report_interrupted(run, progress, saved=bool(checkpoints.all()))
             return 130
-        if chief:
-            kept = keep_best_weights(config, model, checkpoints, progress, training.validate)
+        if workers.is_chief:
+            kept = keep_best_weights(
+                model,
+                checkpoints,
+                progress,
+                validation,
+                metric=config.training.early_stopping.metric,
+                average_checkpoints=config.training.average_checkpoints,
+            )
             _save_model(config, run, text, model, kept)
             _report_finished(config, run, text, progress, reason, kept)
-        agreement.of_chief(None, "to save the model")
+        workers.of_chief(None, "to save the model")
         return 0
 
 
@@ -108,15 +129,13 @@ def start_devices(config: RunConfig) -> tf.distribute.Strategy:
     return strategy
 
 
-def compared_settings(config: RunConfig) -> dict[str, Any]:
+def worker_settings(config: RunConfig) -> dict[str, Any]:
     """Returns the settings that all workers must have; where the run is may differ from one machine to the next."""
     return {key: value for key, value in flat_settings(config.model_dump(mode="json")) if key != "run.directory"}
 
 
 @contextmanager
-def open_run_folder(
-    root: Path, resume: Path | None, writes: bool, wait: Callable[[], None] = lambda: None
-) -> Iterator[RunDirectory]:
+def open_run_folder(root: Path, resume: Path | None, writes: bool) -> Iterator[RunDirectory]:
     """Opens the folder of a run for the time of its training.
 
     Args:
@@ -125,13 +144,11 @@ def open_run_folder(
         resume: the run to continue, or None for a new one.
         writes: whether this worker writes the run. Other workers read it, and where they do not see it, they get a
             temporary folder.
-        wait: waits until the text is prepared, for a worker that writes nothing.
 
     Raises:
         InputError: the run exists already, or does not exist, or another process trains it, or parts of it are links.
     """
     if not writes:
-        wait()
         run = RunDirectory(resume or root)
         if _appears(run.corpus_report):
             yield run
@@ -167,18 +184,8 @@ def _appears(path: Path) -> bool:
     return path.is_file()
 
 
-def read_same_text(
-    config: RunConfig, run: RunDirectory, workers: Workers | None
-) -> tuple[Ancestor | None, TrainingText]:
-    """Copies the run that this one starts from, if there is one, prepares the text or reads what is prepared, and
-    compares it with that of the other workers."""
-    ancestor, text = _take_ancestor_and_text(config, run)
-    if workers is not None:
-        check_same_text(workers, data_sha256(with_held_out_files(config, run).data, run) | prepared_sha256(run))
-    return ancestor, text
-
-
-def _take_ancestor_and_text(config: RunConfig, run: RunDirectory) -> tuple[Ancestor | None, TrainingText]:
+def prepare(config: RunConfig, run: RunDirectory) -> tuple[Ancestor | None, TrainingText]:
+    """Copies the run that this one starts from, if there is one, and prepares the text or reads what is prepared."""
     if not run.config.is_file():  # at once, so that the same command finds the run
         run.write_config(dump(config))
     ancestor = take_ancestor(config, run)
@@ -196,7 +203,7 @@ def restore(
     checkpoints: Checkpoints,
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
-    workers: Workers | None,
+    workers: Workers,
     ancestor: Ancestor | None,
 ) -> Progress:
     """Loads the newest checkpoint, or else the weights of the run that this one starts from, if there is either, and
@@ -205,10 +212,12 @@ def restore(
     if ancestor is not None and not started:
         ancestor.load(model)
     progress = restore_together(workers, checkpoints, model, optimizer, started)
-    if workers is not None and not workers.is_chief:
-        return progress
-    run.write_config(dump(config))  # a resumed run may have new limits
-    checkpoints.delete_superseded() if started else delete_records(run)
+    if workers.is_chief:
+        run.write_config(dump(config))  # a resumed run may have new limits
+        if started:
+            checkpoints.delete_superseded()
+        else:
+            delete_records(run)
     return progress
 
 
@@ -230,15 +239,26 @@ def _save_model(
     write_manifest(config, run, model, text.tokenizer, kept)
 
 
-def _report_trained(config: RunConfig, run: RunDirectory, progress: Progress, stopping: StoppingRules) -> None:
-    ends_at_zero = SCHEDULES[config.training.schedule].ends_at_zero
-    longer = how_to_lengthen(progress, stopping.limits, stopping.patience, ends_at_zero)
-    if longer.resumes:
-        how, where = "to continue it", f"--resume {run.root} {longer.option}"
+def _report_start(model: keras.Model, batches: TrainingBatches) -> None:
+    plan = batches.plan(0)
+    log.info(
+        "%s in %s; %d batches an epoch, %.1f %% of their positions are padding",
+        describe_parameters(model),
+        model.dtype_policy.name,
+        plan.count,
+        100 * plan.padding_share,
+    )
+
+
+def _report_trained(run: RunDirectory, progress: Progress, stopping: StoppingRules) -> None:
+    ending = stopping.ending(progress, progress.seconds)
+    assert ending is not None
+    if ending.resumes:
+        how, where = "to continue it", f"--resume {run.root} {ending.option}"
     else:
-        how, where = "for a longer run", f"--config {run.config} {longer.option} --run.name {run.root.name}-longer"
+        how, where = "for a longer run", f"--config {run.config} {ending.option} --run.name {run.root.name}-longer"
     message = "%s is trained already, with %d updates: %s; %s:\n  %s %s"
-    log.info(message, run.root, progress.update, longer.because, how, invocation("train"), where)
+    log.info(message, run.root, progress.update, ending.because, how, invocation("train"), where)
 
 
 def _report_interrupted(run: RunDirectory, progress: Progress, saved: bool) -> None:

@@ -7,15 +7,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ..config import RunConfig
 from ..errors import InputError
 from ..runtime.devices import visible_gpus
 from ..text.batch import Batch
 from ..text.batch_plan import round_up
 from ..text.tokens.special_tokens import EOS
-from ..text.training_text import TrainingText
+from . import seeds
 from .batches import TrainingBatches
-from .build import build_batches, build_train_step
 from .step import TrainStep
 
 log = logging.getLogger(__name__)
@@ -85,11 +83,9 @@ def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> 
         return PROCESSOR_TOKENS
     pairs = [side.lengths.max() for pairs in batches.segmentations for side in pairs.sides]
     longest = int(round_up(max(pairs) + 1, batches.length_multiple))
-    generators = [variable for variable in step.model.variables if "seed_generator" in variable.path]
-    states = [keras.ops.convert_to_numpy(variable) for variable in generators]
-    found = largest(_Probe(step, longest).fits, longest * step.replicas, max(limit, longest * step.replicas))
-    for variable, state in zip(generators, states, strict=True):
-        variable.assign(state)
+    least = longest * step.replicas
+    with seeds.kept(step.model):
+        found = largest(_Probe(step, longest).fits, least, max(limit, least))
     if not found:
         raise InputError(
             f"batches.batch_tokens auto: not even a sentence of {longest} tokens fits into the GPU's memory; lower "
@@ -122,35 +118,3 @@ class _Probe:
         except tf.errors.ResourceExhaustedError:
             return False
         return True
-
-
-def known_batches(
-    config: RunConfig,
-    text: TrainingText,
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    strategy: tf.distribute.Strategy,
-    found: int | None = None,
-) -> tuple[RunConfig, int | None]:
-    """Replaces `auto` of `batches.batch_tokens` by a number: that which was `found` when the run began, or else the
-    largest that fits. The model is not changed.
-
-    Returns:
-        The settings, and what was found, if anything is to be found.
-
-    Raises:
-        InputError: not even one sentence fits, or several machines train.
-    """
-    if config.batches.batch_tokens != "auto":
-        return config, None
-    if found is None:
-        batches = build_batches(_with_batch_tokens(config, PROCESSOR_TOKENS), text, strategy)
-        step = build_train_step(config, model, optimizer, batches)
-        found = find_batch_tokens(step, batches, limit=largest_useful(batches))
-    else:
-        log.info("batches.batch_tokens auto: %s, as found when the run began", f"{found:,}")
-    return _with_batch_tokens(config, found), found
-
-
-def _with_batch_tokens(config: RunConfig, tokens: int) -> RunConfig:
-    return config.model_copy(update={"batches": config.batches.model_copy(update={"batch_tokens": tokens})})

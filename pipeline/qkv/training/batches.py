@@ -1,6 +1,7 @@
 """The batches of training, padded and prepared ahead of the steps that need them."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
@@ -45,10 +46,16 @@ class TrainingBatches:
         self.strategy = strategy
         self.batch_tokens = batch_tokens
         self.length_multiple = length_multiple if lengths is None else 1  # or a side may outgrow its length
-        self.seed = seed
         self.accumulated = accumulated
-        self.mixture = mixture
         self.lengths = lengths
+        self._make_plan = partial(
+            EpochPlan,
+            batch_tokens=batch_tokens,
+            length_multiple=self.length_multiple,
+            seed=seed,
+            mixture=mixture,
+            lengths=lengths,
+        )
         self._planned: tuple[int, EpochPlan] | None = None
 
     def updates(self, epoch: int) -> int:
@@ -59,19 +66,8 @@ class TrainingBatches:
         """Returns the sentences of each batch of that epoch. The last plan is remembered: several parts of a training
         ask for it, and for a large corpus it takes seconds."""
         if self._planned is None or self._planned[0] != epoch:
-            self._planned = epoch, self._make_plan(epoch)
+            self._planned = epoch, self._make_plan(self._pairs(epoch), epoch=epoch)
         return self._planned[1]
-
-    def _make_plan(self, epoch: int) -> EpochPlan:
-        return EpochPlan(
-            self._pairs(epoch),
-            batch_tokens=self.batch_tokens,
-            length_multiple=self.length_multiple,
-            seed=self.seed,
-            epoch=epoch,
-            mixture=self.mixture,
-            lengths=self.lengths,
-        )
 
     def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
         """Yields the epoch's batches from `first_batch` on, as tensors; with many replicas, as values per replica.

@@ -14,57 +14,62 @@ from ..decoding.translator import Translator
 from ..files.run_directory import RunDirectory
 from ..metrics.likelihood import LikelihoodMeter
 from ..model.build import build_model
-from ..model.parts import describe_parameters, freeze_parts
+from ..model.parts import freeze_parts
 from ..runtime.devices import parallel_batches, resolve_precision, slices_per_update
+from ..runtime.workers import Workers
 from ..text.batch_plan import coarse_lengths
 from ..text.corpora.provenance import origin_of
 from ..text.training_text import TrainingText
+from .batch_size import PROCESSOR_TOKENS, find_batch_tokens, largest_useful
 from .batches import TrainingBatches
 from .checkpoints import Checkpoints
 from .loop import Training
 from .loss import GuidedAttention, TotalLoss
 from .optimizers import make_optimizer
+from .progress import Progress
 from .schedule import ClockSchedule, WarmupSchedule
 from .step import TrainStep
 from .stopping import Limits, StoppingRules
-from .time_budget import MeasuredTotal
+from .time_budget import TimeBudget
 from .validation import Validation
-from .workers import Agreement
+from .workers import WorkerVotes
 
 log = logging.getLogger(__name__)
 
 
+def build_schedule(config: RunConfig, strategy: tf.distribute.Strategy) -> ClockSchedule | WarmupSchedule:
+    """Builds the schedule of the learning rate."""
+    settings = config.training
+    if SCHEDULES[settings.schedule].measures_total:
+        with strategy.scope():
+            return ClockSchedule(settings.learning_rate, settings.warmup_updates)
+    return WarmupSchedule(settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates)
+
+
 def build_model_and_optimizer(
-    config: RunConfig, vocabulary_size: int, strategy: tf.distribute.Strategy
+    config: RunConfig,
+    vocabulary_size: int,
+    schedule: keras.optimizers.schedules.LearningRateSchedule,
+    strategy: tf.distribute.Strategy,
 ) -> tuple[keras.Model, keras.optimizers.Optimizer]:
     """Builds the model in the precision of training, and its optimizer, on the strategy's devices."""
-    with strategy.scope():
-        model = build_model(config.model, vocabulary_size, resolve_precision(config.training.precision))
-        freeze_parts(model, config.training.freeze)
-        return model, _build_optimizer(config, model)
-
-
-def _build_optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
     settings = config.training
-    schedule: keras.optimizers.schedules.LearningRateSchedule
-    if SCHEDULES[settings.schedule].measures_total:
-        schedule = ClockSchedule(settings.learning_rate, settings.warmup_updates)
-    else:
-        schedule = WarmupSchedule(
-            settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates
-        )
-    optimizer = make_optimizer(schedule, **settings.part(OptimizerSettings))
-    optimizer.build(model.trainable_variables)
-    return optimizer
+    with strategy.scope():
+        model = build_model(config.model, vocabulary_size, resolve_precision(settings.precision))
+        freeze_parts(model, settings.freeze)
+        optimizer = make_optimizer(schedule, **settings.part(OptimizerSettings))
+        optimizer.build(model.trainable_variables)
+    return model, optimizer
 
 
-def build_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy) -> TrainingBatches:
-    """Builds the batches of every epoch. `batches.batch_tokens` is a number, see `known_batches`."""
-    assert config.batches.batch_tokens != "auto"
+def build_batches(
+    config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy, batch_tokens: int
+) -> TrainingBatches:
+    """Builds the batches of every epoch, of so many tokens as `build_batch_tokens` says."""
     return TrainingBatches(
         text.segmentations,
         strategy,
-        batch_tokens=config.batches.batch_tokens,
+        batch_tokens=batch_tokens,
         # so that no batch is padded beyond the last position
         length_multiple=math.gcd(config.batches.length_multiple, config.model.max_positions),
         seed=config.run.seed,
@@ -72,6 +77,31 @@ def build_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute
         mixture=text.mixture,
         lengths=coarse_lengths(config.model.max_positions) if config.training.xla else None,
     )
+
+
+def build_batch_tokens(
+    config: RunConfig,
+    text: TrainingText,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    strategy: tf.distribute.Strategy,
+    progress: Progress,
+) -> int:
+    """Returns the size of batches. For `auto` it is what `progress` has, or else the largest that fits into memory,
+    which `progress` then gets.
+
+    Raises:
+        InputError: as `find_batch_tokens`.
+    """
+    if config.batches.batch_tokens != "auto":
+        return config.batches.batch_tokens
+    if progress.batch_tokens is not None:
+        log.info("batches.batch_tokens auto: %s, as found when the run began", f"{progress.batch_tokens:,}")
+        return progress.batch_tokens
+    batches = build_batches(config, text, strategy, PROCESSOR_TOKENS)
+    step = build_train_step(config, model, optimizer, batches)
+    progress.batch_tokens = find_batch_tokens(step, batches, limit=largest_useful(batches))
+    return progress.batch_tokens
 
 
 def build_train_step(
@@ -83,12 +113,10 @@ def build_train_step(
     parts = {"guided_attention": guided and GuidedAttention(**guided.model_dump())}
     loss = TotalLoss(model, **settings.part(LossSettings) | parts)
     return TrainStep(
-        model,
-        optimizer,
         loss,
+        optimizer,
         batches.strategy,
         batches.signature,
-        accumulating=batches.accumulated > 1,
         slices=1 if settings.xla else slices_per_update(),
         **settings.part(StepSettings),
     )
@@ -109,52 +137,36 @@ def build_validation(config: RunConfig, text: TrainingText, translator: Translat
 
 def build_training(
     config: RunConfig,
-    text: TrainingText,
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    agreement: Agreement,
-    translator: Translator,
-    checkpoints: Checkpoints | None,
+    step: TrainStep,
+    batches: TrainingBatches,
+    schedule: ClockSchedule | WarmupSchedule,
+    validation: Validation,
+    checkpoints: Checkpoints,
+    workers: Workers,
 ) -> Training:
-    """Builds the training loop. `checkpoints` is None for a worker that writes nothing."""
+    """Builds the training loop, of which only the chief writes checkpoints."""
     settings = config.training
-    batches = build_batches(config, text, agreement.strategy)
-    plan = batches.plan(0)
-    log.info(
-        "%s in %s; %d batches an epoch, %.1f %% of their positions are padding",
-        describe_parameters(model),
-        model.dtype_policy.name,
-        plan.count,
-        100 * plan.padding_share,
-    )
-    stopping = StoppingRules(build_limits(config), **settings.early_stopping.model_dump(), agreement=agreement)
+    limits = build_limits(config)
+    votes = WorkerVotes(batches.strategy, workers)
+    time_budget = None
+    if isinstance(schedule, ClockSchedule):
+        time_budget = TimeBudget(
+            schedule,
+            limits,
+            updates_per_epoch=batches.updates(0),
+            validate_every=settings.validate_every_updates,
+            workers=workers,
+            agree_every=1 if votes.alone else settings.log_every_updates,
+        )
     return Training(
-        model,
-        optimizer,
-        build_train_step(config, model, optimizer, batches),
+        step,
         batches,
-        build_validation(config, text, translator, model),
-        checkpoints,
-        stopping=stopping,
+        validation,
+        checkpoints if workers.is_chief else None,
+        StoppingRules(limits, **settings.early_stopping.model_dump(), votes=votes),
+        workers,
         **settings.part(PaceSettings),
-        metric=settings.early_stopping.metric,
-        measured_total=_build_measured_total(config, optimizer, batches, stopping),
-    )
-
-
-def _build_measured_total(
-    config: RunConfig, optimizer: keras.optimizers.Optimizer, batches: TrainingBatches, stopping: StoppingRules
-) -> MeasuredTotal | None:
-    if not stopping.limits.measured:
-        return None
-    settings = config.training
-    return MeasuredTotal(
-        optimizer._learning_rate,
-        stopping.limits,
-        updates_per_epoch=batches.updates(0),
-        validate_every=settings.validate_every_updates,
-        agreement=stopping.agreement,
-        agree_every=settings.log_every_updates,
+        time_budget=time_budget,
     )
 
 
@@ -168,5 +180,6 @@ def build_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
 def build_limits(config: RunConfig) -> Limits:
     """Builds the limits at which training ends."""
     settings = config.training
-    measured = SCHEDULES[settings.schedule].measures_total
-    return Limits(**settings.part(LimitSettings), measured=measured)
+    schedule = SCHEDULES[settings.schedule]
+    limits = settings.part(LimitSettings)
+    return Limits(**limits, measured=schedule.measures_total, ends_at_zero=schedule.ends_at_zero)

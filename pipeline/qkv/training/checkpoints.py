@@ -13,7 +13,6 @@ from zipfile import ZipFile
 import keras
 import numpy as np
 
-from ..config import RunConfig
 from ..config.names.translation import rank
 from ..errors import DAMAGE, InputError
 from ..files.arrays import ArrayFile
@@ -256,16 +255,26 @@ class KeptWeights(NamedTuple):
 
 
 def keep_best_weights(
-    config: RunConfig,
     model: keras.Model,
     checkpoints: Checkpoints,
     progress: Progress,
     validate: Callable[[], dict[str, float]],
+    *,
+    metric: str,
+    average_checkpoints: int,
 ) -> KeptWeights:
-    """Loads the weights that are best on validation into the model."""
-    metric = config.training.early_stopping.metric
-    assert progress.best_metric is not None  # training ends with a validation
-    paths = checkpoints.recent()[-config.training.average_checkpoints :]
+    """Loads the weights that are best on validation into the model.
+
+    Args:
+        model: the model.
+        checkpoints: of the run.
+        progress: at the end of training, with a validation.
+        validate: returns the metrics of the model as it is.
+        metric: the validation metric that chooses, without `val_`.
+        average_checkpoints: number of recent checkpoints whose mean is tried.
+    """
+    assert progress.best_metric is not None
+    paths = checkpoints.recent()[-average_checkpoints:]
     if len(paths) > 1:
         load_mean(paths, model, checkpoints.origin)
         validation = validate()

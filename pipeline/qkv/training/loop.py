@@ -1,13 +1,13 @@
 """The training loop: the same for one device and for many, and able to continue from any update.
 
-It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` receives logs every `log_every` updates and
-none in between; `on_test_end` receives the row of a validation. Both have the number of updates under `update`.
-`on_epoch_end` receives the last validation's row, nothing before the first.
+It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` receives logs every `log_every_updates`
+updates and none in between; `on_test_end` receives the row of a validation. Both have the number of updates under
+`update`. `on_epoch_end` receives the last validation's row, nothing before the first.
 """
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -16,14 +16,188 @@ import keras
 
 from ..config.names.translation import rank
 from ..errors import InputError
-from .accumulation import Updates
+from ..runtime.workers import Workers
+from .accumulation import Accumulation
 from .batches import TrainingBatches
 from .checkpoints import Checkpoints
 from .progress import Progress
 from .step import TrainStep, TrainStepMetrics
 from .stopping import INTERRUPTED, StoppingRules
-from .time_budget import MeasuredTotal
+from .time_budget import TimeBudget
 from .validation import is_due
+
+
+@dataclass
+class Training:
+    """Trains until a rule ends training, with validations and checkpoints in between.
+
+    Args:
+        step: makes an update of one batch.
+        batches: the batches of every epoch.
+        validate: returns the metrics of the model as it is: `val_loss`, `val_bleu` and others.
+        checkpoints: where the state is saved; None for a worker that writes nothing.
+        stopping: the rules that decide when training ends, with the metric that chooses the best checkpoint.
+        workers: all workers of the training; the chief validates.
+        validate_every_updates: updates between two validations, each with a checkpoint; see `is_due`.
+        log_every_updates: updates between two logs.
+        checkpoint_every_minutes: minutes of training without a checkpoint after which an interim one is saved; None
+            for never.
+        time_budget: fixes the total of updates while training runs; None if it is known or not limited.
+    """
+
+    step: TrainStep
+    batches: TrainingBatches
+    validate: Callable[[], dict[str, float]]
+    checkpoints: Checkpoints | None
+    stopping: StoppingRules
+    workers: Workers
+    validate_every_updates: int | None
+    log_every_updates: int
+    checkpoint_every_minutes: float | None = None
+    time_budget: TimeBudget | None = None
+
+    def run(
+        self,
+        progress: Progress,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        callback_params: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Trains from `progress` on, which it keeps up to date, and returns why training ended.
+
+        Args:
+            progress: how far the run has come.
+            callbacks: what is called on the way. `rehearse` of those that have it takes as long as their `on_test_end`,
+                and leaves nothing.
+            callback_params: the `params` of the callbacks.
+
+        Raises:
+            InputError: the loss is no longer finite, or a batch does not fit into memory.
+        """
+        self.progress = progress
+        self.model = self.step.model
+        self.model.stop_training = False
+        self.events = keras.callbacks.CallbackList(list(callbacks), model=self.model, **(callback_params or {}))
+        self.clock = TrainingClock(progress.seconds)
+        self.saved_at = progress.seconds
+        self.meter = TrainingMeter()
+        self.accumulation = Accumulation(self.step)
+        self.meter.restore(progress)
+        self.accumulation.restore(progress)
+        if self.time_budget is not None:
+            self.time_budget.restore(progress)
+        with self.stopping.obeying_signals():
+            self.events.on_train_begin()
+            reason = self.stopping.reason(progress, self.clock.seconds())
+            while reason is None:
+                reason = self._train_epoch()
+            if not progress.history or progress.history[-1]["update"] != progress.update:
+                if reason == INTERRUPTED:  # no validation: the resumed run must equal one without the interruption
+                    self._save_interim()
+                else:
+                    self._validate()
+            self.events.on_train_end()
+        return reason
+
+    def _train_epoch(self) -> str | None:
+        """Trains to the end of the epoch, or until there is a reason to stop, which it returns."""
+        progress = self.progress
+        self.events.on_epoch_begin(progress.epoch)
+        plan = self.batches.plan(progress.epoch)
+        batches = self.batches.epoch(progress.epoch, progress.batch)
+        while group := list(islice(batches, self.batches.accumulated)):
+            self.events.on_train_batch_begin(progress.update)
+            self.meter.add(self.accumulation.make(group, progress))
+            progress.update += 1
+            progress.batch += len(group)
+            if plan.is_end(progress.batch):
+                progress.epoch, progress.batch = progress.epoch + 1, 0
+            progress.seconds = self.clock.seconds()
+            logs = self._read_logs() if progress.update % self.log_every_updates == 0 else {}
+            self.events.on_train_batch_end(progress.update - 1, logs)
+            if not self._knows_total:
+                self._measure_total()
+            total = progress.total_updates or self.stopping.limits.max_updates
+            if self._knows_total and is_due(progress.update, self.validate_every_updates, total):
+                self._validate()
+            elif self._is_interim_due():
+                self._save_interim()
+            if reason := self.stopping.reason(progress, self.clock.seconds(), self.model.stop_training):
+                return reason
+        self.events.on_epoch_end(progress.epoch - 1, progress.history[-1] if progress.history else {})
+        return None
+
+    def _read_logs(self) -> dict[str, float]:
+        progress = self.progress
+        logs = self.meter.read(progress.seconds)
+        check_finite(progress.update, logs)
+        place = {"update": progress.update, "epoch": progress.epoch, "minutes": progress.seconds / 60}
+        rate = keras.ops.convert_to_numpy(self.step.optimizer.learning_rate)
+        return {**place, **logs, "learning_rate": float(rate), **self.accumulation.logs()}
+
+    def _validate(self) -> None:
+        progress = self.progress
+        self.events.on_test_begin()
+        logs = self._read_logs()
+        logs.update(self.workers.of_chief(self.validate() if self.workers.is_chief else None, "to validate"))
+        is_best = self._note_metric(logs)
+        interrupted, progress.seconds = progress.seconds, self.clock.seconds()
+        self.meter.leave_out(progress.seconds - interrupted)
+        progress.history.append(logs)
+        # Before the checkpoint is written: if the process dies in between, the resumed run repeats the callbacks.
+        self.events.on_test_end(logs)
+        self._note_saving()
+        if self.checkpoints is not None:
+            self.checkpoints.save(self.model, self.step.optimizer, progress, is_best)
+
+    def _note_metric(self, logs: dict[str, float]) -> bool:
+        """Updates the best value so far, and returns whether this validation has it; the loss breaks ties."""
+        progress, metric = self.progress, self.stopping.metric
+        is_best = not progress.history or rank(metric, logs) < rank(metric, progress.best_validation)
+        if is_best:
+            progress.best_metric, progress.best_update = logs[f"val_{metric}"], progress.update
+        progress.validations_without_gain = 0 if is_best else progress.validations_without_gain + 1
+        return is_best
+
+    def _is_interim_due(self) -> bool:
+        minutes = self.checkpoint_every_minutes
+        return minutes is not None and self.clock.seconds() - self.saved_at >= 60 * minutes
+
+    def _save_interim(self) -> None:
+        self._note_saving()
+        # A run without its total starts anew, so that the total is fixed at the same update as without interruption.
+        if self.checkpoints is not None and self._knows_total:
+            self.checkpoints.save_interim(self.model, self.step.optimizer, self.progress)
+
+    def _note_saving(self) -> None:
+        self.meter.save_to(self.progress)
+        self.accumulation.save_to(self.progress)
+        self.saved_at = self.progress.seconds
+
+    @property
+    def _knows_total(self) -> bool:
+        return self.time_budget is None or self.progress.total_updates is not None
+
+    def _measure_total(self) -> None:
+        """Fixes the total of updates once enough of them are measured, and saves it."""
+        progress, time_budget = self.progress, self.time_budget
+        assert time_budget is not None
+        if not time_budget.is_ready(progress, self._waited_seconds):
+            return
+        interrupted = started = self.clock.seconds()
+        for _ in range(2 if self.workers.is_chief else 0):  # the first one traces its graphs
+            started = self.clock.seconds()
+            self.validate()
+            for callback in self.events.callbacks:
+                if hasattr(callback, "rehearse"):
+                    callback.rehearse()
+        progress.seconds = self.clock.seconds()
+        time_budget.fix(progress, progress.seconds, progress.seconds - started)
+        self.meter.leave_out(progress.seconds - interrupted)
+        self._save_interim()
+
+    def _waited_seconds(self) -> float:
+        self.meter.wait()
+        return self.clock.seconds()
 
 
 class TrainingClock:
@@ -45,15 +219,22 @@ class TrainingMeter:
     """Averages loss and gradient norm over the updates between two readings, also across an interruption.
 
     The values stay on the device until they are read, since reading waits for it.
-
-    Args:
-        progress: holds the last reading, and the updates since then that an interruption left unread.
     """
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self) -> None:
+        self.pending: list[TrainStepMetrics] = []
+        self.last: dict[str, float] = {}
+        self.read_at: float | None = None
+
+    def restore(self, progress: Progress) -> None:
+        """Takes over the last reading, and the updates since then that an interruption left unread."""
         self.pending = [TrainStepMetrics(*values) for values in progress.unread]
         self.last = dict(progress.last_logs)
-        self.read_at: float | None = None
+
+    def save_to(self, progress: Progress) -> None:
+        """Stores in `progress` what `restore` needs."""
+        progress.unread = [[float(value) for value in metrics] for metrics in self.pending]
+        progress.last_logs = self.last
 
     def add(self, metrics: TrainStepMetrics) -> None:
         """Adds the metrics of an update."""
@@ -91,213 +272,6 @@ class TrainingMeter:
         """Leaves the time of a validation out of the measurement of speed."""
         if self.read_at is not None:
             self.read_at += seconds
-
-    def save_to(self, progress: Progress) -> None:
-        """Stores in `progress` the data that a meter needs to continue."""
-        progress.unread = [[float(value) for value in metrics] for metrics in self.pending]
-        progress.last_logs = self.last
-
-
-@dataclass
-class Session:
-    """The loop from its start to its end or interruption.
-
-    Args:
-        progress: of the whole run.
-        events: the callbacks.
-        clock: measures the time of training.
-        meter: averages the updates since the last logs.
-        updates: makes them.
-        saved_at: seconds of training at the last checkpoint.
-    """
-
-    progress: Progress
-    events: keras.callbacks.CallbackList
-    clock: TrainingClock
-    meter: TrainingMeter
-    updates: Updates
-    saved_at: float
-
-    def rehearse_callbacks(self) -> None:
-        """Calls `rehearse` of callbacks that have it: it takes as long as their `on_test_end`, and leaves nothing."""
-        for callback in self.events.callbacks:
-            if hasattr(callback, "rehearse"):
-                callback.rehearse()
-
-    def seconds(self) -> float:
-        """Waits for the device and returns the seconds of training."""
-        self.meter.wait()
-        return self.clock.seconds()
-
-
-class Training:
-    """Trains until a rule ends training, with validations and checkpoints in between.
-
-    Args:
-        model: any `TranslationModel`.
-        optimizer: the optimizer of the model.
-        step: updates the model with that optimizer.
-        batches: the batches of every epoch.
-        validate: returns the metrics of the model as it is: `val_loss`, `val_bleu` and others.
-        checkpoints: where the state is saved; None for a worker that writes nothing.
-        stopping: the rules that decide when training ends.
-        validate_every_updates: updates between two validations, each with a checkpoint; see `is_due`.
-        log_every_updates: updates between two logs.
-        checkpoint_every_minutes: minutes of training without a checkpoint after which an interim one is saved; None
-            for never.
-        metric: the validation metric by which the best checkpoint is chosen, without `val_`.
-        measured_total: fixes the total of updates while training runs; None if it is known or not limited.
-    """
-
-    def __init__(
-        self,
-        model: keras.Model,
-        optimizer: keras.optimizers.Optimizer,
-        step: TrainStep,
-        batches: TrainingBatches,
-        validate: Callable[[], dict[str, float]],
-        checkpoints: Checkpoints | None,
-        *,
-        stopping: StoppingRules,
-        validate_every_updates: int | None,
-        log_every_updates: int,
-        checkpoint_every_minutes: float | None = None,
-        metric: str,
-        measured_total: MeasuredTotal | None = None,
-    ) -> None:
-        self.model = model
-        self.optimizer = optimizer
-        self.step = step
-        self.batches = batches
-        self.validate = validate
-        self.checkpoints = checkpoints
-        self.stopping = stopping
-        self.validate_every_updates = validate_every_updates
-        self.log_every_updates = log_every_updates
-        self.checkpoint_every_minutes = checkpoint_every_minutes
-        self.metric = metric
-        self.measured_total = measured_total
-        self.callback_params: dict[str, Any] = {}  # what callbacks find as their `params`
-
-    def run(self, progress: Progress, callbacks: Sequence[keras.callbacks.Callback] = ()) -> str:
-        """Trains from `progress` on, which it keeps up to date, and returns why training ended.
-
-        Raises:
-            InputError: the loss is no longer finite, or a batch does not fit into memory.
-        """
-        self.model.stop_training = False
-        events = keras.callbacks.CallbackList(list(callbacks), model=self.model, **self.callback_params)
-        clock = TrainingClock(progress.seconds)
-        updates = Updates(self.model, self.step)
-        updates.restore(progress)
-        session = Session(progress, events, clock, TrainingMeter(progress), updates, saved_at=progress.seconds)
-        if self.measured_total is not None:
-            self.measured_total.start(progress)
-        with self.stopping.obeying_signals():
-            events.on_train_begin()
-            reason = self.stopping.reason(progress, clock.seconds())
-            while reason is None:
-                reason = self._train_epoch(session)
-            if not progress.history or progress.history[-1]["update"] != progress.update:
-                if reason == INTERRUPTED:  # no validation: the resumed run must equal one without the interruption
-                    self._save_interim(session)
-                else:
-                    self._validate(session)
-            events.on_train_end()
-        return reason
-
-    def _train_epoch(self, session: Session) -> str | None:
-        """Trains to the end of the epoch, or until there is a reason to stop, which it returns."""
-        progress, events = session.progress, session.events
-        events.on_epoch_begin(progress.epoch)
-        plan = self.batches.plan(progress.epoch)
-        batches = self.batches.epoch(progress.epoch, progress.batch)
-        while group := list(islice(batches, self.batches.accumulated)):
-            events.on_train_batch_begin(progress.update)
-            session.meter.add(session.updates.make(group, progress))
-            progress.update += 1
-            progress.batch += len(group)
-            if plan.is_end(progress.batch):
-                progress.epoch, progress.batch = progress.epoch + 1, 0
-            progress.seconds = session.clock.seconds()
-            logs = self._read_logs(session) if progress.update % self.log_every_updates == 0 else {}
-            events.on_train_batch_end(progress.update - 1, logs)
-            if not self._knows_total(progress):
-                self._measure_total(session)
-            total = progress.total_updates or self.stopping.limits.max_updates
-            if self._knows_total(progress) and is_due(progress.update, self.validate_every_updates, total):
-                self._validate(session)
-            elif self._is_interim_due(session):
-                self._save_interim(session)
-            if reason := self.stopping.reason(progress, session.clock.seconds(), self.model.stop_training):
-                return reason
-        events.on_epoch_end(progress.epoch - 1, progress.history[-1] if progress.history else {})
-        return None
-
-    def _knows_total(self, progress: Progress) -> bool:
-        return self.measured_total is None or progress.total_updates is not None
-
-    def _measure_total(self, session: Session) -> None:
-        """Fixes the total of updates once enough of them are measured, and saves it."""
-        progress, measured_total = session.progress, self.measured_total
-        assert measured_total is not None
-        if not measured_total.is_ready(progress, session.seconds):
-            return
-        interrupted = started = session.clock.seconds()
-        for _ in range(2 if self.stopping.agreement.chief else 0):  # the first one traces its graphs
-            started = session.clock.seconds()
-            self.validate()
-            session.rehearse_callbacks()
-        progress.seconds = session.clock.seconds()
-        measured_total.fix(progress, progress.seconds, progress.seconds - started)
-        session.meter.leave_out(progress.seconds - interrupted)
-        self._save_interim(session)
-
-    def _read_logs(self, session: Session) -> dict[str, float]:
-        progress = session.progress
-        logs = session.meter.read(progress.seconds)
-        check_finite(progress.update, logs)
-        place = {"update": progress.update, "epoch": progress.epoch, "minutes": progress.seconds / 60}
-        rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
-        return {**place, **logs, "learning_rate": float(rate), **session.updates.logs()}
-
-    def _validate(self, session: Session) -> None:
-        progress = session.progress
-        session.events.on_test_begin()
-        logs = self._read_logs(session)
-        logs.update(self.stopping.agreement.by_chief(self.validate, "to validate"))
-        best = self._note_metric(progress, logs)
-        interrupted, progress.seconds = progress.seconds, session.clock.seconds()
-        session.meter.leave_out(progress.seconds - interrupted)
-        progress.history.append(logs)
-        # Before the checkpoint is written: if the process dies in between, the resumed run repeats the callbacks.
-        session.events.on_test_end(logs)
-        self._note_saving(session)
-        if self.checkpoints is not None:
-            self.checkpoints.save(self.model, self.optimizer, progress, best)
-
-    def _is_interim_due(self, session: Session) -> bool:
-        minutes = self.checkpoint_every_minutes
-        return minutes is not None and session.clock.seconds() - session.saved_at >= 60 * minutes
-
-    def _save_interim(self, session: Session) -> None:
-        self._note_saving(session)
-        # A run without its total starts anew, so that the total is fixed at the same update as without interruption.
-        if self.checkpoints is not None and self._knows_total(session.progress):
-            self.checkpoints.save_interim(self.model, self.optimizer, session.progress)
-
-    def _note_saving(self, session: Session) -> None:
-        session.meter.save_to(session.progress)
-        session.updates.save_to(session.progress)
-        session.saved_at = session.progress.seconds
-
-    def _note_metric(self, progress: Progress, logs: dict[str, float]) -> bool:
-        """Updates the best value so far, and returns whether this validation has it; the loss breaks ties."""
-        best = not progress.history or rank(self.metric, logs) < rank(self.metric, progress.best_validation)
-        if best:
-            progress.best_metric, progress.best_update = logs[f"val_{self.metric}"], progress.update
-        progress.validations_without_gain = 0 if best else progress.validations_without_gain + 1
-        return best
 
 
 def check_finite(update: int, logs: dict[str, float]) -> None:

@@ -1,13 +1,14 @@
 """The loss that training minimises: the cross-entropy of the translations, and the terms that are added to it.
 
 It is summed over the target tokens of a batch, to be divided by the number of tokens of all replicas. The terms are
-label-smoothed cross-entropy, that of the source, guided attention, which pulls one head's weights towards given word
-alignments (Chen et al. 2016; Garg et al. 2019, section 4.2), and R-Drop, which pulls two passes with different dropout
-towards the same predictions (Liang et al. 2021, equation 2).
+label-smoothed cross-entropy, the source's cross-entropy, guided attention, which pulls one head's weights towards given
+word alignments (Chen et al. 2016; Garg et al. 2019, section 4.2), and R-Drop, which pulls two passes with different
+dropout towards the same predictions (Liang et al. 2021, equation 2).
 
 Letters: B batch, T target positions, S source positions, N tokens, D model width, V vocabulary.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,46 +20,12 @@ from ..text.batch import Batch
 from ..text.tokens.special_tokens import EOS, PAD
 
 
-@dataclass(frozen=True)
-class GuidedAttention:
-    """The guidance of a head of the cross-attention, and its weight.
-
-    Args:
-        layer: the decoder layer, from 0.
-        head: the head of that layer, from 0.
-        side: `output` guides row t to the links of output token t, which it predicts; `input` to those of input token
-            t, which it has read (Chen et al. 2020, section 3.1).
-        weight: the weight of this loss beside the cross-entropy.
-        unlinked: how rows are guided whose token has no link. `eos`: to the source's EOS, as statistical aligners link
-            such words with an empty word (Brown et al. 1993, section 4); `nothing`: not at all.
-    """
-
-    layer: int
-    head: int
-    side: str
-    weight: float
-    unlinked: str
-
-    def loss(self, cross, links, source, target_output):
-        """Computes `guided_attention_loss` of the head, times the weight.
-
-        Args:
-            cross: tuple over layers of float32 `(B, H, T, S)`.
-            links: bool `(B, T, S)`, true where output token t is linked with source token s.
-            source: int `(B, S)`.
-            target_output: int `(B, T)`.
-        """
-        if self.unlinked == "eos":
-            links = with_eos(links, source, target_output)
-        return self.weight * guided_attention_loss(cross[self.layer][:, self.head], links, self.side)
-
-
 class TotalLoss:
     """Computes the loss of a model on a batch, with dropout.
 
     Args:
         model: any `TranslationModel`.
-        label_smoothing: see `qkv.training.loss`.
+        label_smoothing: see `fused_cross_entropy`.
         r_drop: weight of the divergence between two passes over the batch (Liang et al. 2021, equation 4, halved to the
             scale of a single cross-entropy); 0 for one pass.
         guided_attention: the head that is guided by links, or None; batches must then have `links`.
@@ -70,7 +37,7 @@ class TotalLoss:
         *,
         label_smoothing: float = 0.0,
         r_drop: float = 0.0,
-        guided_attention: GuidedAttention | None = None,
+        guided_attention: "GuidedAttention | None" = None,
     ) -> None:
         self.model = model
         self.label_smoothing = label_smoothing
@@ -111,11 +78,7 @@ class TotalLoss:
         return fused_cross_entropy(states, table, targets, weights, self.label_smoothing)
 
 
-CHUNK_TOKENS: int | None = None
-"""Tokens whose scores exist at the same time; None for what suits the device."""
-
-
-def fused_cross_entropy(states, table, targets, token_weights, label_smoothing=0.0):
+def fused_cross_entropy(states, table, targets, token_weights, label_smoothing=0.0, chunk_tokens=None):
     """Computes `sum_n w_n (logsumexp(l_n) - (1 - e) l_n[target] - e mean(l_n))` (Szegedy et al. 2016, section 7), where
     the logits l are `states table^T`, and its gradient together, a chunk of tokens at a time.
 
@@ -128,74 +91,34 @@ def fused_cross_entropy(states, table, targets, token_weights, label_smoothing=0
         targets: int `(N,)`.
         token_weights: float32 `(N,)`: 1 for a token that counts, 0 for padding.
         label_smoothing: e, the probability that is spread evenly over the vocabulary.
+        chunk_tokens: tokens whose scores exist at the same time; None for what suits the device.
 
     Returns:
         float32 scalar, the sum over tokens. Divide it by the number of tokens of all replicas.
     """
 
-    @tf.custom_gradient
-    def loss_of(states, table):
-        loss, states_gradient, table_gradient = _loss_and_gradients(
-            states, table, targets, token_weights, label_smoothing
-        )
-
-        def gradient(upstream):
-            return tf.cast(upstream * states_gradient, states.dtype), upstream * table_gradient
-
-        return loss, gradient
-
-    return loss_of(states, tf.convert_to_tensor(table))
-
-
-def even_chunks(count, most):
-    """Returns the number of chunks of up to `most` rows for `count` rows, and the number of rows of each.
-
-    Chunks are as even as possible, since the padding of the last one costs time too.
-    """
-    chunks = tf.maximum((count + most - 1) // most, 1)
-    return chunks, (count + chunks - 1) // chunks
-
-
-def _loss_and_gradients(states, table, targets, token_weights, label_smoothing):
-    product_type = states.dtype  # bfloat16 where the model computes in it; sums are float32
-    kernel = tf.cast(table, product_type)
-    count = tf.shape(states)[0]
-    chunks, size = even_chunks(count, CHUNK_TOKENS or sizes().loss_chunk_tokens)
-    filled = tf.pad(states, ((0, chunks * size - count), (0, 0)))
-    filled_weights = tf.pad(token_weights, ((0, chunks * size - count),))
-
-    def chunk(index, table_gradient, normalizers, states_gradient):
-        rows = tf.slice(filled, (index * size, 0), (size, filled.shape[1]))  # XLA must know its size
-        scores = tf.cast(tf.matmul(rows, kernel, transpose_b=True), tf.float32)
+    def chunk(rows, kernel, weights):
+        scores = _scores(rows, kernel)
         highest = tf.reduce_max(scores, -1, keepdims=True)
         powers = tf.exp(scores - highest)
         total = tf.reduce_sum(powers, -1, keepdims=True)
-        powers = tf.cast(powers, product_type)
-        scale = tf.slice(filled_weights, (index * size,), (size,))[:, None] / total
-        scaled_rows = tf.cast(tf.cast(rows, tf.float32) * scale, product_type)
-        chunk_gradient = tf.cast(tf.matmul(powers, kernel), tf.float32) * scale
-        table_gradient += tf.cast(tf.matmul(powers, scaled_rows, transpose_a=True), tf.float32)
-        return (
-            index + 1,
-            table_gradient,
-            normalizers.write(index, (highest + tf.math.log(total))[:, 0]),
-            states_gradient.write(index, chunk_gradient),
-        )
+        powers = tf.cast(powers, kernel.dtype)
+        scale = weights / total
+        scaled_rows = tf.cast(tf.cast(rows, tf.float32) * scale, kernel.dtype)
+        gradient = tf.cast(tf.matmul(powers, kernel), tf.float32) * scale
+        table_gradient = tf.cast(tf.matmul(powers, scaled_rows, transpose_a=True), tf.float32)
+        return (highest + tf.math.log(total))[:, 0], [gradient], [table_gradient]
 
-    shapes = (None,), (None, table.shape[-1])
-    arrays = [tf.TensorArray(tf.float32, chunks, element_shape=shape) for shape in shapes]
-    _, table_gradient, normalizers, states_gradient = tf.while_loop(
-        lambda index, *_: index < chunks,
-        chunk,
-        (0, tf.zeros(table.shape, tf.float32), *arrays),
-        parallel_iterations=1,  # several chunks at once would not fit into the cache
-    )
-    normalizers, states_gradient = normalizers.concat()[:count], states_gradient.concat()[:count]
-    right_scores, expected_rows, right_table, mean_table = _label_terms(
-        states, table, targets, token_weights, label_smoothing
-    )
-    loss = tf.reduce_sum(token_weights * (normalizers - right_scores))
-    return loss, states_gradient - expected_rows, table_gradient - right_table - mean_table
+    def value_and_gradients(states, table):
+        most = chunk_tokens or sizes().loss_chunk_tokens
+        normalizers, states_gradient, table_gradient = _by_chunks(chunk, [states], table, token_weights, most)
+        right_scores, expected_rows, right_table, mean_table = _label_terms(
+            states, table, targets, token_weights, label_smoothing
+        )
+        loss = tf.reduce_sum(token_weights * (normalizers - right_scores))
+        return loss, [states_gradient - expected_rows, table_gradient - right_table - mean_table]
+
+    return _with_gradients(value_and_gradients, states, table)
 
 
 def _label_terms(states, table, targets, token_weights, label_smoothing):
@@ -212,6 +135,40 @@ def _label_terms(states, table, targets, token_weights, label_smoothing):
     right_table = (1 - label_smoothing) * tf.math.unsorted_segment_sum(weighted, targets, table.shape[0])
     mean_table = label_smoothing / table.shape[0] * tf.reduce_sum(weighted, 0)
     return tf.reduce_sum(states * expected_rows, -1), token_weights[:, None] * expected_rows, right_table, mean_table
+
+
+@dataclass(frozen=True)
+class GuidedAttention:
+    """The guidance of a head of the cross-attention, and its weight.
+
+    Args:
+        layer: the decoder layer, from 0.
+        head: the head of that layer, from 0.
+        side: `output` guides row t to the links of output token t, which it predicts; `input` to the links of
+            input token t, which it has read (Chen et al. 2020, section 3.1).
+        weight: the weight of this loss beside the cross-entropy.
+        unlinked: how rows are guided whose token has no link. `eos`: to the source's EOS, as statistical aligners link
+            such words with an empty word (Brown et al. 1993, section 4); `nothing`: not at all.
+    """
+
+    layer: int
+    head: int
+    side: str
+    weight: float
+    unlinked: str
+
+    def loss(self, cross, links, source, target_output):
+        """Computes `guided_attention_loss` of the head, times the weight.
+
+        Args:
+            cross: tuple over layers of float32 `(B, H, T, S)`.
+            links: bool `(B, T, S)`, true where output token t is linked with source token s.
+            source: int `(B, S)`.
+            target_output: int `(B, T)`.
+        """
+        if self.unlinked == "eos":
+            links = with_eos(links, source, target_output)
+        return self.weight * guided_attention_loss(cross[self.layer][:, self.head], links, self.side)
 
 
 LEAST_WEIGHT = 1e-9  # lower bound inside the logarithm: a weight of zero would have an infinite loss
@@ -243,11 +200,7 @@ def guided_attention_loss(weights, links, side):
     return -tf.reduce_sum(targets * tf.math.log(tf.maximum(weights, LEAST_WEIGHT)))
 
 
-R_DROP_CHUNK_TOKENS: int | None = None
-"""Tokens of either pass whose scores exist at the same time; None for what suits the device."""
-
-
-def fused_divergence(first, second, table, token_weights):
+def fused_divergence(first, second, table, token_weights, chunk_tokens=None):
     """Computes `sum_n w_n (KL(p_n || q_n) + KL(q_n || p_n)) / 2`, where p and q are the softmax of `first table^T` and
     `second table^T`, and its gradient together, a chunk of tokens at a time.
 
@@ -256,78 +209,108 @@ def fused_divergence(first, second, table, token_weights):
         second: float `(N, D)`, the states of the second pass.
         table: `(V, D)`, the output embedding.
         token_weights: float32 `(N,)`: 1 for a token that counts, 0 for padding.
+        chunk_tokens: tokens of either pass whose scores exist at the same time; None for what suits the device.
 
     Returns:
         float32 scalar, the sum over tokens. Divide it by the number of tokens of all replicas.
     """
 
-    @tf.custom_gradient
-    def divergence_of(first, second, table):
-        value, gradients = _value_and_gradients(first, second, table, token_weights)
-        first_gradient, second_gradient, table_gradient = gradients
-
-        def gradient(upstream):
-            return (
-                tf.cast(upstream * first_gradient, first.dtype),
-                tf.cast(upstream * second_gradient, second.dtype),
-                upstream * table_gradient,
-            )
-
-        return value, gradient
-
-    return divergence_of(first, second, tf.convert_to_tensor(table))
-
-
-def _value_and_gradients(first, second, table, token_weights):
-    product_type = first.dtype  # as in `fused_cross_entropy`
-    kernel = tf.cast(table, product_type)
-    count = tf.shape(first)[0]
-    chunks, size = even_chunks(count, R_DROP_CHUNK_TOKENS or sizes().divergence_chunk_tokens)
-    filled = [tf.pad(states, ((0, chunks * size - count), (0, 0))) for states in (first, second)]
-    filled_weights = tf.pad(token_weights, ((0, chunks * size - count),))
-
-    def chunk(index, value, table_gradient, first_gradient, second_gradient):
-        rows = [tf.slice(states, (index * size, 0), (size, states.shape[1])) for states in filled]
-        scores = [tf.cast(tf.matmul(states, kernel, transpose_b=True), tf.float32) for states in rows]
-        weights = tf.slice(filled_weights, (index * size,), (size,))[:, None] / 2
-        chunk_value, score_gradients = _score_gradients(scores[0], scores[1], weights)
-        value += chunk_value
-        states_gradients = []
-        for gradient, states in zip(score_gradients, rows, strict=True):
-            gradient = tf.cast(gradient, product_type)
-            states_gradients.append(tf.cast(tf.matmul(gradient, kernel), tf.float32))
-            table_gradient += tf.cast(tf.matmul(gradient, states, transpose_a=True), tf.float32)
+    def chunk(first, second, kernel, weights):
+        values, score_gradients = _score_gradients(_scores(first, kernel), _scores(second, kernel), weights / 2)
+        score_gradients = [tf.cast(gradient, kernel.dtype) for gradient in score_gradients]
         return (
-            index + 1,
-            value,
-            table_gradient,
-            first_gradient.write(index, states_gradients[0]),
-            second_gradient.write(index, states_gradients[1]),
+            values,
+            [tf.cast(tf.matmul(gradient, kernel), tf.float32) for gradient in score_gradients],
+            [
+                tf.cast(tf.matmul(gradient, rows, transpose_a=True), tf.float32)
+                for gradient, rows in zip(score_gradients, (first, second), strict=True)
+            ],
         )
 
-    shape = (None, table.shape[-1])
-    _, value, table_gradient, first_gradient, second_gradient = tf.while_loop(
-        lambda index, *_: index < chunks,
-        chunk,
-        (
-            0,
-            0.0,
-            tf.zeros(table.shape, tf.float32),
-            *(tf.TensorArray(tf.float32, chunks, element_shape=shape) for _ in range(2)),
-        ),
-        parallel_iterations=1,
-    )
-    return value, (first_gradient.concat()[:count], second_gradient.concat()[:count], table_gradient)
+    def value_and_gradients(first, second, table):
+        most = chunk_tokens or sizes().divergence_chunk_tokens
+        values, *gradients = _by_chunks(chunk, [first, second], table, token_weights, most)
+        return tf.reduce_sum(values), gradients
+
+    return _with_gradients(value_and_gradients, first, second, table)
 
 
 def _score_gradients(first, second, weights):
-    """The divergence of a chunk by its scores `(n, V)`, and its gradient by either."""
+    """Returns each token's divergence by its scores `(n, V)`, and its gradient by either."""
     p, q = tf.nn.softmax(first), tf.nn.softmax(second)
     # log p - log q but for the two normalisers: they cancel in the value, as p and q have the same sum, and in the
     # gradients, from which their means are subtracted.
     apart = first - second
     change = p - q
-    return tf.reduce_sum(weights * change * apart), (
+    return tf.reduce_sum(weights * change * apart, -1), (
         weights * (change + p * (apart - tf.reduce_sum(p * apart, -1, keepdims=True))),
         weights * (-change - q * (apart - tf.reduce_sum(q * apart, -1, keepdims=True))),
     )
+
+
+def even_chunks(count, most):
+    """Returns the number of chunks of up to `most` rows for `count` rows, and the number of rows of each.
+
+    Chunks are as even as possible, since the padding of the last one costs time too.
+    """
+    chunks = tf.maximum((count + most - 1) // most, 1)
+    return chunks, (count + chunks - 1) // chunks
+
+
+def _scores(states, kernel):
+    return tf.cast(tf.matmul(states, kernel, transpose_b=True), tf.float32)
+
+
+def _by_chunks(compute: Callable, states: Sequence[Any], table, token_weights, most: int) -> list[Any]:
+    """Computes values and gradients that depend on the scores, a chunk of tokens at a time.
+
+    Args:
+        compute: is given a chunk of each of `states`, the table in their type, and the chunk's weights `(n, 1)`.
+            Returns a float32 value of each token `(n,)`, a list of the gradients by each of `states` `(n, D)`, and a
+            list of terms of the gradient by the table `(V, D)`.
+        states: arrays `(N, D)`.
+        table: `(V, D)`.
+        token_weights: `(N,)`.
+        most: the maximum number of tokens of a chunk.
+
+    Returns:
+        The values `(N,)`, the gradients by each of `states`, and the gradient by the table, all float32.
+    """
+    kernel = tf.cast(table, states[0].dtype)  # bfloat16 where the model computes in it; sums are float32
+    count = tf.shape(states[0])[0]
+    chunks, size = even_chunks(count, most)
+    padding = (0, chunks * size - count)
+    filled = [tf.pad(rows, (padding, (0, 0))) for rows in states]
+    filled_weights = tf.pad(token_weights, (padding,))
+
+    def chunk(index, table_gradient, *arrays):
+        rows = [tf.slice(array, (index * size, 0), (size, array.shape[1])) for array in filled]  # XLA must know sizes
+        weights = tf.slice(filled_weights, (index * size,), (size,))[:, None]
+        values, gradients, table_terms = compute(*rows, kernel, weights)
+        for term in table_terms:
+            table_gradient += term
+        written = [array.write(index, part) for array, part in zip(arrays, [values, *gradients], strict=True)]
+        return index + 1, table_gradient, *written
+
+    shapes = [(None,), *[(None, table.shape[-1])] * len(states)]
+    arrays = [tf.TensorArray(tf.float32, chunks, element_shape=shape) for shape in shapes]
+    _, table_gradient, *arrays = tf.while_loop(
+        lambda index, *_: index < chunks,
+        chunk,
+        (0, tf.zeros(table.shape, tf.float32), *arrays),
+        parallel_iterations=1,  # several chunks at once would not fit into the cache
+    )
+    return [*(array.concat()[:count] for array in arrays), table_gradient]
+
+
+def _with_gradients(value_and_gradients: Callable, *inputs):
+    """Returns a value whose gradients by the inputs are computed with it."""
+
+    @tf.custom_gradient
+    def value_of(*inputs):
+        value, gradients = value_and_gradients(*inputs)
+        return value, lambda upstream: [
+            tf.cast(upstream * gradient, x.dtype) for gradient, x in zip(gradients, inputs, strict=True)
+        ]
+
+    return value_of(*map(tf.convert_to_tensor, inputs))

@@ -7,13 +7,13 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras.src.random.seed_generator import global_seed_generator  # Keras has no public name for it
 
 from ..text.batch import Batch
+from .seeds import generators
 
 
 class SlicedSums:
-    """Computes sums over a batch as the sums over its slices.
+    """The sums over a batch, computed as the sums over its slices.
 
     All slices call one graph, which is traced and prepared once. It is given the states of the model's random number
     generators, as if one slice had been computed after the other, and changes none of them: calls of a graph that
@@ -22,20 +22,20 @@ class SlicedSums:
     Args:
         model: draws random numbers.
         function: returns tensors that depend on the `Batch` of a slice.
-        slices: into how many slices a batch is cut.
+        slices: number of slices of a batch.
     """
 
     def __init__(self, model: keras.Model, function: Callable[[Batch], list[Any]], slices: int) -> None:
         self._function = function
         self._slices = slices
-        self._seeds = [variable for variable in model.variables if variable.name == "seed_generator_state"]
+        self._seeds = generators(model)
         self._draws: Counter[int] = Counter()
         self._graph = tf.function(self._sums, autograph=False, experimental_attributes={"_noinline": True})
-        self._make_global_generator()  # made while a graph is traced, it would have the graph traced again
+        _make_global_generator()  # made while a graph is traced, it would have the graph traced again
 
     def __call__(self, batch: Batch) -> list[Any]:
         """Returns the sums; part of a graph."""
-        self._make_global_generator()  # if Keras' session was cleared meanwhile
+        _make_global_generator()  # if Keras' session was cleared meanwhile
         states, sums = [seed.value * 1 for seed in self._seeds], []
         for part in _cut(batch, self._slices):
             sums.append(self._graph(states, *part.arrays))
@@ -43,14 +43,6 @@ class SlicedSums:
         for seed, state in zip(self._seeds, states, strict=True):
             seed.assign(state)
         return [tf.add_n(values) for values in zip(*sums, strict=True)]
-
-    def _make_global_generator(self) -> None:
-        """Makes Keras' global generator if it is missing: made within `_DrawsCounted`, it would stay without a value.
-
-        A replica's thread makes it anew in every trace, which no graph allows.
-        """
-        if not tf.distribute.has_strategy():
-            global_seed_generator()
 
     def _sums(self, states, *tensors) -> list[Any]:
         with _DrawsCounted(list(zip(self._seeds, states, strict=True))) as scope:
@@ -64,8 +56,7 @@ class SlicedSums:
 
 
 class _DrawsCounted(keras.StatelessScope):
-    """Counts how often each of some random number generators is used, and leaves their variables as they are. Other
-    variables are updated as without the scope."""
+    """Counts the draws of some random number generators, whose variables stay as they are. Others are updated."""
 
     def __init__(self, states) -> None:
         super().__init__(states)
@@ -74,10 +65,20 @@ class _DrawsCounted(keras.StatelessScope):
     def add_update(self, update) -> None:
         variable, value = update
         if id(variable) not in self.state_mapping:
-            variable._direct_assign(value)  # Keras has no public name for it
+            variable.value.assign(value)
             return
         self.draws[id(variable)] += 1
         super().add_update(update)
+
+
+def _make_global_generator() -> None:
+    """Has Keras make its global generator, if it is missing: within `_DrawsCounted`, it would stay without a value.
+
+    A replica's thread makes it anew in every trace, which no graph allows.
+    """
+    if not tf.distribute.has_strategy():
+        with tf.init_scope():
+            keras.random.uniform(())
 
 
 def _cut(batch: Batch, number: int) -> Iterator[Batch]:

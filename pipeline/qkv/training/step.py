@@ -1,8 +1,7 @@
 """One update of a model by gradient descent: forward, loss, backward, clip, apply.
 
 The loss is summed over the target tokens of all replicas and divided by their number, so that every token counts the
-same wherever it is computed. A graph calls `TrainStep._update` on each replica, and that calls `TrainStep.sums_of`. In
-float16 the loss is scaled up, and an update that overflows is left out.
+same wherever it is computed. In float16 the loss is scaled up, and an update that overflows is left out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +32,161 @@ class TrainStepMetrics(NamedTuple):
     loss: Any
     tokens: Any
     gradient_norm: Any
+
+
+class TrainStep:
+    """The graph of an update: called with a `Batch`, it updates the model and returns `TrainStepMetrics`.
+
+    Args:
+        loss: the loss of the model.
+        optimizer: built for the model's variables, in the strategy's scope.
+        strategy: the strategy that holds the replicas.
+        signature: a `Batch` of `tf.TensorSpec`; with many replicas or with links, `TrainingBatches.signature`.
+        clip_norm: the maximum norm of the gradient over all variables; 0 for no limit.
+        slices: number of slices of the batch that a device computes in parallel. Cores with a slice each wait for one
+            another once per update instead of at every product.
+        xla: whether XLA compiles the update, for each shape of a batch; for a single device.
+
+    Attributes:
+        compiled: the shapes that XLA has compiled.
+        loss_scale: the `LossScale` in float16, else None.
+
+    Raises:
+        InputError: a model in float16, or a compiled update, is to be trained on several devices.
+    """
+
+    def __init__(
+        self,
+        loss: TotalLoss,
+        optimizer: keras.optimizers.Optimizer,
+        strategy: tf.distribute.Strategy,
+        signature: Batch = BATCH_SIGNATURE,
+        *,
+        clip_norm: float = 0.0,
+        slices: int = 1,
+        xla: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.model = loss.model
+        self.optimizer = optimizer
+        self.strategy = strategy
+        self.signature = signature
+        self.clip_norm = clip_norm
+        self.xla = xla
+        self.compiled: set[tuple] = set()
+        self.replicas = strategy.num_replicas_in_sync
+        is_half = self.model.dtype_policy.compute_dtype == "float16"
+        if self.replicas > 1:
+            _check_several_devices(is_half, xla)
+        self.loss_scale = LossScale(strategy) if is_half else None
+        self._sums_of_slices = SlicedSums(self.model, self._sums_of_slice, slices)
+        self._update_graph = self.graph(self._update, signature.arrays, xla)
+
+    def __call__(self, batch: Batch) -> TrainStepMetrics:
+        """Updates the model; with many replicas the batch's tensors are values per replica."""
+        self.note_shape(batch, "update")
+        return self.metrics_of(self._update_graph(*batch.arrays))
+
+    def _update(self, *tensors) -> TrainStepMetrics:
+        return self.apply(self.sums_of(Batch(*tensors)))
+
+    def sums_of(self, batch: Batch) -> list[Any]:
+        """Runs forward, loss and backward; part of a graph.
+
+        Returns:
+            Each variable's gradient, the loss and the number of tokens, summed over a replica's batch.
+        """
+        return self._sums_of_slices(batch)
+
+    def _sums_of_slice(self, batch: Batch) -> list[Any]:
+        variables = self.model.trainable_variables
+        with tf.GradientTape() as tape:
+            loss, total_loss = self.loss(batch)
+            if self.loss_scale is not None:
+                total_loss = total_loss * self.loss_scale.scale
+        # None if the loss does not depend on a variable, such as the normalisation before queries that no score uses.
+        gradients = [
+            tf.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient)
+            for gradient, variable in zip(tape.gradient(total_loss, variables), variables, strict=True)
+        ]
+        tokens = tf.reduce_sum(tf.cast(batch.target_output != PAD, tf.float32))
+        return [*gradients, loss, tokens]
+
+    def apply(self, sums: list[Any]) -> TrainStepMetrics:
+        """Averages the gradient over replicas, clips it and applies it on each; part of a graph.
+
+        Args:
+            sums: as from `sums_of`, over all that a replica has of the update.
+        """
+        *gradients, loss, tokens = self._sum_over_replicas(sums)
+        if self.loss_scale is not None:
+            gradients = [gradient / self.loss_scale.scale for gradient in gradients]
+        gradients = [gradient / tokens for gradient in gradients]
+        norm = tf.linalg.global_norm(gradients)
+        if self.clip_norm:
+            gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
+        if self.loss_scale is None:
+            # Nothing is changed before all gradients are there: memory may run out on the way.
+            with tf.control_dependencies([norm] if self.replicas == 1 else []):
+                self._apply(gradients)
+        else:
+            norm = self._apply_if_finite(self.loss_scale, gradients, norm)
+        return TrainStepMetrics(loss, tokens, norm)
+
+    def _apply(self, gradients) -> None:
+        self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
+
+    def _apply_if_finite(self, loss_scale: "LossScale", gradients, norm):
+        """Makes the update, or leaves it out, and returns the norm that is reported."""
+        finite = tf.math.is_finite(norm)
+        reported = tf.where(tf.logical_or(finite, loss_scale.scale <= LEAST), norm, 0.0)
+        # An update that is left out counts, so that the learning rate is that of its number.
+        loss_scale.update(finite, lambda: self._apply(gradients), lambda: self.optimizer.iterations.assign_add(1))
+        return reported
+
+    def _sum_over_replicas(self, values):
+        """One reduction for all values: each costs a round over the network."""
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, values) if self.replicas > 1 else values
+
+    def metrics_of(self, metrics: TrainStepMetrics) -> TrainStepMetrics:
+        """Returns the metrics that a graph of an update has returned, which are equal on all replicas."""
+        if self.replicas == 1:
+            return metrics
+        return TrainStepMetrics(*(self.strategy.experimental_local_results(value)[0] for value in metrics))
+
+    def note_shape(self, batch: Batch, purpose: str) -> None:
+        """Notes the shape of a batch that XLA compiles a graph for."""
+        if self.xla:
+            self.compiled.add((purpose, *batch.source.shape, *batch.target_output.shape))
+
+    def graph(self, function: Callable, signature: Sequence[tf.TensorSpec], xla: bool = False) -> Callable:
+        """Makes the graph of a function that is called on each replica with its tensors."""
+
+        def graph(*tensors):
+            return function(*tensors) if self.replicas == 1 else self.strategy.run(function, args=tensors)
+
+        return tf.function(graph, input_signature=signature, autograph=False, jit_compile=xla or None)
+
+
+def _check_several_devices(is_half: bool, xla: bool) -> None:
+    if is_half:  # the optimizer cannot be asked within a condition there
+        raise InputError(
+            "training.precision: mixed_float16 on several devices cannot leave out an update; expected float32 or, "
+            "from compute capability 8.0 on, mixed_bfloat16, or --run.devices 1"
+        )
+    if xla:
+        raise InputError("training.xla: compiles for one device; expected --run.devices 1, or training.xla false")
+
+
+# The loss is a sum over some thousand tokens, not a mean, and so starts as high as another would at 2^22.
+START = 2.0**10
+LEAST, MOST = 2.0**-20, 2.0**24
+"""A gradient that overflows at the least scale overflows at any: training has diverged."""
+
+
+GOOD_UPDATES = 2000
+"""In a row, after which the scale is doubled (Micikevicius et al. 2018, section 3.2)."""
 
 
 class LossScale:
@@ -90,218 +244,3 @@ class LossScale:
         self.scale.assign(state.get("scale", START))
         self._good.assign(int(state.get("good", 0)))
         self._skipped.assign(int(state.get("skipped", 0)))
-
-
-class Accumulator:
-    """Adds up tensors from one call of a graph to the next, separately on each replica.
-
-    Args:
-        shapes: the shapes of the tensors, which are float32.
-        strategy: the strategy that holds the replicas.
-    """
-
-    def __init__(self, shapes: Sequence[Any], strategy: tf.distribute.Strategy) -> None:
-        with strategy.scope():
-            self.sums = [
-                tf.Variable(
-                    tf.zeros(shape),
-                    trainable=False,
-                    synchronization=tf.VariableSynchronization.ON_READ,
-                    aggregation=tf.VariableAggregation.SUM,
-                )
-                for shape in shapes
-            ]
-
-    def add(self, values: Sequence[Any]) -> None:
-        """Adds one value to each sum."""
-        for total, value in zip(self.sums, values, strict=True):
-            total.assign_add(value)
-
-    def take(self, values: Sequence[Any]) -> list[Any]:
-        """Adds these last values, returns the sums, and starts again from zero."""
-        totals = [total + value for total, value in zip(self.sums, values, strict=True)]
-        with tf.control_dependencies(totals):
-            self.clear()
-        return totals
-
-    def clear(self) -> None:
-        """Starts again from zero."""
-        for total in self.sums:
-            total.assign(tf.zeros_like(total))
-
-
-class TrainStep:
-    """The graph of an update: called with a `Batch`, it updates the model and returns `TrainStepMetrics`.
-
-    Args:
-        model: any `TranslationModel`.
-        optimizer: built for the model's variables, in the strategy's scope.
-        loss: the loss of the model.
-        strategy: the strategy that holds the replicas.
-        signature: a `Batch` of `tf.TensorSpec`; with many replicas or with links, `TrainingBatches.signature`.
-        clip_norm: the maximum norm of the gradient over all variables; 0 for no limit.
-        accumulating: whether `accumulate` will be called.
-        slices: number of slices of the batch that a device computes in parallel. Cores with a slice each wait for one
-            another once per update instead of at every product.
-        xla: whether the graph is compiled, anew for each shape of a batch.
-
-    Attributes:
-        compiled: the shapes for which XLA has compiled a graph.
-        loss_scale: scales the loss of a model that computes in float16; None for others.
-
-    Raises:
-        InputError: a model in float16, or XLA, is on several devices.
-    """
-
-    def __init__(
-        self,
-        model: keras.Model,
-        optimizer: keras.optimizers.Optimizer,
-        loss: TotalLoss,
-        strategy: tf.distribute.Strategy,
-        signature: Batch = BATCH_SIGNATURE,
-        *,
-        clip_norm: float = 0.0,
-        accumulating: bool = False,
-        slices: int = 1,
-        xla: bool = False,
-    ) -> None:
-        self.model = model
-        self.optimizer = optimizer
-        self.loss = loss
-        self.strategy = strategy
-        self.clip_norm = clip_norm
-        self.slices = slices
-        self.xla = xla
-        self.compiled: set[tuple] = set()
-        self.replicas = strategy.num_replicas_in_sync
-        self.accumulator = self.make_accumulator() if accumulating else None
-        is_half = model.dtype_policy.compute_dtype == "float16"
-        if self.replicas > 1:
-            check_several_devices(is_half, xla)
-        self.loss_scale = LossScale(strategy) if is_half else None
-        self.signature = signature
-        self._sums_of_slices = SlicedSums(model, self._sums_of_slice, slices)
-        self._update_graph = self.graph(self._update, signature.arrays, xla)
-        self._accumulate_graph = self.graph(self._accumulate, signature.arrays, xla)
-
-    def __call__(self, batch: Batch) -> TrainStepMetrics:
-        """Updates the model; with many replicas the batch's tensors are values per replica."""
-        self._note_shape(batch, "update")
-        return self.metrics_of(self._update_graph(*batch.arrays))
-
-    def metrics_of(self, metrics: TrainStepMetrics) -> TrainStepMetrics:
-        """Returns what a graph of an update has returned, which is the same on all replicas."""
-        if self.replicas == 1:
-            return metrics
-        return TrainStepMetrics(*(self.strategy.experimental_local_results(value)[0] for value in metrics))
-
-    def accumulate(self, batch: Batch) -> None:
-        """Adds a batch to the next update: gradients and tokens count as if all its batches were one."""
-        self._note_shape(batch, "accumulated")
-        self._accumulate_graph(*batch.arrays)
-
-    def _note_shape(self, batch: Batch, purpose: str) -> None:
-        if self.xla:
-            self.compiled.add((purpose, *batch.source.shape, *batch.target_output.shape))
-
-    def make_accumulator(self) -> Accumulator:
-        """Makes the sums of an update that comes in several batches or parts of one."""
-        return Accumulator([*(variable.shape for variable in self.model.trainable_variables), (), ()], self.strategy)
-
-    def graph(self, function: Callable, signature: Sequence[tf.TensorSpec], xla: bool = False) -> Callable:
-        """Makes the graph of a function that is called on each replica with its tensors."""
-
-        def graph(*tensors):
-            return function(*tensors) if self.replicas == 1 else self.strategy.run(function, args=tensors)
-
-        return tf.function(graph, input_signature=signature, autograph=False, jit_compile=xla or None)
-
-    def _update(self, *tensors) -> TrainStepMetrics:
-        sums = self.sums_of(Batch(*tensors))
-        return self.apply(sums if self.accumulator is None else self.accumulator.take(sums))
-
-    def apply(self, sums: list[Any]) -> TrainStepMetrics:
-        """Averages the gradient over replicas, clips it and applies it on each; part of a graph.
-
-        Args:
-            sums: as from `sums_of`, over all that a replica has of the update.
-        """
-        *gradients, loss, tokens = self._sum_over_replicas(sums)
-        if self.loss_scale is not None:
-            gradients = [gradient / self.loss_scale.scale for gradient in gradients]
-        gradients = [gradient / tokens for gradient in gradients]
-        norm = tf.linalg.global_norm(gradients)
-        if self.clip_norm:
-            gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
-        if self.loss_scale is None:
-            # Nothing is changed before all gradients are there: memory may run out on the way.
-            with tf.control_dependencies([norm] if self.replicas == 1 else []):
-                self._apply(gradients)
-        else:
-            norm = self._apply_if_finite(self.loss_scale, gradients, norm)
-        return TrainStepMetrics(loss, tokens, norm)
-
-    def _apply(self, gradients) -> None:
-        self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
-
-    def _apply_if_finite(self, loss_scale: LossScale, gradients, norm):
-        """Makes the update, or leaves it out, and returns the norm that is reported."""
-        finite = tf.math.is_finite(norm)
-        reported = tf.where(tf.logical_or(finite, loss_scale.scale <= LEAST), norm, 0.0)
-        # An update that is left out counts, so that the learning rate is that of its number.
-        loss_scale.update(finite, lambda: self._apply(gradients), lambda: self.optimizer.iterations.assign_add(1))
-        return reported
-
-    def sums_of(self, batch: Batch) -> list[Any]:
-        """Runs forward, loss and backward: returns each variable's gradient, the loss and the tokens, summed over a
-        replica's batch; part of a graph."""
-        return self._sums_of_slices(batch)
-
-    def _sums_of_slice(self, batch: Batch) -> list[Any]:
-        variables = self.model.trainable_variables
-        with tf.GradientTape() as tape:
-            loss, total_loss = self.loss(batch)
-            if self.loss_scale is not None:
-                total_loss = total_loss * self.loss_scale.scale
-        # None if the loss does not depend on a variable, such as the normalisation before queries that no score uses.
-        gradients = [
-            tf.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient)
-            for gradient, variable in zip(tape.gradient(total_loss, variables), variables, strict=True)
-        ]
-        tokens = tf.reduce_sum(tf.cast(batch.target_output != PAD, tf.float32))
-        return [*gradients, loss, tokens]
-
-    def _accumulate(self, *tensors) -> None:
-        assert self.accumulator is not None
-        self.accumulator.add(self.sums_of(Batch(*tensors)))
-
-    def _sum_over_replicas(self, values):
-        """One reduction for all values: each costs a round over the network."""
-        context = tf.distribute.get_replica_context()
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, values) if self.replicas > 1 else values
-
-
-# The loss is a sum over some thousand tokens, not a mean, and so starts as high as another would at 2^22.
-START = 2.0**10
-LEAST, MOST = 2.0**-20, 2.0**24
-"""A gradient that overflows at the least scale overflows at any: training has diverged."""
-
-
-GOOD_UPDATES = 2000
-"""In a row, after which the scale is doubled (Micikevicius et al. 2018, section 3.2)."""
-
-
-def check_several_devices(is_half: bool, xla: bool) -> None:
-    """Checks that an update can be made on several devices.
-
-    Raises:
-        InputError: it is of a model in float16, or compiled.
-    """
-    if is_half:  # the optimizer cannot be asked within a condition there
-        raise InputError(
-            "training.precision: mixed_float16 on several devices cannot leave out an update; expected float32 or, "
-            "from compute capability 8.0 on, mixed_bfloat16, or --run.devices 1"
-        )
-    if xla:
-        raise InputError("training.xla: compiles for one device; expected --run.devices 1, or training.xla false")

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import NamedTuple
 
 from .progress import Progress
-from .workers import Agreement
+from .workers import WorkerVotes
 
 INTERRUPTED = "interrupted"
-AGREE_SECONDS = 2.0  # between two agreements of several workers
+AGREE_SECONDS = 2.0  # between two votes of several workers
 MOST_UPDATES_APART = 1000
 
 
@@ -26,12 +27,29 @@ class Limits:
         max_minutes: minutes of training.
         measured: whether training ends at `Progress.total_updates`, which is measured from `max_minutes`, instead of at
             `max_minutes`.
+        ends_at_zero: whether the learning rate is zero at `max_updates`.
     """
 
     max_updates: int | None = None
     max_epochs: int | None = None
     max_minutes: float | None = None
     measured: bool = False
+    ends_at_zero: bool = False
+
+
+class Ending(NamedTuple):
+    """A rule that has ended a training, and how to train longer.
+
+    - reason: the rule in a few words.
+    - because: what has ended the training, and what that means.
+    - option: the option, with a value, that makes it longer.
+    - resumes: whether the run continues with that option; otherwise a new run is needed.
+    """
+
+    reason: str
+    because: str
+    option: str
+    resumes: bool = True
 
 
 class StoppingRules:
@@ -39,26 +57,67 @@ class StoppingRules:
 
     Args:
         limits: the longest that training may take.
-        metric: the validation metric that early stopping watches, without `val_`.
+        metric: the validation metric that early stopping watches and the best checkpoint is chosen by, without `val_`.
         patience: validations in a row without a better metric before training ends; None for no early stopping.
-        agreement: of the workers, all of which end at the same update.
+        votes: the votes of the workers, all of which end at the same update.
     """
 
-    def __init__(
-        self,
-        limits: Limits,
-        metric: str,
-        patience: int | None = None,
-        *,
-        agreement: Agreement,
-    ) -> None:
+    def __init__(self, limits: Limits, metric: str, patience: int | None = None, *, votes: WorkerVotes) -> None:
         self.limits = limits
         self.metric = metric
         self.patience = patience
-        self.agreement = agreement
+        self.votes = votes
         self.interrupted = False
         self._agreed_at: tuple[int, float] | None = None
         self._agree_at = 0
+
+    def ending(self, progress: Progress, seconds: float) -> Ending | None:
+        """Returns the first of the limits and rules that has ended training, or None.
+
+        Args:
+            progress: how far the run has come.
+            seconds: time spent in training.
+        """
+        return self._counted_ending(progress) or self._timed_ending(seconds)
+
+    def _counted_ending(self, progress: Progress) -> Ending | None:
+        """Returns an ending that is the same on all workers."""
+        limits, minutes = self.limits, self.limits.max_minutes or 0
+        if progress.total_updates is not None and progress.update >= progress.total_updates:
+            return Ending(
+                f"{progress.total_updates} updates, as measured for {minutes:g} minutes",
+                f"its {progress.update} updates were measured once for {minutes:g} minutes (training.max_minutes), and "
+                "its learning rate has ended with them",
+                f"--training.max_minutes {2 * minutes:g}",
+                resumes=False,
+            )
+        if limits.max_updates is not None and progress.update >= limits.max_updates:
+            because = f"training.max_updates ({limits.max_updates}) has ended it"
+            if limits.ends_at_zero:
+                because += ", and its learning rate is zero there, so that no other limit makes it longer"
+            option = f"--training.max_updates {2 * limits.max_updates}"
+            return Ending(f"{limits.max_updates} updates", because, option, resumes=not limits.ends_at_zero)
+        if limits.max_epochs is not None and progress.epoch >= limits.max_epochs:
+            return Ending(
+                f"{limits.max_epochs} epochs",
+                f"training.max_epochs ({limits.max_epochs}) has ended it",
+                f"--training.max_epochs {2 * limits.max_epochs}",
+            )
+        if self.patience is not None and progress.validations_without_gain >= self.patience:
+            return Ending(
+                f"{self.patience} validations without a better {self.metric}",
+                f"training.early_stopping.patience ({self.patience}) has ended it",
+                f"--training.early_stopping.patience {2 * self.patience}",
+                resumes=False,
+            )
+        return None
+
+    def _timed_ending(self, seconds: float) -> Ending | None:
+        minutes = self.limits.max_minutes
+        if minutes is None or self.limits.measured or seconds < 60 * minutes:
+            return None
+        because = f"training.max_minutes ({minutes:g}) has ended it"
+        return Ending(_minutes(minutes), because, f"--training.max_minutes {2 * minutes:g}")
 
     def reason(self, progress: Progress, seconds: float, asked_by_callback: bool = False) -> str | None:
         """Returns why training ends here, or None if it continues.
@@ -68,39 +127,32 @@ class StoppingRules:
             seconds: time spent in training.
             asked_by_callback: whether a callback has set `model.stop_training`.
         """
-        limits = self.limits
-        if limits.max_updates is not None and progress.update >= limits.max_updates:
-            return f"{limits.max_updates} updates"
-        if progress.total_updates is not None and progress.update >= progress.total_updates:
-            return f"{progress.total_updates} updates, as measured for {limits.max_minutes:g} minutes"
-        if limits.max_epochs is not None and progress.epoch >= limits.max_epochs:
-            return f"{limits.max_epochs} epochs"
-        if self.patience is not None and progress.validations_without_gain >= self.patience:
-            return f"{self.patience} validations without a better {self.metric}"
+        if ending := self._counted_ending(progress):
+            return ending.reason
         # Reasons that may differ between workers. Of their clocks, the chief's counts.
         reasons = {
             INTERRUPTED: self.interrupted,
             "a callback stopped it": asked_by_callback,
-            f"{limits.max_minutes or 0:g} minutes": limits.max_minutes is not None
-            and not limits.measured
-            and self.agreement.chief
-            and seconds >= 60 * limits.max_minutes,
+            _minutes(self.limits.max_minutes or 0): self.votes.is_chief and self._timed_ending(seconds) is not None,
         }
-        if not self.agreement.alone:
+        if not self.votes.alone:
             if progress.update < self._agree_at:
                 return None
             reasons = self._agree(progress.update, reasons)
         return next((reason for reason, holds in reasons.items() if holds), None)
 
     def _agree(self, update: int, reasons: Mapping[str, bool]) -> dict[str, bool]:
-        """Returns which of the reasons hold on any worker, and sets the update of the next agreement: an agreement
-        waits for the device, and a signal waits for an agreement."""
-        now, gap = time.monotonic(), 1
+        """Returns which of the reasons hold on any worker, and sets the update of the next vote.
+
+        A vote waits for the device, and a signal waits for a vote.
+        """
+        now = time.monotonic()
+        gap = 1
         if self._agreed_at is not None and update > (before := self._agreed_at[0]):
             gap = round(AGREE_SECONDS * (update - before) / max(now - self._agreed_at[1], 1e-6))
         self._agreed_at = update, now
-        of_chief = [float(min(max(gap, 1), MOST_UPDATES_APART)), 1.0] if self.agreement.chief else [0.0, 0.0]
-        *votes, gaps, chiefs = self.agreement.sums([*(float(holds) for holds in reasons.values()), *of_chief])
+        of_chief = [float(min(max(gap, 1), MOST_UPDATES_APART)), 1.0] if self.votes.is_chief else [0.0, 0.0]
+        *votes, gaps, chiefs = self.votes.sums([*(float(holds) for holds in reasons.values()), *of_chief])
         self._agree_at = update + round(gaps / chiefs)
         return {reason: total > 0 for reason, total in zip(reasons, votes, strict=True)}
 
@@ -125,6 +177,10 @@ class StoppingRules:
                 signal.signal(number, handler)
 
 
+def _minutes(minutes: float) -> str:
+    return f"{minutes:g} minutes"
+
+
 FEW_UPDATES = 300  # with fewer, even a small translator has hardly begun to learn
 
 
@@ -135,7 +191,7 @@ def shortcoming(progress: Progress, warmup_updates: int, metric: str, patience: 
     Args:
         progress: at the end of training.
         warmup_updates: number of updates over which the learning rate rises.
-        metric: the validation metric by which the best checkpoint is chosen, without `val_`.
+        metric: the validation metric that chooses the best checkpoint, without `val_`.
         patience: as in early stopping, which explains why the last validations brought no gain.
     """
     updates, validations = progress.update, len(progress.history)
@@ -163,45 +219,3 @@ def shortcoming(progress: Progress, warmup_updates: int, metric: str, patience: 
             "more model.dropout, and if neither falls, lower training.learning_rate"
         )
     return None
-
-
-@dataclass(frozen=True)
-class Lengthening:
-    """The way in which a training that has ended can be made longer.
-
-    Args:
-        because: what has ended it, and what that means.
-        option: the option, with a value, that makes it longer.
-        resumes: whether the run continues with that option; otherwise a new run is needed.
-    """
-
-    because: str
-    option: str
-    resumes: bool
-
-
-def how_to_lengthen(progress: Progress, limits: Limits, patience: int | None, ends_at_zero: bool) -> Lengthening:
-    """Returns what has ended a training, and how to train longer.
-
-    Args:
-        progress: at the end of training.
-        limits: of this training.
-        patience: number of validations without gain after which training stops; None for no limit.
-        ends_at_zero: whether the learning rate is zero at `limits.max_updates`.
-    """
-    if progress.total_updates is not None and progress.update >= progress.total_updates:
-        because = f"its {progress.update} updates were measured once for {limits.max_minutes:g} minutes (training."
-        because += "max_minutes), and its learning rate has ended with them"
-        return Lengthening(because, f"--training.max_minutes {2 * (limits.max_minutes or 0):g}", resumes=False)
-    if limits.max_updates is not None and progress.update >= limits.max_updates:
-        because = f"training.max_updates ({limits.max_updates}) has ended it"
-        because += ", and its learning rate is zero there, so that no other limit makes it longer" * ends_at_zero
-        return Lengthening(because, f"--training.max_updates {2 * limits.max_updates}", not ends_at_zero)
-    if limits.max_epochs is not None and progress.epoch >= limits.max_epochs:
-        because = f"training.max_epochs ({limits.max_epochs}) has ended it"
-        return Lengthening(because, f"--training.max_epochs {2 * limits.max_epochs}", resumes=True)
-    if patience is not None and progress.validations_without_gain >= patience:
-        because = f"training.early_stopping.patience ({patience}) has ended it"
-        return Lengthening(because, f"--training.early_stopping.patience {2 * patience}", resumes=False)
-    because = f"training.max_minutes ({limits.max_minutes or 0:g}) has ended it"
-    return Lengthening(because, f"--training.max_minutes {2 * (limits.max_minutes or 0):g}", resumes=True)

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable
 
+from ..runtime.workers import Workers
 from .progress import Progress
 from .schedule import ClockSchedule
 from .stopping import Limits
 from .validation import VALIDATIONS
-from .workers import Agreement
 
 SKIPPED_UPDATES = 5  # the first ones of a session trace graphs and fill caches
 MEASURED_UPDATES = 20
@@ -15,7 +15,7 @@ MEASURED_SHARE = 0.03  # of the minutes
 MOST_MEASURED_SECONDS = 120.0
 
 
-class MeasuredTotal:
+class TimeBudget:
     """Measures the speed of the first updates and sets `Progress.total_updates` and the schedule by it.
 
     Args:
@@ -23,7 +23,7 @@ class MeasuredTotal:
         limits: the minutes that the total should fill, and the maximum numbers of updates and epochs.
         updates_per_epoch: number of updates of an epoch.
         validate_every: updates between two validations; None for `VALIDATIONS` of them.
-        agreement: tells all workers the total of the chief.
+        workers: all workers, which follow the chief's measurement.
         agree_every: number of updates between two questions to the chief.
     """
 
@@ -34,7 +34,7 @@ class MeasuredTotal:
         *,
         updates_per_epoch: int,
         validate_every: int | None,
-        agreement: Agreement,
+        workers: Workers,
         agree_every: int = 1,
     ) -> None:
         assert limits.max_minutes is not None
@@ -42,10 +42,10 @@ class MeasuredTotal:
         self.limits = limits
         self.updates_per_epoch = updates_per_epoch
         self.validate_every = validate_every
-        self.agreement = agreement
+        self.workers = workers
         self.agree_every = agree_every
 
-    def start(self, progress: Progress) -> None:
+    def restore(self, progress: Progress) -> None:
         """Starts a session: sets the schedule to the total of the run, if it is fixed already."""
         self.first_update = progress.update + SKIPPED_UPDATES
         self.started: float | None = None
@@ -66,10 +66,10 @@ class MeasuredTotal:
             self.started = seconds()
         lasted = seconds() - self.started
         enough = min(60 * (self.limits.max_minutes or 0) * MEASURED_SHARE, MOST_MEASURED_SECONDS)
-        if not self.agreement.alone and progress.update % self.agree_every:
+        if progress.update % self.agree_every:
             return False
         ready = measured >= MEASURED_UPDATES and lasted >= enough
-        if not self.agreement.of_chief(ready, "to measure its speed"):
+        if not self.workers.of_chief(ready, "to measure its speed"):
             return False
         self.update_seconds = lasted / max(measured, 1)
         return True
@@ -90,7 +90,7 @@ class MeasuredTotal:
             ends.append(self.limits.max_updates)
         if self.limits.max_epochs is not None:
             ends.append(self.limits.max_epochs * self.updates_per_epoch)
-        progress.total_updates = round(self.agreement.of_chief(min(ends), "to measure a validation"))
+        progress.total_updates = round(self.workers.of_chief(min(ends), "to measure a validation"))
         self.schedule.total_updates.assign(progress.total_updates)
 
 

@@ -1,6 +1,6 @@
 """The workers of a training compare their start, and agree while they train."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -12,19 +12,35 @@ from .checkpoints import Checkpoints, load_checkpoint
 from .progress import Progress
 
 
-class Agreement:
-    """Adds up numbers of all workers, or tells them the chief's. Each worker must ask for the same at the same update.
+class SingleProcess(Workers):
+    """The only worker of a training, which is its chief and asks nobody."""
+
+    is_chief = True
+
+    def __init__(self) -> None: ...
+
+    def of_chief(self, value: Any, for_what: str) -> Any:
+        return value
+
+    def exchange(self, key: str, value: Any, for_what: str) -> list[Any]:
+        return [value]
+
+
+class WorkerVotes:
+    """Adds up numbers of all workers. Each worker must ask for the same sums at the same update.
 
     Args:
         strategy: the strategy that holds the workers.
-        workers: the workers; None for a single process, on one device or several.
+        workers: all workers.
+
+    Attributes:
+        alone: whether there is a single process, on one device or several.
+        is_chief: whether this process is the chief.
     """
 
-    def __init__(self, strategy: tf.distribute.Strategy, workers: Workers | None = None) -> None:
-        self.strategy = strategy
-        self.workers = workers
-        self.alone = workers is None
-        self.chief = workers is None or workers.is_chief
+    def __init__(self, strategy: tf.distribute.Strategy, workers: Workers) -> None:
+        self.alone = isinstance(workers, SingleProcess)
+        self.is_chief = workers.is_chief
 
         @tf.function(autograph=False)
         def sum_over_workers(values):
@@ -36,26 +52,16 @@ class Agreement:
         """Returns the sum of each number over all replicas."""
         return [float(total) for total in self._sum_over_workers(tf.constant(values, tf.float32)).numpy()]
 
-    def of_chief(self, value: Any, for_what: str = "to go on") -> Any:
-        """Returns the chief's value, which JSON can hold."""
-        return value if self.workers is None else self.workers.of_chief(value, for_what)
-
-    def by_chief(self, compute: Callable[[], Any], for_what: str) -> Any:
-        """Returns what the chief computes; the others wait for it."""
-        return self.of_chief(compute() if self.chief else None, for_what)
-
 
 PREPARING = "to prepare the text"
 
 
-def check_same_settings(workers: Workers | None, settings: Mapping[str, Any]) -> None:
+def check_same_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
     """Compares the settings of all workers, by dotted key.
 
     Raises:
         InputError: they differ.
     """
-    if workers is None:
-        return
     first, *others = workers.exchange("settings", dict(settings), "to start")
     for index, other in enumerate(others, 1):
         for key in {**first, **other}:
@@ -66,9 +72,9 @@ def check_same_settings(workers: Workers | None, settings: Mapping[str, Any]) ->
                 )
 
 
-def wait_for_text(workers: Workers | None) -> None:
+def wait_for_text(workers: Workers) -> None:
     """Waits until the chief has prepared the text."""
-    if workers is not None and not workers.is_chief:
+    if not workers.is_chief:
         workers.hear(0, "text", PREPARING)
 
 
@@ -81,13 +87,11 @@ def check_same_text(workers: Workers, digests: Mapping[str, str]) -> None:
     _compare(workers, workers.exchange("text", dict(digests), PREPARING))
 
 
-def restore_together(
-    workers: Workers | None, checkpoints: Checkpoints, model: Any, optimizer: Any, started: bool
-) -> Progress:
+def restore_together(workers: Workers, checkpoints: Checkpoints, model: Any, optimizer: Any, started: bool) -> Progress:
     """Loads the newest intact checkpoint of the chief into model and optimizer of all workers.
 
     Args:
-        workers: all workers; None for a single process.
+        workers: all workers.
         checkpoints: of the run; each worker reads its own.
         model: the model.
         optimizer: its optimizer.
@@ -96,13 +100,11 @@ def restore_together(
     Raises:
         InputError: as `Checkpoints.restore`, or a worker does not have that checkpoint.
     """
-    if workers is None or workers.is_chief:
-        progress = checkpoints.restore(model, optimizer) if started else Progress()
-        if workers is None:
-            return progress
-    newest = workers.of_chief(checkpoints.last().name if workers.is_chief and started else None, "to load a checkpoint")
+    restores = workers.is_chief and started
+    progress = checkpoints.restore(model, optimizer) if restores else Progress()
+    newest = workers.of_chief(checkpoints.last().name if restores else None, "to load a checkpoint")
     if newest is None:
-        return Progress()
+        return progress
     path = checkpoints.folder / newest
     if not path.is_file():
         own, chief = (workers.cluster.describe(index) for index in (workers.cluster.index, 0))

@@ -33,7 +33,7 @@ def prepare(settings):
     optimizer = make_optimizer(1e-3, optimizer="adam", beta_1=0.9, beta_2=0.98, epsilon=1e-7)
     optimizer.build(model.trainable_variables)
     loss = TotalLoss(model, label_smoothing=0.1)
-    step = TrainStep(model, optimizer, loss, tf.distribute.get_strategy(), slices=slices_per_update())
+    step = TrainStep(loss, optimizer, tf.distribute.get_strategy(), slices=slices_per_update())
     batch = Batch(*(tf.constant(ids) for ids in make_batch(settings)))
 
     def turn():

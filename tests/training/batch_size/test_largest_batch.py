@@ -62,7 +62,7 @@ def step():
     model = make_transformer(dropout=0.5, encoder_layers=1, decoder_layers=1)
     optimizer = keras.optimizers.SGD(0.1)
     optimizer.build(model.trainable_variables)
-    return TrainStep(model, optimizer, TotalLoss(model), tf.distribute.get_strategy())
+    return TrainStep(TotalLoss(model), optimizer, tf.distribute.get_strategy())
 
 
 @pytest.fixture

@@ -10,11 +10,13 @@ from tensorboard.plugins.hparams import api, metadata
 from qkv.files.run_directory import RunDirectory
 from qkv.text.corpora.corpus import Corpus
 from qkv.training.callbacks import build as build_module
-from qkv.training.callbacks.build import build_callbacks, compared_settings
+from qkv.training.callbacks.build import build_callbacks, hyperparameters
 from qkv.training.callbacks.tensorboard import as_hyperparameters
 from qkv.training.progress import Progress
 from qkv.training.stopping import Limits
 from tests.support.tiny_runs import small_config, write_small_corpus
+
+LIMITED = SimpleNamespace(limits=Limits(max_updates=9))
 
 
 def test_a_run_has_its_callbacks(tmp_path, monkeypatch):
@@ -22,7 +24,7 @@ def test_a_run_has_its_callbacks(tmp_path, monkeypatch):
     probes = [{"source": "un chat", "reference": "a cat"}]
     config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", {"inspection.probes": probes})
     batches = SimpleNamespace(updates=lambda epoch: 7)
-    training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(max_updates=9)))
+    training = SimpleNamespace(step=SimpleNamespace(model=None), batches=batches, stopping=LIMITED)
     translator = SimpleNamespace(tokenizer=None, max_positions=64)
     validation = Corpus(["a"], ["b"], [1], "text")
     callbacks = build_callbacks(config, RunDirectory(tmp_path), translator, training, Progress(update=5), validation)
@@ -38,7 +40,7 @@ def test_a_run_has_its_callbacks(tmp_path, monkeypatch):
 
 def row_of(config, run):
     """The row of TensorBoard's HPARAMS table: it shows one for the mean of all runs that have the same."""
-    (value,) = api.hparams_pb(as_hyperparameters(compared_settings(config, run))).value
+    (value,) = api.hparams_pb(as_hyperparameters(hyperparameters(config, run))).value
     return metadata.parse_session_start_info_plugin_data(value.metadata.plugin_data.content).group_name
 
 
@@ -51,7 +53,7 @@ def test_hparams_have_a_row_for_each_run_and_corpus(tmp_path):
         run.corpus_report.write_text(json.dumps({"sha256": {"train.en": sha256}}))
         config = small_config(corpus, tmp_path, name)
         rows.append(row_of(config, run))
-        shown.append(compared_settings(config, run))
+        shown.append(hyperparameters(config, run))
         assert row_of(config, run) == rows[-1]
     assert len(set(rows)) == 4
     assert [values["run.name"] for values in shown] == ["a", "b", "a", "a"]
@@ -69,7 +71,7 @@ def test_without_probes_validation_pairs_are_shown_unless_the_list_is_empty(tmp_
     changes = {"inspection.probes": probes, "inspection.probe_updates": [0, 9]}
     config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", changes)
     batches = SimpleNamespace(updates=lambda epoch: 7)
-    training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(max_updates=9)))
+    training = SimpleNamespace(step=SimpleNamespace(model=None), batches=batches, stopping=LIMITED)
     translator = SimpleNamespace(tokenizer=None, max_positions=64)
     validation = Corpus(["b"], ["2"], [1], "text")
     callbacks = build_callbacks(config, RunDirectory(tmp_path), translator, training, Progress(), validation)

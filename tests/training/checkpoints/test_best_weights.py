@@ -1,7 +1,6 @@
 """The weights of a finished run: those of the best checkpoint, or the mean of several if that is better."""
 
 import logging
-from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -35,12 +34,6 @@ def training(tmp_path_factory):
     return model, checkpoints, progress, weights
 
 
-def settings(count, metric="bleu"):
-    return SimpleNamespace(
-        training=SimpleNamespace(average_checkpoints=count, early_stopping=SimpleNamespace(metric=metric))
-    )
-
-
 def test_the_mean_of_checkpoints_is_the_mean_of_every_weight(training):
     model, checkpoints, _, weights = training
     load_mean(checkpoints.recent(), model)
@@ -62,7 +55,7 @@ def test_the_mean_is_kept_where_it_is_better_on_validation(training, metric, val
         return {"val_loss": 30.0, f"val_{metric}": value}
 
     with caplog.at_level(logging.INFO):
-        said = keep_best_weights(settings(2, metric), model, checkpoints, progress, validate)
+        said = keep_best_weights(model, checkpoints, progress, validate, metric=metric, average_checkpoints=2)
     mean = [np.mean(last_two, axis=0) for last_two in zip(weights[1], weights[2], strict=True)]
     for found, expected in zip(judged[0], mean, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
@@ -77,13 +70,19 @@ def test_a_mean_of_equal_bleu_is_kept_where_its_loss_is_lower(training):
     model, checkpoints, progress, _ = training
     for loss, kept in ((29.0, "the mean of the last 2 checkpoints"), (31.0, "update 1")):
         said = keep_best_weights(
-            settings(2), model, checkpoints, progress, lambda loss=loss: {"val_bleu": 30.0, "val_loss": loss}
+            model,
+            checkpoints,
+            progress,
+            lambda loss=loss: {"val_bleu": 30.0, "val_loss": loss},
+            metric="bleu",
+            average_checkpoints=2,
         )
         assert said.description == kept
 
 
 def test_without_averaging_the_best_checkpoint_is_loaded_and_not_validated_again(training):
     model, checkpoints, progress, weights = training
-    assert keep_best_weights(settings(1), model, checkpoints, progress, None) == ("update 1", "bleu", 30.0)
+    kept = keep_best_weights(model, checkpoints, progress, None, metric="bleu", average_checkpoints=1)
+    assert kept == ("update 1", "bleu", 30.0)
     for found, expected in zip(weights_of(model), weights[0], strict=True):
         np.testing.assert_array_equal(found, expected)

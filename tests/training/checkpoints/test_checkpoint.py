@@ -88,9 +88,9 @@ def test_a_loaded_model_and_optimizer_train_on_as_the_saved_ones_would_have(tmp_
 def test_a_resumed_model_of_every_architecture_trains_on_as_the_killed_one_would_have(name, tmp_path):
     """With dropout and drawn hash functions: all random numbers that a model draws are in its checkpoint."""
     config = small_config(tmp_path, tmp_path, name, {"model": MODELS[name], "training.max_updates": 9})
-    model, optimizer = build_model_and_optimizer(config, 17, tf.distribute.get_strategy())
+    model, optimizer = build_model_and_optimizer(config, 17, 0.01, tf.distribute.get_strategy())
     keras.utils.set_random_seed(5)
-    loaded = build_model_and_optimizer(config, 17, tf.distribute.get_strategy())
+    loaded = build_model_and_optimizer(config, 17, 0.01, tf.distribute.get_strategy())
     step(model, optimizer)
     save_checkpoint(tmp_path / "checkpoint.npz", model, optimizer, PROGRESS)
     load_checkpoint(tmp_path / "checkpoint.npz", *loaded)

@@ -8,10 +8,11 @@ import pytest
 import tensorflow as tf
 
 from qkv.errors import InputError
+from qkv.training.accumulation import Accumulation
 from qkv.training.checkpoints import load_checkpoint
 from qkv.training.progress import Progress
 from qkv.training.step import TrainStepMetrics
-from tests.support.training import FakeRun
+from tests.support.training import FakeBatches, FakeRun
 
 
 class Events(keras.callbacks.Callback):
@@ -70,40 +71,34 @@ def test_every_batch_of_every_epoch_is_trained_on_once_and_in_order():
     assert (progress.epoch, progress.batch) == (2, 1)
 
 
-class Accumulating(FakeRun):
-    """Counts the batches of each update; `_update` is all that updates with one batch have."""
+@pytest.fixture
+def groups(monkeypatch):
+    """The batches of each update."""
+    groups = []
 
-    def training(self, **limits):
-        training = super().training(**limits)
-        training.batches.accumulated = 2
-        training.step = self
-        self.groups, self.waiting = [], []
-        return training
+    def make(accumulation, batches, progress):
+        metrics = [accumulation.step(batch) for batch in batches]
+        groups.append(accumulation.step.run.seen[-len(batches) :])
+        return metrics[-1]
 
-    def accumulate(self, batch):
-        self.waiting.append(batch)
-
-    def __call__(self, batch):
-        self.groups.append([*self.waiting, batch])
-        self.waiting = []
-        return self._update(batch)
+    monkeypatch.setattr(Accumulation, "make", make)
+    monkeypatch.setattr(FakeBatches, "accumulated", 2)
+    return groups
 
 
-def test_batches_are_accumulated_within_their_epoch():
-    run, progress = Accumulating(), Progress()
+def test_batches_are_accumulated_within_their_epoch(groups):
+    run, progress = FakeRun(), Progress()
     run.training(max_epochs=2).run(progress)
-    assert run.groups == [
-        [(epoch, 0), (epoch, 1)] if part == 0 else [(epoch, 2)] for epoch in (0, 1) for part in (0, 1)
-    ]
+    assert groups == [[(epoch, 0), (epoch, 1)] if part == 0 else [(epoch, 2)] for epoch in (0, 1) for part in (0, 1)]
     assert (progress.update, progress.epoch, progress.batch) == (4, 2, 0)
 
 
-def test_a_run_of_accumulated_batches_stops_and_continues_between_updates():
-    run, progress = Accumulating(), Progress()
+def test_a_run_of_accumulated_batches_stops_and_continues_between_updates(groups):
+    run, progress = FakeRun(), Progress()
     run.training(max_updates=3).run(progress)
     assert (progress.update, progress.epoch, progress.batch) == (3, 1, 2)
     run.training(max_updates=4).run(progress)
-    assert run.groups == [[(1, 2)]]
+    assert groups[3:] == [[(1, 2)]]
 
 
 @pytest.mark.parametrize("first", range(1, 7))

@@ -10,14 +10,14 @@ FIRST, SECOND = TrainStepMetrics(12.0, 3.0, 3.0), TrainStepMetrics(2.0, 4.0, 4.0
 
 
 def test_the_loss_is_a_mean_over_tokens_and_the_norm_a_root_of_mean_squares():
-    meter = TrainingMeter(Progress())
+    meter = TrainingMeter()
     meter.add(FIRST)
     meter.add(SECOND)
     assert meter.read(5.0) == pytest.approx({"loss": 2.0, "gradient_norm": 12.5**0.5})
 
 
 def test_each_reading_covers_the_updates_since_the_last_and_an_empty_one_repeats_it():
-    meter = TrainingMeter(Progress())
+    meter = TrainingMeter()
     meter.add(FIRST)
     meter.read(5.0)
     meter.add(SECOND)
@@ -27,7 +27,7 @@ def test_each_reading_covers_the_updates_since_the_last_and_an_empty_one_repeats
 
 
 def test_the_speed_leaves_out_the_time_of_a_validation():
-    meter = TrainingMeter(Progress())
+    meter = TrainingMeter()
     meter.read(5.0)
     meter.add(SECOND)
     meter.leave_out(90.0)
@@ -36,17 +36,19 @@ def test_the_speed_leaves_out_the_time_of_a_validation():
 
 
 def test_a_meter_continues_with_what_was_not_read_before_an_interruption():
-    straight, stopped, progress = TrainingMeter(Progress()), TrainingMeter(Progress()), Progress()
+    straight, stopped, resumed, again = (TrainingMeter() for _ in range(4))
+    progress = Progress()
     straight.add(FIRST)
     stopped.add(FIRST)
     stopped.save_to(progress)
-    resumed = TrainingMeter(progress)
+    resumed.restore(progress)
     for meter in (straight, resumed):
         meter.add(SECOND)
     assert resumed.read(3.0) == straight.read(3.0)
     resumed.save_to(progress)
     assert progress.unread == []
-    assert TrainingMeter(progress).read(4.0) == resumed.last
+    again.restore(progress)
+    assert again.read(4.0) == resumed.last
 
 
 def test_the_clock_counts_on_from_earlier_sessions():

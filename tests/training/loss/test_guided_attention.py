@@ -100,7 +100,7 @@ def test_the_guided_head_learns_where_to_look_and_the_others_do_not(side):
     signature = BATCH_SIGNATURE._replace(links=tf.TensorSpec([None, None, None], tf.bool))
     optimizer = keras.optimizers.Adam(0.01)
     loss = TotalLoss(model, guided_attention=GuidedAttention(1, 0, side, weight=2.0, unlinked="nothing"))
-    step = TrainStep(model, optimizer, loss, tf.distribute.get_strategy(), signature)
+    step = TrainStep(loss, optimizer, tf.distribute.get_strategy(), signature)
     batch = Batch(SOURCE, TARGET, output.astype("int32"), links)
 
     def losses():
@@ -129,7 +129,7 @@ def test_every_sentence_of_a_batch_has_its_own_links(corpus, tmp_path):
     for source, target, flat in zip(*pairs, strict=True):
         expected[tuple(source), tuple(target)] = {(j, i) for i, j in flat.reshape(-1, 2).tolist()}
     seen = 0
-    for batch in build_batches(config, text, tf.distribute.get_strategy()).epoch(0):
+    for batch in build_batches(config, text, tf.distribute.get_strategy(), config.batches.batch_tokens).epoch(0):
         for source, target, links in zip(batch.source, batch.target_output, batch.links, strict=True):
             ids = [tuple(row[: row.tolist().index(EOS)]) for row in (source.numpy(), target.numpy())]
             assert set(map(tuple, np.argwhere(links).tolist())) == expected[tuple(ids)]

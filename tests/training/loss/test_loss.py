@@ -1,12 +1,13 @@
 """The loss is label-smoothed cross-entropy over the tokens that count, and its fused form has the same gradients."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.training import loss as loss_module
+from qkv.training.loss import fused_cross_entropy
 from tests.support import oracles
 from tests.support.losses import cross_entropy
 
@@ -14,9 +15,7 @@ CHUNK = 4
 D, V = 6, 11
 
 
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr(loss_module, "CHUNK_TOKENS", CHUNK)
+fused = partial(fused_cross_entropy, chunk_tokens=CHUNK)
 
 
 def case(tokens, scale=1.0, seed=0):
@@ -51,16 +50,14 @@ def test_the_loss_equals_that_computed_by_hand():
     logits = tf.math.log([[1.0, 2.0, 1.0], [5.0, 1.0, 1.0]])
     # smoothed: 0.9 log 2 + 0.1 (log 4 + log 2 + log 4) / 3
     for smoothing, expected in ((0.0, math.log(2)), (0.1, 0.9 * math.log(2) + 0.1 * 5 / 3 * math.log(2))):
-        loss = loss_module.fused_cross_entropy(
-            logits, tf.eye(3), tf.constant([1, 1]), tf.constant([1.0, 0.0]), smoothing
-        )
+        loss = fused(logits, tf.eye(3), tf.constant([1, 1]), tf.constant([1.0, 0.0]), smoothing)
         assert float(loss) == pytest.approx(expected)
 
 
 def test_equal_scores_have_the_loss_log_v_whatever_the_smoothing():
     for label_smoothing in (0.0, 0.1):
         inputs = tf.zeros((2, V)), tf.eye(V), tf.constant([3, 4]), tf.ones(2)
-        loss = loss_module.fused_cross_entropy(*inputs, label_smoothing)
+        loss = fused(*inputs, label_smoothing)
         assert float(loss) == pytest.approx(2 * math.log(V))
 
 
@@ -70,7 +67,7 @@ def test_equal_scores_have_the_loss_log_v_whatever_the_smoothing():
 def test_the_fused_loss_and_its_gradients_equal_the_plain_ones(tokens, label_smoothing):
     inputs = case(tokens)
     expected = value_and_gradients(plain, *inputs, label_smoothing)
-    for loss in (loss_module.fused_cross_entropy, tf.function(loss_module.fused_cross_entropy)):
+    for loss in (fused, tf.function(fused)):
         for found, wanted in zip(value_and_gradients(loss, *inputs, label_smoothing), expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
@@ -78,25 +75,22 @@ def test_the_fused_loss_and_its_gradients_equal_the_plain_ones(tokens, label_smo
 def test_one_graph_serves_every_number_of_tokens():
     free = [tf.TensorSpec(shape, dtype) for shape, dtype in (((None, D), "float32"), ((V, D), "float32"))]
     free += [tf.TensorSpec((None,), "int32"), tf.TensorSpec((None,), "float32")]
-    fused = tf.function(
-        lambda *inputs: value_and_gradients(loss_module.fused_cross_entropy, *inputs), input_signature=free
-    )
+    graph = tf.function(lambda *inputs: value_and_gradients(fused, *inputs), input_signature=free)
     for tokens in (0, 2, 4, 9):
         inputs = case(tokens)
-        for found, wanted in zip(fused(*inputs), value_and_gradients(plain, *inputs), strict=True):
+        for found, wanted in zip(graph(*inputs), value_and_gradients(plain, *inputs), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_a_batch_without_tokens_has_loss_and_gradients_of_zero():
     """A worker's share of a batch may be empty."""
-    fused = tf.function(loss_module.fused_cross_entropy)
-    loss, states, table = value_and_gradients(fused, *case(0), 0.1)
+    loss, states, table = value_and_gradients(tf.function(fused), *case(0), 0.1)
     assert float(loss) == 0
     assert states.shape == (0, D)
     assert (table.numpy() == 0).all()
 
 
-@pytest.mark.parametrize("loss", [plain, loss_module.fused_cross_entropy])
+@pytest.mark.parametrize("loss", [plain, fused])
 def test_padding_changes_neither_loss_nor_gradients(loss):
     states, table, targets, _ = case(6)
     weights = tf.constant([1, 1, 0, 1, 0, 0], tf.float32)
@@ -112,7 +106,7 @@ def test_padding_changes_neither_loss_nor_gradients(loss):
 def test_huge_scores_give_the_right_loss_and_gradients(scale):
     inputs = case(7, scale)
     expected = value_and_gradients(plain, *inputs, 0.1)
-    for found, wanted in zip(value_and_gradients(loss_module.fused_cross_entropy, *inputs, 0.1), expected, strict=True):
+    for found, wanted in zip(value_and_gradients(fused, *inputs, 0.1), expected, strict=True):
         assert np.isfinite(found).all()
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
@@ -121,17 +115,16 @@ def test_bfloat16_states_give_nearly_the_same_loss_and_bfloat16_gradients():
     states, table, *rest = case(11)
     half = tf.cast(states, tf.bfloat16)
     expected = value_and_gradients(plain, tf.cast(half, tf.float32), table, *rest, 0.1)
-    found = value_and_gradients(loss_module.fused_cross_entropy, half, table, *rest, 0.1)
+    found = value_and_gradients(fused, half, table, *rest, 0.1)
     assert [x.dtype for x in found] == [tf.float32, tf.bfloat16, tf.float32]
     for one, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(tf.cast(one, tf.float32), wanted, rtol=0.02, atol=0.02 * np.abs(wanted).max())
 
 
-def test_the_fused_loss_equals_the_formula_in_a_model_sized_chunk(monkeypatch):
-    monkeypatch.setattr(loss_module, "CHUNK_TOKENS", 1024)
+def test_the_fused_loss_equals_the_formula_in_a_model_sized_chunk():
     states, table, targets, weights = case(9)
     logits = (states @ tf.transpose(table)).numpy()
-    found = float(loss_module.fused_cross_entropy(states, table, targets, weights, 0.1))
+    found = float(fused_cross_entropy(states, table, targets, weights, 0.1, chunk_tokens=1024))
     assert found == pytest.approx(oracles.cross_entropy(logits, targets.numpy(), weights.numpy(), 0.1), rel=1e-5)
 
 
@@ -139,6 +132,6 @@ def test_the_table_may_be_a_variable():
     states, table, *rest = case(5)
     variable = tf.Variable(table)
     with tf.GradientTape() as tape:
-        loss = loss_module.fused_cross_entropy(states, variable, *rest)
+        loss = fused(states, variable, *rest)
     expected = value_and_gradients(plain, states, table, *rest, upstream=1.0)
     np.testing.assert_allclose(tape.gradient(loss, variable), expected[2], rtol=1e-5, atol=1e-5)

@@ -1,19 +1,18 @@
 """The divergence of two passes: against a loop in NumPy, and its fused form against the plain one."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.training import loss as module
 from qkv.training.loss import fused_divergence
 from tests.support.losses import divergence
 
 CHUNK, D, V = 4, 6, 11
 
 
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr(module, "R_DROP_CHUNK_TOKENS", CHUNK)
+fused = partial(fused_divergence, chunk_tokens=CHUNK)
 
 
 def case(tokens, seed=0):
@@ -42,7 +41,7 @@ def test_the_divergence_is_the_mean_of_both_directions_over_tokens_of_weight_1()
 def test_the_fused_divergence_and_its_gradients_equal_the_plain_ones(tokens):
     *inputs, weights = case(tokens)
     results = []
-    for loss in (plain, fused_divergence, tf.function(fused_divergence)):
+    for loss in (plain, fused, tf.function(fused)):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
             scaled = 0.37 * loss(*inputs, weights)
@@ -54,4 +53,4 @@ def test_the_fused_divergence_and_its_gradients_equal_the_plain_ones(tokens):
 
 def test_equal_passes_have_a_divergence_of_zero():
     first, _, table, weights = case(5)
-    assert float(fused_divergence(first, first, table, weights)) == pytest.approx(0, abs=1e-6)
+    assert float(fused(first, first, table, weights)) == pytest.approx(0, abs=1e-6)

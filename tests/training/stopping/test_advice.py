@@ -5,7 +5,8 @@ import re
 import pytest
 
 from qkv.training.progress import Progress
-from qkv.training.stopping import Limits, how_to_lengthen, shortcoming
+from qkv.training.stopping import Limits, StoppingRules, shortcoming
+from tests.support.training import ONE_VOTE
 
 
 def ended(update, validations=(500, 1000), best=1000, **more):
@@ -33,20 +34,20 @@ def test_a_training_that_has_ended_too_early_says_what_to_change(progress, warmu
 
 
 @pytest.mark.parametrize(
-    ("progress", "limits", "settings", "because", "option", "resumes"),
+    ("progress", "limits", "patience", "because", "option", "resumes"),
     [
         (
             Progress(update=9),
             Limits(max_updates=9, max_minutes=3),
-            (None, False),
+            None,
             "max_updates (9)",
             "max_updates 18",
             True,
         ),
         (
             Progress(update=9),
-            Limits(max_updates=9, max_minutes=3),
-            (None, True),
+            Limits(max_updates=9, max_minutes=3, ends_at_zero=True),
+            None,
             "learning rate is zero",
             "updates 18",
             False,
@@ -54,23 +55,25 @@ def test_a_training_that_has_ended_too_early_says_what_to_change(progress, warmu
         (
             Progress(update=70, total_updates=70, seconds=300),
             Limits(max_minutes=5, measured=True),
-            (None, False),
+            None,
             "70 updates were measured once for 5 minutes",
             "max_minutes 10",
             False,
         ),
-        (Progress(epoch=4), Limits(max_updates=9, max_epochs=4), (None, False), "max_epochs (4)", "max_epochs 8", True),
-        (Progress(seconds=99), Limits(max_minutes=1.5), (None, False), "max_minutes (1.5)", "max_minutes 3", True),
+        (Progress(epoch=4), Limits(max_updates=9, max_epochs=4), None, "max_epochs (4)", "max_epochs 8", True),
+        (Progress(seconds=99), Limits(max_minutes=1.5), None, "max_minutes (1.5)", "max_minutes 3", True),
         (
             Progress(validations_without_gain=3),
             Limits(max_minutes=1.5),
-            (3, False),
+            3,
             "patience (3)",
             "early_stopping.patience 6",
             False,
         ),
     ],
 )
-def test_what_has_ended_a_training_says_how_to_make_it_longer(progress, limits, settings, because, option, resumes):
-    longer = how_to_lengthen(progress, limits, *settings)
-    assert because in longer.because and longer.option.endswith(option) and longer.resumes == resumes
+def test_what_has_ended_a_training_says_how_to_make_it_longer(progress, limits, patience, because, option, resumes):
+    rules = StoppingRules(limits, "bleu", patience, votes=ONE_VOTE)
+    ending = rules.ending(progress, progress.seconds)
+    assert because in ending.because and ending.option.endswith(option) and ending.resumes == resumes
+    assert rules.reason(progress, progress.seconds) == ending.reason

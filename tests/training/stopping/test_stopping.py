@@ -3,18 +3,15 @@
 import signal
 
 import pytest
-import tensorflow as tf
 
 from qkv.training import stopping
 from qkv.training.progress import Progress
 from qkv.training.stopping import INTERRUPTED, Limits, StoppingRules
-from qkv.training.workers import Agreement
-
-ONE_WORKER = tf.distribute.get_strategy()
+from tests.support.training import ONE_VOTE
 
 
-def make_rules(patience=None, agreement=None, **limits):
-    return StoppingRules(Limits(**limits), "bleu", patience, agreement=agreement or Agreement(ONE_WORKER))
+def make_rules(patience=None, votes=ONE_VOTE, **limits):
+    return StoppingRules(Limits(**limits), "bleu", patience, votes=votes)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +65,7 @@ class TwoWorkers:
     alone = False
 
     def __init__(self, chief, others):
-        self.chief, self.others, self.asked = chief, others, []
+        self.is_chief, self.others, self.asked = chief, others, []
 
     def sums(self, values):
         self.asked.append(values)
@@ -76,25 +73,25 @@ class TwoWorkers:
 
 
 def test_several_workers_end_together_when_one_is_asked_and_not_before_the_update_that_the_chief_has_named():
-    rules = make_rules(agreement=TwoWorkers(False, [0.0, 0.0, 0.0, 3.0, 1.0]))
+    rules = make_rules(votes=TwoWorkers(False, [0.0, 0.0, 0.0, 3.0, 1.0]))
     assert [rules.reason(Progress(update=update), 5.0) for update in (0, 1, 2)] == [None] * 3
-    rules.agreement.others = [1.0, 0.0, 0.0, 3.0, 1.0]
+    rules.votes.others = [1.0, 0.0, 0.0, 3.0, 1.0]
     assert rules.reason(Progress(update=3), 5.0) == INTERRUPTED
-    assert rules.agreement.asked == [[0.0] * 5] * 2
+    assert rules.votes.asked == [[0.0] * 5] * 2
 
 
 def test_of_the_workers_clocks_the_chiefs_counts():
     for chief, reason in ((True, "1 minutes"), (False, None)):
-        rules = make_rules(max_minutes=1, agreement=TwoWorkers(chief, [0.0] * 5 if chief else [0.0] * 3 + [1.0, 1.0]))
+        rules = make_rules(max_minutes=1, votes=TwoWorkers(chief, [0.0] * 5 if chief else [0.0] * 3 + [1.0, 1.0]))
         assert rules.reason(Progress(update=1), 60.0) == reason
 
 
-def test_the_chief_lets_about_two_seconds_pass_between_agreements(monkeypatch):
+def test_the_chief_lets_about_two_seconds_pass_between_votes(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(stopping.time, "monotonic", lambda: now[0])
-    rules = make_rules(agreement=TwoWorkers(True, [0.0] * 5))
+    rules = make_rules(votes=TwoWorkers(True, [0.0] * 5))
     for update in range(60):
         rules.reason(Progress(update=update), 5.0)
         now[0] += 0.1
-    gaps = [values[3] for values in rules.agreement.asked]
+    gaps = [values[3] for values in rules.votes.asked]
     assert gaps == [1.0, 20.0, 20.0, 20.0]

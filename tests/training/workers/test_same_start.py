@@ -8,7 +8,7 @@ from qkv.errors import InputError
 from qkv.runtime.cluster import Cluster
 from qkv.training.checkpoints import Checkpoints
 from qkv.training.progress import Progress
-from qkv.training.workers import check_same_settings, check_same_text, restore_together, wait_for_text
+from qkv.training.workers import SingleProcess, check_same_settings, check_same_text, restore_together, wait_for_text
 
 
 class TwoWorkers:
@@ -61,7 +61,7 @@ def test_only_other_workers_wait_for_the_text():
         workers = TwoWorkers(index, {})
         wait_for_text(workers)
         assert workers.heard == heard
-    wait_for_text(None)
+    wait_for_text(SingleProcess())
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ NEWEST = "passing-00000003.npz"
 def test_every_worker_loads_the_chiefs_checkpoint(saved):
     model, digest = saved[1], {}
     for workers, started in (
-        (None, True),
+        (SingleProcess(), True),
         (TwoWorkers(0, {"checkpoint": digest}), True),
         (TwoWorkers(1, {"checkpoint": digest}, chief=NEWEST), False),
     ):

@@ -14,6 +14,7 @@ from ...files.run_directory import RunDirectory
 from ...inspection.recorder import AttentionRecorder
 from ...text.corpora.corpus import Corpus
 from ...text.corpora.provenance import recorded_sha256
+from ..batches import TrainingBatches
 from ..loop import Training
 from ..progress import Progress
 from . import make_callback
@@ -31,12 +32,12 @@ def make_callbacks(config: RunConfig, run: RunDirectory) -> list[keras.callbacks
     return [make_callback(one.name, one.arguments, run.root) for one in config.training.callbacks]
 
 
-def callback_params(config: RunConfig, run: RunDirectory, training: Training) -> dict[str, Any]:
+def callback_params(config: RunConfig, run: RunDirectory, batches: TrainingBatches) -> dict[str, Any]:
     """Returns the `params` of all callbacks: those that Keras' `fit` gives, the folder of the run, and all settings by
     dotted key."""
     return {
         "epochs": config.training.max_epochs,
-        "steps": training.batches.updates(0),
+        "steps": batches.updates(0),
         "verbose": 0,
         "run": str(run.root),
         "settings": dict(flat_settings(config.model_dump(mode="json"))),
@@ -58,18 +59,18 @@ def build_callbacks(
     writes needs them."""
     given = config.inspection.probes
     probes = middle_pairs(validation) if given is None else [(one.source, one.reference) for one in given]
-    recorder = AttentionRecorder(training.model, translator.tokenizer, max_positions=translator.max_positions)
+    recorder = AttentionRecorder(training.step.model, translator.tokenizer, max_positions=translator.max_positions)
     epoch_updates = training.batches.updates(0)
     return [
         ProgressLine(training.stopping.limits, epoch_updates, progress),
         ProbeLines(translator, probes),
         History(run.history, progress),
-        TensorBoard(run.tensorboard, translator, recorder, probes, compared_settings(config, run), progress.update),
+        TensorBoard(run.tensorboard, translator, recorder, probes, hyperparameters(config, run), progress.update),
         ProbeArchive(run.probes, recorder, probes, progress.update, config.inspection.probe_updates),
     ]
 
 
-def compared_settings(config: RunConfig, run: RunDirectory) -> dict[str, Any]:
+def hyperparameters(config: RunConfig, run: RunDirectory) -> dict[str, Any]:
     """Returns what runs are compared by, by dotted key: name, corpus, seed, and the settings of text, model, training
     and decoding. TensorBoard takes the mean of runs for which all of these are equal, and so of none."""
     values = config.model_dump(mode="json", include={"run": {"seed"}, **dict.fromkeys(COMPARED, True)})
