@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -36,14 +37,8 @@ from ..text.batch_plan import BatchPlan
 from ..text.corpora.overlap import describe_overlap
 from ..text.prepare import prepare_text
 from ..text.training_text import TrainingText
-from ..training.build import (
-    build_batch_tokens,
-    build_batches,
-    build_limits,
-    build_model_and_optimizer,
-    build_schedule,
-    build_train_step,
-)
+from ..training.batch_size import known_batch_tokens
+from ..training.build import build_batches_and_step, build_limits, build_model_and_optimizer, build_schedule
 from ..training.progress import Progress
 from ..training.step import TrainStepMetrics
 from ..training.stopping import Limits
@@ -119,12 +114,11 @@ def _try_training(
     if ancestor is not None:
         ancestor.load(model)
         yield CheckupLine("weights", f"of {ancestor}")
-    batch_tokens = build_batch_tokens(config, text, model, optimizer, strategy, Progress())
-    batches = build_batches(config, text, strategy, batch_tokens)
+    build = partial(build_batches_and_step, config, text, model, optimizer, strategy)
+    batches, step = build(known_batch_tokens(config.batches.batch_tokens, Progress(), build))
     plan = batches.plan(0)
     padding = f"{plan.count:,} an epoch, {100 * plan.padding_share:.1f} % padding"
     yield CheckupLine("batches", padding, fine=plan.padding_share < 0.3)
-    step = build_train_step(config, model, optimizer, batches)
     started = time.monotonic()
     metrics = step(next(batches.epoch(0, _largest_batch(plan.window(0), text))))
     yield _describe_start(metrics, time.monotonic() - started, text.tokenizer.vocabulary_size)

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,13 @@ from ..text.corpora.held_out import with_held_out_files
 from ..text.corpora.provenance import check_prepared, check_settings, data_sha256, prepared_sha256
 from ..text.prepare import prepare_text
 from ..text.training_text import TrainingText, load_text
+from ..training.batch_size import known_batch_tokens
 from ..training.batches import TrainingBatches
 from ..training.build import (
-    build_batch_tokens,
-    build_batches,
+    build_batches_and_step,
     build_checkpoints,
     build_model_and_optimizer,
     build_schedule,
-    build_train_step,
     build_training,
     build_validation,
 )
@@ -80,10 +80,9 @@ def _run_training(
         checkpoints = build_checkpoints(config, run)
         progress = restore(config, run, checkpoints, model, optimizer, workers, ancestor)
         give_replicas_own_seeds(model, strategy)
-        batch_tokens = build_batch_tokens(config, text, model, optimizer, strategy, progress)
-        batches = build_batches(config, text, strategy, batch_tokens)
+        build = partial(build_batches_and_step, config, text, model, optimizer, strategy)
+        batches, step = build(known_batch_tokens(config.batches.batch_tokens, progress, build))
         _report_start(model, batches)
-        step = build_train_step(config, model, optimizer, batches)
         # Validations are many, so they use greedy search, which is fast, whatever the config sets for the model.
         translator = build_translator(model, text.tokenizer, config, GreedySearch())
         validation = build_validation(config, text, translator, model)

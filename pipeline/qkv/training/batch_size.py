@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from typing import Literal
 
 import keras
 import numpy as np
@@ -14,6 +15,7 @@ from ..text.batch_plan import round_up
 from ..text.tokens.special_tokens import EOS
 from . import seeds
 from .batches import TrainingBatches
+from .progress import Progress
 from .step import TrainStep
 
 log = logging.getLogger(__name__)
@@ -118,3 +120,29 @@ class _Probe:
         except tf.errors.ResourceExhaustedError:
             return False
         return True
+
+
+def known_batch_tokens(
+    setting: int | Literal["auto"],
+    progress: Progress,
+    build: Callable[[int], tuple[TrainingBatches, TrainStep]],
+) -> int:
+    """Returns the size of batches: a number as it is; for `auto` the number that was found when the run began, or else
+    the largest that fits, which `progress` then keeps.
+
+    Args:
+        setting: of `batches.batch_tokens`.
+        progress: how far the run has come.
+        build: makes batches of so many tokens, and the step that updates the model by them.
+
+    Raises:
+        InputError: as `find_batch_tokens`.
+    """
+    if setting != "auto":
+        return setting
+    if progress.batch_tokens is None:
+        batches, step = build(PROCESSOR_TOKENS)
+        progress.batch_tokens = find_batch_tokens(step, batches, limit=largest_useful(batches))
+    else:
+        log.info("batches.batch_tokens auto: %s, as found when the run began", f"{progress.batch_tokens:,}")
+    return progress.batch_tokens

@@ -20,13 +20,11 @@ from ..runtime.workers import Workers
 from ..text.batch_plan import coarse_lengths
 from ..text.corpora.provenance import origin_of
 from ..text.training_text import TrainingText
-from .batch_size import PROCESSOR_TOKENS, find_batch_tokens, largest_useful
 from .batches import TrainingBatches
 from .checkpoints import Checkpoints
 from .loop import Training
 from .loss import GuidedAttention, TotalLoss
 from .optimizers import make_optimizer
-from .progress import Progress
 from .schedule import ClockSchedule, WarmupSchedule
 from .step import TrainStep
 from .stopping import Limits, StoppingRules
@@ -65,7 +63,7 @@ def build_model_and_optimizer(
 def build_batches(
     config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy, batch_tokens: int
 ) -> TrainingBatches:
-    """Builds the batches of every epoch, of so many tokens as `build_batch_tokens` says."""
+    """Builds the batches of every epoch; see `known_batch_tokens`."""
     return TrainingBatches(
         text.segmentations,
         strategy,
@@ -77,31 +75,6 @@ def build_batches(
         mixture=text.mixture,
         lengths=coarse_lengths(config.model.max_positions) if config.training.xla else None,
     )
-
-
-def build_batch_tokens(
-    config: RunConfig,
-    text: TrainingText,
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    strategy: tf.distribute.Strategy,
-    progress: Progress,
-) -> int:
-    """Returns the size of batches. For `auto` it is what `progress` has, or else the largest that fits into memory,
-    which `progress` then gets.
-
-    Raises:
-        InputError: as `find_batch_tokens`.
-    """
-    if config.batches.batch_tokens != "auto":
-        return config.batches.batch_tokens
-    if progress.batch_tokens is not None:
-        log.info("batches.batch_tokens auto: %s, as found when the run began", f"{progress.batch_tokens:,}")
-        return progress.batch_tokens
-    batches = build_batches(config, text, strategy, PROCESSOR_TOKENS)
-    step = build_train_step(config, model, optimizer, batches)
-    progress.batch_tokens = find_batch_tokens(step, batches, limit=largest_useful(batches))
-    return progress.batch_tokens
 
 
 def build_train_step(
@@ -120,6 +93,19 @@ def build_train_step(
         slices=1 if settings.xla else slices_per_update(),
         **settings.part(StepSettings),
     )
+
+
+def build_batches_and_step(
+    config: RunConfig,
+    text: TrainingText,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    strategy: tf.distribute.Strategy,
+    batch_tokens: int,
+) -> tuple[TrainingBatches, TrainStep]:
+    """Builds the batches of so many tokens, and the graph of their updates."""
+    batches = build_batches(config, text, strategy, batch_tokens)
+    return batches, build_train_step(config, model, optimizer, batches)
 
 
 def build_validation(config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model) -> Validation:

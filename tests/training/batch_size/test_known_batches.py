@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qkv.run import train
-from qkv.training import build as module
+from qkv.training import batch_size as module
 from tests.support.tiny_runs import small_config, write_small_corpus
 
 
