@@ -132,7 +132,7 @@ def weights(folder: Path) -> Read:
     """A run's weight file, read into a model that is there."""
     from qkv.config import load_run_config
     from qkv.model.build import build_model
-    from qkv.run.weights import _load_weights, check_weights_file
+    from qkv.run.weights import check_weights_file, load_weights
     from qkv.text.tokens.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(KEPT / "tokenizer" / "sentencepiece.model")
@@ -141,7 +141,7 @@ def weights(folder: Path) -> Read:
 
     def read(folder: Path) -> object:
         check_weights_file(folder / "model.keras", 100)
-        return _load_weights(model, folder / "model.keras")
+        return load_weights(model, folder / "model.keras")
 
     return read
 

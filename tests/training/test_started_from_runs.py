@@ -98,7 +98,7 @@ def test_a_run_starts_from_the_best_checkpoint_of_one_in_training(unbroken, make
 
 def test_the_doctor_starts_from_the_other_run_too(unbroken, make_config):
     config = make_config("checked", training__start_from=str(unbroken), training__freeze=["cross_attention"])
-    lines = {line.subject: line for line in check_up(config, take_ancestor)}
+    lines = {line.subject: line for line in check_up(config)}
     assert str(unbroken) in lines["weights"].text and "SHA-256" in lines["weights"].text
     assert "of them trained" in lines["model"].text
     assert "proposal" not in lines

@@ -13,7 +13,7 @@ from qkv.training.optimizers import make_optimizer
 from qkv.training.progress import Progress
 from qkv.training.schedule import ClockSchedule
 from qkv.training.stopping import INTERRUPTED, Limits, StoppingRules
-from qkv.training.time_budget import TimeBudget, updates_within
+from qkv.training.time_budget import TimeBudget, is_due, updates_within
 from qkv.training.workers import SingleProcess
 from tests.support.training import BATCHES, ONE_VOTE, FakeRun
 
@@ -205,3 +205,18 @@ def test_training_without_a_time_budget_has_no_total():
     assert isinstance(run.training(), Training)
     run.training(max_updates=40).run(progress)
     assert progress.total_updates is None
+
+
+@pytest.mark.parametrize("total", [10, 11, 99, 100, 2107])
+def test_ten_validations_are_spread_over_a_known_total(total):
+    due = [update for update in range(1, total + 1) if is_due(update, None, total)]
+    assert len(due) == 10 and due[-1] == total
+
+
+def test_a_training_of_few_updates_is_validated_after_each():
+    assert [is_due(update, None, 4) for update in range(1, 5)] == [True] * 4
+
+
+def test_a_number_of_updates_between_validations_comes_first_and_an_unknown_total_has_none():
+    assert [update for update in range(1, 10) if is_due(update, 4, 9)] == [4, 8]
+    assert not any(is_due(update, None, None) for update in range(1, 100))

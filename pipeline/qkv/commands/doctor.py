@@ -31,10 +31,9 @@ def main(arguments: list[str]) -> None:
     check_config_paths(config)
     logging.basicConfig(handlers=[OutputHandler()])
     with importing_tensorflow():
-        from ..run.ancestor import take_ancestor
         from ..run.checkup import check_up
 
-    for line in check_up(config, take_ancestor):
+    for line in check_up(config):
         label = "" if line.fine else "LOOK: "
         sys.stdout.write(f"{line.subject:<12}{label}{line.text}\n")
         sys.stdout.flush()

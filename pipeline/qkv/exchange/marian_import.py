@@ -12,7 +12,7 @@ from ..files.json import write_json
 from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
 from ..model.build import build_model
-from ..run.manifest import write_imported_manifest
+from ..run.manifest import write_manifest
 from ..text.tokens.marian_tokenizer import SIDES, MarianTokenizer, read_model
 from .marian_config import MarianConfig, read_marian_config
 from .marian_vocabulary import MarianVocabulary, read_marian_vocabulary
@@ -49,7 +49,8 @@ def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[
         with replaced_when_done(run.model) as path:
             model.save(path)
         ancestor = {"format": "marian", "folder": str(folder), "sha256": _digests(folder, weights.path)}
-        write_imported_manifest(config, run, model, tokenizer, ancestor)
+        origin = {"weights": "imported", "validation": {}, "data_sha256": {}, "imported_from": ancestor}
+        write_manifest(config, run, model, tokenizer, origin)
     return config, vocabulary
 
 

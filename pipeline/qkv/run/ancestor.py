@@ -66,7 +66,7 @@ def take_ancestor(config: RunConfig, run: RunDirectory) -> Ancestor | None:
     """Copies weights and tokenizer of the run in `training.start_from` into the new run, unless that was done before.
 
     Returns:
-        What was copied; None where training starts from fresh weights.
+        The copy; None where training starts from fresh weights.
 
     Raises:
         InputError: there is no such run, it has no weights yet, its files are not those of its manifest, or its model

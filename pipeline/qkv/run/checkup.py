@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -42,10 +42,14 @@ from ..training.build import build_batches_and_step, build_limits, build_model_a
 from ..training.progress import Progress
 from ..training.step import TrainStepMetrics
 from ..training.stopping import Limits
-from ..training.validation import VALIDATIONS
-from .proposal import ModelSize, Proposal, propose, token_cost
+from ..training.time_budget import VALIDATIONS
+from .ancestor import Ancestor, take_ancestor
+from .proposal import ModelSize, propose, token_cost
 
-MEGABYTE = 2**20
+MEGABYTE, GIGABYTE = 2**20, 2**30
+MANY_REPEATS = 20  # of a pair in an epoch
+TIMED_SECONDS = 12.0  # enough updates for an estimate
+TIMED_UPDATES = 20
 
 
 class CheckupLine(NamedTuple):
@@ -61,22 +65,8 @@ class CheckupLine(NamedTuple):
     fine: bool = True
 
 
-class StartingWeights(Protocol):
-    """The weights that a training starts from; text says where they are from."""
-
-    def load(self, model: keras.Model) -> None:
-        """Gives them to a model."""
-        ...
-
-
-def check_up(
-    config: RunConfig, take_ancestor: Callable[[RunConfig, RunDirectory], StartingWeights | None]
-) -> Iterator[CheckupLine]:
+def check_up(config: RunConfig) -> Iterator[CheckupLine]:
     """Prepares the text, makes a few updates in a temporary folder, and yields the report line by line.
-
-    Args:
-        config: the settings of the training.
-        take_ancestor: copies the weights and the tokenizer of the run that it starts from, if there is one.
 
     Raises:
         InputError: training would refuse the settings or the text, too.
@@ -97,153 +87,8 @@ def check_up(
         run = RunDirectory.create(Path(folder) / "run")
         ancestor = take_ancestor(config, run)
         training_text = prepare_text(config, run)
-        yield from describe_text(config, run, training_text)
+        yield from _describe_text(config, run, training_text)
         yield from _try_training(config, training_text, root, strategy, ancestor)
-
-
-def _try_training(
-    config: RunConfig,
-    text: TrainingText,
-    root: Path,
-    strategy: tf.distribute.Strategy,
-    ancestor: StartingWeights | None,
-) -> Iterator[CheckupLine]:
-    schedule = build_schedule(config, strategy)
-    model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, schedule, strategy)
-    yield _describe_model(config, model)
-    if ancestor is not None:
-        ancestor.load(model)
-        yield CheckupLine("weights", f"of {ancestor}")
-    build = partial(build_batches_and_step, config, text, model, optimizer, strategy)
-    batches, step = build(known_batch_tokens(config.batches.batch_tokens, Progress(), build))
-    plan = batches.plan(0)
-    padding = f"{plan.count:,} an epoch, {100 * plan.padding_share:.1f} % padding"
-    yield CheckupLine("batches", padding, fine=plan.padding_share < 0.3)
-    started = time.monotonic()
-    metrics = step(next(batches.epoch(0, _largest_batch(plan.window(0), text))))
-    yield _describe_start(metrics, time.monotonic() - started, text.tokenizer.vocabulary_size)
-    speed = time_step(step, batches.epoch(0))
-    yield CheckupLine(
-        "update",
-        f"{1000 * speed.seconds:.0f} ms, {speed.tokens_per_second:,.0f} target tokens/s (mean of {speed.updates})",
-    )
-    yield from describe_memory()
-    target = _target_lengths(text)
-    epoch_seconds = (target.sum() + len(target)) / speed.tokens_per_second  # each target ends in EOS
-    epoch_updates = batches.updates(0)
-    yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates)
-    yield _describe_disk(config, model, root)
-    if isinstance(config.model, TransformerSettings) and ancestor is None:  # or another size could not be used
-        sizes = ModelSize(**config.model.model_dump(include=set(ModelSize.__annotations__)))
-        cost = token_cost(sizes, text.tokenizer.vocabulary_size, batches.batch_tokens)
-        _, minutes = nearest_limit(build_limits(config), epoch_updates, epoch_seconds / epoch_updates)
-        pairs, tokens = len(target), 1 + float(target.mean())
-        minutes = max(round(float(minutes), 1), 0.1)
-        yield _describe_proposal(propose(pairs, tokens, minutes, speed.tokens_per_second * cost))
-
-
-def _target_lengths(text: TrainingText) -> Any:
-    lengths = text.segmentations[0].target.lengths
-    return lengths if text.mixture is None else lengths[text.mixture.rows(0)]
-
-
-def _describe_model(config: RunConfig, model: Any) -> CheckupLine:
-    state = state_bytes(model.count_params()) / GIGABYTE
-    description = f"{config.model.architecture}, {describe_parameters(model)}, {model.dtype_policy.name}"
-    return CheckupLine("model", f"{description}; {state:.1f} GiB for weights, gradients and their moments")
-
-
-def _describe_start(metrics: TrainStepMetrics, seconds: float, vocabulary: int) -> CheckupLine:
-    loss = float(metrics.loss) / float(metrics.tokens)
-    return CheckupLine(
-        "start",
-        f"{seconds:.1f} s to trace the first update; its loss is {loss:.2f} (chance: {math.log(vocabulary):.2f})",
-        fine=math.isfinite(loss) and loss < 2 * math.log(vocabulary),
-    )
-
-
-def _largest_batch(plan: BatchPlan, text: TrainingText) -> int:
-    """Returns the number of the batch with the most positions."""
-    source, target = text.segmentations[0].sides
-    sizes = [len(rows) * (source.lengths[rows].max() + target.lengths[rows].max()) for rows in plan.batches]
-    return int(np.argmax(sizes))
-
-
-def _describe_duration(config: RunConfig, epoch_updates: int, seconds: float) -> CheckupLine:
-    limit, minutes = nearest_limit(build_limits(config), epoch_updates, seconds)
-    updates = round(minutes * 60 / seconds)
-    every = config.training.validate_every_updates or max(1, updates // VALIDATIONS)
-    validations = f"{max(1, updates // every):,} validation{'s' if updates >= 2 * every else ''}"
-    return CheckupLine(
-        "training",
-        f"about {minutes:,.0f} minutes until training.max_{limit}: {updates:,} updates, "
-        f"{updates / epoch_updates:.1f} epochs; {validations} not included",
-        fine=updates >= every,
-    )
-
-
-def _describe_proposal(proposal: Proposal) -> CheckupLine:
-    sections = dump_yaml(proposal.settings()).rstrip().replace("\n", "\n  ")
-    return CheckupLine(
-        "proposal", f"for {proposal.minutes:,g} minutes on this machine: {proposal}; to paste:\n  {sections}"
-    )
-
-
-def _describe_disk(config: RunConfig, model: keras.Model, root: Path) -> CheckupLine:
-    settings = config.training
-    needed = checkpoint_bytes(model.count_params(), settings.keep_checkpoints, settings.average_checkpoints)
-    folder = root
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    return CheckupLine(
-        "disk",
-        f"about {needed / MEGABYTE:,.1f} MB for checkpoints; {free / GIGABYTE:,.1f} GiB are free in {folder}",
-        fine=needed < 0.5 * free,
-    )
-
-
-MANY_REPEATS = 20  # of a pair in an epoch
-
-
-def describe_text(config: RunConfig, run: RunDirectory, text: TrainingText) -> Iterator[CheckupLine]:
-    """Yields what the report on the text holds, and how long sentences are in tokens."""
-    report = json.loads(run.corpus_report.read_text(encoding="utf-8"))
-    dropped = report["pairs"] - report["kept"]
-    yield CheckupLine(
-        "text",
-        f"{report['kept']:,} of {report['pairs']:,} training pairs"
-        + (f" and {report['joined']:,} joined ones" if report["joined"] else "")
-        + f", {len(text.validation):,} for validation",
-        fine=dropped < 0.1 * report["pairs"],
-    )
-    if config.data.listed_corpora:
-        yield from _describe_corpora(report)
-    for name, shared in report["overlap"].items():
-        if shared["sources"]:
-            yield CheckupLine("text", describe_overlap(shared, name), fine=False)
-    lengths = [f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in text.segmentations[0].sides]
-    yield CheckupLine(
-        "tokens",
-        f"a vocabulary of {text.tokenizer.vocabulary_size:,}; a source has {lengths[0]} tokens, a target {lengths[1]}",
-    )
-
-
-def _describe_corpora(report: dict[str, Any]) -> Iterator[CheckupLine]:
-    """Says which share of an epoch each corpus of a list has; one that comes very often has little to learn from."""
-    for corpus in report["corpora"]:
-        tag = "" if corpus["tag"] is None else f", tag {corpus['tag']}"
-        left_out = sum(corpus.get("filtered", {}).values())
-        yield CheckupLine(
-            "corpus",
-            f"{corpus['files']}: {corpus['kept']:,} of {corpus['pairs']:,} pairs"
-            + (f" ({left_out:,} left out by filters)" if left_out else "")
-            + f", {100 * corpus['share']:.1f} % of an epoch, each pair {corpus['repeats']:.2f} times{tag}",
-            fine=corpus["repeats"] <= MANY_REPEATS and 2 * corpus["kept"] >= corpus["pairs"],
-        )
-
-
-GIGABYTE = 2**30
 
 
 def describe_machine() -> CheckupLine:
@@ -259,7 +104,7 @@ def describe_machine() -> CheckupLine:
 
 
 def describe_gpus(precision: str) -> Iterator[CheckupLine]:
-    """Describes each GPU; and what is slower than it could be: a GPU that lies idle, a format that is converted.
+    """Describes each GPU, a GPU that lies idle, and a number format that the device converts.
 
     Args:
         precision: a Keras dtype policy.
@@ -273,24 +118,91 @@ def describe_gpus(precision: str) -> Iterator[CheckupLine]:
         yield CheckupLine("precision", advice, fine=False)
 
 
-def describe_memory() -> Iterator[CheckupLine]:
-    """Describes how much memory the updates so far have taken, of the machine and of each GPU."""
-    gpus = visible_gpus()
-    for number, total in enumerate(gpu_memory() if gpus else []):
-        peak = tf.config.experimental.get_memory_info(f"GPU:{number}")["peak"]
-        yield _describe_peak(f"of GPU {number}, ", peak, total)
-    yield _describe_peak("", peak_memory(), total_memory())
+def _describe_text(config: RunConfig, run: RunDirectory, text: TrainingText) -> Iterator[CheckupLine]:
+    report = json.loads(run.corpus_report.read_text(encoding="utf-8"))
+    dropped = report["pairs"] - report["kept"]
+    joined = f" and {report['joined']:,} joined ones" if report["joined"] else ""
+    yield CheckupLine(
+        "text",
+        f"{report['kept']:,} of {report['pairs']:,} training pairs{joined}, {len(text.validation):,} for validation",
+        fine=dropped < 0.1 * report["pairs"],
+    )
+    for corpus in report["corpora"] if config.data.listed_corpora else []:
+        tag = "" if corpus["tag"] is None else f", tag {corpus['tag']}"
+        left_out = sum(corpus.get("filtered", {}).values())
+        filtered = f" ({left_out:,} left out by filters)" if left_out else ""
+        yield CheckupLine(
+            "corpus",
+            f"{corpus['files']}: {corpus['kept']:,} of {corpus['pairs']:,} pairs{filtered}, "
+            f"{100 * corpus['share']:.1f} % of an epoch, each pair {corpus['repeats']:.2f} times{tag}",
+            fine=corpus["repeats"] <= MANY_REPEATS and 2 * corpus["kept"] >= corpus["pairs"],
+        )
+    for name, shared in report["overlap"].items():
+        if shared["sources"]:
+            yield CheckupLine("text", describe_overlap(shared, name), fine=False)
+    source, target = (
+        f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in text.segmentations[0].sides
+    )
+    size = text.tokenizer.vocabulary_size
+    yield CheckupLine("tokens", f"a vocabulary of {size:,}; a source has {source} tokens, a target {target}")
 
 
-def _describe_peak(where: str, peak: int | None, total: int | None) -> CheckupLine:
-    if peak is None or total is None:
-        return CheckupLine("memory", "not told by this system")
-    text = f"{where}{peak / GIGABYTE:.1f} GiB with the largest batch, of {total / GIGABYTE:.0f}"
-    return CheckupLine("memory", text, fine=peak < 0.8 * total)
+def _try_training(
+    config: RunConfig, text: TrainingText, root: Path, strategy: tf.distribute.Strategy, ancestor: Ancestor | None
+) -> Iterator[CheckupLine]:
+    vocabulary = text.tokenizer.vocabulary_size
+    schedule = build_schedule(config, strategy)
+    model, optimizer = build_model_and_optimizer(config, vocabulary, schedule, strategy)
+    state = state_bytes(model.count_params()) / GIGABYTE
+    yield CheckupLine(
+        "model",
+        f"{config.model.architecture}, {describe_parameters(model)}, {model.dtype_policy.name}; "
+        f"{state:.1f} GiB for weights, gradients and their moments",
+    )
+    if ancestor is not None:
+        ancestor.load(model)
+        yield CheckupLine("weights", f"of {ancestor}")
+    build = partial(build_batches_and_step, config, text, model, optimizer, strategy)
+    batches, step = build(known_batch_tokens(config.batches.batch_tokens, Progress(), build))
+    plan = batches.plan(0)
+    padding = f"{plan.count:,} an epoch, {100 * plan.padding_share:.1f} % padding"
+    yield CheckupLine("batches", padding, fine=plan.padding_share < 0.3)
+    started = time.monotonic()
+    metrics = step(next(batches.epoch(0, _largest_batch(plan.window(0), text))))
+    loss = float(metrics.loss) / float(metrics.tokens)
+    chance = math.log(vocabulary)
+    yield CheckupLine(
+        "start",
+        f"{time.monotonic() - started:.1f} s to trace the first update; its loss is {loss:.2f} (chance: {chance:.2f})",
+        fine=math.isfinite(loss) and loss < 2 * chance,
+    )
+    speed = time_step(step, batches.epoch(0))
+    tokens_per_second = f"{speed.tokens_per_second:,.0f} target tokens/s"
+    yield CheckupLine("update", f"{1000 * speed.seconds:.0f} ms, {tokens_per_second} (mean of {speed.updates})")
+    yield from describe_memory()
+    lengths = text.segmentations[0].target.lengths
+    if text.mixture is not None:
+        lengths = lengths[text.mixture.rows(0)]
+    epoch_seconds = (lengths.sum() + len(lengths)) / speed.tokens_per_second  # each target ends in EOS
+    epoch_updates = batches.updates(0)
+    limit, minutes = nearest_limit(build_limits(config), epoch_updates, epoch_seconds / epoch_updates)
+    yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates, limit, minutes)
+    yield _describe_disk(config, model, root)
+    if isinstance(config.model, TransformerSettings) and ancestor is None:  # or another size could not be used
+        sizes = ModelSize(**config.model.model_dump(include=set(ModelSize.__annotations__)))
+        work_per_second = speed.tokens_per_second * token_cost(sizes, vocabulary, batches.batch_tokens)
+        minutes = max(round(float(minutes), 1), 0.1)
+        proposal = propose(len(lengths), 1 + float(lengths.mean()), minutes, work_per_second)
+        sections = dump_yaml(proposal.settings()).rstrip().replace("\n", "\n  ")
+        text_of_proposal = f"for {minutes:,g} minutes on this machine: {proposal}; to paste:\n  {sections}"
+        yield CheckupLine("proposal", text_of_proposal)
 
 
-TIMED_SECONDS = 12.0  # enough updates for an estimate
-TIMED_UPDATES = 20
+def _largest_batch(plan: BatchPlan, text: TrainingText) -> int:
+    """Returns the number of the batch with the most positions."""
+    source, target = text.segmentations[0].sides
+    sizes = [len(rows) * (source.lengths[rows].max() + target.lengths[rows].max()) for rows in plan.batches]
+    return int(np.argmax(sizes))
 
 
 class StepSpeed(NamedTuple):
@@ -308,14 +220,29 @@ class StepSpeed(NamedTuple):
 
 def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch]) -> StepSpeed:
     """Times updates by the first batches, up to `TIMED_UPDATES` or `TIMED_SECONDS`."""
-    started, tokens, updates = time.monotonic(), 0.0, 0
-    for batch in batches:
+    started = time.monotonic()
+    tokens = 0.0
+    for updates, batch in enumerate(batches, 1):
         tokens += float(step(batch).tokens)  # waits for the update
-        updates += 1
-        if updates == TIMED_UPDATES or time.monotonic() - started > TIMED_SECONDS:
+        seconds = time.monotonic() - started
+        if updates == TIMED_UPDATES or seconds > TIMED_SECONDS:
             break
-    seconds = time.monotonic() - started
     return StepSpeed(seconds / updates, tokens / seconds, updates)
+
+
+def describe_memory() -> Iterator[CheckupLine]:
+    """Describes how much memory the updates so far have taken, of the machine and of each GPU."""
+    for number, total in enumerate(gpu_memory() if visible_gpus() else []):
+        peak = tf.config.experimental.get_memory_info(f"GPU:{number}")["peak"]
+        yield _describe_peak(f"of GPU {number}, ", peak, total)
+    yield _describe_peak("", peak_memory(), total_memory())
+
+
+def _describe_peak(where: str, peak: int | None, total: int | None) -> CheckupLine:
+    if peak is None or total is None:
+        return CheckupLine("memory", "not told by this system")
+    text = f"{where}{peak / GIGABYTE:.1f} GiB with the largest batch, of {total / GIGABYTE:.0f}"
+    return CheckupLine("memory", text, fine=peak < 0.8 * total)
 
 
 def nearest_limit(limits: Limits, updates_per_epoch: int, update_seconds: float) -> tuple[str, float]:
@@ -328,9 +255,34 @@ def nearest_limit(limits: Limits, updates_per_epoch: int, update_seconds: float)
     return min(minutes.items(), key=lambda item: item[1])
 
 
+def _describe_duration(
+    config: RunConfig, epoch_updates: int, update_seconds: float, limit: str, minutes: float
+) -> CheckupLine:
+    updates = round(minutes * 60 / update_seconds)
+    every = config.training.validate_every_updates or max(1, updates // VALIDATIONS)
+    validations = f"{max(1, updates // every):,} validation{'s' if updates >= 2 * every else ''}"
+    return CheckupLine(
+        "training",
+        f"about {minutes:,.0f} minutes until training.max_{limit}: {updates:,} updates, "
+        f"{updates / epoch_updates:.1f} epochs; {validations} not included",
+        fine=updates >= every,
+    )
+
+
+def _describe_disk(config: RunConfig, model: keras.Model, root: Path) -> CheckupLine:
+    settings = config.training
+    needed = checkpoint_bytes(model.count_params(), settings.keep_checkpoints, settings.average_checkpoints)
+    folder = next(folder for folder in (root, *root.parents) if folder.exists())
+    free = shutil.disk_usage(folder).free
+    return CheckupLine(
+        "disk",
+        f"about {needed / MEGABYTE:,.1f} MB for checkpoints; {free / GIGABYTE:,.1f} GiB are free in {folder}",
+        fine=needed < 0.5 * free,
+    )
+
+
 def state_bytes(parameters: int) -> int:
-    """Returns the memory that a training takes whatever the size of its batches, in bytes: weights, their gradients and
-    Adam's two moments, in float32."""
+    """Returns the bytes that a training takes whatever its batches: weights, gradients and two moments in float32."""
     return 4 * 4 * parameters
 
 

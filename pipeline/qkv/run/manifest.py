@@ -4,6 +4,7 @@ checked."""
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,8 @@ from ..errors import InputError, invocation
 from ..files.json import read_json_object, write_json
 from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
-from ..text.corpora.provenance import recorded_sha256
 from ..text.tokens.special_tokens import BOS
 from ..text.tokens.tokenizer import Tokenizer
-from ..training.checkpoints import KeptWeights
 from ..version import installed_versions
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "pandas", "sacrebleu")
@@ -29,42 +28,30 @@ TOLERANCE = 1e-2  # other processors and number formats change logits by less, o
 
 
 def write_manifest(
-    config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, kept: KeptWeights
+    config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, origin: Mapping[str, Any]
 ) -> None:
-    """Writes `manifest.json`: versions, commit, seed, command line, SHA-256 of data and model, a golden output."""
-    own: dict[str, Any] = {
-        "weights": kept.description,
-        "validation": {kept.metric: kept.value},
-        "data_sha256": recorded_sha256(run),
-    }
-    if run.ancestor.is_file():
-        own["started_from"] = read_json_object(run.ancestor)
-    write_json(run.manifest, _describe(config, run, model, tokenizer, own))
+    """Writes `manifest.json`: versions, commit, seed, command line, SHA-256 of the files, a golden output.
 
-
-def write_imported_manifest(
-    config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, ancestor: dict[str, Any]
-) -> None:
-    """Writes the `manifest.json` of an imported run; `ancestor` says what it was made from."""
-    own = {"weights": "imported", "validation": {}, "data_sha256": {}, "imported_from": ancestor}
-    write_json(run.manifest, _describe(config, run, model, tokenizer, own))
-
-
-def _describe(
-    config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, own: dict[str, Any]
-) -> dict[str, Any]:
-    return {
+    Args:
+        config: the settings of the run.
+        run: the run, whose model and tokenizer are written already.
+        model: the model.
+        tokenizer: the tokenizer.
+        origin: what the weights were made from, and how good they are on validation.
+    """
+    manifest = {
         "versions": installed_versions(PACKAGES) | {"python": platform.python_version()},
         "git_commit": _git_commit(),
         "command_line": sys.argv,
         "seed": config.run.seed,
         "precision": model.dtype_policy.name,
         "parameters": model.count_params(),
-        **own,
+        **origin,
         "tokenizer_sha256": sha256(run.tokenizer),
         "model_sha256": sha256(run.model),
         "golden_logits": golden_logits(model, tokenizer.vocabulary_size),
     }
+    write_json(run.manifest, manifest)
 
 
 def golden_logits(model: keras.Model, vocabulary_size: int) -> list[float]:
@@ -98,11 +85,7 @@ def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) ->
 
 
 def check_digests(run: RunDirectory, *names: str) -> None:
-    """Compares files with the SHA-256 that they had when training ended.
-
-    Args:
-        run: the run.
-        names: `model`, `tokenizer` or both.
+    """Compares files of a run, `model`, `tokenizer` or both, with the SHA-256 that they had when training ended.
 
     Raises:
         InputError: the manifest is missing or damaged, or a file is another.

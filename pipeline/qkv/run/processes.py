@@ -1,6 +1,6 @@
 """Spreads the work of a finished run over processes of this machine, each of which loads the run for itself.
 
-What is sent to a process is a part that one process computes by itself too, such as a window of lines or a shard of an
+A process is sent a part that a single process computes by itself too, such as a window of lines or a shard of an
 archive, so that the results are the same, bit for bit.
 
 Nothing here imports TensorFlow until a process works: it is imported quietly, with the settings of the first process.
@@ -9,7 +9,7 @@ Nothing here imports TensorFlow until a process works: it is imported quietly, w
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,41 +58,8 @@ class RunParts:
 
 
 @dataclass(frozen=True)
-class TranslateIds:
-    """Translates the ids of sentences as `Translator.translate_ids`; its arguments are one item."""
-
-    parts: RunParts
-
-    def __call__(self, item: tuple[Any, ...]) -> list[list[Any]]:
-        """Returns all translations of each sentence."""
-        return self.parts.run.translator.translate_ids(*item)
-
-
-@dataclass(frozen=True)
-class RecordPairs:
-    """Records the attention of pairs, which are one window.
-
-    Args:
-        parts: of the run.
-        recorded: the sites of the recorder.
-        units: see `AttentionRecorder`.
-        sites: those that the records hold.
-    """
-
-    parts: RunParts
-    recorded: tuple[str, ...]
-    units: Any
-    sites: tuple[str, ...]
-
-    def __call__(self, pairs: Sequence[Any]) -> list[Any]:
-        """Returns the records."""
-        recorder = self.parts.run.recorder(self.recorded, self.units)
-        return list(recorder.record(pairs, len(pairs), self.sites))
-
-
-@dataclass(frozen=True)
 class Spreading:
-    """Over how many processes the work of a run is spread.
+    """The processes over which the work of a run is spread.
 
     Args:
         parts: of the run.
@@ -104,12 +71,22 @@ class Spreading:
 
     def translate(self, items: Iterable[tuple[Any, ...]]) -> Iterator[list[list[Any]]]:
         """Yields what `Translator.translate_ids` returns for each of the arguments."""
-        return spread(TranslateIds(self.parts), items, self.workers)
+        return spread(partial(_translate, self.parts), items, self.workers)
 
     def record(self, windows: Iterable[Sequence[Any]], recorder: Any, sites: Sequence[str]) -> Iterator[Any]:
         """Yields the records of pairs, a window at a time, as a recorder of the run makes them."""
-        function = RecordPairs(self.parts, recorder.sites, recorder.units, tuple(sites))
+        function = partial(_record, self.parts, recorder.sites, recorder.units, tuple(sites))
         return chain.from_iterable(spread(function, windows, self.workers))
+
+
+def _translate(parts: RunParts, item: tuple[Any, ...]) -> list[list[Any]]:
+    return parts.run.translator.translate_ids(*item)
+
+
+def _record(
+    parts: RunParts, recorded: tuple[str, ...], units: Any, sites: tuple[str, ...], pairs: Sequence[Any]
+) -> list[Any]:
+    return list(parts.run.recorder(recorded, units).record(pairs, len(pairs), sites))
 
 
 def spread(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:

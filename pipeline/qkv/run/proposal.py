@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 # Microseconds per target token on two cores of an AMD EPYC (Zen 5) in bfloat16, fitted to six sizes within 7 %.
 TOKEN_COST = 2.7
@@ -34,15 +34,13 @@ class ModelSize:
     num_heads: int
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A size that is worth its time from a certain training on.
 
-    Args:
-        size: of the model.
-        vocabulary_size: the maximum size of the vocabulary.
-        million_tokens: number of target tokens, in millions, that a training should read at least.
-        learning_rate: its peak.
+    - size: of the model.
+    - vocabulary_size: the maximum size of the vocabulary.
+    - million_tokens: number of target tokens, in millions, that a training should read at least.
+    - learning_rate: its peak.
     """
 
     size: ModelSize
@@ -59,8 +57,6 @@ CHOICES = (
     Choice(ModelSize(4, 4, 192, 384, 4), 8000, 25, 0.002),
     Choice(ModelSize(6, 6, 512, 2048, 8), 16000, 400, 0.0007),
 )
-
-
 # The vocabulary that so many training pairs can fill, and the dropout that so many passes over them need.
 VOCABULARIES = ((0, 1000), (2_000, 2000), (20_000, 4000), (100_000, 8000), (500_000, 16000))
 DROPOUTS = ((0, 0.0), (3, 0.1), (15, 0.2), (60, 0.3))
@@ -112,7 +108,8 @@ def token_cost(size: ModelSize, vocabulary_size: int, batch_tokens: int) -> floa
 
     Only ratios matter: other processors have another speed.
     """
-    width, inner = size.d_model, 2 * size.d_model * size.d_ff
+    width = size.d_model
+    inner = 2 * size.d_model * size.d_ff
     products = size.encoder_layers * (4 * width**2 + inner) + size.decoder_layers * (8 * width**2 + inner)
     layers = size.encoder_layers + 1.5 * size.decoder_layers  # a decoder layer has three sublayers
     token = (

@@ -34,7 +34,7 @@ from ..text.tokens.tokenizer import Tokenizer
 from ..text.tokens.words import BETWEEN_SPACES, WordCutter, WordUnits
 from ..training.checkpoints import Checkpoints, load_checkpoint
 from .manifest import check_digests, check_golden
-from .weights import _load_weights, check_weights_file
+from .weights import check_weights_file, load_weights
 
 Sentence = str | tuple[str, str]
 """A source, whose translation is searched and then read; or a source and the target that is read."""
@@ -111,15 +111,16 @@ class TrainedRun:
         return self.make_normalizer()
 
     def make_normalizer(self, side: str = "source", *, divides: bool = True) -> Callable[[str], str] | None:
-        """Returns what `data.normalize` does to a line that a person has written, but for a tag that it begins with;
-        None where it does nothing.
+        """Returns the function that `data.normalize` applies to a line that a person has written, behind its tag; None
+        where it does nothing.
 
         Args:
             side: `source` or `target`, the language of the line.
             divides: whether words may be divided; if not, the words of a line keep their numbers.
         """
         data = self.config.data
-        settings, look = data.normalize, self.source_look if side == "source" else self.target_look
+        settings = data.normalize
+        look = self.source_look if side == "source" else self.target_look
         language = data.source_language if side == "source" else data.target_language
         if settings is None or look is None:
             return None
@@ -306,7 +307,7 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
         check_digests(run, "tokenizer", *(("model",) if weights == run.model else ()))
     model = build_model(config.model, tokenizer.vocabulary_size)
     if weights == run.model:
-        _load_weights(model, weights)
+        load_weights(model, weights)
         check_golden(run, model, tokenizer.vocabulary_size)
     else:
         check_settings(config, run, "model.")

@@ -19,6 +19,7 @@ from ..decoding.build import build_translator
 from ..decoding.greedy import GreedySearch
 from ..errors import LostWorkerError, invocation
 from ..files.atomic import replaced_when_done
+from ..files.json import read_json_object
 from ..files.run_directory import RunDirectory
 from ..metrics.bleu import check_bleu_tokenizer, count_words, explain_low_bleu
 from ..model.parts import describe_parameters
@@ -26,7 +27,7 @@ from ..runtime.devices import choose_devices, describe_devices, make_strategy, r
 from ..runtime.machine import keep_freed_memory
 from ..runtime.workers import Workers, join_workers, noticing_lost_workers
 from ..text.corpora.held_out import with_held_out_files
-from ..text.corpora.provenance import check_prepared, check_settings, data_sha256, prepared_sha256
+from ..text.corpora.provenance import check_prepared, check_settings, data_sha256, prepared_sha256, recorded_sha256
 from ..text.prepare import prepare_text
 from ..text.training_text import TrainingText, load_text
 from ..training.batch_size import known_batch_tokens
@@ -85,8 +86,8 @@ def _run_training(
         _report_start(model, batches)
         # Validations are many, so they use greedy search, which is fast, whatever the config sets for the model.
         translator = build_translator(model, text.tokenizer, config, GreedySearch())
-        validation = build_validation(config, text, translator, model)
-        training = build_training(config, step, batches, schedule, validation, checkpoints, workers)
+        validate = build_validation(config, text, translator, model)
+        training = build_training(config, step, batches, schedule, validate, checkpoints, workers)
         is_trained = workers.of_chief(run.is_trained(), "to look at the run")
         if is_trained and training.stopping.reason(progress, progress.seconds):
             if workers.is_chief:
@@ -107,7 +108,7 @@ def _run_training(
                 model,
                 checkpoints,
                 progress,
-                validation,
+                validate,
                 metric=config.training.early_stopping.metric,
                 average_checkpoints=config.training.average_checkpoints,
             )
@@ -235,7 +236,14 @@ def _save_model(
         model.save(temporary)
     vectors = keras.ops.convert_to_numpy(model.output_embedding.table)
     write_projector(run.tensorboard, text.tokenizer.pieces(range(len(vectors))), vectors)
-    write_manifest(config, run, model, text.tokenizer, kept)
+    origin: dict[str, Any] = {
+        "weights": kept.description,
+        "validation": {kept.metric: kept.value},
+        "data_sha256": recorded_sha256(run),
+    }
+    if run.ancestor.is_file():
+        origin["started_from"] = read_json_object(run.ancestor)
+    write_manifest(config, run, model, text.tokenizer, origin)
 
 
 def _report_start(model: keras.Model, batches: TrainingBatches) -> None:

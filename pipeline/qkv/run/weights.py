@@ -49,29 +49,10 @@ def check_weights_file(path: Path, least_parameters: int) -> None:
     except InputError:
         raise
     except DAMAGE as error:
-        raise _refused(path, str(error).strip().split("\n")[0] or type(error).__name__) from None
-
-
-@contextmanager
-def extracted_weights(path: Path) -> Iterator[Path]:
-    """Yields the HDF5 file within a `.keras` file, which Keras reads faster when it stands alone: HDF5 jumps to and fro
-    in it, and a jump back within an archive reads all again. Where there is no room for it, yields the `.keras` file.
-
-    Raises:
-        BadZipFile: the file is damaged.
-    """
-    with ExitStack() as stack:
-        try:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            with ZipFile(path) as archive:
-                weights = Path(archive.extract(WEIGHTS, folder))
-        except OSError:
-            weights = path
-        yield weights
+        raise _refused(path, _first_line(error)) from None
 
 
 def _check_keras(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
-    """Returns what is wrong with a file that Keras is to read, or None."""
     if not {WEIGHTS} <= {member.filename for member in members} <= EXPECTED or len(members) > len(EXPECTED):
         return f"expected {', '.join(sorted(EXPECTED))} in it and nothing else"
     with h5py.File(io.BytesIO(archive.read(WEIGHTS))) as weights:
@@ -79,8 +60,7 @@ def _check_keras(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
 
 
 def _check_arrays(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
-    """Returns what is wrong with an archive of arrays, or None. NumPy allocates what a header declares before it reads
-    the data."""
+    # NumPy allocates what a header declares before it reads the data.
     for member in members:
         with archive.open(member) as file:
             check_header(file, member.filename, member.file_size)
@@ -121,23 +101,46 @@ def _check_dataset(item: h5py.Dataset | h5py.Datatype) -> str | None:
     return None
 
 
+def load_weights(model: keras.Model, path: Path) -> None:
+    """Loads the weights of a checked `.keras` file into a model.
+
+    Raises:
+        InputError: they do not fit the model, or are not finite.
+    """
+    try:
+        with extracted_weights(path) as weights:
+            model.load_weights(weights)
+    except DAMAGE as error:
+        raise _refused(path, _first_line(error)) from None
+    for variable in model.variables:
+        if not np.isfinite(keras.ops.convert_to_numpy(variable)).all():
+            raise InputError(f"{path}: {variable.path} has numbers that are not finite; restore it, or train anew")
+
+
+@contextmanager
+def extracted_weights(path: Path) -> Iterator[Path]:
+    """Yields the HDF5 file within a `.keras` file, which Keras reads faster when it stands alone: HDF5 jumps to and fro
+    in it, and a jump back within an archive reads all again. Where there is no room for it, yields the `.keras` file.
+
+    Raises:
+        BadZipFile: the file is damaged.
+    """
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            with ZipFile(path) as archive:
+                weights = Path(archive.extract(WEIGHTS, folder))
+        except OSError:
+            weights = path
+        yield weights
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0] or type(error).__name__
+
+
 def _refused(path: Path, reason: str) -> InputError:
     return InputError(
         f"{path}: the weights do not fit the run's config, or the file is damaged: {reason}; "
         "restore the file, or train anew"
     )
-
-
-def _load_weights(model: keras.Model, path: Path) -> None:
-    try:
-        with extracted_weights(path) as weights:
-            model.load_weights(weights)
-    except DAMAGE as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(
-            f"{path}: the weights do not fit the run's config, or the file is damaged: {reason}; "
-            "restore the file, or train anew"
-        ) from None
-    for variable in model.variables:
-        if not np.isfinite(keras.ops.convert_to_numpy(variable)).all():
-            raise InputError(f"{path}: {variable.path} has numbers that are not finite; restore it, or train anew")

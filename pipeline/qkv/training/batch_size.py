@@ -1,4 +1,4 @@
-"""The largest batch that fits into the memory of this machine, found by trying, where the settings leave it open."""
+"""The size of batches: a number of the settings, or the largest that fits into memory, found by trying."""
 
 import logging
 from collections.abc import Callable
@@ -19,107 +19,12 @@ from .progress import Progress
 from .step import TrainStep
 
 log = logging.getLogger(__name__)
-PROCESSOR_TOKENS = 4096
-"""The size of batches on a processor, where larger ones are no faster."""
 
-
+PROCESSOR_TOKENS = 4096  # on a processor, larger batches are no faster
 MOST_TOKENS = 65_536
-LEAST_BATCHES = 64
-"""Of an epoch: fewer updates hardly learn."""
-
-
-PRECISION = 16
-"""The search ends when the bounds are this part of the number apart."""
-
-
-KEPT_FREE = 0.1
-"""Share of what fits that is left free, for the optimizer and for what memory loses between arrays."""
-
-
-def largest_useful(batches: TrainingBatches) -> int:
-    """Returns the number of tokens of a batch above which there would be too few updates."""
-    target = batches.segmentations[0].target
-    return max(min(MOST_TOKENS, (int(target.lengths.sum()) + len(target)) // LEAST_BATCHES), 1)
-
-
-def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
-    """Returns about the largest number that fits, by doubling and bisection; 0 if not even `least` does.
-
-    Args:
-        fits: whether a number does; if it does, so do all smaller ones.
-        least: the smallest number that is of use.
-        most: the largest; at least `least`.
-    """
-    if not fits(least):
-        return 0
-    low, high = least, most
-    while 2 * low < most:
-        if not fits(2 * low):
-            high = 2 * low
-            break
-        low *= 2
-    if high == most and fits(most):
-        return most
-    while high - low > max(low // PRECISION, 1):
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
-def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> int:
-    """Returns the largest number of tokens of a batch with which gradients fit into memory, less a reserve. The model
-    is not changed; on a processor nothing is tried.
-
-    Args:
-        step: computes gradients.
-        batches: of the text.
-        limit: the largest number to try.
-
-    Raises:
-        InputError: not even the longest sentence fits, or several machines train, which might find several numbers.
-    """
-    if step.strategy.cluster_resolver is not None:
-        raise InputError("batches.batch_tokens: expected a number for a training on several machines, found auto")
-    if not visible_gpus():
-        log.info("batches.batch_tokens auto: %s, since there is no GPU", f"{PROCESSOR_TOKENS:,}")
-        return PROCESSOR_TOKENS
-    pairs = [side.lengths.max() for pairs in batches.segmentations for side in pairs.sides]
-    longest = int(round_up(max(pairs) + 1, batches.length_multiple))
-    least = longest * step.replicas
-    with seeds.kept(step.model):
-        found = largest(_Probe(step, longest).fits, least, max(limit, least))
-    if not found:
-        raise InputError(
-            f"batches.batch_tokens auto: not even a sentence of {longest} tokens fits into the GPU's memory; lower "
-            "data.max_source_tokens and data.max_target_tokens, or make the model smaller"
-        )
-    tokens = max(int(found * (1 - KEPT_FREE)), 1) if found < limit else found
-    log.info("batches.batch_tokens auto: %s; kept in the run, so that it goes on with the same batches", f"{tokens:,}")
-    return tokens
-
-
-class _Probe:
-    """Computes gradients of made-up batches of the longest sentences, which need the most memory."""
-
-    def __init__(self, step: TrainStep, length: int) -> None:
-        self._step = step
-        self._length = length
-        self._graph = step.graph(self._norm, step.signature.arrays)
-
-    def _norm(self, *tensors):
-        return tf.linalg.global_norm(self._step.sums_of(Batch(*tensors)))
-
-    def fits(self, tokens: int) -> bool:
-        """Returns whether a batch of so many tokens fits, shared by the devices."""
-        rows = max(tokens // (self._length * self._step.replicas), 1)
-        ids = np.full((rows, self._length), EOS, np.int32)
-        links = np.zeros((rows, self._length, self._length), bool)
-        try:
-            norm = self._graph(*(ids, ids, ids, links)[: len(self._step.signature.arrays)])
-            keras.ops.convert_to_numpy(self._step.strategy.experimental_local_results(norm)[0])
-        except tf.errors.ResourceExhaustedError:
-            return False
-        return True
+LEAST_BATCHES = 64  # of an epoch: fewer updates hardly learn
+PRECISION = 16  # the search ends when the bounds are this part of the number apart
+KEPT_FREE = 0.1  # share of what fits, for the optimizer and for what memory loses between arrays
 
 
 def known_batch_tokens(
@@ -146,3 +51,87 @@ def known_batch_tokens(
     else:
         log.info("batches.batch_tokens auto: %s, as found when the run began", f"{progress.batch_tokens:,}")
     return progress.batch_tokens
+
+
+def largest_useful(batches: TrainingBatches) -> int:
+    """Returns the number of tokens of a batch above which there would be too few updates."""
+    target = batches.segmentations[0].target
+    return max(min(MOST_TOKENS, (int(target.lengths.sum()) + len(target)) // LEAST_BATCHES), 1)
+
+
+def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> int:
+    """Returns the largest number of tokens of a batch with which gradients fit into memory, less a reserve. The model
+    is not changed; on a processor nothing is tried.
+
+    Args:
+        step: computes gradients.
+        batches: of the text.
+        limit: the largest number to try.
+
+    Raises:
+        InputError: not even the longest sentence fits, or several machines train, which might find several numbers.
+    """
+    if step.strategy.cluster_resolver is not None:
+        raise InputError("batches.batch_tokens: expected a number for a training on several machines, found auto")
+    if not visible_gpus():
+        log.info("batches.batch_tokens auto: %s, since there is no GPU", f"{PROCESSOR_TOKENS:,}")
+        return PROCESSOR_TOKENS
+    pairs = [side.lengths.max() for pairs in batches.segmentations for side in pairs.sides]
+    longest = int(round_up(max(pairs) + 1, batches.length_multiple))
+    least = longest * step.replicas
+    with seeds.kept(step.model):
+        found = largest(_make_probe(step, longest), least, max(limit, least))
+    if not found:
+        raise InputError(
+            f"batches.batch_tokens auto: not even a sentence of {longest} tokens fits into the GPU's memory; lower "
+            "data.max_source_tokens and data.max_target_tokens, or make the model smaller"
+        )
+    tokens = max(int(found * (1 - KEPT_FREE)), 1) if found < limit else found
+    log.info("batches.batch_tokens auto: %s; kept in the run, so that it goes on with the same batches", f"{tokens:,}")
+    return tokens
+
+
+def _make_probe(step: TrainStep, length: int) -> Callable[[int], bool]:
+    """Returns whether the gradients of a made-up batch of the longest sentences, which need the most memory, fit."""
+
+    def norm_of(*tensors):
+        return tf.linalg.global_norm(step.sums_of(Batch(*tensors)))
+
+    graph = step.graph(norm_of, step.signature.arrays)
+
+    def fits(tokens: int) -> bool:
+        rows = max(tokens // (length * step.replicas), 1)
+        ids = np.full((rows, length), EOS, np.int32)
+        links = np.zeros((rows, length, length), bool)
+        try:
+            norm = graph(*(ids, ids, ids, links)[: len(step.signature.arrays)])
+            keras.ops.convert_to_numpy(step.strategy.experimental_local_results(norm)[0])
+        except tf.errors.ResourceExhaustedError:
+            return False
+        return True
+
+    return fits
+
+
+def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
+    """Returns about the largest number that fits, by doubling and bisection; 0 if not even `least` does.
+
+    Args:
+        fits: whether a number does; if it does, so do all smaller ones.
+        least: the smallest number that is of use.
+        most: the largest; at least `least`.
+    """
+    if not fits(least):
+        return 0
+    low, high = least, most
+    while 2 * low < most:
+        if not fits(2 * low):
+            high = 2 * low
+            break
+        low *= 2
+    if high == most and fits(most):
+        return most
+    while high - low > max(low // PRECISION, 1):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

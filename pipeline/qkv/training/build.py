@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections.abc import Callable
 
 import keras
 import tensorflow as tf
@@ -12,6 +13,7 @@ from ..config.training import LimitSettings, LossSettings, OptimizerSettings, Pa
 from ..decoding.forced import make_forced_graph
 from ..decoding.translator import Translator
 from ..files.run_directory import RunDirectory
+from ..metrics import MetricInputs, measure_all
 from ..metrics.likelihood import LikelihoodMeter
 from ..model.build import build_model
 from ..model.parts import freeze_parts
@@ -29,7 +31,6 @@ from .schedule import ClockSchedule, WarmupSchedule
 from .step import TrainStep
 from .stopping import Limits, StoppingRules
 from .time_budget import TimeBudget
-from .validation import Validation
 from .workers import WorkerVotes
 
 log = logging.getLogger(__name__)
@@ -108,8 +109,13 @@ def build_batches_and_step(
     return batches, build_train_step(config, model, optimizer, batches)
 
 
-def build_validation(config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model) -> Validation:
-    """Builds what measures the model on the validation set."""
+def build_validation(
+    config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model
+) -> Callable[[], dict[str, float]]:
+    """Builds the function that measures the model, as it is when called, on the validation set.
+
+    It returns each of `config.names.translation.METRICS`, its name preceded by `val_`.
+    """
     meter = LikelihoodMeter(
         make_forced_graph(model),
         *text.validation_pairs.sides,
@@ -118,7 +124,14 @@ def build_validation(config: RunConfig, text: TrainingText, translator: Translat
     )
     if meter.too_long:
         log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
-    return Validation(meter, translator, text.validation, bleu_tokenizer=config.data.scoring_tokenizer)
+
+    def validate() -> dict[str, float]:
+        likelihood = meter.measure()
+        translations = [translation.text for translation in translator.translate(text.validation.source)]
+        inputs = MetricInputs(translations, text.validation.target, likelihood, config.data.scoring_tokenizer)
+        return {f"val_{name}": value for name, value in measure_all(inputs).items()}
+
+    return validate
 
 
 def build_training(
@@ -126,7 +139,7 @@ def build_training(
     step: TrainStep,
     batches: TrainingBatches,
     schedule: ClockSchedule | WarmupSchedule,
-    validation: Validation,
+    validate: Callable[[], dict[str, float]],
     checkpoints: Checkpoints,
     workers: Workers,
 ) -> Training:
@@ -147,7 +160,7 @@ def build_training(
     return Training(
         step,
         batches,
-        validation,
+        validate,
         checkpoints if workers.is_chief else None,
         StoppingRules(limits, **settings.early_stopping.model_dump(), votes=votes),
         workers,

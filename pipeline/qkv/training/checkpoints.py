@@ -4,6 +4,7 @@ from which one training continues; and the weights of the finished model."""
 import json
 import logging
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,23 +20,22 @@ from ..files.arrays import ArrayFile
 from ..files.atomic import replaced_when_done
 from .progress import Progress
 
+log = logging.getLogger(__name__)
+
 
 def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:
     """Returns the variables of a checkpoint by name."""
     # model.variables includes the state of dropout's random numbers, which model.weights lacks.
-    named = {_name("model", i, variable): variable for i, variable in enumerate(model.variables)}
-    if optimizer is None:
-        return named
-    return named | {_name("optimizer", i, variable): variable for i, variable in enumerate(optimizer.variables)}
-
-
-def _name(group: str, number: int, variable: Any) -> str:
-    return f"{group}/{number:04d}/{_stable(variable.path)}"
+    groups = {"model": model.variables, "optimizer": [] if optimizer is None else optimizer.variables}
+    return {
+        f"{group}/{number:04d}/{_stable(variable.path)}": variable
+        for group, variables in groups.items()
+        for number, variable in enumerate(variables)
+    }
 
 
 def _stable(path: str) -> str:
-    """Returns a variable's path without the numbers by which Keras tells apart layers of the same name in one
-    process."""
+    """Returns a variable's path without the numbers that Keras gives to further layers of a name in one process."""
     return re.sub(r"\b(seed_generator|adam|muon)_\d+\b", r"\1", path)
 
 
@@ -50,9 +50,13 @@ def save_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.
     arrays = {name: keras.ops.convert_to_numpy(variable) for name, variable in _variables(model, optimizer).items()}
     with replaced_when_done(path) as temporary:
         np.savez(temporary, progress=np.array(json.dumps(asdict(progress))), **arrays)
-        with ZipFile(temporary) as archive:
-            if archive.testzip() is not None:  # by the checksum of every array
-                raise OSError(f"{path}: the disk returned other bytes than were written; check the disk")
+        _read_back(temporary, path)
+
+
+def _read_back(temporary: Path, path: Path) -> None:
+    with ZipFile(temporary) as archive:
+        if archive.testzip() is not None:  # by the checksum of every array
+            raise OSError(f"{path}: the disk returned other bytes than were written; check the disk")
 
 
 def load_checkpoint(
@@ -132,7 +136,9 @@ def _check_origin(path: Path, progress: Progress, origin: Mapping[str, str]) -> 
         )
     number = re.fullmatch(r"(?:update|passing)-([0-9]{8,})", path.stem)
     if number and int(number[1]) != progress.update:
-        raise InputError(f"{path}: the checkpoint is of update {progress.update}, not of that of its name; rename it")
+        raise InputError(
+            f"{path}: the checkpoint is of update {progress.update}, not of the update in its name; rename it"
+        )
 
 
 def _other_model(path: Path, names: set[str]) -> InputError:
@@ -140,9 +146,6 @@ def _other_model(path: Path, names: set[str]) -> InputError:
         f"{path}: the checkpoint is of another model: only one of the two has {min(names)}; "
         "the config was changed after training: restore it"
     )
-
-
-log = logging.getLogger(__name__)
 
 
 class Checkpoints:
@@ -191,9 +194,14 @@ class Checkpoints:
     ) -> None:
         """Saves the checkpoint of a validation, also as the best one if it is, and deletes those no longer needed."""
         progress = replace(progress, origin=self.origin)
-        if best:
+        path = self.folder / f"update-{progress.update:08d}.npz"
+        if best:  # first, so that no best update of a checkpoint is missing
             save_checkpoint(self.best, model, optimizer, progress)
-        save_checkpoint(self._of_update(progress.update), model, optimizer, progress)
+            with replaced_when_done(path) as temporary:
+                shutil.copyfile(self.best, temporary)
+                _read_back(temporary, path)
+        else:
+            save_checkpoint(path, model, optimizer, progress)
         self.delete_superseded()
 
     def delete_superseded(self) -> None:
@@ -202,9 +210,6 @@ class Checkpoints:
         for old in [*self.recent()[: -self.keep], *self._named("passing")]:
             if old != newest:
                 old.unlink()
-
-    def _of_update(self, update: int) -> Path:
-        return self.folder / f"update-{update:08d}.npz"
 
     def restore(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Progress:
         """Loads the newest checkpoint that is intact into model and optimizer, and warns of a damaged one.
@@ -245,7 +250,7 @@ class KeptWeights(NamedTuple):
     """The weights that the finished model has.
 
     - description: the weights in words.
-    - metric: the validation metric by which they were chosen.
+    - metric: the validation metric that chose them.
     - value: the value of that metric.
     """
 

@@ -23,8 +23,7 @@ from .checkpoints import Checkpoints
 from .progress import Progress
 from .step import TrainStep, TrainStepMetrics
 from .stopping import INTERRUPTED, StoppingRules
-from .time_budget import TimeBudget
-from .validation import is_due
+from .time_budget import TimeBudget, is_due
 
 
 @dataclass

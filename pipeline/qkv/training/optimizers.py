@@ -2,44 +2,13 @@
 one shape are orthogonalised together."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ..runtime.devices import sizes
-
-
-def make_optimizer(
-    schedule: Any,
-    *,
-    optimizer: str,
-    beta_1: float,
-    beta_2: float,
-    epsilon: float,
-    weight_decay: float = 0.0,
-) -> keras.optimizers.Optimizer:
-    """Makes an optimizer by its name.
-
-    Args:
-        schedule: of the learning rate, or a number.
-        optimizer: `adam` (Kingma and Ba 2015), or `muon` (Jordan et al. 2024): momentum made orthogonal for matrices,
-            in the scale of Adam's updates (Liu et al. 2025, section 2.2), and Adam for embeddings and vectors.
-        beta_1: the decay per update of Adam's mean of the gradients.
-        beta_2: the decay per update of Adam's mean of the squared gradients.
-        epsilon: added to Adam's divisor against division by zero.
-        weight_decay: each update shrinks every matrix by this number times the learning rate (Loshchilov and Hutter
-            2019); token embeddings and vectors are not decayed.
-
-    Raises:
-        ValueError: unknown name.
-    """
-    common: dict[str, Any] = {"epsilon": epsilon, "name": optimizer, "matrix_decay": weight_decay}
-    if optimizer == "adam":
-        return FusedAdam(schedule, beta_1=beta_1, beta_2=beta_2, **common)
-    if optimizer == "muon":
-        return StackedMuon(schedule, adam_beta_1=beta_1, adam_beta_2=beta_2, **common)
-    raise ValueError(f"optimizer: expected adam or muon, found {optimizer!r}")
 
 
 class FusedAdam(keras.optimizers.Adam):
@@ -52,7 +21,7 @@ class FusedAdam(keras.optimizers.Adam):
         learning_rate: a number or a schedule.
         matrix_decay: each update shrinks every matrix by this number times the learning rate (Loshchilov and Hutter
             2019, algorithm 2). Keras' own `weight_decay` shrinks token embeddings and vectors too.
-        **settings: those of `keras.optimizers.Adam`.
+        **settings: further arguments of `keras.optimizers.Adam`.
     """
 
     def __init__(self, learning_rate, *, matrix_decay=0.0, **settings):
@@ -69,12 +38,12 @@ class FusedAdam(keras.optimizers.Adam):
 
 
 def is_matrix(variable):
-    """Returns whether a variable is a matrix, and not of token embeddings: what `keras.optimizers.Muon` updates so."""
+    """Returns whether a variable is a matrix, and not of token embeddings, as `keras.optimizers.Muon` does."""
     return len(variable.shape) == 2 and "embedding" not in variable.path.lower()
 
 
 def adam_scalars(learning_rate, updates_before, beta_1, beta_2, epsilon):
-    """Returns what the updates of all variables have in common, as `ResourceApplyAdam` takes it.
+    """Returns the scalars of an update that all variables share, as `ResourceApplyAdam` takes them.
 
     Args:
         learning_rate: a scalar.
@@ -115,30 +84,40 @@ def _handle(variable):
 class StackedMuon(keras.optimizers.Muon):
     """Makes the same updates as `keras.optimizers.Muon` (Jordan et al. 2024), faster.
 
-    A Transformer has dozens of small matrices, and a product for each of them takes longer to start than to compute.
-    Variables that are not matrices are updated by `apply_adam`. As in `FusedAdam`, gradients must be the same on all
-    replicas already.
+    Momentum is made orthogonal for matrices, in the scale of Adam's updates (Liu et al. 2025, section 2.2). A
+    Transformer has dozens of small matrices, and a product for each of them takes longer to start than to compute.
+    Embeddings and vectors are updated by `apply_adam`. As in `FusedAdam`, gradients must be the same on all replicas
+    already.
 
     Args:
         learning_rate: a number or a schedule.
+        beta_1: the decay per update of Adam's mean of the gradients.
+        beta_2: the decay per update of Adam's mean of the squared gradients.
         matrix_decay: each update shrinks every matrix by this number times the learning rate (Liu et al. 2025,
             equation 3).
-        **settings: those of `keras.optimizers.Muon`.
+        **settings: further arguments of `keras.optimizers.Muon`.
     """
 
-    def __init__(self, learning_rate, *, matrix_decay=0.0, **settings):
-        super().__init__(learning_rate, weight_decay=None, adam_weight_decay=None, **settings)
+    def __init__(self, learning_rate, *, beta_1=0.9, beta_2=0.999, matrix_decay=0.0, **settings):
+        super().__init__(
+            learning_rate,
+            weight_decay=None,
+            adam_weight_decay=None,
+            adam_beta_1=beta_1,
+            adam_beta_2=beta_2,
+            **settings,
+        )
         self.matrix_decay = matrix_decay
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
         of_shape = defaultdict(list)
-        decays = self.adam_beta_1, self.adam_beta_2
-        scalars = adam_scalars(learning_rate * self.adam_lr_ratio, self.iterations, *decays, self.epsilon)
+        adam_rate = learning_rate * self.adam_lr_ratio
+        scalars = adam_scalars(adam_rate, self.iterations, self.adam_beta_1, self.adam_beta_2, self.epsilon)
         for gradient, variable in zip(grads, trainable_variables, strict=True):
-            if self.adam_velocities[self._get_variable_index(variable)] is None:
+            index = self._get_variable_index(variable)
+            if self.adam_velocities[index] is None:
                 of_shape[tuple(variable.shape)].append((gradient, variable))
             else:
-                index = self._get_variable_index(variable)
                 apply_adam(variable, self.momentums[index], self.adam_velocities[index], gradient, scalars)
         groups = sizes().matrix_groups
         for pairs in of_shape.values():
@@ -171,3 +150,33 @@ class StackedMuon(keras.optimizers.Muon):
             square = tf.matmul(x, x, transpose_b=True)
             x = a * x + tf.matmul(b * square + c * tf.matmul(square, square), x)
         return x if wide else tf.linalg.matrix_transpose(x)
+
+
+OPTIMIZERS: dict[str, Callable[..., keras.optimizers.Optimizer]] = {"adam": FusedAdam, "muon": StackedMuon}
+"""The classes of `config.names.training.OPTIMIZERS`: each takes a schedule, `beta_1`, `beta_2`, `epsilon`,
+`matrix_decay` and `name`."""
+
+
+def make_optimizer(
+    schedule: Any,
+    *,
+    optimizer: str,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+    weight_decay: float = 0.0,
+) -> keras.optimizers.Optimizer:
+    """Makes an optimizer by its name.
+
+    Args:
+        schedule: of the learning rate, or a number.
+        optimizer: a key of `OPTIMIZERS`.
+        beta_1: the decay per update of Adam's mean of the gradients.
+        beta_2: the decay per update of Adam's mean of the squared gradients.
+        epsilon: added to Adam's divisor against division by zero.
+        weight_decay: each update shrinks every matrix by this number times the learning rate (Loshchilov and Hutter
+            2019); token embeddings and vectors are not decayed.
+    """
+    return OPTIMIZERS[optimizer](
+        schedule, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, matrix_decay=weight_decay, name=optimizer
+    )

@@ -1,4 +1,5 @@
-"""Fixes the number of updates of a training that is given minutes: once, from the speed of its first updates."""
+"""The number of updates of a training that is given minutes, fixed once from the speed of its first updates; and the
+updates after which the model is validated."""
 
 import math
 from collections.abc import Callable
@@ -7,8 +8,8 @@ from ..runtime.workers import Workers
 from .progress import Progress
 from .schedule import ClockSchedule
 from .stopping import Limits
-from .validation import VALIDATIONS
 
+VALIDATIONS = 10  # of a training whose total of updates is known
 SKIPPED_UPDATES = 5  # the first ones of a session trace graphs and fill caches
 MEASURED_UPDATES = 20
 MEASURED_SHARE = 0.03  # of the minutes
@@ -106,3 +107,16 @@ def updates_within(seconds: float, update_seconds: float, validation_seconds: fl
     if validate_every is None:
         return math.floor((seconds - VALIDATIONS * validation_seconds) / update_seconds)
     return math.floor(seconds / (update_seconds + validation_seconds / validate_every))
+
+
+def is_due(update: int, every: int | None, total: int | None) -> bool:
+    """Returns whether the model is validated after an update.
+
+    Args:
+        update: number of updates made.
+        every: updates between two validations; None for `VALIDATIONS` of them, spread evenly over the total.
+        total: number of updates of the training; None if it is not known yet, in which case no validation is due.
+    """
+    if every is not None:
+        return update % every == 0
+    return total is not None and VALIDATIONS * update // total > VALIDATIONS * (update - 1) // total

@@ -57,8 +57,3 @@ def test_weight_decay_takes_a_part_of_each_matrix_and_nothing_of_embeddings_and_
         expected = -RATE * 0.5 * before if is_matrix else np.zeros_like(before)
         np.testing.assert_allclose(change - decayed_change, expected, atol=1e-6)
     assert matrices > 20
-
-
-def test_an_unknown_optimizer_is_an_error():
-    with pytest.raises(ValueError, match="optimizer: expected adam or muon, found 'sgd'"):
-        make_optimizer(RATE, optimizer="sgd", beta_1=0.9, beta_2=0.98, epsilon=1e-9)

@@ -16,6 +16,8 @@ from ..stopping import Limits
 
 LONGEST_SILENCE_SECONDS = 10
 BAR_WIDTH = 20
+MEANS = {"loss": "loss {:.3f}", "tokens_per_second": "{:,.0f} tokens/s", "learning_rate": "learning rate {:.2e}"}
+COUNTS = {"skipped_updates": "{:.0f} updates left out", "compilations": "{:.0f} graphs compiled"}
 LATE = 1.25  # times the minutes for which a total of updates was measured
 
 
@@ -34,7 +36,7 @@ class ProgressLine(keras.callbacks.Callback):
 
     Args:
         limits: the limits of training, which give the time left.
-        updates_per_epoch: gives the time left if epochs are limited.
+        updates_per_epoch: number of updates of an epoch, which gives the time left if epochs are limited.
         progress: of the run; has the total of updates where that is measured.
         stream: where the lines are written; standard output by default.
     """
@@ -74,27 +76,24 @@ class ProgressLine(keras.callbacks.Callback):
     def _line(self, logs: dict[str, float]) -> str:
         seconds = 60 * logs["minutes"]
         if self.first is None or self.first_total != self.progress.total_updates:  # measuring the total took time
-            self.first, self.first_total = (logs["update"], seconds), self.progress.total_updates
+            self.first = logs["update"], seconds
+            self.first_total = self.progress.total_updates
         left = self._seconds_left(logs["update"], seconds)
         if self.limits.measured and left is not None:
             self._say_if_late(seconds + left)
-        speed = logs.get("tokens_per_second")  # unknown until the second line
-        fields = [
-            *([_bar(seconds / (seconds + left))] if left is not None and seconds and self.stream.isatty() else []),
-            f"update {logs['update']:>6.0f}",
-            f"epoch {logs['epoch'] + 1:.0f}",
-            *([f"loss {logs['loss']:.3f}"] if "loss" in logs else []),
-            *([f"{speed:,.0f} tokens/s"] if speed is not None else []),
-            *([f"learning rate {logs['learning_rate']:.2e}"] if "learning_rate" in logs else []),
-            *([f"{logs['skipped_updates']:.0f} updates left out"] if logs.get("skipped_updates") else []),
-            *([f"{logs['compilations']:.0f} graphs compiled"] if logs.get("compilations") else []),
-            *([f"{clock(left)} left"] if left is not None else []),
-        ]
+        fields = [f"update {logs['update']:>6.0f}", f"epoch {logs['epoch'] + 1:.0f}"]
+        fields += [form.format(logs[name]) for name, form in MEANS.items() if name in logs]
+        fields += [form.format(logs[name]) for name, form in COUNTS.items() if logs.get(name)]
+        if left is not None:
+            fields.append(f"{clock(left)} left")
+            if seconds and self.stream.isatty():
+                fields.insert(0, _bar(seconds / (seconds + left)))
         return "  ".join(fields)
 
     def _say_if_late(self, whole: float) -> None:
         """Says once that the whole training takes longer than it was measured for."""
-        minutes, total = self.limits.max_minutes or 0, self.progress.total_updates
+        minutes = self.limits.max_minutes or 0
+        total = self.progress.total_updates
         if total is not None and not self.said_late and whole > LATE * 60 * minutes:
             self.said_late = True
             line = f"updates have become slower: all {total} will take about {whole / 60:.1f} minutes, not {minutes:g}"

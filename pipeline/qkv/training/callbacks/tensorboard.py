@@ -69,7 +69,7 @@ class TensorBoard(keras.callbacks.Callback):
                 tf.summary.graph(self.recorder.graph)
         if self.hyperparameters:
             with self.writer.as_default(step=self.first_update):
-                write_hyperparameters(self.hyperparameters)
+                hparams_api.hparams(as_hyperparameters(self.hyperparameters))
 
     def on_train_batch_end(self, batch, logs=None):
         if logs:
@@ -117,11 +117,6 @@ class TensorBoard(keras.callbacks.Callback):
                 )
 
 
-def write_hyperparameters(values: dict[str, Any]) -> None:
-    """Writes settings for TensorBoard's HPARAMS table."""
-    hparams_api.hparams(as_hyperparameters(values))
-
-
 def as_hyperparameters(values: dict[str, Any]) -> dict[str, bool | int | float | str]:
     """Returns settings as the kinds of values that the HPARAMS table takes."""
     return {name: value if isinstance(value, bool | int | float) else str(value) for name, value in values.items()}
@@ -129,13 +124,13 @@ def as_hyperparameters(values: dict[str, Any]) -> dict[str, bool | int | float |
 
 def forget_from(folder: Path, update: int) -> None:
     """Makes TensorBoard hide this update and later ones in the folder's earlier event files."""
-    now, start = time.time(), SessionLog(status=SessionLog.SessionStatus.START)
+    now = time.time()
     files = _named_before(int(now), folder)
     if not files:
         return
-    events = [Event(wall_time=now, file_version="brain.Event:2")]
-    # Written twice: TensorBoard takes the first one that it reads for the start of the run, and hides nothing.
-    events += [Event(wall_time=now, step=update, session_log=start)] * 2
+    start = Event(wall_time=now, step=update, session_log=SessionLog(status=SessionLog.SessionStatus.START))
+    # Twice: TensorBoard takes the first one that it reads for the start of the run, and hides nothing.
+    events = [Event(wall_time=now, file_version="brain.Event:2"), start, start]
     path = files[-1].with_name(f"{files[-1].name}.resumed")  # read after all earlier files, and before any later one
     with tf.io.TFRecordWriter(str(path)) as writer:
         for event in events:
@@ -143,8 +138,8 @@ def forget_from(folder: Path, update: int) -> None:
 
 
 def _named_before(second: int, folder: Path) -> list[Path]:
-    """Returns the event files in the order in which they are read, that of the seconds in their names; if the clock was
-    set back since they were named, they are given earlier ones."""
+    """Returns the event files in the order in which they are read, by the seconds in their names; if the clock was set
+    back since they were named, they are given earlier ones."""
     files = {path: int(found[1]) for path in folder.glob("*") if (found := re.search(r"tfevents\.(\d+)", path.name))}
     late = max(files.values(), default=0) + 1 - second
     if late <= 0:
@@ -169,7 +164,7 @@ _UNWRITTEN = ("Cc", "Cs")  # control characters, and halves of characters, which
 
 
 def write_projector(folder: Path, pieces: Sequence[str], vectors: np.ndarray) -> None:
-    """Writes the vectors, their names, and the config by which the projector finds both.
+    """Writes the vectors, their names, and the config that leads the projector to both.
 
     Args:
         folder: the folder of the run's event files.
