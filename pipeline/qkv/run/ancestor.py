@@ -69,7 +69,7 @@ def take_ancestor(config: RunConfig, run: RunDirectory) -> Ancestor | None:
         The copy; None where training starts from fresh weights.
 
     Raises:
-        InputError: there is no such run, it has no weights yet, its files are not those of its manifest, or its model
+        InputError: there is no such run, it has no weights yet, its files do not fit its manifest, or its model
             or vocabulary is another.
     """
     root = config.training.start_from

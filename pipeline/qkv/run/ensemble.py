@@ -15,7 +15,7 @@ from .trained_run import TrainedRun, load_run
 class TrainedEnsemble(TrainedRun):
     """An ensemble, as the run that evaluation and translation need: the first run, with all models as one.
 
-    Its folder and its settings are those of the first run; sentences have as many tokens as every model accepts.
+    It has the folder and the settings of the first run; sentences have as many tokens as every model accepts.
 
     Args:
         runs: the runs by their names, the first one among them.

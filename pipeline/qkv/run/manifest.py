@@ -1,5 +1,4 @@
-"""The manifest of a run: what it was made from, and a few outputs of its model, against which a loaded model is
-checked."""
+"""The manifest of a run: its origin, the digests of its files, and a few outputs that check a loaded model."""
 
 import platform
 import subprocess

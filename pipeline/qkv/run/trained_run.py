@@ -298,7 +298,7 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
     config = with_held_out_files(load_started_run(run.config), run)
     tokenizer = load_tokenizer(run.tokenizer).with_tag(config.decoding.tag)
     checkpoints = Checkpoints(run.checkpoints)
-    # Without a manifest, training has not come to its end, and the model may be that of a shorter one.
+    # Without a manifest, training has not come to its end, and the model may be from a shorter one.
     unfinished = not run.is_trained() and checkpoints.best.is_file()
     best = checkpoints.best if unfinished or not run.model.is_file() else run.model
     weights = checkpoints.last() if checkpoint == "last" else best

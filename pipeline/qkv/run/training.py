@@ -175,8 +175,7 @@ def open_run_folder(root: Path, resume: Path | None, writes: bool) -> Iterator[R
 
 
 def _appears(path: Path) -> bool:
-    """Returns whether a file is there, or comes within seconds: what another machine has written on a shared folder
-    may be seen late."""
+    """Returns whether a file is there, or comes within seconds, since a shared folder may show it late."""
     for _ in range(ROUNDS):
         if path.is_file():
             return True

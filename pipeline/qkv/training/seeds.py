@@ -1,4 +1,4 @@
-"""The random number generators of a model, by which dropout draws: found, moved apart, and set to the number of an
+"""The random number generators of a model, which dropout uses: found, moved apart, and set to the number of an
 update."""
 
 from collections.abc import Iterator

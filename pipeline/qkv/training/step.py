@@ -140,7 +140,7 @@ class TrainStep:
         """Makes the update, or leaves it out, and returns the norm that is reported."""
         finite = tf.math.is_finite(norm)
         reported = tf.where(tf.logical_or(finite, loss_scale.scale <= LEAST), norm, 0.0)
-        # An update that is left out counts, so that the learning rate is that of its number.
+        # An update that is left out counts, so that the learning rate goes on.
         loss_scale.update(finite, lambda: self._apply(gradients), lambda: self.optimizer.iterations.assign_add(1))
         return reported
 
@@ -240,7 +240,7 @@ class LossScale:
         return {"scale": float(self.scale), "good": int(self._good), "skipped": int(self._skipped)}
 
     def restore(self, state: Mapping[str, float]) -> None:
-        """Takes the state of a checkpoint; an empty one is that of a run that began in another precision."""
+        """Takes the state of a checkpoint; an empty one belongs to a run that began in another precision."""
         self.scale.assign(state.get("scale", START))
         self._good.assign(int(state.get("good", 0)))
         self._skipped.assign(int(state.get("skipped", 0)))

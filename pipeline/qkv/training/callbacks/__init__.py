@@ -13,7 +13,7 @@ from ...files.paths import name_problem
 
 
 class EpochTable(keras.callbacks.CSVLogger):
-    """Writes a row of metrics at the end of each epoch, from the first validation on: that of the last validation."""
+    """Writes the metrics of the last validation at the end of each epoch, from the first validation on."""
 
     def on_epoch_end(self, epoch, logs=None):
         if any(name.startswith("val_") for name in logs or ()):
@@ -32,7 +32,7 @@ def make_callback(name: str, arguments: Mapping[str, Any], folder: Path) -> kera
 
     Args:
         name: one of `config.names.training.CALLBACKS`.
-        arguments: what it is made with.
+        arguments: its arguments.
         folder: of the run, in which arguments that name a file have it.
 
     Raises:
