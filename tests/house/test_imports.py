@@ -143,7 +143,7 @@ def test_layers_need_keras_and_numpy_alone(part):
 
 def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords():
     users = {name_of(path) for path in MODULES if libraries_of(path) & {"tensorflow_text", "sentencepiece"}}
-    of_text = ("marian_tokenizer", "subword_models", "tensorflow_text_model", "tokenizer", "run_tokenizer")
+    of_text = ("marian_tokenizer", "subword_models", "tokenizer", "run_tokenizer")
     packed = {"qkv.exchange.saved_model", "qkv.live.model_page"}
     assert users == {f"qkv.text.tokens.{name}" for name in of_text} | packed
 

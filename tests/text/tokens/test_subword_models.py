@@ -23,7 +23,7 @@ TEXTS = st.lists(
 def of_tensorflow():
     """The class that applies a model by TensorFlow Text; without the package, tests of it are left out."""
     pytest.importorskip("tensorflow_text")
-    from qkv.text.tokens.tensorflow_text_model import TensorFlowTextModel
+    from qkv.text.tokens.subword_models import TensorFlowTextModel
 
     return TensorFlowTextModel
 
