@@ -21,17 +21,7 @@ class AdditiveAttention(MultiHeadAttention):
         mechanism: what is done with the scores: a name, such as "softmax" or (for bounded memory) "blockwise", or a
             layer; see `qkv.attention.mechanisms`.
 
-    Call arguments:
-        query: `(B, T, Dq)`, by position or by name. All other arguments are given by name, because Keras' attention
-            layers take the value before the key.
-        key: `(B, S, Dk)`.
-        value: `(B, S, Dv)`.
-        attention_mask: bool, broadcastable to `(B, 1, T, S)`, True where attention may go; see `qkv.attention.masks`.
-        query_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of the query. It becomes the mask of
-            the context.
-        key_mask, value_mask: bool `(B, S)`; if not given, the masks that Keras keeps of key and value. They are joined
-            with `attention_mask`.
-        training: whether dropout is applied.
+    Call arguments: as in `MultiHeadAttention`.
 
     Returns:
         `(context, weights)`: `(B, T, Dv)` and float32 `(B, 1, T, S)`.

@@ -59,11 +59,12 @@ class AttentionSpec:
     def __post_init__(self):
         sizes = ("num_heads", "key_dim", "value_dim", "output_dim", "key_value_heads")
         check_sizes(**{name: getattr(self, name) for name in sizes})
-        heads, value_dim, given = self.num_heads, self.value_dim or self.key_dim, self.output_dim
+        heads = self.num_heads
+        value_dim = self.value_dim or self.key_dim
         width = heads * value_dim
         vars(self).update(
             value_dim=value_dim,
-            output_dim=given or width,
+            output_dim=self.output_dim or width,
             mechanism=describe_mechanism(self.mechanism, self.score, self.dropout),
             score=describe_layer("score", SCORES, self.score),
             value_projection=self.projection if self.value_projection is None else self.value_projection,
@@ -74,7 +75,7 @@ class AttentionSpec:
             expected = f"a divisor of num_heads = {heads}" if projected else f"{heads} without projection"
             raise ValueError(f"key_value_heads: expected {expected}, found {self.key_value_heads}")
         if not self.value_projection and self.output_dim != width:
-            raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {given}")
+            raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {self.output_dim}")
 
 
 class AttentionLayer(keras.Layer):
@@ -302,15 +303,8 @@ class MultiHeadAttention(AttentionLayer):
         return tap(self, "queries", self.split_heads(query))
 
     def project_memory(self, key, value):
-        """Projects what does not depend on the query, so that it can be done once for many queries.
-
-        Args:
-            key: `(B, S, Dk)`.
-            value: `(B, S, Dv)`.
-
-        Returns:
-            `(B, key_value_heads, S, K)` and `(B, key_value_heads, S, V)`, for `attend`.
-        """
+        """Projects keys `(B, S, Dk)` and values `(B, S, Dv)` once for many queries: to `(B, key_value_heads, S, K)` and
+        `(B, key_value_heads, S, V)`, for `attend`."""
         key = self.key_projection(key) if self.spec.projection else key
         key = self.split_heads(key, self.key_value_heads)
         return tap(self, "keys", key), tap(self, "values", self._project_value(value))
@@ -323,10 +317,8 @@ class MultiHeadAttention(AttentionLayer):
 
         Args:
             query: `(B * N, H, T, K)`; the N rows of one memory are adjacent.
-            key: `(B, key_value_heads, S, K)`.
-            value: `(B, key_value_heads, S, V)`.
+            key, value, training: see `attend`.
             mask: bool, broadcastable to `(B, H, 1, S)`.
-            training: whether dropout is applied.
 
         Returns:
             `(context, weights)`: `(B * N, T, output_dim)` and float32 `(B * N, H, T, S)`.

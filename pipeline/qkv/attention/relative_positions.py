@@ -84,16 +84,11 @@ def rotate(x, rotation):
 
 
 def alibi_slopes(num_heads):
-    """Returns how fast each head's scores fall with the distance (Press et al. 2022, section 3 and its appendix).
+    """Returns how fast each head's scores fall with the distance, float32 `(H,)` (Press et al. 2022, section 3 and its
+    appendix).
 
     `2^(-8 h / H)` for head h = 1 ... H if H is a power of two. Otherwise the slopes of the next lower power of two,
     and every other slope of the next higher.
-
-    Args:
-        num_heads: H.
-
-    Returns:
-        float32 NumPy array `(H,)`.
 
     Example:
         >>> alibi_slopes(4).tolist()

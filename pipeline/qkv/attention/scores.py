@@ -338,14 +338,7 @@ SCORES: dict[str, type[Score]] = {**PRODUCTS, "cosine": Cosine, "additive": Addi
 
 
 def make_score(score, **arguments):
-    """Makes a score function.
-
-    Args:
-        score: a key of `SCORES`, its config, or a layer whose arguments are taken; see `describe_layer`.
-        **arguments: further arguments of that layer, such as `name` and `dtype`.
-
-    Raises:
-        ValueError: no score function has that name.
+    """Makes a score function from what `describe_layer` takes, and further arguments such as `name` and `dtype`.
 
     Example:
         >>> make_score("cosine").initial_scale, make_score(Cosine(initial_scale=2.0)).initial_scale

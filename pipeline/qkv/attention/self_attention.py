@@ -48,7 +48,8 @@ class SelfAttention(AttentionLayer):
     inputs_by_position = ("x",)
 
     def _make_projections(self):
-        spec, shared = self.spec, self.mechanism.shares_query_and_key
+        spec = self.spec
+        shared = self.mechanism.shares_query_and_key
         if shared and self.key_value_heads != self.num_heads:
             raise ValueError(
                 f"key_value_heads: {type(self.mechanism).__name__} makes queries and keys by one projection, so both "

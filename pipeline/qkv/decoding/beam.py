@@ -205,13 +205,7 @@ class BeamState(NamedTuple):
 
 def start_beam(source_state, target_state, kept, max_lengths, length, size) -> BeamState:
     """Returns the state before the first step: no token, nothing finished, and only sentences that may have a token. Of
-    the others the empty hypothesis is finished, and certain.
-
-    Args:
-        source_state, target_state, max_lengths, length: see `beam_search`.
-        kept: the constraint's state of every hypothesis.
-        size: K.
-    """
+    the others the empty hypothesis is finished, and certain."""
     batch = dynamic_shape(max_lengths)[0]
     rows = ops.cast(ops.nonzero(max_lengths > 0)[0], "int32")
     # K equal hypotheses would stay equal, so only the first starts.
@@ -276,13 +270,12 @@ def extend_hypotheses(
 
 
 def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, bonus, settings: BeamSettings):
-    """Returns the best K finished hypotheses `(A, K, ...)`, among the ones finished before this step and those
-    first K candidates that end.
+    """Returns the best K finished hypotheses `(A, K, ...)`, among the ones finished before this step and those first K
+    candidates that end.
 
     Args:
         state: after the step.
-        candidates: `(A, 2 K, ...)`, scored by log-probability.
-        parents: int32 `(A, 2 K)`, the hypothesis that each candidate extends.
+        candidates, parents: see `extend_hypotheses`.
         ends: bool `(A, 2 K)`, which candidates end in EOS.
         bonus: float32 `(A, K)`, added to the score of the candidates that extend each hypothesis; or None.
         settings: `BeamSettings`.
@@ -297,13 +290,7 @@ def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, b
 
 
 def keep_live(candidates: Hypotheses, ends, size):
-    """Returns the first K candidates that do not end, `(A, K, ...)`, and where they stood, int32 `(A, K)`.
-
-    Args:
-        candidates: `(A, 2 K, ...)`, in the order of preference.
-        ends: bool `(A, 2 K)`, which of them end in EOS.
-        size: K.
-    """
+    """Returns the first K of the candidates `(A, 2 K, ...)` that do not end, and where they stood, int32 `(A, K)`."""
     stays = ops.logical_not(ends)
     is_first = ops.cumsum(ops.cast(stays, "float32"), axis=1) <= size  # of int32, it would leave a GPU
     scores = ops.where(ops.logical_and(stays, is_first), candidates.scores, MINUS_INFINITY)
@@ -311,16 +298,8 @@ def keep_live(candidates: Hypotheses, ends, size):
 
 
 def drop_finished(state, finished, live, parents, max_lengths, settings) -> BeamState:
-    """Stores the finished hypotheses and drops the sentences that need no further step.
-
-    Args:
-        state: `BeamState` after the step.
-        finished: `Hypotheses` `(A, K, ...)` that have ended so far.
-        live: `Hypotheses` `(A, K, ...)` to extend further.
-        parents: int32 `(A, K)`, the hypothesis that each of `live` extends.
-        max_lengths: int32 `(B,)`.
-        settings: `BeamSettings`.
-    """
+    """Stores the finished hypotheses, `(A, K, ...)`, and drops the sentences that need no further step; each of the
+    live ones, `(A, K, ...)`, extends one of `parents`, int32 `(A, K)`."""
     longest = ops.take(max_lengths, state.rows)
     at_longest = state.step >= longest
     divisor = settings.length_divisor(ops.expand_dims(longest, 1))

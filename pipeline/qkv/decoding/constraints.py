@@ -92,29 +92,13 @@ class Constraint:
         return ()
 
     def allow(self, allowed, scores, state, step, rows):
-        """Returns the scores of the next tokens, `(A * K, V)`, with minus infinity for those that are not allowed.
-
-        Args:
-            allowed: the scores after all bans of the settings.
-            scores: the scores before them.
-            state: of the hypotheses.
-            step: how many tokens they have.
-            rows: the sentences.
-        """
+        """Returns the scores of the next tokens, `(A * K, V)`, with minus infinity where they are not allowed, given
+        the scores after and before all bans of the settings; hypotheses have `step` tokens."""
         return allowed
 
     def best_extensions(self, totals, state, rows, count):
-        """Chooses among the extensions of a sentence's hypotheses.
-
-        Args:
-            totals: float32 `(A, K, V)`, the log-probability of each hypothesis with each token.
-            state: of the hypotheses.
-            rows: the sentences.
-            count: of those to choose.
-
-        Returns:
-            `(totals, indices)`: float32 and int32 `(A, count)`, in the order of preference, each the K hypotheses times
-            the V tokens.
-        """
+        """Chooses `count` among the extensions of a sentence's hypotheses, given the log-probability of each with each
+        token, float32 `(A, K, V)`: `(totals, indices)`, float32 and int32 `(A, count)`, in the order of preference; an
+        index is hypothesis times V plus token."""
         sentences, size, vocabulary = dynamic_shape(totals)
         return top_k_of_many(ops.reshape(totals, (sentences, size * vocabulary)), count)

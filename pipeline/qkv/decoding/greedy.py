@@ -64,7 +64,9 @@ class GreedySearch:
             given = ops.take(beginning, step, axis=1)
             return ops.where(ops.equal(given, PAD), picked, given)
 
-        cache, limits, beginning = model.start_cache(memory), max_lengths, prefix
+        cache = model.start_cache(memory)
+        limits = max_lengths
+        beginning = prefix
         if self.count > 1:
             cache, limits = rows_for_each((cache, limits), rows)
             beginning = prefix if prefix is None else rows_for_each(prefix, rows)

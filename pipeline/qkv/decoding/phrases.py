@@ -119,7 +119,8 @@ def make_requirements(rows: Sequence[Sequence[RequiredPhrase]], symbols) -> Requ
     longest = max((len(phrase.ids) for row in rows for phrase in row), default=0)
     tokens = np.full((len(rows), most, longest + 1), PAD, np.int32)
     lengths = np.zeros((len(rows), most), np.int32)
-    automata, starts, states = [], [], 0
+    automata, starts = [], []
+    states = 0
     for sentence, row in enumerate(rows):
         for place, phrase in enumerate(row):
             tokens[sentence, place, : len(phrase.ids)] = phrase.ids
@@ -268,7 +269,8 @@ class LexicalConstraint(Constraint):
         if not self.given:
             return super().best_extensions(totals, state, rows, count)
         sentences, size, vocabulary = dynamic_shape(totals)
-        need, totals = self._need(state, rows), ops.reshape(totals, (-1, vocabulary))
+        need = self._need(state, rows)
+        totals = ops.reshape(totals, (-1, vocabulary))
         likeliest, tokens = top_k_of_many(totals, min(count, vocabulary))
         opens = ops.take(opens_word(self.given.symbols), tokens)
         then = ops.where(opens, ops.expand_dims(need.left, 1), ops.expand_dims(need.all, 1))
@@ -283,8 +285,9 @@ class LexicalConstraint(Constraint):
         return order_by_banks(totals, indices, then, longest, count, min(size, MOST_BANKS))
 
     def _need(self, state, rows) -> Need:
-        given, met = self.given, state.met
+        given = self.given
         assert given is not None
+        met = state.met
         costs = self._costs(self._of_hypotheses(given.lengths, rows))
         pending = ops.take(given.pending, met.states)
         if self.ban:

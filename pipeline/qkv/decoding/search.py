@@ -54,13 +54,7 @@ class Search(Protocol):
     """
 
     def __call__(
-        self,
-        model: TranslationModel,
-        memory: Memory,
-        max_lengths,
-        length,
-        prefix=None,
-        required=None,
+        self, model: TranslationModel, memory: Memory, max_lengths, length, prefix=None, required=None
     ) -> Hypotheses: ...
 
 

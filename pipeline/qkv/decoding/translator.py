@@ -1,7 +1,7 @@
 """Translates sentences: batches them by length, searches in a graph, and decodes the results to text."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -49,6 +49,7 @@ class Translation:
     required: list[str] = field(default_factory=list)
 
 
+@dataclass(eq=False)
 class Translator:
     """Translates sentences with a model of any architecture.
 
@@ -66,35 +67,23 @@ class Translator:
             default the tokenizer's.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        tokenizer: Tokenizer,
-        *,
-        search: Search | None = None,
-        batch_sentences: int = 64,
-        max_target_ratio: float = 2.0,
-        max_target_extra: int = 10,
-        max_positions: int = 512,
-        workers: int = 1,
-        tokens: TokenText | None = None,
-        read: Callable[[Sequence[str], str], list[list[int]]] | None = None,
-    ) -> None:
-        self.workers = workers
-        self.tokenizer = tokenizer
-        self.batch_sentences = batch_sentences
-        self.max_target_ratio = max_target_ratio
-        self.max_target_extra = max_target_extra
-        self.max_positions = max_positions
+    model: keras.Model
+    tokenizer: Tokenizer
+    _: KW_ONLY
+    search: Search = field(default_factory=GreedySearch)
+    batch_sentences: int = 64
+    max_target_ratio: float = 2.0
+    max_target_extra: int = 10
+    max_positions: int = 512
+    workers: int = 1
+    tokens: TokenText | None = None
+    read: Callable[[Sequence[str], str], list[list[int]]] | None = None
 
-        self._tokens = tokens
-        self._read = read
-        search = search or GreedySearch()
-
+    def __post_init__(self) -> None:
         def make_graph(*names):
             def search_batch(source, max_lengths, length, *given):
-                memory = model.encode(source, training=False)._replace(self_attention=())
-                return search(model, memory, max_lengths, length, **dict(zip(names, given, strict=True)))
+                memory = self.model.encode(source, training=False)._replace(self_attention=())
+                return self.search(self.model, memory, max_lengths, length, **dict(zip(names, given, strict=True)))
 
             signature = (_IDS, _ROW, _NUMBER, *(_GIVEN[name] for name in names))
             return tf.function(search_batch, input_signature=signature, autograph=False)
@@ -114,8 +103,8 @@ class Translator:
     def encode(self, sentences: Sequence[str], side: str = "source") -> list[list[int]]:
         """Returns the tokens of sentences as a person gives them, without BOS and EOS; `side` is `source` or
         `target`."""
-        if self._read:
-            return self._read(sentences, side)
+        if self.read:
+            return self.read(sentences, side)
         return (self.tokenizer if side == "source" else self.tokenizer.of_target).encode(sentences)
 
     def translate_ids(
@@ -152,7 +141,8 @@ class Translator:
         return np.minimum(lengths, self.max_positions)
 
     def _translate_batch(self, rows: list["_Row"]) -> list[list[Translation]]:
-        lengths, prefix_lengths = (np.array([len(row[side]) for row in rows]) for side in (0, 1))
+        lengths = np.array([len(row.source) for row in rows])
+        prefix_lengths = np.array([len(row.prefix) for row in rows])
         source = pad(
             [[*row.source, EOS] for row in rows],
             min(round_up(int(lengths.max()) + 1, LENGTH_MULTIPLE), self.max_positions),
@@ -165,9 +155,9 @@ class Translator:
         if prefix_lengths.any():
             given["prefix"] = pad([row.prefix for row in rows], length)
         if any(row.required for row in rows):
-            if self._tokens is None:
+            if self.tokens is None:
                 raise ValueError("tokens: expected the target language's, because phrases are required; found None")
-            given["required"] = make_requirements([row.required for row in rows], self._tokens.symbols)
+            given["required"] = make_requirements([row.required for row in rows], self.tokens.symbols)
         result = self._graphs[tuple(given)](source, max_lengths, length, *given.values())
         all_ids, all_log_probabilities, all_scores = (x.numpy() for x in result)
         _check_scores(all_scores)

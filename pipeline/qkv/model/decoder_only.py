@@ -25,23 +25,8 @@ class DecoderOnly(TranslationModel):
     The columns of the source take the place of cross-attention. A target row divides its weight between source and
     target, so it sums to less than one over these columns.
 
-    Args:
-        vocabulary_size: V, of the vocabulary that source and target share.
-        d_model: D.
-        num_heads: H, a divisor of D.
-        d_ff: width of the feed-forward networks' hidden layer.
+    Args: as in `Transformer`, and:
         layers: number of layers.
-        dropout: on the embeddings and on the output of each sublayer.
-        attention_dropout: on the attention weights.
-        activation_dropout: on the feed-forward networks' hidden layers.
-        norm: "pre" or "post".
-        positions: a key of `config.names.model.POSITIONS`.
-        positions_on: "input" or "queries_and_keys"; without effect on "rotary" and "alibi".
-        activation: of the feed-forward networks.
-        tie_embeddings: which embeddings share one table: "all" (source, target and output), "target" (target and
-            output), "none".
-        max_positions: the maximum number of tokens on either side.
-        decoder_self: further arguments of the self-attention as a dict, such as `{"score": "cosine"}`.
         source_loss: weight of the loss on source tokens.
 
     Call arguments and returns: see `TranslationModel`.
@@ -74,7 +59,7 @@ class DecoderOnly(TranslationModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_sizes(vocabulary_size=vocabulary_size, d_model=d_model, num_heads=num_heads, d_ff=d_ff)
+        spec = BlockSpec(d_model, num_heads, d_ff, norm, activation, dropout, attention_dropout, activation_dropout)
         check_sizes(layers=layers, max_positions=max_positions)
         self.d_model = d_model
         self.source_loss = source_loss
@@ -83,14 +68,8 @@ class DecoderOnly(TranslationModel):
             vocabulary_size, d_model, tie_embeddings, policy
         )
         self.positions = PositionalEmbedding(
-            positions,
-            2 * max_positions,
-            dropout,
-            positions_on,
-            name="positions",
-            dtype=policy,
+            positions, 2 * max_positions, dropout, positions_on, name="positions", dtype=policy
         )
-        spec = BlockSpec(d_model, num_heads, d_ff, norm, activation, dropout, attention_dropout, activation_dropout)
         self.blocks = [CausalBlock(spec, decoder_self, name=f"block_{i}", dtype=policy) for i in range(layers)]
         self.final_norm = LayerNormalization(epsilon=1e-5, name="norm", dtype=policy) if norm == "pre" else None
 

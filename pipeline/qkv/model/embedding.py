@@ -15,16 +15,8 @@ from ..layers.tap import tap
 
 
 def sinusoidal_positions(length, width, halves=False):
-    """Computes `p[t, 2i] = sin(t / 10000^(2i/D))`, `p[t, 2i + 1] = cos(same)` (Vaswani et al. 2017, section 3.5).
-
-    Args:
-        length: number of positions.
-        width: D.
-        halves: whether all sines stand before all cosines, as in Marian (Junczys-Dowmunt et al. 2018).
-
-    Returns:
-        float32 NumPy array `(length, D)`.
-    """
+    """Computes `p[t, 2i] = sin(t / 10000^(2i/D))`, `p[t, 2i + 1] = cos(same)` (Vaswani et al. 2017, section 3.5):
+    float32 `(length, D)`; with `halves`, all sines stand before all cosines (Marian, Junczys-Dowmunt et al. 2018)."""
     angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, width, 2)[None] / width)
     table = np.zeros((length, width), "float32")
     table[:, 0::2] = np.sin(angles)
@@ -126,7 +118,7 @@ class PositionalEmbedding(ConstructorConfig, keras.Layer):
             raise ValueError(f"site: expected {' or '.join(POSITION_PLACES)}, found {site!r}")
         check_sizes(max_positions=max_positions)
         self.kind = kind
-        self.site = site
+        self.adds_to = None if kind in RELATIVE_POSITIONS else site
         self.max_positions = max_positions
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
@@ -147,11 +139,6 @@ class PositionalEmbedding(ConstructorConfig, keras.Layer):
         """Returns what attention layers add to queries and keys: `(T, D)`, or `(B, T, D)` for offsets `(B, 1)`; None
         for nothing."""
         return self._rows(length, offset) if self.adds_to == "queries_and_keys" else None
-
-    @property
-    def adds_to(self):
-        """To what vectors are added: the site, or None."""
-        return None if self.kind in RELATIVE_POSITIONS else self.site
 
     def _rows(self, length, offset):
         positions = ops.arange(length, dtype="int32") + offset

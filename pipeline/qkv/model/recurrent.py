@@ -219,14 +219,13 @@ class Recurrent(TranslationModel):
         self.decoder = DECODERS[decoder](embedding_dim, hidden_dim, dropout, name="decoder", dtype=policy, **feeding)
 
     def build(self, input_shape=None):
-        width, hidden = self.embedding_dim, self.hidden_dim
         self.build_embeddings()
         for encoder in (self.forward_encoder, self.backward_encoder):
-            encoder.build((None, None, width))
-        self.bridge.build((None, hidden))
+            encoder.build((None, None, self.embedding_dim))
+        self.bridge.build((None, self.hidden_dim))
         if self.attention is not None:
             memory = (None, None, self.memory_size)
-            self.attention.build((None, None, hidden), key_shape=memory, value_shape=memory)
+            self.attention.build((None, None, self.hidden_dim), key_shape=memory, value_shape=memory)
         self.decoder.build(self.memory_size)
 
     def encode(self, source_ids, training=None):
@@ -277,8 +276,8 @@ class Recurrent(TranslationModel):
 
     def _attend(self, memory):
         """Returns the function with which the decoder attends to the memory."""
-        prepared, attention = memory.prepared, self.attention
-        if attention is None:
+        prepared = memory.prepared
+        if self.attention is None:
 
             def final(query):
                 rows, sources = dynamic_shape(query)[0], dynamic_shape(memory.states)[1]
@@ -288,8 +287,9 @@ class Recurrent(TranslationModel):
 
         def attend(query):
             # Hypotheses of one source are queries to one memory.
-            query = attention.project_query(ops.expand_dims(query, 1))
-            context, weights = attention.attend_from_rows(query, prepared["keys"], prepared["values"], memory.mask)
+            query = self.attention.project_query(ops.expand_dims(query, 1))
+            keys_values = prepared["keys"], prepared["values"]
+            context, weights = self.attention.attend_from_rows(query, *keys_values, memory.mask)
             return context[:, 0], weights[:, 0, 0]
 
         return attend

@@ -31,14 +31,14 @@ class Transformer(TranslationModel):
     Args:
         vocabulary_size: V, of the vocabulary that source and target share.
         d_model: D.
-        num_heads: H, a divisor of D.
+        num_heads: H, a divisor of D unless `key_dim` and `value_dim` of the attention are given.
         d_ff: width of the feed-forward networks' hidden layer.
         encoder_layers: number of encoder layers.
         decoder_layers: number of decoder layers.
         dropout: on the embeddings and on the output of each sublayer.
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
-        norm: "pre" or "post".
+        norm: "pre" or "post", see `Residual`.
         positions: a key of `names.model.POSITIONS`. "rotary" and "alibi" act on both self-attentions: tokens of two
             sentences have no distance, so cross-attention has no positions then.
         positions_on: "input", or "queries_and_keys" of every attention (Carion et al. 2020, DETR, section A.4).
@@ -88,8 +88,8 @@ class Transformer(TranslationModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_sizes(vocabulary_size=vocabulary_size, d_model=d_model, num_heads=num_heads, d_ff=d_ff)
-        check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers, max_positions=max_positions)
+        check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
+        spec = BlockSpec(d_model, num_heads, d_ff, norm, activation, dropout, attention_dropout, activation_dropout)
         self.d_model = d_model
         policy = self.dtype_policy
         self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
@@ -99,7 +99,6 @@ class Transformer(TranslationModel):
             PositionalEmbedding(positions, max_positions, dropout, positions_on, name=f"{side}_positions", dtype=policy)
             for side in ("source", "target")
         )
-        spec = BlockSpec(d_model, num_heads, d_ff, norm, activation, dropout, attention_dropout, activation_dropout)
         self.encoder_blocks = [
             EncoderBlock(spec, encoder_self, name=f"encoder_{i}", dtype=policy) for i in range(encoder_layers)
         ]
@@ -150,8 +149,8 @@ class Transformer(TranslationModel):
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
         x = tap(self, "decoder.embedding", x)
         positions = self.target_positions.on_queries_and_keys(length, position)
-        places, attention = ops.arange(position + length), self.decoder_blocks[0].self_attention
-        distances = self.target_positions.distances(attention, places[position:], places)
+        places = ops.arange(position + length)
+        distances = self.target_positions.distances(self.decoder_blocks[0].self_attention, places[position:], places)
         self_weights, cross_weights, caches = [], [], []
         for i, block in enumerate(self.decoder_blocks):
             x, own, cross, keys_values = block(
@@ -191,18 +190,7 @@ class Transformer(TranslationModel):
 
 @dataclass(frozen=True)
 class BlockSpec:
-    """The arguments that all blocks of a stack share.
-
-    Args:
-        d_model: D.
-        num_heads: heads of every attention layer, a divisor of D unless `key_dim` and `value_dim` are given.
-        d_ff: width of the feed-forward network's hidden layer.
-        norm: "pre" or "post", see `Residual`.
-        activation: of the feed-forward network.
-        dropout: on the output of each sublayer.
-        attention_dropout: on the attention weights.
-        activation_dropout: on the feed-forward network's hidden layer.
-    """
+    """The arguments that all blocks of a stack share, see `Transformer`."""
 
     d_model: int
     num_heads: int
@@ -218,11 +206,12 @@ class BlockSpec:
 
     def attention(self, further: Mapping[str, Any] | None = None) -> AttentionSpec:
         """Makes the spec of one of the attention layers, with further arguments such as `{"score": "cosine"}`."""
-        width, heads = self.d_model, self.num_heads
-        if width % heads and not {"key_dim", "value_dim"} <= set(further or {}):
-            raise ValueError(f"d_model: expected a multiple of num_heads = {heads}, found {width}")
-        sizes = {"key_dim": width // heads, "value_dim": width // heads, "output_dim": width}
-        return AttentionSpec(**{"num_heads": heads, "dropout": self.attention_dropout, **sizes, **(further or {})})
+        further = further or {}
+        if self.d_model % self.num_heads and not {"key_dim", "value_dim"} <= set(further):
+            raise ValueError(f"d_model: expected a multiple of num_heads = {self.num_heads}, found {self.d_model}")
+        size = self.d_model // self.num_heads
+        own = {"num_heads": self.num_heads, "key_dim": size, "value_dim": size, "output_dim": self.d_model}
+        return AttentionSpec(**{**own, "dropout": self.attention_dropout, **further})
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -377,9 +366,9 @@ class DecoderBlock(EncoderBlock):
     def start_cache(self, batch):
         """Makes the keys and values before the first token of `batch` targets: none. They grow, so their length is not
         a constant of a graph."""
-        shape, dtype = (batch, self.self_attention.key_value_heads, 0 * batch), self.compute_dtype
-        sizes = (self.self_attention.key_dim, self.self_attention.value_dim)
-        return tuple(ops.zeros((*shape, size), dtype) for size in sizes)
+        attention = self.self_attention
+        shape = (batch, attention.key_value_heads, 0 * batch)
+        return tuple(ops.zeros((*shape, size), self.compute_dtype) for size in (attention.key_dim, attention.value_dim))
 
     def project_memory(self, memory, memory_positions=None):
         """Projects a memory `(B, S, D)` to keys and values `(B, key_value_heads, S, K or V)`, which no query changes;

@@ -8,8 +8,7 @@ import pytest
 
 from qkv.attention.masks import causal_mask
 from qkv.errors import InputError
-from qkv.inspection.experiments import inside
-from qkv.inspection.experiments.inside import Replace, patch_inside, read_inside
+from qkv.inspection.experiments.inside import patch_inside, put_inside, read_inside
 from qkv.model.decoder_only import DecoderOnly
 from qkv.model.interface import TranslationModel
 from qkv.model.recurrent import Recurrent
@@ -135,10 +134,7 @@ def corrupted_of(case):
 
 def patched(case, names, pair):
     """What `patch_inside` computes, with what was read once for all tests."""
-    replace = Replace({name: reading_of(case)[0][name] for name in names})
-    logits = inside._pass(model_of(case), pair, replace)
-    replace.check_all_used()
-    return logits
+    return put_inside(model_of(case), pair, {name: reading_of(case)[0][name] for name in names})
 
 
 STREAM = (".residual", ".output", ".states", ".read_out", "logits")

@@ -57,16 +57,7 @@ def describe_mechanism(mechanism, score="scaled_dot", dropout=0.0):
 
 
 def make_mechanism(mechanism, score="scaled_dot", dropout=0.0, **arguments):
-    """Makes a mechanism.
-
-    Args:
-        mechanism: a key of `MECHANISMS`, its config, or a layer whose arguments are taken; see `describe_layer`.
-        score: see `make_score`.
-        dropout: share of the weights set to zero in training.
-        **arguments: further arguments of that layer, such as `name` and `dtype`.
-
-    Raises:
-        ValueError: no mechanism has that name.
+    """Makes a mechanism from what `describe_mechanism` takes, and further arguments such as `name` and `dtype`.
 
     Example:
         >>> make_mechanism("linformer").projected_length, make_mechanism(Linformer(projected_length=8)).projected_length

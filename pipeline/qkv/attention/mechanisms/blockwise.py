@@ -129,16 +129,8 @@ class Pairs:
         return columns.without_repeats(rows.join(blocks), axis=3)
 
     def gradients(self, block, *sides):
-        """Sums the contributions of all pairs of blocks to the gradients.
-
-        Args:
-            block: takes the numbers of a block of queries and of a block of keys, and returns the pair's contributions
-                to the gradients by the queries, by each of `sides`, and by each of `learnt`.
-            *sides: arrays `(B, H, S, any)` on the side of the keys; the keys come first.
-
-        Returns:
-            The gradients by the query, by each of `sides` and by each of `learnt`.
-        """
+        """Sums `block(i, j)`, a pair's contributions to the gradients by the query, by each of `sides`,
+        `(B, H, S, any)`, and by each of `learnt`; the first of the sides are the keys."""
         if self.rows.is_whole and self.columns.is_whole:
             return block(0, 0)
         last = 1 + len(sides)
@@ -224,10 +216,8 @@ def _attend(pairs, value):
 
 
 def score_matrix(comparison, query, key, learnt=(), limit=128):
-    """Computes all scores, `(B, H, T, S)`, in blocks if a comparison needs more than one number per pair.
-
-    Args: as in `attend`.
-    """
+    """Computes all scores, `(B, H, T, S)`, in blocks if a comparison needs more than one number per pair; see
+    `attend`."""
     if comparison.numbers_a_pair(query) == 1:
         return comparison.compare(query, key, *learnt)[0]
 
@@ -276,17 +266,8 @@ def stack(make, count):
 
 
 def cut_pairs(query_length, key_length, numbers_a_pair, limit):
-    """Cuts two sequences into blocks so that a pair of blocks has a limited number of pairs of positions.
-
-    Args:
-        query_length: T.
-        key_length: S.
-        numbers_a_pair: how many numbers are held per pair of positions, batch and heads included.
-        limit: the maximum number of positions in a block.
-
-    Returns:
-        A `Cut` of T and a `Cut` of S. Blocks of pairs are as nearly square as T and S allow.
-    """
+    """Cuts T and S, a `Cut` each, so that a pair of blocks holds at most `NUMBERS_A_BLOCK` numbers, where each pair of
+    positions has `numbers_a_pair`; blocks are as nearly square as T and S allow, and of at most `limit` positions."""
     pairs = 1 + NUMBERS_A_BLOCK // (1 + numbers_a_pair)  # never none, and some for an empty batch
     rows = lesser(lesser(query_length, limit), square_root(pairs))
     columns = lesser(lesser(key_length, limit), pairs // rows)

@@ -99,9 +99,9 @@ class LSH(ConstructorConfig, Mechanism):
         queries, keys = query.shape[2], key.shape[2]
         if None not in (queries, keys) and queries != keys:
             raise ValueError(f"lsh is for self-attention: expected as many queries as keys, found {queries} and {keys}")
+        unit = ops.normalize(ops.cast(key, "float32"), axis=-1, epsilon=1e-6)
         if mask is not None and len(mask.shape) != 4:
             raise ValueError(f"mask: expected shape (B or 1, H or 1, T or 1, S), found {tuple(mask.shape)}")
-        unit = ops.normalize(ops.cast(key, "float32"), axis=-1, epsilon=1e-6)
         rotations = self.rotations
         if training:
             rotations = keras.random.normal(self.rotations.shape, seed=self.seed_generator)
@@ -176,17 +176,8 @@ def count_chunks(length, buckets, chunk_length):
 
 
 def place(bucket, buckets, chunk_length):
-    """Sorts positions by bucket, with a counting sort: within a bucket they stay in order, and each bucket starts a
-    chunk.
-
-    Args:
-        bucket: the bucket of each position, int `(B, H, S)`.
-        buckets: the number of buckets.
-        chunk_length: m.
-
-    Returns:
-        `Places`.
-    """
+    """Sorts positions by their buckets, int `(B, H, S)`, with a counting sort: within a bucket they stay in order, and
+    each bucket starts a chunk of `chunk_length`."""
     member = ops.one_hot(bucket, buckets, dtype="int32")  # (B, H, S, buckets)
     rank = ops.sum(ops.cumsum(member, axis=2) * member, axis=-1) - 1
     chunks = -(-ops.sum(member, axis=2, keepdims=True) // chunk_length)
@@ -210,17 +201,8 @@ def spread(window, places):
 
 
 def shares_window(places, source):
-    """Returns whether a round puts two positions into the same chunk, or the key into the chunk just before the query's
-    in their bucket.
-
-    Args:
-        places: the places of the round.
-        source: the positions to compare, int `(B, C, H, m)`, each as a query with its chunk and the one before as
-            keys.
-
-    Returns:
-        bool `(B, C, H, m, 2 m)`.
-    """
+    """Returns where a round puts the key into the query's chunk or the one before it in their bucket: bool
+    `(B, C, H, m, 2 m)`, for the positions int `(B, C, H, m)` with their own chunk and the one before as keys."""
     chunk, before = (ops.expand_dims(take_rows(table, source), -1) for table in (places.chunk, places.before))
     keys = ops.expand_dims(with_chunk_before(ops.squeeze(chunk, -1), axis=-1), -2)
     return ops.logical_or(keys == chunk, keys == before)

@@ -110,7 +110,7 @@ def sums_of_sentences(sentences: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray
     """
     rows = with_means(sentences)
     keys = rows[list(KEYS)].drop_duplicates(ignore_index=True)
-    place = rows[list(KEYS)].merge(keys.reset_index(), on=list(KEYS), how="left")["index"].to_numpy(int)
+    place = rows.groupby(list(KEYS), sort=False, dropna=False).ngroup().to_numpy()
     ids, sentence = np.unique(rows["id"], return_inverse=True)
     sums, tokens = np.zeros((len(ids), len(keys), len(SUMS))), np.zeros((len(ids), len(keys)))
     sums[sentence, place] = rows[list(SUMS)].to_numpy(float)
@@ -129,7 +129,7 @@ def faithfulness_table(sentences: pd.DataFrame, token_share: float, samples: int
     Returns:
         A row for each scorer and removal, the most comprehensive scorer first: `scorer`, `layer`, `head`, `removal`,
         `share`; means over all measured tokens of `comprehensiveness` and `sufficiency`, each with the 95 % interval
-        over sentences (`_low`, `_high`), and with its difference to the random order, whose interval is that of the
+        over sentences (`_low`, `_high`), and with its difference to the random order, whose interval has the
         same samples (`_over_random`, `_over_random_low`, `_over_random_high`); `taken`, the share of the source that
         was taken away; `sentences`; `tokens` measured and `token_share`.
     """
@@ -138,7 +138,8 @@ def faithfulness_table(sentences: pd.DataFrame, token_share: float, samples: int
     above = sums[..., : len(MEASURES)]
     values = ratio(above, below)
     drawn = resample(above, below, sentence_counts(len(sums), samples=samples))
-    random = _random_row_of_each(keys)
+    of_random = keys[keys["scorer"] == "random"].reset_index()
+    random = keys.merge(of_random, on=["removal", "share"], how="left")["index"].to_numpy(int)
     low, high = interval(drawn)
     over, over_low, over_high = values - values[random], *interval(drawn - drawn[:, random])
     table = keys.copy()
@@ -147,18 +148,6 @@ def faithfulness_table(sentences: pd.DataFrame, token_share: float, samples: int
         columns |= {"_over_random": over, "_over_random_low": over_low, "_over_random_high": over_high}
         table = table.assign(**{measure + suffix: column[:, i] for suffix, column in columns.items()})
     table = table.assign(taken=ratio(sums[..., 2], tokens), sentences=len(sums), tokens=tokens.sum(axis=0).astype(int))
-    return _sort(table.assign(token_share=token_share))
-
-
-def _random_row_of_each(keys: pd.DataFrame) -> np.ndarray:
-    """Returns for each row the number of the row of the random order with the same removal."""
-    removals = [(removal, str(share)) for removal, share in zip(keys["removal"], keys["share"], strict=True)]
-    places = {removals[row]: row for row in keys.index[keys["scorer"] == "random"]}
-    return np.array([places[removal] for removal in removals], int)
-
-
-def _sort(table: pd.DataFrame) -> pd.DataFrame:
-    removal = table["removal"].map({name: place for place, name in enumerate(table["removal"].unique())})
-    order = table.assign(_removal=removal, _value=-table[MEASURES[0]])
-    order = order.sort_values(["_removal", "share", "_value"], kind="stable")
-    return table.loc[order.index].reset_index(drop=True)
+    place = table["removal"].map({name: place for place, name in enumerate(table["removal"].unique())})
+    order = table.assign(place=place, value=-table[MEASURES[0]]).sort_values(["place", "share", "value"], kind="stable")
+    return table.assign(token_share=token_share).loc[order.index].reset_index(drop=True)

@@ -4,7 +4,7 @@ Letters: N sentences, P changes of one head each.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -53,18 +53,17 @@ class HeadEffects(NamedTuple):
     def sentences(self) -> pd.DataFrame:
         """Returns one row per sentence, layer, head and change: `id`, `layer`, `head`, `change`, `tokens`,
         `loss_change` and `argmax_changed`, means over the sentence's target tokens; not-a-number without any."""
-        count = len(self.places)
         means = ratio(self.sums[None], np.broadcast_to(self.tokens[None, :, None, None], self.sums[None].shape))
-        places = self._places()
-        keys: dict[str, Any] = {"id": np.repeat(np.arange(len(self.tokens)), count)}
-        keys |= {name: np.tile(places[name], len(self.tokens)) for name in ("layer", "head", "change")}
-        columns = dict(zip(EFFECTS, means.reshape(-1, 2).T, strict=True))
-        return pd.DataFrame({**keys, "tokens": np.repeat(self.tokens, count), **columns})
+        sentences = pd.DataFrame({"id": range(len(self.tokens)), "tokens": self.tokens})
+        rows = sentences.merge(self._places(), how="cross")[["id", "layer", "head", "change", "tokens"]]
+        return rows.assign(**dict(zip(EFFECTS, means.reshape(-1, 2).T, strict=True)))
 
     def among(self, sentences: int, rows: Sequence[int]) -> "HeadEffects":
         """Returns the effects of so many sentences, of which these are the ones in `rows`; the others count nothing."""
-        sums, tokens = np.zeros((sentences, *self.sums.shape[1:])), np.zeros(sentences, int)
-        sums[rows], tokens[rows] = self.sums, self.tokens
+        sums = np.zeros((sentences, *self.sums.shape[1:]))
+        sums[rows] = self.sums
+        tokens = np.zeros(sentences, int)
+        tokens[rows] = self.tokens
         return HeadEffects(self.places, sums, tokens)
 
     def _places(self) -> pd.DataFrame:

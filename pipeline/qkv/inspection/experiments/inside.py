@@ -37,9 +37,14 @@ def read_inside(model: TranslationModel, pair: Pair, names: Sequence[str] = ("*"
     Raises:
         InputError: the architecture names nothing, or a name fits nothing.
     """
-    read = Read()
-    logits = _pass(model, pair, read)
-    arrays = read.arrays()
+    parts: dict[str, list[np.ndarray]] = {}
+
+    def keep(name, value):
+        parts.setdefault(name, []).append(ops.convert_to_numpy(value)[0])
+        return value
+
+    logits = _pass(model, pair, keep)
+    arrays = {name: np.concatenate(found, axis=-2) for name, found in parts.items()}
     chosen = _choose(names, list(arrays))
     return {name: value for name, value in arrays.items() if name in chosen}, logits
 
@@ -52,11 +57,39 @@ def patch_inside(model: TranslationModel, clean: Pair, corrupted: Pair, names: S
     Raises:
         InputError: as `read_inside`, or a value has another shape in the other pair.
     """
-    given, _ = read_inside(model, clean, names)
-    replace = Replace(given)
-    logits = _pass(model, corrupted, replace)
-    replace.check_all_used()
+    return put_inside(model, corrupted, read_inside(model, clean, names)[0])
+
+
+def put_inside(model: TranslationModel, pair: Pair, given: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Reads a pair with these arrays of `read_inside` in the place of its own; returns the logits `(T, V)`.
+
+    Raises:
+        InputError: a value has another shape in this pair.
+    """
+    rows: Counter[str] = Counter()
+
+    def put(name, value):
+        if name not in given:
+            return value
+        first = rows[name]
+        rows[name] += value.shape[-2]
+        other = given[name][..., first : rows[name], :]
+        if other.shape != tuple(value.shape[1:]):
+            raise _refusal(name, given[name])
+        return ops.convert_to_tensor(other[None])
+
+    logits = _pass(model, pair, put)
+    for name, array in given.items():
+        if rows[name] != array.shape[-2]:  # the other sentence has fewer tokens
+            raise _refusal(name, array)
     return logits
+
+
+def _refusal(name: str, given: np.ndarray) -> InputError:
+    return InputError(
+        f"{name}: the clean and the corrupted sentence must have the same number of tokens; the value of the clean one "
+        f"has the shape {given.shape}. Choose replacement words with the same number of tokens"
+    )
 
 
 def _choose(names: Sequence[str], known: list[str]) -> set[str]:
@@ -143,56 +176,3 @@ def head_parts(layer: AttentionLayer, context: Any) -> Any:
     projection = layer.output_projection
     kernel = ops.eye(shape[0] * shape[1]) if projection is None else projection.kernel
     return ops.einsum("bhtv,hvd->bhtd", context, ops.reshape(kernel, shape))
-
-
-class Read:
-    """Reads all values."""
-
-    def __init__(self) -> None:
-        self._parts: dict[str, list[np.ndarray]] = {}
-
-    def __call__(self, name: str, value: Any) -> Any:
-        self._parts.setdefault(name, []).append(ops.convert_to_numpy(value)[0])
-        return value
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Returns the arrays by name, without the batch axis."""
-        return {name: np.concatenate(parts, axis=-2) for name, parts in self._parts.items()}
-
-
-class Replace:
-    """Replaces values.
-
-    Args:
-        given: arrays of `Read.arrays`.
-    """
-
-    def __init__(self, given: Mapping[str, np.ndarray]) -> None:
-        self.given = given
-        self.rows: Counter[str] = Counter()
-
-    def __call__(self, name: str, value: Any) -> Any:
-        if name not in self.given:
-            return value
-        first, count = self.rows[name], value.shape[-2]
-        other = self.given[name][..., first : first + count, :]
-        self.rows[name] += count
-        if other.shape != tuple(value.shape[1:]):
-            raise self._refusal(name)
-        return ops.convert_to_tensor(other[None])
-
-    def check_all_used(self) -> None:
-        """Checks that no rows are left over.
-
-        Raises:
-            InputError: the other sentence has fewer tokens.
-        """
-        for name, array in self.given.items():
-            if self.rows[name] != array.shape[-2]:
-                raise self._refusal(name)
-
-    def _refusal(self, name: str) -> InputError:
-        return InputError(
-            f"{name}: the clean and the corrupted sentence must have the same number of tokens; the value of the clean "
-            f"one has the shape {self.given[name].shape}. Choose replacement words with the same number of tokens"
-        )

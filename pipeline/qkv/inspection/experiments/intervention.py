@@ -184,16 +184,13 @@ class ChangedModel:
 
     def encode(self, source_ids, training=None):
         """See `TranslationModel.encode`."""
-        with self._changed():
+        with tapped(self._visit):
             return self._model.encode(source_ids, training=training)
 
     def decode(self, target_ids, memory, cache=None, training=None):
         """See `TranslationModel.decode`."""
-        with self._changed():
+        with tapped(self._visit):
             return self._model.decode(target_ids, memory, cache=cache, training=training)
-
-    def _changed(self) -> AbstractContextManager[None]:
-        return tapped(self._visit)
 
 
 def cross_attention_layers(model: keras.Model) -> list[CrossAttention]:

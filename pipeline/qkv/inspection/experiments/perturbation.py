@@ -70,8 +70,8 @@ def perturbation_effects(
     check_perturbable(model)
     layers = cross_attention_layers(model)
     read_outputs, read_changed = _make_graphs(model, layers)
-    source, lengths = (np.array([len(pair[side]) for pair in pairs], int) for side in (0, 1))
-    plan = batches_by_length(source + 1, lengths, batch_tokens)  # EOS
+    lengths = np.array([len(target) for _, target in pairs], int)
+    plan = batches_by_length(np.array([len(source) + 1 for source, _ in pairs], int), lengths, batch_tokens)  # EOS
     batches = [(rows, forced_batch([pairs[row] for row in rows])) for rows in plan]
 
     outputs: list[Any] = [None] * len(pairs)

@@ -154,7 +154,8 @@ class ReducedReader:
     ) -> np.ndarray:
         """Predicts the target token at a position from the source of a row; a row that is needed for early positions
         alone does not read the later ones."""
-        ids, inputs = np.array(target_ids, np.int32), np.array([BOS, *target_ids[:-1]], np.int32)
+        ids = np.array(target_ids, np.int32)
+        inputs = np.array([BOS, *target_ids[:-1]], np.int32)
         lengths = np.zeros(rows.max() + 1, np.int64)
         np.maximum.at(lengths, rows, positions + 1)
         found = np.zeros(len(rows))
@@ -222,18 +223,10 @@ def tokens_of_share(share: float, tokens: int) -> int:
 
 
 def first_of(scores: np.ndarray, noise: np.ndarray, shares: Sequence[float] = SHARES) -> np.ndarray:
-    """Returns which tokens come first in the order of the scores.
+    """Returns which tokens come first in the order of the scores `(T, n)`, for each of K shares: bool `(K, T, n)`.
 
     Equal scores say nothing of their order, so noise decides: attention that is the same everywhere orders as chance
     does.
-
-    Args:
-        scores: `(T, n)`.
-        noise: `(T, n)`, different numbers.
-        shares: how many come first.
-
-    Returns:
-        bool `(K, T, n)`.
     """
     order = np.lexsort((-noise, -scores), axis=-1)
     places = np.argsort(order, axis=-1)

@@ -154,7 +154,8 @@ def split_score(model: keras.Model, pair: Pair, layer: str, head: int, row: int)
     attention = _find_attention(model, layer)
     side, _, kind = layer.split(".")
     source, target = pair
-    queries, keys = {"encoder": (source, source), "decoder": (target, target if kind == "self" else source)}[side]
+    queries = source if side == "encoder" else target
+    keys = target if (side, kind) == ("decoder", "self") else source
     for name, given, size in (("head", head, attention.num_heads), ("row", row, len(queries))):
         if not 0 <= given < size:
             raise InputError(f"{name}: expected a number from 0 to {size - 1}, found {given}")
@@ -162,7 +163,7 @@ def split_score(model: keras.Model, pair: Pair, layer: str, head: int, row: int)
     visible = row + 1 if (side, kind) == ("decoder", "self") else len(keys)
 
     stream = read_stream(model, side, queries, found, layer)
-    project_query, project_key = _projections(attention, getattr(model, f"{SIDES[side]}_positions").kind, len(queries))
+    project_query, project_key = _projections(attention, model.source_positions.kind, len(queries))
     query_parts = _project(project_query, stream, "queries.bias")
     if kind == "cross":
         stream = read_stream(model, "encoder", keys, found, "")
@@ -233,7 +234,7 @@ def _merge(names: Sequence[str]) -> tuple[list[str], np.ndarray]:
     """Returns fewer names, and a matrix of 0 and 1 with a row for each that says which of the old ones it is the sum
     of."""
     coarse = [BIASES if name.endswith((".bias", ".norm")) else name.split(".head.")[0] for name in names]
-    kept = [name for name in dict.fromkeys(coarse) if name != BIASES] + [BIASES] * (BIASES in coarse)
+    kept = sorted(dict.fromkeys(coarse), key=BIASES.__eq__)  # the biases last
     return kept, np.array([[float(name == one) for name in coarse] for one in kept])
 
 

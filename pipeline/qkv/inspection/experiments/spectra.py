@@ -137,7 +137,8 @@ def truncate_heads(layers: Sequence[AttentionLayer], rank: int) -> Callable[[], 
     """
     changes: list[tuple[Any, slice, np.ndarray]] = []
     for layer in layers:
-        sides, heads = _sides(layer), layer.num_heads
+        sides = _sides(layer)
+        heads = layer.num_heads
         if layer.key_value_heads != heads:
             raise ValueError(f"{layer.path}: expected a layer whose heads have keys of their own, found shared ones")
         kernels = zip(*(np.split(_columns(dense.kernel, place), heads, axis=1) for dense, place in sides), strict=True)
