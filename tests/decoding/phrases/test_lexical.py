@@ -207,5 +207,5 @@ def test_translations_contain_their_phrases_in_any_batch_and_others_are_as_witho
 
 def test_required_phrases_need_the_tokens_of_the_target_language(transformer, tokenizer):
     translator = Translator(transformer, tokenizer, search=build_search(DecodingSettings(), 1), max_positions=24)
-    with pytest.raises(ValueError, match="tokens: expected the target language.s, because"):
+    with pytest.raises(ValueError, match="tokens: expected the target language's, because"):
         translator.translate_ids([[5]], None, required([["chat"]], TokenText(tokenizer, tokenized=True)))
