@@ -107,15 +107,14 @@ def load(folder: Path):
     from qkv.files.run_directory import RunDirectory
     from qkv.runtime.devices import make_strategy
     from qkv.text.training_text import load_text
-    from qkv.training.build import build_batches, build_model_and_optimizer, build_schedule, build_train_step
+    from qkv.training.build import build_batches_and_step, build_model_and_optimizer, build_schedule
 
     config, strategy = settings(folder), make_strategy()
     text = load_text(config, RunDirectory(folder / "run"))
     model, optimizer = build_model_and_optimizer(
         config, text.tokenizer.vocabulary_size, build_schedule(config, strategy), strategy
     )
-    batches = build_batches(config, text, strategy, config.batches.batch_tokens)
-    return batches, build_train_step(config, model, optimizer, batches)
+    return build_batches_and_step(config, text, model, optimizer, strategy, config.batches.batch_tokens)
 
 
 def start(folder: Path) -> str:

@@ -105,13 +105,13 @@ def walk_update(root: Path) -> Walk:
 
     from qkv.run.trained_run import load_run
     from qkv.text.training_text import load_text
-    from qkv.training.build import build_batches, build_model_and_optimizer, build_train_step
+    from qkv.training.build import build_batches_and_step, build_model_and_optimizer, build_schedule
 
     run, strategy = load_run(root), tf.distribute.get_strategy()
-    text = load_text(run.config, run.directory)
-    model, optimizer = build_model_and_optimizer(run.config, text.tokenizer.vocabulary_size, strategy)
-    batches = build_batches(run.config, text, strategy)
-    step = build_train_step(run.config, model, optimizer, batches)
+    config, text = run.config, load_text(run.config, run.directory)
+    schedule = build_schedule(config, strategy)
+    model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, schedule, strategy)
+    batches, step = build_batches_and_step(config, text, model, optimizer, strategy, config.batches.batch_tokens)
     with walking() as walk:
         step(next(iter(batches.epoch(0))))
     return walk

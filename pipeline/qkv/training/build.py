@@ -78,24 +78,6 @@ def build_batches(
     )
 
 
-def build_train_step(
-    config: RunConfig, model: keras.Model, optimizer: keras.optimizers.Optimizer, batches: TrainingBatches
-) -> TrainStep:
-    """Builds the graph of an update, with its loss."""
-    settings = config.training
-    guided = settings.guided_attention
-    parts = {"guided_attention": guided and GuidedAttention(**guided.model_dump())}
-    loss = TotalLoss(model, **settings.part(LossSettings) | parts)
-    return TrainStep(
-        loss,
-        optimizer,
-        batches.strategy,
-        batches.signature,
-        slices=1 if settings.xla else slices_per_update(),
-        **settings.part(StepSettings),
-    )
-
-
 def build_batches_and_step(
     config: RunConfig,
     text: TrainingText,
@@ -104,9 +86,21 @@ def build_batches_and_step(
     strategy: tf.distribute.Strategy,
     batch_tokens: int,
 ) -> tuple[TrainingBatches, TrainStep]:
-    """Builds the batches of so many tokens, and the graph of their updates."""
+    """Builds the batches of so many tokens, and the graph of their updates with its loss."""
+    settings = config.training
     batches = build_batches(config, text, strategy, batch_tokens)
-    return batches, build_train_step(config, model, optimizer, batches)
+    terms = settings.part(LossSettings)
+    if settings.guided_attention is not None:
+        terms["guided_attention"] = GuidedAttention(**settings.guided_attention.model_dump())
+    step = TrainStep(
+        TotalLoss(model, **terms),
+        optimizer,
+        strategy,
+        batches.signature,
+        slices=1 if settings.xla else slices_per_update(),
+        **settings.part(StepSettings),
+    )
+    return batches, step
 
 
 def build_validation(
@@ -170,7 +164,7 @@ def build_training(
 
 
 def build_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
-    """Builds the folder of checkpoints, which keeps those that a run resumes from and those that are averaged."""
+    """Builds the folder of checkpoints, which keeps as many as are averaged at the end."""
     settings = config.training
     keep = max(settings.keep_checkpoints, settings.average_checkpoints)
     return Checkpoints(run.checkpoints, keep, origin_of(run, config.run.seed))

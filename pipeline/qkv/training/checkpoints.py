@@ -83,19 +83,19 @@ def load_checkpoint(
             progress = Progress.parse(str(archive.read("progress", "U", ())))
             _check_origin(path, progress, origin or {})
             stored = {_stable(name): name for name in archive.names if name != "progress"}
-            if optimizer is not None and set(stored) != set(wanted):
-                raise _other_model(path, set(stored) ^ set(wanted))
+            if odd := set(wanted) - set(stored) if optimizer is None else set(wanted) ^ set(stored):
+                raise InputError(
+                    f"{path}: the checkpoint is of another model: only one of the two has {min(odd)}; the config was "
+                    "changed after training: restore it"
+                )
             values = {
                 name: archive.read(stored[name], "f" if "float" in variable.dtype else "iub")
                 for name, variable in wanted.items()
-                if name in stored
             }
     except InputError:
         raise
     except DAMAGE as error:
         raise InputError(f"{path}: the checkpoint is missing or damaged ({error}); use another one") from None
-    if set(values) != set(wanted):
-        raise _other_model(path, set(wanted) - set(values))
     for name, variable in wanted.items():
         if values[name].shape != tuple(variable.shape):
             raise InputError(
@@ -139,13 +139,6 @@ def _check_origin(path: Path, progress: Progress, origin: Mapping[str, str]) -> 
         raise InputError(
             f"{path}: the checkpoint is of update {progress.update}, not of the update in its name; rename it"
         )
-
-
-def _other_model(path: Path, names: set[str]) -> InputError:
-    return InputError(
-        f"{path}: the checkpoint is of another model: only one of the two has {min(names)}; "
-        "the config was changed after training: restore it"
-    )
 
 
 class Checkpoints:
@@ -217,12 +210,11 @@ class Checkpoints:
         Raises:
             InputError: there is none, all are damaged, or they are of another model.
         """
-        self.last()
-        *others, newest = self.all()
+        newest = self.last()
         try:
             return load_checkpoint(newest, model, optimizer, self.origin)
         except InputError as error:
-            for older in reversed(others):
+            for older in self.all()[-2::-1]:
                 try:
                     progress = load_checkpoint(older, model, optimizer, self.origin)
                 except InputError:

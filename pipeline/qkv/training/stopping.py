@@ -82,7 +82,8 @@ class StoppingRules:
 
     def _counted_ending(self, progress: Progress) -> Ending | None:
         """Returns an ending that is the same on all workers."""
-        limits, minutes = self.limits, self.limits.max_minutes or 0
+        limits = self.limits
+        minutes = limits.max_minutes or 0
         if progress.total_updates is not None and progress.update >= progress.total_updates:
             return Ending(
                 f"{progress.total_updates} updates, as measured for {minutes:g} minutes",
@@ -194,9 +195,8 @@ def shortcoming(progress: Progress, warmup_updates: int, metric: str, patience: 
         metric: the validation metric that chooses the best checkpoint, without `val_`.
         patience: as in early stopping, which explains why the last validations brought no gain.
     """
-    updates, validations = progress.update, len(progress.history)
-    measured = progress.total_updates is not None
-    if not measured and updates <= warmup_updates:
+    updates = progress.update
+    if progress.total_updates is None and updates <= warmup_updates:
         return (
             f"training has ended within its warm-up: {updates} updates of {warmup_updates}, so the learning rate never "
             "reached its peak; train longer, lower training.warmup_updates, or set training.max_minutes and "
@@ -207,7 +207,7 @@ def shortcoming(progress: Progress, warmup_updates: int, metric: str, patience: 
             f"{updates} updates are few to learn from: train longer, or make updates faster by a smaller model "
             "(model.d_model, model.encoder_layers, model.decoder_layers) or smaller batches (batches.batch_tokens)"
         )
-    if validations == 1:
+    if len(progress.history) == 1:
         return (
             "the model was validated only once, at the end, so there was no better checkpoint to choose: lower "
             "training.validate_every_updates"

@@ -79,12 +79,12 @@ def wait_for_text(workers: Workers) -> None:
 
 
 def check_same_text(workers: Workers, digests: Mapping[str, str]) -> None:
-    """Compares the files that were read, by name; files that not all workers have are not compared.
+    """Compares the digests of the files that were read, by name, of files that all workers have.
 
     Raises:
         InputError: they differ.
     """
-    _compare(workers, workers.exchange("text", dict(digests), PREPARING))
+    _compare_files(workers, "text", digests, PREPARING)
 
 
 def restore_together(workers: Workers, checkpoints: Checkpoints, model: Any, optimizer: Any, started: bool) -> Progress:
@@ -112,12 +112,12 @@ def restore_together(workers: Workers, checkpoints: Checkpoints, model: Any, opt
             f"checkpoints/{newest}: {own} does not have the checkpoint from which {chief} continues; set run.directory "
             "to a folder that all workers share, or copy the run's folder to all of them"
         )
-    _compare(workers, workers.exchange("checkpoint", {f"checkpoints/{newest}": sha256(path)}, "to load a checkpoint"))
+    _compare_files(workers, "checkpoint", {f"checkpoints/{newest}": sha256(path)}, "to load a checkpoint")
     return progress if workers.is_chief else load_checkpoint(path, model, optimizer, checkpoints.origin)
 
 
-def _compare(workers: Workers, digests: list[dict[str, str]]) -> None:
-    first, *others = digests
+def _compare_files(workers: Workers, key: str, digests: Mapping[str, str], for_what: str) -> None:
+    first, *others = workers.exchange(key, dict(digests), for_what)
     for index, other in enumerate(others, 1):
         for name, digest in other.items():
             if first.get(name, digest) != digest:
