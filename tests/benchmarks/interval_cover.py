@@ -41,10 +41,10 @@ def scores(name, sets, samples):
         drawn, drawn_second = first.of_samples(counts), second.of_samples(counts)
         low, high = interval(drawn)
         inside += low <= true <= high
-        within += abs(first.of_set() - true) <= estimate_ci(drawn)[1]
+        within += abs(first.value - true) <= estimate_ci(drawn)[1]
         ours.append(second.p_against(first, samples))
         differences = np.abs(drawn - drawn_second)
-        found = abs(first.of_set() - second.of_set())
+        found = abs(first.value - second.value)
         theirs.append(_compute_p_value(differences - differences.mean(), found))
     show(name, len(first.counts), inside / sets, np.array(ours))
     show(f"{name}, by sacreBLEU", len(first.counts), within / sets, np.array(theirs))

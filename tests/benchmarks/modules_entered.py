@@ -20,10 +20,10 @@ from itertools import groupby
 from pathlib import Path
 from types import FrameType
 
+import qkv
 from qkv.runtime.import_tensorflow import importing_tensorflow
-from tests.support import ROOT
 
-PACKAGE = ROOT / "pipeline" / "qkv"
+PACKAGE = Path(qkv.__file__).parent
 FOUNDATION = {"files", "runtime", "config", "text", "run"}
 
 

@@ -65,7 +65,8 @@ class ChangedLines(Sequence[str]):
     """
 
     def __init__(self, lines: Sequence[str], change: Callable[[str], str]) -> None:
-        self._lines, self._change = lines, change
+        self._lines = lines
+        self._change = change
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -175,7 +176,6 @@ def _number(numbers: list[int | None], unit: str, text: str, line: str | None) -
 
 
 def _characters(text: str) -> list[str]:
-    """Returns the characters that are compared between a text and the line that it was made from."""
     return [character.lower() for character in text if not character.isspace()]
 
 

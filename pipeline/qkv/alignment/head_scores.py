@@ -203,7 +203,8 @@ class GoldScores:
     """
 
     def __init__(self, gold_set: GoldSet, readout: ChosenReadout | None = None) -> None:
-        self._gold_set, self._readout = gold_set, readout
+        self._gold_set = gold_set
+        self._readout = readout
         self._heads = HeadCounts(gold_set.gold, gold_set.word_counts)
         self._probable: list[np.ndarray] = []  # LINK_COUNTS of each sentence
         self._predicted: list[float] = []
@@ -213,7 +214,8 @@ class GoldScores:
         """Adds the next pair of the set, with a given target."""
         self._heads.add(record)
         if isinstance(self._readout, ProbableReadout):
-            calibration, gold = self._readout.calibration, self._gold_set.gold[len(self._probable)]
+            calibration = self._readout.calibration
+            gold = self._gold_set.gold[len(self._probable)]
             matrix = calibration.probabilities.matrix([record])
             self._probable.append(count_links(as_links(matrix > calibration.threshold), gold))
             words = np.argwhere(matrix > 0)
@@ -226,7 +228,8 @@ class GoldScores:
         Args:
             chosen_on: the name of this set, where the readout is chosen on it.
         """
-        table, readout = self._heads.table(), self._readout
+        table = self._heads.table()
+        readout = self._readout
         if readout is None:
             if table["aer"].isna().all():
                 return ReadoutScores()
@@ -257,7 +260,6 @@ class GoldScores:
 
 
 def _rows_of(table: pd.DataFrame, readout: ChosenReadout) -> pd.DataFrame:
-    """Returns the rows of a readout's place, by their way of linking."""
     keys = ["site", "layer", "head", "side"]
     return table[(table[keys] == [getattr(readout, key) for key in keys]).all(axis=1)].set_index("linked")
 

@@ -242,7 +242,8 @@ def calibrate(
     for number in range(FOLDS):
         fitted = fit_logistic(features[fold != number], right[fold != number])
         predicted[fold == number] = probability_of(features[fold == number], fitted)
-    sure, sure_links = np.concatenate([one.sure for one in sentences]), sum(one.sure_links for one in sentences)
+    sure = np.concatenate([one.sure for one in sentences])
+    sure_links = sum(one.sure_links for one in sentences)
     threshold, aer = _best_threshold(predicted, sure, right, sure_links)
     return Calibration(
         LinkProbabilities(tuple(layers), tuple(map(float, fit_logistic(features, right)))),

@@ -133,7 +133,9 @@ def grow_diag(forward: Collection[Link], backward: Collection[Link]) -> set[Link
 def grow_along_diagonals(links: Collection[Link], candidates: Collection[Link]) -> set[Link]:
     """Returns the candidates, none of them among the links, that `grow_diag` adds to the links."""
     sources, targets = {i for i, _ in links}, {j for _, j in links}
-    grown, left, added = set(links), set(candidates), True
+    grown = set(links)
+    left = set(candidates)
+    added = True
     while added and left:
         added = False
         # Of all links only those beside a candidate can add one.

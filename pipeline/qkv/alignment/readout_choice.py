@@ -101,11 +101,12 @@ def _parse_readout(text: str, run: TrainedRun) -> ChosenReadout:
 
 def _split_readout(text: str) -> ChosenReadout | None:
     fields = text.split(",")
+    defaults = ["target", "cross"]
     try:
-        layer, head, side, extraction, site = [*fields, *("target", "cross")[max(0, len(fields) - 3) :]]
-        heads = head if head == MEAN_HEAD else int(head)
-        readout = ChosenReadout(int(layer), heads, side, extraction, site, chosen_on="the command line")
-    except ValueError:
+        layer, head, side, extraction, site = fields + defaults[len(fields) - 3 :] if len(fields) >= 3 else fields
+        number = head if head == MEAN_HEAD else int(head)
+        readout = ChosenReadout(int(layer), number, side, extraction, site, chosen_on="the command line")
+    except ValueError:  # too few or too many fields, or no number
         return None
     return readout if side in LABEL_SIDES and extraction in EXTRACTIONS and site in aligned_sites() else None
 

@@ -138,7 +138,8 @@ def main(arguments: list[str]) -> None:
         config.data.scoring_tokenizer, "--bleu_tokenizer" if options.bleu_tokenizer else "data.bleu_tokenizer"
     )
     roots = [run.root for run in (options.run, *options.others)]
-    run, name = load_runs(roots, options.checkpoint).with_config(config), results_name(options)
+    run = load_runs(roots, options.checkpoint).with_config(config)
+    name = results_name(options)
     if options.source:
         normalizes = not options.no_normalize
         data = read_own_set(run, name, options.source, options.reference, options.alignments, normalizes)

@@ -42,7 +42,8 @@ def score_alignments(
     sites = archive.manifest["sites"]
     if 0 in sites.get("cross", [0]):
         return ReadoutScores()
-    readout, reason = None, f"{name} itself (optimistic)"
+    readout = None
+    reason = f"{name} itself (optimistic)"
     if choose_on is not None:
         other, reason = choose_on
         if other.gold is None:

@@ -50,7 +50,8 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
     Returns:
         The contents of `metrics.json`.
     """
-    run, data, started = request.run, request.data, time.monotonic()
+    started = time.monotonic()
+    run, data = request.run, request.data
     experiments = [EXPERIMENTS[name] for name, sentences in request.experiments.items() if sentences]
     for experiment in experiments:
         experiment.check(run.model)  # before anything is written
@@ -126,7 +127,6 @@ def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -
 
 
 def _sites_to_record(request: EvaluationRequest) -> list[str]:
-    """Returns the attention that the recorder of a request's run reads."""
     experiments = [EXPERIMENTS[name].sites for name, sentences in request.experiments.items() if sentences]
     return [*request.run.config.inspection.attention, *_sites_to_compare(request), *chain.from_iterable(experiments)]
 
@@ -139,7 +139,8 @@ def _sites_to_compare(request: EvaluationRequest) -> tuple[str, ...]:
 
 def _translate_probes(request: EvaluationRequest) -> list[ForcedPair]:
     """Translates the config's probes, unless text of one's own is evaluated."""
-    run, probes = request.run, request.run.config.inspection.probes
+    run = request.run
+    probes = run.config.inspection.probes
     if not probes or request.data.own:
         return []
     sources = [probe.source for probe in probes]
@@ -157,20 +158,22 @@ def _read_references(
         The likelihood of the references, None without any; and the readout, chosen on the set that the request names,
         with its scores on this one if it has gold alignments. An ensemble has no readout.
     """
-    data, sites = request.data, _sites_to_compare(request) if recorder.sites else ()
+    data = request.data
+    sites = _sites_to_compare(request) if recorder.sites else ()
     readout = choose_on_gold(request.run, data.choose_on, recorder.sites) if sites and data.choose_on else None
     gold = GoldScores(data.gold, readout) if sites and data.gold else None
-    likelihood, found = LikelihoodSum(recorder.max_positions), None
+    likelihood = None
     if data.reference is not None:
+        sums = LikelihoodSum(recorder.max_positions)
         for record, right in recorder.read(references, sites=sites):
             if gold is not None:
                 gold.add(record)
-            likelihood.add(record.token_log_probabilities, right, record.truncated)
-        found = likelihood.means()
+            sums.add(record.token_log_probabilities, right, record.truncated)
+        likelihood = sums.means()
     readouts = gold.scores(f"the {data.set_name} set itself (optimistic)") if gold else ReadoutScores(readout)
     if sites and readouts.readout is None:
         log.warning("the model has no cross-attention: there are no alignments to read off it")
-    return found, readouts
+    return likelihood, readouts
 
 
 def _read_targets(
@@ -239,7 +242,8 @@ def _read_with_members(
     probes = _translate_probes(request)
     described, viewers = [], []
     for name, run in ensemble.members.items():
-        own, place = replace(request, run=run, spread_over=None, ensemble=tuple(ensemble.members)), folder.member(name)
+        own = replace(request, run=run, spread_over=None, ensemble=tuple(ensemble.members))
+        place = folder.member(name)
         recorder = run.recorder(_sites_to_record(own), units)
         readouts = ReadoutScores()
         if _sites_to_compare(own):

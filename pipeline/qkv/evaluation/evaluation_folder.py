@@ -81,7 +81,8 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
 def _replace_folder(new: Path, evaluation: EvaluationDirectory, own_prefix: str) -> None:
     """Moves a folder to the place of another, which may be taken away or come back at any moment: two processes may
     evaluate the same set."""
-    final, old = evaluation.root, []
+    final = evaluation.root
+    old = []
     while True:
         if final.exists():
             aside = Path(tempfile.mkdtemp(prefix=own_prefix, dir=final.parent))

@@ -6,7 +6,7 @@ Letters: N sentences, B samples, P heads or changes of heads.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -160,7 +160,7 @@ class SetMeasure(Protocol):
         """Returns the measure of drawn sentences, `(B,)`, the same ones for all measures of as many sentences; None
         for what is measured of no sentences."""
 
-    def p_against(self, first: "SetMeasure", samples: int) -> float:
+    def p_against(self, first: Any, samples: int) -> float:
         """Returns the two-sided p-value of being equal, by approximate randomisation; not-a-number if untested."""
 
 
@@ -189,8 +189,8 @@ class RatioMeasure(NamedTuple):
     def draw(self, samples: int) -> np.ndarray | None:
         return self.unit * resample(self.above, self.below, sentence_counts(len(self.above), samples=samples))
 
-    def p_against(self, first: SetMeasure, samples: int) -> float:
-        if not isinstance(first, RatioMeasure) or len(first.above) != len(self.above):
+    def p_against(self, first: "RatioMeasure", samples: int) -> float:
+        if len(first.above) != len(self.above):
             return np.nan
         pair = ((one.above[:, None], one.below[:, None]) for one in (first, self))
         return float(randomisation_p(*pair, samples=samples)[0])
@@ -221,9 +221,8 @@ def _p_of_heads(first: HeadMeasures, other: HeadMeasures, samples: int) -> list[
 
 
 def _heads_column(name: str, measure: HeadMeasures) -> pd.Series:
-    values = ratio(measure.above, measure.below)
-    ends = ratio_interval(measure.above, measure.below)
-    texts = [f"{value:.3f} ({low:.3f} to {high:.3f})" for value, low, high in zip(values, *ends, strict=True)]
+    values = zip(ratio(measure.above, measure.below), *ratio_interval(measure.above, measure.below), strict=True)
+    texts = [f"{value:.3f} ({low:.3f} to {high:.3f})" for value, low, high in values]
     return pd.Series(texts, [f"layer {layer} head {head}" for layer, head in measure.heads], name=name)
 
 
@@ -255,23 +254,6 @@ def _block(title: str, columns: Sequence[pd.Series]) -> str:
 EFFECT = EFFECTS[0]
 
 
-class ScoreMeasure(NamedTuple):
-    """BLEU or chrF: what sacreBLEU counts in each sentence."""
-
-    score: CorpusScore
-
-    @property
-    def value(self) -> float:
-        return self.score.of_set()
-
-    def draw(self, samples: int) -> np.ndarray | None:
-        return self.score.of_samples(sentence_counts(len(self.score.counts), samples=samples))
-
-    def p_against(self, first: SetMeasure, samples: int) -> float:
-        assert isinstance(first, ScoreMeasure)
-        return self.score.p_against(first.score, samples)
-
-
 class FixedMeasure(NamedTuple):
     """A measure of a model's weights, without any sentence."""
 
@@ -280,7 +262,7 @@ class FixedMeasure(NamedTuple):
     def draw(self, samples: int) -> np.ndarray | None:
         return None
 
-    def p_against(self, first: SetMeasure, samples: int) -> float:
+    def p_against(self, first: Any, samples: int) -> float:
         return np.nan
 
 
@@ -291,7 +273,8 @@ def heads_of(evaluation: EvaluationDirectory) -> dict[str, HeadMeasures]:
     Raises:
         InputError: a file is damaged.
     """
-    found, places = {}, dict.fromkeys(("id", "layer", "head"), int)
+    found = {}
+    places = dict.fromkeys(("id", "layer", "head"), int)
     if evaluation.sentence_heads.is_file():
         table = read_table(evaluation.sentence_heads, places | {"rows": float}, optional=MEASURES)
         found = {name: _head_measures(table, "rows", name) for name in MEASURES if name in table}
@@ -314,7 +297,7 @@ def measures_of(system: System, scores: Mapping[str, CorpusScore]) -> dict[str, 
     Raises:
         InputError: a file is damaged.
     """
-    found: dict[str, SetMeasure] = {name: ScoreMeasure(score) for name, score in scores.items()}
+    found: dict[str, SetMeasure] = dict(scores)
     counts = read_counts(system)
     if counts is not None:
         found["AER"] = RatioMeasure(*error_terms(counts), unit=100.0)
@@ -337,7 +320,8 @@ def _head_measures(table: pd.DataFrame, weight: str, name: str) -> HeadMeasures:
 
 def read_counts(system: System) -> np.ndarray | None:
     """Returns `(N, 4)`, the counts of each sentence at the chosen layer and head; None where none are kept."""
-    readout, path = system.metrics.get("alignment"), system.evaluation.sentence_alignment
+    readout = system.metrics.get("alignment")
+    path = system.evaluation.sentence_alignment
     if not readout or not path.is_file():
         return None
     columns = dict.fromkeys(("id", "layer", *LINK_COUNTS), int) | {"head": str}

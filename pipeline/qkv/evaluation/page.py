@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from ..config import RunConfig
 from ..config.model import ArchitectureSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from ..config.run import load_started_run
@@ -15,6 +13,8 @@ from ..files.run_directory import EvaluationDirectory, RunDirectory
 from ..inspection.viewer.data import ViewerRun
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from .request import EvaluationRequest
 
 PAGE_SENTENCES = 1000  # of a set; `qkv view --sentences` shows more
@@ -23,7 +23,7 @@ SCORES = {"bleu": "BLEU", "chrf": "chrF"}
 
 
 def make_viewer_run(
-    request: "EvaluationRequest", name: str, table: pd.DataFrame, metrics: Mapping[str, Any]
+    request: "EvaluationRequest", name: str, table: "pd.DataFrame", metrics: Mapping[str, Any]
 ) -> ViewerRun:
     """Makes the run of an evaluation as the page shows it, without sentences.
 
@@ -103,7 +103,6 @@ def _section(metrics: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _number(value: Any) -> float:
-    """Returns a number of a file; -1 for what is none."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else -1.0
 
 

@@ -93,7 +93,7 @@ class Evaluated:
 
     @property
     def mode(self) -> str | None:
-        """Whether attention is over the references (`forced`) or the translations."""
+        """The targets of the attention: `forced` for the references, or `translated`."""
         return self.metrics.get("mode")
 
     def key_without_seed(self) -> str:
@@ -194,7 +194,7 @@ class EvaluatedArchive:
 
     @property
     def mode(self) -> str | None:
-        """Whether attention is over given targets (`forced`) or over the model's translations."""
+        """The targets of the attention: `forced` for given ones, or `translated`."""
         return self.metrics.get("mode")
 
     def key_without_seed(self) -> str:
@@ -270,8 +270,9 @@ def _read_json(path: Path, schema: type[BaseModel]) -> dict[str, Any]:
         schema.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
-        place, found = ".".join(map(str, first["loc"])), repr(str(first["input"])[:40])
-        raise InputError(f"{path}: {place} cannot be {found}; restore the file, or evaluate the run again") from None
+        place = ".".join(map(str, first["loc"]))
+        found = str(first["input"])[:40]
+        raise InputError(f"{path}: {place} cannot be {found!r}; restore the file, or evaluate the run again") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}; evaluate the run again") from None
     return value

@@ -97,7 +97,6 @@ def _inseq_instance(name: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inseq_tensor(array: np.ndarray) -> str:
-    """Returns an array in the format of safetensors, in base64."""
     return base64.b64encode(save({"attribution": np.ascontiguousarray(array, "<f4")})).decode()
 
 

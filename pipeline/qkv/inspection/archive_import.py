@@ -100,7 +100,8 @@ def write_archive(
     Raises:
         InputError: lists and arrays do not fit together; the message names the sentence, and what was expected.
     """
-    folder, facts = Path(folder), dict(manifest or {})
+    folder = Path(folder)
+    facts = dict(manifest or {})
     both = (marks, marks) if isinstance(marks, str) else (marks[0], marks[1])
     check_marks(sentences, both)
     _check_arguments(folder, len(sentences), mode, gold, facts)
@@ -213,7 +214,8 @@ def _read_side(sentence: Sentence, side: str, marks: str, special_tokens: Collec
     if text is not None:
         if not _is_text(text):
             raise InputError(f"{side}: expected text, found {text!r:.60}")
-        found, exact = len(words_of(text)), given is None and not sentence.truncated
+        found = len(words_of(text))
+        exact = given is None and not sentence.truncated
         if unit == "spaces" and (len(spelling) > found or (exact and len(spelling) < found)):
             raise InputError(
                 f"{side}: its tokens spell {len(spelling)} words ({' '.join(spelling):.60}), and the text has "
@@ -313,8 +315,9 @@ def _check_values(site: str, weights: np.ndarray, partial_rows: bool) -> None:
         wrong = sums >= 1 + TOLERANCE if partial_rows else np.abs(sums - 1) >= TOLERANCE
         if wrong.any():
             head, row = np.argwhere(wrong)[0]
+            expected = "at most 1" if partial_rows else "1"
             raise InputError(
-                f"{place}, head {head}, row {row}: expected weights that sum to {'at most ' * partial_rows}1, found a "
-                f"sum of {sums[head, row]:.4g}; give weights after the softmax and before dropout"
+                f"{place}, head {head}, row {row}: expected weights that sum to {expected}, found a sum of "
+                f"{sums[head, row]:.4g}; give weights after the softmax and before dropout"
                 + ("" if partial_rows else ", or partial_rows=True where rows divide their weight with other keys")
             )

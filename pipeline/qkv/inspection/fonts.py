@@ -67,7 +67,8 @@ def _choose(characters: Collection[str], families: Mapping[str, FontEntry]) -> t
     # Chinese, Japanese and Korean fonts have the same characters and draw them in their own ways.
     scripts = {_script(character) for character in characters}
     country = "JP" if scripts & {"HIRAGANA", "KATAKANA"} else "KR" if "HANGUL" in scripts else "SC"
-    fonts, left = [], set(characters)
+    fonts = []
+    left = set(characters)
     while left and known:
         best = max(known, key=lambda name: (len(known[name] & left), *_suits(families[name], country)))
         if not known[best] & left:
@@ -111,5 +112,4 @@ def _add_fonts_installed_lately() -> bool:
 
 
 def _script(character: str) -> str:
-    """Returns the first word of the character's name, which for letters is their script."""
     return unicodedata.name(character, "unnamed").split()[0]

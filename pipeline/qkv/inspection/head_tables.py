@@ -68,7 +68,6 @@ class HeadsMeter:
         return {"layer": layer, "head": head}
 
     def _sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns numerators and denominators `(N, M, L, H)`, for `ratio`."""
         lengths = np.array(self.lengths, float)[:, None, None, None]
         sums = np.where(lengths > 0, self.measures, 0.0) * lengths
         return sums, np.broadcast_to(lengths, sums.shape)

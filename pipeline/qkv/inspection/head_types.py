@@ -62,7 +62,8 @@ class HeadTypesMeter:
         links = self._links(record)
         lent = [_lend(other, links) for other in self._neighbours(links)]
         for site in (site for site in TYPED_SITES if site in record.attention and record.attention[site].size):
-            weights, allowed = record.attention[site].astype(np.float64), allowed_keys(record, site)
+            weights = record.attention[site].astype(np.float64)
+            allowed = allowed_keys(record, site)
             for name, places in find_places(record, site, links).items():
                 sums = permuted_sums(weights, allowed, places)
                 if sums is None:

@@ -188,7 +188,6 @@ def axis_labels(record: Record, site: str, side: str) -> tuple[list[str], list[s
 
 
 def _one_line(text: str, longest: int = LABEL_CHARACTERS) -> str:
-    """Escapes control characters, and cuts a text that is longer than `longest`."""
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
@@ -222,7 +221,6 @@ def _panels_across(panels: int, panel_width: float) -> int:
 
 
 def _text_width(text: str, font: float) -> float:
-    """Returns the width of a text in inches, at a font size in points."""
     return sum(map(_character_width, text)) * font / 72
 
 

@@ -261,7 +261,6 @@ def under_attended_words(record: Record) -> list[int]:
 
 
 def _words(record: Record, tokens: np.ndarray) -> list[str]:
-    """Returns the text of the source words all of whose tokens are marked."""
     spelling = record.spell_source_words()
     return [spelling[word] for word in _marked_words(record, tokens) if spelling.get(word)]
 

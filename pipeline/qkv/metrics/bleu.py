@@ -15,6 +15,7 @@ from sacrebleu.utils import SACREBLEU_DIR
 
 from ..config.names.translation import BLEU_TOKENIZERS
 from ..errors import InputError
+from ..statistics.resampling import sentence_counts
 from ..statistics.significance import p_of_exchanges
 
 LEAST_BLEU_FOR_TER = 1.0
@@ -46,7 +47,6 @@ def check_bleu_tokenizer(name: str, key: str = "data.bleu_tokenizer") -> None:
 
 
 def _model_file(name: str) -> Path:
-    """Returns where sacreBLEU keeps the subword model of a tokenizer."""
     return Path(SACREBLEU_DIR, "models", Path(SPM_MODELS[name]["url"]).name)
 
 
@@ -125,9 +125,14 @@ class CorpusScore(NamedTuple):
         # As sacreBLEU's own tests of significance do it: there is no public name for it.
         return cls(metric, np.array(metric._extract_corpus_statistics(translations, [references]), np.float64))
 
-    def of_set(self) -> float:
-        """Returns the score of all sentences."""
+    @property
+    def value(self) -> float:
+        """The score of all sentences."""
         return float(self.of_samples(np.ones((1, len(self.counts))))[0])
+
+    def draw(self, samples: int) -> np.ndarray:
+        """Returns the scores of bootstrap samples, `(B,)`."""
+        return self.of_samples(sentence_counts(len(self.counts), samples=samples))
 
     def of_samples(self, sentence_counts: np.ndarray) -> np.ndarray:
         """Returns the scores, `(B,)`, of samples in which each sentence occurs as often as `(B, N)` says."""

@@ -17,17 +17,16 @@ _MOST_STEPS = 50
 _SMALL_STEP = 1e-8
 
 
-def fit_logistic(features: np.ndarray, outcomes: np.ndarray, penalty: float = PENALTY) -> np.ndarray:
+def fit_logistic(features: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
     """Fits the coefficients of `probability_of` with the largest likelihood, less a penalty.
 
-    The penalty is half its weight times the squares of all coefficients but the constant, of features scaled to a
+    The penalty is `PENALTY` / 2 times the squares of all coefficients but the constant, of features scaled to a
     standard deviation of one; it keeps coefficients finite where an outcome can be told without fail, and moderate
     where features say nearly the same.
 
     Args:
         features: float `(N, F)`.
         outcomes: bool `(N,)`, with both true and false ones.
-        penalty: its weight, more than 0.
 
     Returns:
         float64 `(F + 1,)`: a coefficient of each feature as it was given, and last the constant.
@@ -42,7 +41,7 @@ def fit_logistic(features: np.ndarray, outcomes: np.ndarray, penalty: float = PE
     mean, deviation = given.mean(axis=0), given.std(axis=0)
     deviation[deviation == 0] = 1.0
     scaled = np.c_[(given - mean) / deviation, np.ones(len(given))]
-    weights = np.r_[np.full(given.shape[1], penalty), 0.0]
+    weights = np.r_[np.full(given.shape[1], PENALTY), 0.0]
     fitted = np.zeros(scaled.shape[1])
     fitted[-1] = np.log(right.mean() / (1 - right.mean()))
     blocks = _in_blocks(scaled)

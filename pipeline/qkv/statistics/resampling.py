@@ -84,13 +84,13 @@ def _parts_of_counts(sentences: int) -> Iterable[np.ndarray]:
     parts = parts_of_samples(SAMPLES, sentences)
     if len(parts) == 1:
         return [_counts(sentences)]
-    random, shares = np.random.default_rng(0), np.full(sentences, 1 / sentences)
+    random = np.random.default_rng(0)
+    shares = np.full(sentences, 1 / sentences)
     return (random.multinomial(sentences, shares, size=part).astype(np.float64) for part in parts)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=1)  # a set may have a hundred measures
 def _counts(sentences: int) -> np.ndarray:
-    """Draws once for all measures of a set, of which there may be a hundred."""
     return sentence_counts(sentences)
 
 

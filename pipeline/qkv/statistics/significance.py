@@ -60,7 +60,8 @@ def p_of_exchanges(
         Two-sided p-values `(...)`; not-a-number where the difference that was found is.
     """
     found = np.abs(difference(np.ones((1, sentences)))[0])
-    random, as_large = np.random.default_rng(seed), np.zeros(found.shape, int)
+    random = np.random.default_rng(seed)
+    as_large = np.zeros(found.shape, int)
     for part in parts_of_samples(samples, sentences):
         kept = random.integers(0, 2, size=(part, sentences)).astype(np.float64)
         # Equal sums differ by rounding.

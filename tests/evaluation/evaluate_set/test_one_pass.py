@@ -30,7 +30,7 @@ def test_a_translation_and_an_update_enter_few_modules(root):
     translation, update = walk_translate(root), walk_update(root)
     assert len(translation.modules) <= 14, translation.modules
     assert "decoding/translator.py" in translation.modules
-    assert len(update.modules) <= 40, update.modules
+    assert len(update.modules) <= 24, update.modules
     assert {"training/step.py", "model/transformer.py"} <= {*update.modules}
 
 

@@ -14,7 +14,7 @@ OTHER = [text.replace("tree", "bush") if i % 2 else text for i, text in enumerat
 @pytest.mark.parametrize("metric", [make_bleu("none"), sacrebleu.CHRF()], ids=["bleu", "chrf"])
 def test_scores_of_samples_are_those_of_the_drawn_sentences(metric):
     score = CorpusScore.of(metric, FIRST, REFERENCES)
-    assert score.of_set() == pytest.approx(metric.corpus_score(FIRST, [REFERENCES]).score)
+    assert score.value == pytest.approx(metric.corpus_score(FIRST, [REFERENCES]).score)
     counts = np.random.default_rng(1).multinomial(27, np.full(27, 1 / 27), size=3).astype(float)
     for row, found in zip(counts.astype(int), score.of_samples(counts), strict=True):
         drawn = np.repeat(np.arange(27), row)

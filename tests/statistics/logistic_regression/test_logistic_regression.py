@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qkv.statistics import logistic_regression
-from qkv.statistics.logistic_regression import BLOCK_ROWS, fit_logistic, probability_of
+from qkv.statistics.logistic_regression import BLOCK_ROWS, PENALTY, fit_logistic, probability_of
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ def test_no_coefficients_nearby_have_a_lower_penalised_loss(data):
     def loss(coefficients):
         probability = 1 / (1 + np.exp(-(features @ coefficients[:-1] + coefficients[-1])))
         likelihood = np.where(outcomes, np.log(probability), np.log(1 - probability)).sum()
-        return -likelihood + 2.0 * ((coefficients[:-1] * deviation) ** 2).sum() / 2
+        return -likelihood + PENALTY * ((coefficients[:-1] * deviation) ** 2).sum() / 2
 
-    fitted = fit_logistic(features, outcomes, penalty=2.0)
+    fitted = fit_logistic(features, outcomes)
     steps = np.concatenate([np.eye(4), -np.eye(4)]) * 1e-3 / np.r_[deviation, 1.0]
     assert all(loss(fitted) < loss(fitted + step) for step in steps)
 
