@@ -361,15 +361,28 @@ def _fail(message: str, status: int) -> int:
     return status
 
 
+def _report(error: BaseException) -> int:
+    """Reports an error that a person can mend in one line, and returns the exit status; raises any other again."""
+    if isinstance(error, KeyboardInterrupt):
+        return _fail("interrupted", 130)
+    assert isinstance(error, Exception)
+    if isinstance(error, InputError | LostWorkerError):
+        # What may not be read is not damaged.
+        denied = refusal(error.__context__) if isinstance(error.__context__, PermissionError) else None
+        return _fail(f"error: {denied or error}", 2 if isinstance(error, InputError) else TRY_AGAIN)
+    if refused := refusal(error):
+        output = "" if can_flush(sys.stdout) else "standard output: "
+        return _fail(f"error: {output}{refused}", 1)
+    if mistaken := mistake(error):
+        can_flush(sys.stdout)
+        return _fail(f"error: {mistaken}", 2)
+    raise error
+
+
 class Command(Protocol):
     """A command: `arguments` follow the program's name, by default `sys.argv[1:]`; returns the exit status."""
 
     def __call__(self, arguments: list[str] | None = None) -> int: ...
-
-
-def _denied(error: Exception) -> str | None:
-    """Returns what may not be read, which is not damaged, where that is behind an error."""
-    return refusal(error.__context__) if isinstance(error.__context__, PermissionError) else None
 
 
 def _refuse_unwritable(arguments: Sequence[str]) -> None:
@@ -411,24 +424,12 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
                 raise
             sys.stdout.flush()
             return status
-        except (InputError, LostWorkerError) as error:
-            if debug:
-                raise
-            return _fail(f"error: {_denied(error) or error}", 2 if isinstance(error, InputError) else TRY_AGAIN)
-        except KeyboardInterrupt:
-            if debug:
-                raise
-            return _fail("interrupted", 130)
         except BrokenPipeError:
             discard(sys.stdout)  # the reader left (`| head`), which is no error
             return 0
-        except Exception as error:
-            refused, mistaken = refusal(error), mistake(error)
-            if refused is None and mistaken is None:
-                raise
-            output = "" if can_flush(sys.stdout) else "standard output: "
+        except (Exception, KeyboardInterrupt) as error:
             if debug:
                 raise
-            return _fail(f"error: {output}{refused}", 1) if refused else _fail(f"error: {mistaken}", 2)
+            return _report(error)
 
     return command
