@@ -120,20 +120,17 @@ def _cpu_multiplies_bfloat16() -> bool:
 def _connecting() -> Iterator[None]:
     """Ends the process if the block, in which Python itself is stopped, takes too long: a worker that ends between the
     rendezvous and the connection is not noticed otherwise."""
-    if hasattr(signal, "alarm"):
-        try:
-            previous = signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        except ValueError:  # Python handles signals in the main thread only
-            yield
-            return
-        signal.alarm(CONNECT_SECONDS)
-        try:
-            yield
-        finally:
-            signal.alarm(0)
-            signal.signal(signal.SIGALRM, previous)
-    else:
+    try:
+        previous = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    except (AttributeError, ValueError):  # Windows has no alarm, and Python handles signals in the main thread only
         yield
+        return
+    signal.alarm(CONNECT_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
 
 
 BFLOAT16_SINCE, FLOAT16_SINCE = (8, 0), (7, 0)

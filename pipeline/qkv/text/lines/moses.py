@@ -2,9 +2,8 @@
 
 import functools
 import re
+from importlib import import_module
 from typing import Any
-
-# sacremoses is imported where it is used: that takes a third of a second, and many lines do without.
 
 
 def tokenize(text: str, language: str, *, escaped: bool = False) -> str:
@@ -16,8 +15,8 @@ def tokenize(text: str, language: str, *, escaped: bool = False) -> str:
             abbreviations are applied.
         escaped: whether `'`, `"` and the like are written as `&apos;` and `&quot;`.
     """
-    plain = _normalizer(_code(language)).normalize(text)
-    return str(_tokenizer(_code(language)).tokenize(plain, escape=escaped, return_str=True))
+    plain = _sacremoses("PunctNormalizer", _code(language)).normalize(text)
+    return str(_sacremoses("Tokenizer", _code(language)).tokenize(plain, escape=escaped, return_str=True))
 
 
 def detokenize(text: str, language: str) -> str:
@@ -28,7 +27,7 @@ def detokenize(text: str, language: str) -> str:
         text: one line of tokenised text.
         language: its code, such as `en` or `pt-BR`.
     """
-    plain = str(_detokenizer(_code(language)).detokenize(text.split(" ")))
+    plain = str(_sacremoses("Detokenizer", _code(language)).detokenize(text.split(" ")))
     return plain[:1].upper() + plain[1:]
 
 
@@ -46,10 +45,11 @@ def rules(language: str, *, escaped: bool = False) -> dict[str, Any]:
         `apostrophes`: whose rules for them apply: `en`, `fr` or `other`;
         `escape`: pairs of a character and how it is written.
     """
-    tokenizer, code = _tokenizer(_code(language)), _code(language)
+    code = _code(language)
+    tokenizer = _sacremoses("Tokenizer", code)
     kinds = {"alnum": "IsAlnum", "alpha": "IsAlpha", "number": "IsN", "lower": "IsLower"}
     return {
-        "substitutions": [_to_javascript(*pair) for pair in _normalizer(code).substitutions],
+        "substitutions": [_to_javascript(*pair) for pair in _sacremoses("PunctNormalizer", code).substitutions],
         **{name: _ranges(getattr(tokenizer, kind)) for name, kind in kinds.items()},
         "prefixes": sorted(tokenizer.NONBREAKING_PREFIXES),
         "numeric": sorted(tokenizer.NUMERIC_ONLY_PREFIXES),
@@ -77,21 +77,6 @@ def _code(language: str) -> str:
 
 
 @functools.cache
-def _normalizer(language: str) -> Any:
-    from sacremoses import MosesPunctNormalizer
-
-    return MosesPunctNormalizer(language)
-
-
-@functools.cache
-def _tokenizer(language: str) -> Any:
-    from sacremoses import MosesTokenizer
-
-    return MosesTokenizer(language)
-
-
-@functools.cache
-def _detokenizer(language: str) -> Any:
-    from sacremoses import MosesDetokenizer
-
-    return MosesDetokenizer(language)
+def _sacremoses(kind: str, code: str) -> Any:
+    # Imported where it is used: that takes a third of a second, and many lines do without.
+    return getattr(import_module("sacremoses"), f"Moses{kind}")(code)
