@@ -1,13 +1,12 @@
 """The settings of a corpus: the files of its pairs, or how many are held out; and of a list of corpora."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from ..files.paths import match_files
-from .schema import MOST_COUNTED, Settings, composed
+from .schema import MOST_COUNTED, Settings, Text
 
 Column = Annotated[int, Field(ge=0, le=100_000)] | str
 PARQUET = ".parquet"
@@ -147,26 +146,6 @@ class SetSettings(CorpusSettings):
             )
 
 
-LONGEST_TAG = 64
-
-
-class ListedCorpusSettings(CorpusSettings):
-    """One corpus of several to train on."""
-
-    weight: float | None = Field(default=None, ge=0, le=MOST_COUNTED)
-    """Give this corpus a share of each epoch in proportion to this number. null: every pair comes once, if no corpus
-    has a weight."""
-    tag: str | None = Field(default=None, min_length=1, max_length=LONGEST_TAG)
-    """Put this token, such as <back>, before every source sentence of the corpus. null: none."""
-
-    _composed = field_validator("tag")(composed)
-
-    @field_validator("tag")
-    @classmethod
-    def _check_tag(cls, value: str | None) -> str | None:
-        return value if value is None else check_tag(value)
-
-
 def check_tag(value: str) -> str:
     """Raises a `ValueError` if a tag is not one word, or is the name of a special token."""
     if value.split() != [value] or not value.isprintable() or "\u2581" in value:
@@ -176,26 +155,30 @@ def check_tag(value: str) -> str:
     return value
 
 
+CorpusTag = Annotated[Text, Field(min_length=1, max_length=64), AfterValidator(check_tag)]
+
+
+class ListedCorpusSettings(CorpusSettings):
+    """One corpus of several to train on."""
+
+    weight: float | None = Field(default=None, ge=0, le=MOST_COUNTED)
+    """Give this corpus a share of each epoch in proportion to this number. null: every pair comes once, if no corpus
+    has a weight."""
+    tag: CorpusTag | None = None
+    """Put this token, such as <back>, before every source sentence of the corpus. null: none."""
+
+
 def _form_of(value: Any) -> str:
     return "null" if value is None else "list" if isinstance(value, list | tuple) else "files"
 
 
-TrainingTextSettings = Annotated[
-    Annotated[CorpusSettings, Tag("files")]
-    | Annotated[tuple[ListedCorpusSettings, ...], Tag("list")]
-    | Annotated[None, Tag("null")],
-    Discriminator(_form_of),
-]
-"""One corpus, or a list of several."""
-
-
-def check_list(corpora: Sequence[ListedCorpusSettings]) -> None:
+def check_list(corpora: tuple[ListedCorpusSettings, ...]) -> tuple[ListedCorpusSettings, ...]:
     """Raises a `ValueError` if a list has no corpus, if only some have a weight, or if all weights are zero."""
     if not corpora:
         raise ValueError("expected at least one corpus in the list, found none")
     unweighted = [number for number, corpus in enumerate(corpora) if corpus.weight is None]
     if len(unweighted) == len(corpora):
-        return
+        return corpora
     if unweighted:
         raise ValueError(
             f"expected a weight for every corpus of the list or for none; corpus {unweighted[0]}, counted from 0, has "
@@ -203,3 +186,13 @@ def check_list(corpora: Sequence[ListedCorpusSettings]) -> None:
         )
     if not any(corpus.weight for corpus in corpora):
         raise ValueError("expected a weight above 0 for at least one corpus, found 0 for all of them")
+    return corpora
+
+
+TrainingTextSettings = Annotated[
+    Annotated[CorpusSettings, Tag("files")]
+    | Annotated[tuple[ListedCorpusSettings, ...], AfterValidator(check_list), Tag("list")]
+    | Annotated[None, Tag("null")],
+    Discriminator(_form_of),
+]
+"""One corpus, or a list of several."""

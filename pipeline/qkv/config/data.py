@@ -3,22 +3,24 @@
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from .corpus import CorpusSettings, ListedCorpusSettings, SetSettings, TrainingTextSettings, check_list
+from .corpus import CorpusSettings, ListedCorpusSettings, SetSettings, TrainingTextSettings
 from .names.text import EUROPARL_LANGUAGES, SCRIPTS, WORD_UNITS
 from .names.translation import BLEU_TOKENIZERS, bleu_tokenizer_of
 from .schema import MAY_CHANGE, OneOf, Settings
+
+Script = Annotated[str, BeforeValidator(lambda name: name.title() if isinstance(name, str) else name), OneOf(SCRIPTS)]
 
 
 class FilterSettings(Settings):
     """Filters of further training pairs. All are off unless they are set; `corpus_report.json` counts what each
     leaves out."""
 
-    source_script: Annotated[str, OneOf(SCRIPTS)] | None = None
+    source_script: Script | None = None
     """Leave out a pair if fewer than half of the source's letters belong to this script, such as Latin.
     null: any script."""
-    target_script: Annotated[str, OneOf(SCRIPTS)] | None = None
+    target_script: Script | None = None
     """Leave out a pair if fewer than half of the target's letters belong to this script. null: any script."""
     identical: bool = False
     """Leave out pairs with the same text on both sides, white space and capitals apart."""
@@ -28,11 +30,6 @@ class FilterSettings(Settings):
     """Leave out pairs that equal an earlier one."""
     near_duplicates: bool = False
     """Leave out pairs that equal an earlier one except for capitals, digits, punctuation and spaces."""
-
-    @field_validator("source_script", "target_script", mode="before")
-    @classmethod
-    def _spell_script(cls, value: object) -> object:
-        return value.title() if isinstance(value, str) else value
 
 
 class NormalizeSettings(Settings):
@@ -161,15 +158,6 @@ class DataSettings(Settings):
         """`validation`, of a run that has it: all but imported ones."""
         assert self.validation is not None
         return self.validation
-
-    @field_validator("train")
-    @classmethod
-    def _check_train(
-        cls, value: CorpusSettings | tuple[ListedCorpusSettings, ...] | None
-    ) -> CorpusSettings | tuple[ListedCorpusSettings, ...] | None:
-        if isinstance(value, tuple):
-            check_list(value)
-        return value
 
     @model_validator(mode="after")
     def _check_normalize(self) -> Self:

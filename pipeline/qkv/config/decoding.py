@@ -2,13 +2,13 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from ..errors import did_you_mean
 from .data import DataSettings
 from .model import ArchitectureSettings
 from .names.translation import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES
-from .schema import KEPT, OneOf, Settings, composed
+from .schema import KEPT, OneOf, Settings, Text
 
 
 class DecodingSettings(Settings):
@@ -44,7 +44,7 @@ class DecodingSettings(Settings):
     top_p: float = Field(default=1.0, gt=0, le=1)
     """With sampling: draw among the fewest most likely tokens that hold this share of the probability (nucleus
     sampling). 1: among all."""
-    tag: Annotated[str | None, KEPT] = None
+    tag: Annotated[Text | None, KEPT] = None
     """Put this tag of data.train before source sentences that begin with none, in validation too. null: none."""
     batch_sentences: Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"] = "auto"
     """Translate this many sentences in one batch. auto: 64 on a processor, 512 on a GPU."""
@@ -52,8 +52,6 @@ class DecodingSettings(Settings):
     """Limit a translation to this number times the source tokens, plus max_target_extra."""
     max_target_extra: Annotated[int, KEPT] = Field(default=10, ge=1, le=100_000)
     """Add this many tokens to the limit of max_target_ratio."""
-
-    _composed = field_validator("tag")(composed)
 
     @property
     def kind(self) -> str:

@@ -2,23 +2,21 @@
 
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from .corpus import LinkedTextSettings
 from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
 from .names.inspection import SITES
-from .schema import MOST_COUNTED, OneOf, Settings, composed
+from .schema import MOST_COUNTED, OneOf, Settings, Text
 
 
 class Probe(Settings):
     """A sentence whose translation and attention are shown during training."""
 
-    source: str = Field(min_length=1)
+    source: Text = Field(min_length=1)
     """Translate this sentence, tokenised as in the data."""
-    reference: str | None = None
+    reference: Text | None = None
     """Compare with this correct translation. null: none."""
-
-    _composed = field_validator("source", "reference")(composed)
 
 
 class InspectionSettings(Settings):

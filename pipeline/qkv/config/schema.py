@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -40,9 +41,12 @@ class Resumed:
 MAY_CHANGE, KEPT = Resumed(True), Resumed(False)
 
 
-def composed(value: str | None) -> str | None:
+def composed(value: str) -> str:
     """Returns text that a config gives to the model in the normal form of all text, see `text.line.compose`."""
-    return value if value is None else unicodedata.normalize("NFC", value)
+    return unicodedata.normalize("NFC", value)
+
+
+Text = Annotated[str, AfterValidator(composed)]
 
 
 class OneOf:
