@@ -311,17 +311,10 @@ class RecurrentState(NamedTuple):
 
 
 def make_attention(kind, units, hidden_dim, memory_size, policy):
-    """Makes the layer, of one head.
+    """Makes the layer, of one head, for a `cross_attention` of `Recurrent`; None for "none".
 
-    Args:
-        kind: a score function, "uniform" or "last" for fixed weights, or "none".
-        units: the width of the projected states that are compared.
-        hidden_dim: the size of the decoder's state, which is the query.
-        memory_size: the size of the encoder's states, which are the values themselves.
-        policy: the Keras dtype policy.
-
-    Returns:
-        The layer, named `attention`; None for "none".
+    States are projected to `units` where the score needs it; queries have the size `hidden_dim`. The values are the
+    encoder's states themselves, of `memory_size`.
     """
     if kind == "none":
         return None

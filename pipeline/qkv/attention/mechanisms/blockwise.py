@@ -66,14 +66,10 @@ class Blockwise(ConstructorConfig, PairwiseMechanism):
     def weigh(self, scores, mask=None):
         return masked_softmax(scores, mask)
 
-    def _prepare(self, query, key):
-        """Prepares both sides in float32, because half precision cannot sum over many keys."""
-        query, key, *learnt = (ops.cast(x, "float32") for x in self.score.prepare(query, key))
-        return query, key, learnt
-
     def call(self, query, key, value, mask=None, training=None):  # type: ignore[override]
         mask = None if mask is None else ops.convert_to_tensor(mask, "bool")
-        query, key, learnt = self._prepare(query, key)
+        # In float32, because half precision cannot sum over many keys.
+        query, key, *learnt = (ops.cast(x, "float32") for x in self.score.prepare(query, key))
         wide = ops.cast(value, "float32")
         own = score_matrix(self.score.comparison, query, key, learnt, self.block_size)
         scores = tap(self, "scores", own)
@@ -109,13 +105,11 @@ class Pairs:
     def only_new(self, x, i, j, otherwise):
         """Keeps the numbers of pairs that the mask allows and that no earlier block holds; the others become
         `otherwise`."""
-        rows, columns = self.rows.is_new(i), self.columns.is_new(j)
-        parts = [] if self.mask is None else [self.columns.of(self.rows.of(self.mask, i), j, axis=3)]
-        parts += [] if rows is None else [ops.expand_dims(rows, 1)]
-        parts += [] if columns is None else [columns]
-        for part in parts:
-            x = ops.where(part, x, otherwise)
-        return x
+        if self.mask is not None:
+            x = ops.where(self.columns.of(self.rows.of(self.mask, i), j, axis=3), x, otherwise)
+        if not self.rows.is_even:
+            x = ops.where(ops.expand_dims(self.rows.is_new(i), 1), x, otherwise)
+        return x if self.columns.is_even else ops.where(self.columns.is_new(j), x, otherwise)
 
     def map(self, block):
         """Assembles `(B, H, T, S)` from `block(i, j)`, `(B, H, rows, columns)`, for each pair of blocks."""
@@ -305,8 +299,8 @@ class Cut:
         return ops.slice(x, starts, sizes)
 
     def is_new(self, index):
-        """Returns which positions of a block are in no earlier block: bool `(size,)`; None if all are."""
-        return None if self.is_even else self._start(index) + ops.arange(self.size, dtype="int32") >= index * self.size
+        """Returns which positions of a block are in no earlier block: bool `(size,)`."""
+        return self._start(index) + ops.arange(self.size, dtype="int32") >= index * self.size
 
     def zeros(self, x):
         """Returns a block of zeros for each block of an array cut along its third axis: `(count, B, H, size, K)`."""

@@ -130,16 +130,11 @@ class ReducedReader:
         positions: np.ndarray,
         keep: Callable[[np.ndarray], np.ndarray],
     ) -> np.ndarray:
-        """Predicts target tokens when some units of the source's embeddings are zero.
+        """Predicts target tokens like `read_masked`, when some units of the source's embeddings are zero.
 
         Args:
-            source_ids: n ids, without EOS, which keeps all units.
-            target_ids: T ids.
-            positions: int `(P,)`, the target tokens that are predicted.
+            source_ids, target_ids, positions: see `read_masked`. EOS keeps all units.
             keep: returns the units that are not zero, bool `(B, n, D)`, for B of the P predictions.
-
-        Returns:
-            float64 `(P,)`, the probability of each of them.
         """
         source = np.array([[*source_ids, EOS]], np.int32)
 
