@@ -117,7 +117,7 @@ def words_of(literal):
 
 
 def test_no_closed_list_is_written_a_second_time():
-    """A literal with all names of a list, or with three and more of them; but for tables from names to functions, classes
+    """A literal with all names of a list, or with three and more; but for tables from names to functions, classes
     or arrays, which other tests hold against the lists."""
     copies = []
     for path in sorted((ROOT / "pipeline" / "qkv").rglob("*.py")):
