@@ -94,7 +94,8 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
     if details["type"] == "value_error":
         return key, str(details["ctx"]["error"])
     if details["type"] == "union_tag_invalid" and field is not None:
-        names, found = list(sections_of(field)), str(details["ctx"]["tag"])
+        names = list(sections_of(field))
+        found = str(details["ctx"]["tag"])
         expected = f"expected one of {', '.join(names)}, found {found!r}"
         return f"{key}.architecture", f"{expected}{did_you_mean(found, names)}"
     if field is None:

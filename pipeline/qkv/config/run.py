@@ -122,7 +122,8 @@ def make_run_config(
     Raises:
         InputError: a value is wrong or contradicts others; the message lists every mistake.
     """
-    overrides, data = overrides or {}, values.get("data")
+    overrides = overrides or {}
+    data = values.get("data")
     if isinstance(data, Mapping) and isinstance(data.get("train"), list):
         for key in overrides:
             if key.startswith("data.train."):

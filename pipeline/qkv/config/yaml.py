@@ -46,7 +46,8 @@ class _Loader(yaml.SafeLoader):
         mark = self.peek_event().start_mark
         if self._depth > DEEPEST:
             raise yaml.composer.ComposerError(None, None, f"nested more than {DEEPEST} levels deep", mark)
-        is_alias, before = self.check_event(yaml.AliasEvent), self._values
+        is_alias = self.check_event(yaml.AliasEvent)
+        before = self._values
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1

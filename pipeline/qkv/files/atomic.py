@@ -40,7 +40,8 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
     """
     refuse_folder(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary, old = temporary_path(path), path.lstat().st_mode if os.path.lexists(path) else 0
+    temporary = temporary_path(path)
+    old = path.lstat().st_mode if os.path.lexists(path) else 0
     permissions = stat.S_IMODE(old) & 0o777 if stat.S_ISREG(old) else None
     try:
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if permissions is None else 0o600))

@@ -201,9 +201,11 @@ def plan_coarse_batches(
     generator = np.random.default_rng((seed, epoch, window) if window else (seed, epoch))
     of_length = np.searchsorted(lengths, np.maximum(source_lengths, target_lengths) + 1)
     order = generator.permutation(len(of_length))
-    batches, positions = [], 0
+    batches = []
+    positions = 0
     for number, length in enumerate(lengths):
-        rows, most = order[of_length[order] == number], sentences_of(batch_tokens, length)
+        rows = order[of_length[order] == number]
+        most = sentences_of(batch_tokens, length)
         cut = [rows[first : first + most] for first in range(0, len(rows), most)]
         batches += cut
         positions += 2 * len(cut) * most * length
@@ -236,7 +238,9 @@ def batches_by_length(
 
 def _cut_into_batches(order: np.ndarray, widths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
     """Cuts ordered sentence numbers into batches of up to `batch_tokens` positions; widths are at least 1."""
-    batches, first, ordered = [], 0, widths[order]
+    batches = []
+    first = 0
+    ordered = widths[order]
     while first < len(order):
         most = batch_tokens // int(ordered[first]) + 1  # not all of as many fit, even if none were wider than the first
         widest = np.maximum.accumulate(ordered[first : first + most])

@@ -184,7 +184,8 @@ def _join_pairs(
     config: RunConfig, parts: list[Corpus], selection: Selection, segmentations: list[EncodedPairs]
 ) -> list[np.ndarray]:
     """Draws the pairs of each corpus that are joined among themselves; in a list without weights and tags, of all."""
-    data, seed = config.data, config.run.seed
+    data = config.data
+    seed = config.run.seed
     longest = data.max_source_tokens, data.max_target_tokens
     draw = partial(draw_joined_pairs, segmentations=segmentations, share=data.joined_pairs, longest=longest)
     if len(parts) == 1 or not (data.tags or data.is_weighted):

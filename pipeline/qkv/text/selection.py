@@ -114,7 +114,8 @@ def select_training_pairs(
 def _find_reasons(
     encoded: EncodedPairs, facts: TextFacts, longest: tuple[int, int], max_length_ratio: float | None
 ) -> np.ndarray:
-    repeated, reasons = find_repeated(facts.digests), ArrayStore(np.uint8)
+    repeated = find_repeated(facts.digests)
+    reasons = ArrayStore(np.uint8)
     for first in range(0, len(repeated), CHUNK_PAIRS):
         part = slice(first, first + CHUNK_PAIRS)
         lengths = [np.diff(side.starts[first : first + CHUNK_PAIRS + 1]) for side in encoded.sides]

@@ -12,6 +12,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -171,7 +172,7 @@ def read_pairs(
         return gather_readings(in_processes(reader, parts, processes) if processes > 1 else map(reader, parts))
     files.delete_leftovers()
     missing = ((number, shard_of(corpus, number)) for number in shard_numbers(corpus) if not files.has(number))
-    write = _ShardWriter(reader, files)
+    write = partial(_write_shard, reader, files)
     for _ in in_processes(write, missing, processes) if processes > 1 else map(write, missing):
         pass
     return gather_readings(_read_or_make(corpus, reader, files, number) for number in shard_numbers(corpus))
@@ -201,15 +202,10 @@ def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, TextFact
     return EncodedPairs(source, target), first._replace(**whole)
 
 
-class _ShardWriter:
+def _write_shard(reader: PairReader, files: ShardFiles, numbered: tuple[int, Sides]) -> None:
     """Reads a shard and writes the reading, so that nothing of it travels between processes."""
-
-    def __init__(self, reader: PairReader, files: ShardFiles) -> None:
-        self._reader, self._files = reader, files
-
-    def __call__(self, numbered: tuple[int, Sides]) -> None:
-        number, pairs = numbered
-        self._files.write(number, self._reader(pairs))
+    number, pairs = numbered
+    files.write(number, reader(pairs))
 
 
 def _read_or_make(corpus: Corpus, reader: PairReader, files: ShardFiles, number: int) -> Reading:

@@ -62,7 +62,8 @@ def open_text(config: RunConfig, run: RunDirectory, tokenizer: Tokenizer, valida
             f"{validation.name}: {len(validation)} pairs, expected {len(validation_pairs.source)} as when the run "
             "began; put the old files back, or train anew"
         )
-    guided, names = config.training.guided_attention is not None, segmentation_names(config.tokenizer.bpe_dropout)
+    guided = config.training.guided_attention is not None
+    names = segmentation_names(config.tokenizer.bpe_dropout)
     segmentations = [EncodedPairs.load(run.encoded / name, guided) for name in names]
     mixture = _read_mixture(config, run, len(segmentations[0].source))
     return TrainingText(tokenizer, segmentations, validation, validation_pairs, mixture)

@@ -220,7 +220,9 @@ class Table:
         return ", also inside quotes (to read quotes as spreadsheets write them, end the file's name in .csv)"
 
     def _find_column(self, wanted: str | int) -> int:
-        path, width, names = self._path, self._width, self._names
+        path = self._path
+        width = self._width
+        names = self._names
         if isinstance(wanted, int):
             if 0 <= wanted < width:
                 return wanted
@@ -342,7 +344,8 @@ class ParquetTable:
         dictionaries = self._open(metadata=found, read_dictionary=[name])
         for group in range(found.num_row_groups):
             # By its place, since pyarrow takes `en` for `en.1` too.
-            chunk, only = found.row_group(group).column(place), {"row_groups": [group], "column_indices": [place]}
+            chunk = found.row_group(group).column(place)
+            only = {"row_groups": [group], "column_indices": [place]}
             refuse_growth(self._path, self._size, chunk.total_uncompressed_size)
             longest = chunk.total_uncompressed_size // max(1, found.row_group(group).num_rows)
             if chunk.has_dictionary_page:  # a long text that the file holds once may stand in every row

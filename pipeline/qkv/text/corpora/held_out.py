@@ -92,7 +92,8 @@ def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
 def _write_set(files: Corpus, rows: Rows, data: DataSettings, settings: CorpusSettings) -> None:
     """Writes a set. Its sources have the tags of their corpora before them, as text, so that a tag is word 0, or
     several words where characters count as words."""
-    pairs, corpora = files.select(rows), data.training_corpora
+    pairs = files.select(rows)
+    corpora = data.training_corpora
     tags = tags_of(files, data.listed_corpora) if data.listed_corpora else [None] * len(files)
     own = {row: tags[row] for row in rows.tolist()}
     for path, lines in ((settings.source, tagged_lines(pairs.source, own.values())), (settings.target, pairs.target)):

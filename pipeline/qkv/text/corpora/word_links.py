@@ -148,7 +148,8 @@ def iterate_links_inside(
     Raises:
         InputError: as `iterate_links`.
     """
-    outside, links = OutsideLinks(), iterate_links(corpus, path, turned)
+    outside = OutsideLinks()
+    links = iterate_links(corpus, path, turned)
     for sources, targets in zip(chunks(corpus.source), chunks(corpus.target), strict=True):
         for source_words, target_words, (place, alignment) in zip(*count(sources, targets), links, strict=False):
             yield outside.leave_out(alignment, source_words, target_words, place)

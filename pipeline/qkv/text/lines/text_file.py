@@ -165,7 +165,10 @@ def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
 def lines_of(rows: Iterable[tuple[bytes, np.ndarray]]) -> Lines:
     """Keeps rows of text in a temporary file. They come some at a time: their bytes in UTF-8, without line ends, and
     the number of bytes of each."""
-    text, starts, ends, last = temporary_text(), ArrayStore(np.int64), ArrayStore(np.int64), 0
+    text = temporary_text()
+    starts = ArrayStore(np.int64)
+    ends = ArrayStore(np.int64)
+    last = 0
     for content, sizes in rows:
         text.file.write(content)
         following = last + np.cumsum(sizes)
@@ -215,7 +218,8 @@ def unpack_zstd(path: Path, packed: BinaryIO, block_bytes: int) -> Iterator[byte
         InputError: it is damaged or cut off, unpacks to far more than text does, or PyArrow is not installed.
     """
     pyarrow = import_pyarrow(path, "a zstd file")
-    size, unpacked = os.fstat(packed.fileno()).st_size, 0
+    size = os.fstat(packed.fileno()).st_size
+    unpacked = 0
     try:
         with pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, "r"), "zstd") as content:
             while block := content.read(block_bytes):

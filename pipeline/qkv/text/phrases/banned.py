@@ -72,7 +72,8 @@ def read_banned(path: Path, tokens: TokenText, leads_out: bool = False) -> Banne
         raise InputError(f"{path}:{texts.index('') + 1}: an empty line; expected a word or phrase on each line")
     texts = list(dict.fromkeys(texts))
     symbols = tuple(map(tokens.of_text, texts))
-    size, most = sum(map(len, symbols)), LARGEST_TABLE // len(tokens.symbols) - 2  # two states are always there
+    size = sum(map(len, symbols))
+    most = LARGEST_TABLE // len(tokens.symbols) - 2  # two states are always there
     if size > most:
         raise InputError(
             f"{path}: {size:,} bytes; expected at most {most:,} for a vocabulary of {len(tokens.symbols):,} tokens, "
@@ -91,7 +92,8 @@ def make_ban_table(phrases: Sequence[Symbols], tokens: TokenText, leads_out: boo
             that required phrases can always be begun. A vocabulary has to be tiny for this to matter.
     """
     automaton = PhraseAutomaton(phrases, [1] * len(phrases), unsure_divides=True)
-    following, opens = _lift_to_tokens(automaton, tokens), tokens.symbols[:, 0] >= DIVIDING
+    following = _lift_to_tokens(automaton, tokens)
+    opens = tokens.symbols[:, 0] >= DIVIDING
     opens[[PAD, UNK, BOS, EOS]] = False
     # Where the text must not end, some token has to lead out of it.
     closed = automaton.pending > 0
@@ -112,7 +114,8 @@ def make_ban_table(phrases: Sequence[Symbols], tokens: TokenText, leads_out: boo
 def _lift_to_tokens(automaton: PhraseAutomaton, tokens: TokenText) -> npt.NDArray[np.int32]:
     """Returns the state after each token, `(S, V)`, in which a state differs from its fallback only where a token goes
     on with a phrase."""
-    states, first = len(automaton.pending), tokens.symbols[:, 0].astype(np.int64)
+    states = len(automaton.pending)
+    first = tokens.symbols[:, 0].astype(np.int64)
     by_first = {int(symbol): np.flatnonzero(first == symbol) for symbol in np.unique(first)}
     silent = by_first[NOTHING]
     following = np.empty((states, len(first)), np.int32)
@@ -136,7 +139,8 @@ def _lift_to_tokens(automaton: PhraseAutomaton, tokens: TokenText) -> npt.NDArra
 
 
 def _read_tokens(automaton: PhraseAutomaton, start: int, symbols: npt.NDArray[np.int16]) -> npt.NDArray[np.int32]:
-    states, is_banned = np.full(len(symbols), start, np.int32), np.zeros(len(symbols), bool)
+    states = np.full(len(symbols), start, np.int32)
+    is_banned = np.zeros(len(symbols), bool)
     for column in symbols.T:
         is_banned |= automaton.completed[states, column] > 0
         states = automaton.following[states, column]

@@ -51,7 +51,8 @@ class EncodedSentences:
     @classmethod
     def from_rows(cls, rows: Iterable[Sequence[int] | np.ndarray]) -> "EncodedSentences":
         """Stores sentences given one by one. Their ids go to a temporary file, not to memory."""
-        rows, store = iter(rows), SentenceStore(np.int32)
+        rows = iter(rows)
+        store = SentenceStore(np.int32)
         while chunk := list(islice(rows, CHUNK_SENTENCES)):
             ids = np.concatenate([np.asarray(row, np.int32) for row in chunk])
             store.add(ids, np.array([len(row) for row in chunk], np.int64))

@@ -98,7 +98,9 @@ class _MarianSubwords:
 
     def _tokens(self, text: str) -> list[tuple[int, int]]:
         """Returns each token with the number of bytes of the text up to its end."""
-        tokens, start, text = [], 0, visible(text)
+        tokens = []
+        start = 0
+        text = visible(text)
         for match in self._parts.finditer(text):
             tokens += self._tokens_between(text, start, match.start())
             tokens.append((self._special[match.group()], len(text[: match.end()].encode())))

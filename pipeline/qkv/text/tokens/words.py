@@ -142,7 +142,8 @@ def word_ends(text: str, unit: str) -> list[int]:
     if unit == "characters":
         sizes = [len(character.encode()) for character in text]
         return [end for character, end in zip(text, accumulate(sizes), strict=True) if not character.isspace()]
-    ends, position = [], 0
+    ends = []
+    position = 0
     for word in text.split(" "):
         position += len(word.encode())
         if word:
@@ -167,7 +168,8 @@ def words_by_marks(tokens: Sequence[str], marks: str, special_tokens: Iterable[s
         marks: one of `config.names.text.WORD_MARKS`.
         special_tokens: such as `</s>`.
     """
-    begins, special = MARKS[marks].begins, set(special_tokens)
+    begins = MARKS[marks].begins
+    special = set(special_tokens)
     words: list[int | None] = []
     before: str | None
     word, before = -1, None
@@ -202,7 +204,8 @@ def other_marks(sentences: Iterable[Sequence[str]], marks: str) -> str | None:
     sign = given.sign
     if not sign:
         return None
-    several, found = False, set()
+    several = False
+    found = set()
     for tokens in sentences:
         several = several or len(tokens) > 1
         for token in tokens:
@@ -240,7 +243,8 @@ def _bytes_of_characters() -> dict[str, int]:
 
 
 def _spell_bytes(tokens: Sequence[str]) -> str:
-    table, text = _bytes_of_characters(), "".join(tokens)
+    table = _bytes_of_characters()
+    text = "".join(tokens)
     if not set(text) <= table.keys():  # an added token, which is plain text
         return text
     return bytes(table[character] for character in text).decode("utf-8", errors="replace")
