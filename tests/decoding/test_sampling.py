@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.decoding.sampling import Sampler, narrow_scores
+from qkv.decoding.sampling import Sampling, narrow_scores
 
 SCORES = np.log(np.array([[0.1, 0.5, 0.05, 0.3, 0.05], [0.2, 0.2, 0.2, 0.2, 0.2]], "float32"))
 
@@ -46,7 +46,7 @@ def test_temperature_is_a_power_of_the_probabilities(temperature):
 
 
 def test_tokens_are_drawn_as_often_as_their_probability_says():
-    drawn = np.asarray(Sampler(top_k=3)(np.repeat(SCORES[:1], 20_000, axis=0)))
+    drawn = np.asarray(Sampling(top_k=3).pick(np.repeat(SCORES[:1], 20_000, axis=0)))
     shares = np.bincount(drawn, minlength=5) / len(drawn)
     np.testing.assert_allclose(shares, [1 / 9, 5 / 9, 0, 3 / 9, 0], atol=0.02)
     assert shares[2] == shares[4] == 0
@@ -54,8 +54,8 @@ def test_tokens_are_drawn_as_often_as_their_probability_says():
 
 def test_the_same_seed_draws_the_same_and_each_call_anew():
     def drawn(seed):
-        sampler = Sampler(seed=seed)
-        return [np.asarray(sampler(np.repeat(SCORES, 50, axis=0))).tolist() for _ in range(3)]
+        pick = Sampling(seed=seed).pick
+        return [np.asarray(pick(np.repeat(SCORES, 50, axis=0))).tolist() for _ in range(3)]
 
     assert drawn(1) == drawn(1) != drawn(2)
     first, second, third = drawn(1)

@@ -13,7 +13,7 @@ from ..text.tokens.tokenizer import Tokenizer
 from .beam import BeamSearch, BeamSettings
 from .greedy import GreedySearch
 from .phrases import Ban
-from .sampling import Sampler, Sampling
+from .sampling import Sampling
 from .search import Search
 from .translator import Translator
 
@@ -55,8 +55,8 @@ def build_search(settings: DecodingSettings, seed: int, banned: BannedPhrases | 
     constraints = settings.model_dump(include={"min_length", "no_repeat_ngram", "force_eos"})
     ban = Ban(banned.table) if banned else None
     if settings.kind == "sampling":
-        sampler = Sampler(settings.temperature, settings.top_k, settings.top_p, seed)
-        return Sampling(**constraints, ban=ban, sampler=sampler, count=settings.n_best)
+        draws = settings.model_dump(include={"temperature", "top_k", "top_p"})
+        return Sampling(**constraints, ban=ban, **draws, seed=seed, count=settings.n_best)
     if settings.kind == "greedy":
         return GreedySearch(**constraints, ban=ban)
     return BeamSearch(

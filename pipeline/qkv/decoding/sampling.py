@@ -1,6 +1,7 @@
 """Sampling: draws tokens in proportion to their probability, or from the likeliest ones only."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import keras
 from keras import ops
@@ -36,35 +37,27 @@ def narrow_scores(scores, temperature=1.0, top_k=0, top_p=1.0):
     return scores
 
 
-class Sampler:
-    """Draws the next tokens.
-
-    Args:
-        temperature, top_k, top_p: see `narrow_scores`.
-        seed: the same seed gives the same draws, call by call.
-    """
-
-    def __init__(self, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int = 1) -> None:
-        self.settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-        self.seed = keras.random.SeedGenerator(seed)
-
-    def __call__(self, scores):
-        """Draws one token for each row of log-probabilities `(B, V)`: int32 `(B,)`."""
-        scores = narrow_scores(scores, **self.settings)
-        return keras.random.categorical(scores, 1, dtype="int32", seed=self.seed)[:, 0]
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sampling(GreedySearch):
     """N hypotheses of tokens drawn at random, in the order in which they were drawn.
 
     Args: see `GreedySearch`, and:
-        sampler: draws the tokens.
+        temperature, top_k, top_p: see `narrow_scores`.
+        seed: the same seed gives the same draws, call by call.
         count: N.
     """
 
-    sampler: Sampler = field(kw_only=True)
-    count: int = field(default=1, kw_only=True)  # type: ignore[misc]
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 1
+    count: int = 1  # type: ignore[misc]
+    generator: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        vars(self).update(generator=keras.random.SeedGenerator(self.seed))
 
     def pick(self, scores):
-        return self.sampler(scores)
+        """Draws one token for each row of log-probabilities `(R, V)`."""
+        scores = narrow_scores(scores, self.temperature, self.top_k, self.top_p)
+        return keras.random.categorical(scores, 1, dtype="int32", seed=self.generator)[:, 0]
