@@ -139,7 +139,7 @@ def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agre
     total: np.ndarray | int = 0  # links of forward plus links of backward
     readouts: tuple[list[AlignmentReadout], list[AlignmentReadout]] = ([], [])
     for record, opposite in zip(forward, backward, strict=True):
-        readouts = all_readouts(record), all_readouts(opposite)
+        readouts = _all_readouts(record), _all_readouts(opposite)
         links, opposite_links = _flat_links(record), _flat_links(opposite, turned=True)
         if links.shape[1] != opposite_links.shape[1]:
             raise ValueError(f"sentence {record.id}: expected the same words in both directions, found others")
@@ -168,7 +168,7 @@ def alignment_sites(config: RunConfig) -> tuple[str, ...]:
     return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)
 
 
-def all_readouts(record: Record) -> list[AlignmentReadout]:
+def _all_readouts(record: Record) -> list[AlignmentReadout]:
     """Returns every readout of the cross-attention, ordered by side, then layer, then head; the mean over heads comes
     last in each layer."""
     layers, heads = record.attention["cross"].shape[:2]

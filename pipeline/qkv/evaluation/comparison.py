@@ -23,8 +23,9 @@ def compare(systems: list[System], samples: int) -> tuple[pd.DataFrame, list[str
     Returns:
         A row for each: BLEU and chrF with the half width of the 95 % confidence interval of a bootstrap, the p-values
             of a paired bootstrap test against the first (Koehn 2004), and the cost of the run. Archives over given
-            targets have no BLEU and chrF. Error rates of alignments as `compare_error_rates` compares them.
-        The lines of `compare_error_rates`.
+            targets have no BLEU and chrF. Alignment error rates, each with its own chosen readout, have half the width
+            of their interval and p by approximate randomisation; not-a-number without the counts of each sentence.
+        Lines that name differences of error rates that may be none, and runs without an interval.
 
     Raises:
         InputError: the evaluations are not of the same text, or were made in different ways.
@@ -34,7 +35,7 @@ def compare(systems: list[System], samples: int) -> tuple[pd.DataFrame, list[str
     scores: list[dict[str, Any]] = [{} for _ in systems]
     if all("translation" in system.table for system in systems):  # else targets were given, which need no score
         scores = _score(systems, samples)
-    error_rates, lines = compare_error_rates(systems, samples)
+    error_rates, lines = _compare_error_rates(systems, samples)
     rows = [
         {"": system.name, **row, "AER": None, **of_links, **system.facts()}
         for system, row, of_links in zip(systems, scores, error_rates, strict=True)
@@ -44,8 +45,8 @@ def compare(systems: list[System], samples: int) -> tuple[pd.DataFrame, list[str
 
 def compare_all_measures(systems: list[System], samples: int) -> list[str]:
     """Returns the tables of `compare_measures` and `compare_seeds`."""
-    scores = score_counts(systems)
-    groups = [(systems[min(rows.values())].name, list(rows.values())) for rows in groups_of_seeds(systems)]
+    scores = _score_counts(systems)
+    groups = [(systems[min(rows.values())].name, list(rows.values())) for rows in _groups_of_seeds(systems)]
     return compare_measures(systems, scores, samples) + compare_seeds(groups, systems, scores, samples)
 
 
@@ -116,7 +117,7 @@ def _check_comparable(other: System, first: System) -> None:
         )
 
 
-def score_counts(systems: Sequence[System]) -> list[dict[str, CorpusScore]]:
+def _score_counts(systems: Sequence[System]) -> list[dict[str, CorpusScore]]:
     """Returns what BLEU and chrF count in each sentence; empty for all where targets were given."""
     if not all("translation" in system.table for system in systems):
         return [{} for _ in systems]
@@ -125,7 +126,7 @@ def score_counts(systems: Sequence[System]) -> list[dict[str, CorpusScore]]:
     return [{name: CorpusScore.of(metric, *pair) for name, metric in metrics.items()} for pair in texts]
 
 
-def groups_of_seeds(systems: Sequence[System]) -> list[dict[int | None, int]]:
+def _groups_of_seeds(systems: Sequence[System]) -> list[dict[int | None, int]]:
     """Returns the systems' places by their seed, of each group of runs that differ in nothing but that. Each seed
     counts once."""
     groups: dict[str, dict[int | None, int]] = {}
@@ -138,7 +139,7 @@ def means_over_seeds(systems: list[System], table: pd.DataFrame) -> list[str]:
     """Returns a line for every group of runs that differ in nothing but their seed, and one where a limit of time has
     ended them after different numbers of updates."""
     lines = []
-    for rows in groups_of_seeds(systems):
+    for rows in _groups_of_seeds(systems):
         if len(rows) < 2:
             continue
         first, *others = rows.values()
@@ -187,18 +188,8 @@ def as_text(table: pd.DataFrame) -> str:
     return shown.to_string(index=False)
 
 
-def compare_error_rates(systems: Sequence[System], samples: int) -> tuple[list[dict[str, float]], list[str]]:
-    """Compares the alignment error rates of evaluations of the same sentences, each with its own chosen readout.
-
-    Returns:
-        For each the columns `AER ±`, half the width of the 95 % interval of a bootstrap over sentences in percent, and
-            `AER p` against the first by approximate randomisation; not-a-number for evaluations without the file
-            of what each sentence counts.
-        Lines that say of which differences nothing is known, and of which runs there is no interval.
-
-    Raises:
-        InputError: a file is damaged.
-    """
+def _compare_error_rates(systems: Sequence[System], samples: int) -> tuple[list[dict[str, float]], list[str]]:
+    """Returns the columns `AER ±` and `AER p` of each, and the lines of `compare`."""
     counts = [read_counts(system) for system in systems]
     rows, lines = [], []
     for system, own in zip(systems, counts, strict=True):

@@ -64,9 +64,10 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         translations = translate_resumably(run.translator, text, folder.parts, request.spread_over)
         metrics = _describe(request, translations) | {"translation_seconds": _seconds_since(began_search)}
         references = text.pair_references(run.config.model.max_positions)
-        pairs = list(text.pair_translations(translations, run.config.decoding.kind))
         if request.force_references:
             pairs = list(text.pair_references(run.config.model.max_positions))
+        else:
+            pairs = list(text.pair_translations(translations, run.config.decoding.kind))
         tokenizer = run.config.data.scoring_tokenizer
         table = write_translations(
             folder.translations, data.source, data.reference, translations, bleu_tokenizer=tokenizer
@@ -201,6 +202,8 @@ def _read_targets(
     sites = list(run.config.inspection.attention)
     if readout and readout.site not in sites:
         sites.append(readout.site)
+    of_member = f"{viewer.name}: " if request.ensemble else ""
+    log.info("%srecording the attention of every layer and head", of_member)
     manifest = archive_manifest(run)
     if request.ensemble:
         manifest["ensemble"] = list(request.ensemble)
@@ -262,7 +265,6 @@ def _read_with_members(
         of_member |= {key: metrics[key] for key in ("mode", "sentences", "search", "truncated")}
         of_member["bleu_tokenizer"] = run.config.data.scoring_tokenizer
         viewers.append(make_viewer_run(own, name, table, of_member))
-        log.info("%s:", name)
         _read_targets(own, pairs, probes, recorder, readouts, place, viewers[-1])
         write_json(place.metrics, of_member)
     _write_page(request, viewers, None, folder)

@@ -103,7 +103,7 @@ def write_archive(
     folder = Path(folder)
     facts = dict(manifest or {})
     both = (marks, marks) if isinstance(marks, str) else (marks[0], marks[1])
-    check_marks(sentences, both)
+    _check_marks(sentences, both)
     _check_arguments(folder, len(sentences), mode, gold, facts)
     with ArchiveWriter(folder, manifest=facts) as writer:
         if gold is not None:
@@ -113,8 +113,8 @@ def write_archive(
             if (given := next(arrays, _NO_MORE)) is _NO_MORE:
                 raise InputError(f"weights: expected weights of {len(sentences)} sentences, found {number}")
             try:
-                record = make_record(number, sentence, mode=mode, marks=both, special_tokens=special_tokens)
-                record = replace(record, attention=read_attention(given, record, partial_rows))
+                record = _make_record(number, sentence, mode=mode, marks=both, special_tokens=special_tokens)
+                record = replace(record, attention=_read_attention(given, record, partial_rows))
             except InputError as error:
                 raise InputError(f"sentence {number}: {error}") from None
             writer.append(record)
@@ -150,12 +150,7 @@ class _Side(NamedTuple):
     unit: str
 
 
-def check_marks(sentences: Sequence[Sentence], marks: tuple[str, str]) -> None:
-    """Checks that the tokens of both sides are spelled with their marks.
-
-    Raises:
-        InputError: a name is unknown, or the tokens have other marks.
-    """
+def _check_marks(sentences: Sequence[Sentence], marks: tuple[str, str]) -> None:
     for side, name in zip(("source", "target"), marks, strict=True):
         if name not in WORD_MARKS:
             raise InputError(f"marks: expected one of {', '.join(WORD_MARKS)}, found {name!r}")
@@ -167,14 +162,10 @@ def check_marks(sentences: Sequence[Sentence], marks: tuple[str, str]) -> None:
             )
 
 
-def make_record(
+def _make_record(
     id_: int, sentence: Sentence, *, mode: str, marks: tuple[str, str], special_tokens: Collection[str]
 ) -> Record:
-    """Makes the record of a sentence, without attention.
-
-    Raises:
-        InputError: its lists do not fit together.
-    """
+    """Makes the record of a sentence, without attention."""
     source, target = (
         _read_side(sentence, side, name, special_tokens) for side, name in zip(("source", "target"), marks, strict=True)
     )
@@ -255,17 +246,7 @@ def _is_text(value: Any) -> bool:
 TOLERANCE = 0.01  # of the sum of a row; weights may have been computed in 16 bits
 
 
-def read_attention(given: Any, record: Record, partial_rows: bool) -> dict[str, np.ndarray]:
-    """Returns the float32 weights of each site of a sentence.
-
-    Args:
-        given: an array of the cross-attention, or a mapping from sites to arrays.
-        record: the sentence's tokens.
-        partial_rows: whether rows may sum to less than one.
-
-    Raises:
-        InputError: they do not fit the tokens, or are no shares of a row.
-    """
+def _read_attention(given: Any, record: Record, partial_rows: bool) -> dict[str, np.ndarray]:
     by_site = given if isinstance(given, Mapping) else {"cross": given}
     if unknown := [site for site in by_site if site not in SITES]:
         raise InputError(f"expected attention of sites among {', '.join(SITES)}, found {unknown[0]!r:.60}")

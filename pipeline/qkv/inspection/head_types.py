@@ -46,7 +46,7 @@ class HeadTypesMeter:
 
     Args:
         gold: gold alignments of the sentences by their id, which count where the target is the reference. Without any,
-            words are linked that are equal in both languages; see `head_places.equal_token_links`.
+            tokens are linked that are equal on both sides and stand once on each, such as names and numbers.
     """
 
     def __init__(self, gold: Mapping[int, GoldAlignment] | None = None) -> None:
@@ -63,8 +63,8 @@ class HeadTypesMeter:
         lent = [_lend(other, links) for other in self._neighbours(links)]
         for site in (site for site in TYPED_SITES if site in record.attention and record.attention[site].size):
             weights = record.attention[site].astype(np.float64)
-            allowed = allowed_keys(record, site)
-            for name, places in find_places(record, site, links).items():
+            allowed = _allowed_keys(record, site)
+            for name, places in _find_places(record, site, links).items():
                 sums = permuted_sums(weights, allowed, places)
                 if sums is None:
                     continue
@@ -105,10 +105,10 @@ class HeadTypesMeter:
 
     def _links(self, record: Record) -> np.ndarray:
         if self._gold is None:
-            return equal_token_links(record)
+            return _equal_token_links(record)
         is_reference = record.mode == "forced" or record.hypothesis == record.reference
         if is_reference and record.id in self._gold:
-            return gold_links(record, self._gold[record.id])
+            return _gold_links(record, self._gold[record.id])
         return np.zeros((len(record.target_output_tokens), len(record.source_tokens)), bool)
 
     def _neighbours(self, links: np.ndarray) -> list[np.ndarray]:
@@ -151,8 +151,7 @@ LINKED_TYPES = ("aligner", "input_aligner")
 """The types whose places are links between words."""
 
 
-def gold_links(record: Record, gold: GoldAlignment) -> np.ndarray:
-    """Returns the links between the tokens of words that have a sure link, bool `(T, S)`."""
+def _gold_links(record: Record, gold: GoldAlignment) -> np.ndarray:
     source, target = (
         np.array([-1 if word is None else word for word in words])
         for words in (record.source_words, record.target_words)
@@ -163,9 +162,7 @@ def gold_links(record: Record, gold: GoldAlignment) -> np.ndarray:
     return links
 
 
-def equal_token_links(record: Record) -> np.ndarray:
-    """Returns the links between equal tokens that stand once in the source and once in the target, such as names and
-    numbers, bool `(T, S)`; punctuation and special tokens are left out."""
+def _equal_token_links(record: Record) -> np.ndarray:
     links = np.zeros((len(record.target_output_tokens), len(record.source_tokens)), bool)
     target, source = (_single_tokens(tokens) for tokens in (record.target_output_tokens, record.source_tokens))
     for token in target.keys() & source.keys():
@@ -174,20 +171,14 @@ def equal_token_links(record: Record) -> np.ndarray:
     return links
 
 
-def find_places(record: Record, site: str, links: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the keys at the places of each type that the site has, bool `(T, S)`.
-
-    Args:
-        record: the sentence.
-        site: `cross`, `encoder` or `decoder`.
-        links: bool `(T, S)`, which source tokens each predicted token is linked to.
-    """
-    allowed = allowed_keys(record, site)
+def _find_places(record: Record, site: str, links: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the keys at the places of each type that the site has, bool `(T, S)`."""
+    allowed = _allowed_keys(record, site)
     types = [name for name, row in HEAD_TYPES.items() if site in row.sites]
     return {name: PLACES[name](record, links, allowed.shape) & allowed for name in types}
 
 
-def allowed_keys(record: Record, site: str) -> np.ndarray:
+def _allowed_keys(record: Record, site: str) -> np.ndarray:
     """Returns the keys that each row may look at, bool `(T, S)`."""
     shape = record.attention[site].shape[2:]
     return np.tri(*shape, dtype=bool) if SITES[site].axes == ("target", "target") else np.ones(shape, bool)

@@ -49,8 +49,8 @@ def attention_figure(
     """
     weights = _heads_of_layer(record, site, layer, head, side)
     heads = range(len(weights)) if head is None else [head]
-    rows, columns = axis_labels(record, site, side)
-    title = figure_title(record, site, layer, list(heads), side)
+    rows, columns = _axis_labels(record, site, side)
+    title = _figure_title(record, site, layer, list(heads), side)
     sheet = Sheet(rows, columns, len(weights), title)
     font = sheet.font
     figure = Figure(figsize=(sheet.width, sheet.height))
@@ -71,15 +71,15 @@ def attention_figure(
 
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Writes a PNG, SVG or PDF, as the suffix says; the file appears whole or not at all."""
-    write_output(Path(path), figure_as(figure, Path(path).suffix.removeprefix(".")))
+    write_output(Path(path), _figure_as(figure, Path(path).suffix.removeprefix(".")))
 
 
 def figure_to_png(figure: Figure, dots_per_inch: int = 120) -> bytes:
     """Returns the bytes of a PNG file, for TensorBoard's image summaries."""
-    return figure_as(figure, "png", dots_per_inch)
+    return _figure_as(figure, "png", dots_per_inch)
 
 
-def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
+def _figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
     """Returns the bytes of a `png`, `svg` or `pdf` file. The same figure gives the same bytes."""
     date = {"svg": "Date", "pdf": "CreationDate"}
     metadata = {date[kind]: None} if kind in date else None
@@ -178,9 +178,8 @@ LABEL_CHARACTERS = 18
 TITLE_CHARACTERS = 70
 
 
-def axis_labels(record: Record, site: str, side: str) -> tuple[list[str], list[str]]:
-    """Returns the labels of the rows and of the columns. Keys of the decoder's self-attention are always its input
-    tokens."""
+def _axis_labels(record: Record, site: str, side: str) -> tuple[list[str], list[str]]:
+    # Keys of the decoder's self-attention are always its input tokens.
     target = record.target_output_tokens if side == "output" else record.target_input_tokens
     rows, _ = SITES[site].pick(record.source_tokens, target)
     _, columns = SITES[site].pick(record.source_tokens, record.target_input_tokens)
@@ -192,7 +191,7 @@ def _one_line(text: str, longest: int = LABEL_CHARACTERS) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def figure_title(record: Record, site: str, layer: int, heads: list[int], side: str) -> str:
+def _figure_title(record: Record, site: str, layer: int, heads: list[int], side: str) -> str:
     """Returns three lines: the sentence; site, layer and heads; the tokens of rows and columns."""
     shown = f"head {heads[0]}" if len(heads) == 1 else f"heads {heads[0]}-{heads[-1]}"
     rows, _ = SITES[site].pick("source tokens", LABEL_SIDES[side])
