@@ -33,13 +33,9 @@ class LinkedTextSettings(Settings):
 
     @model_validator(mode="after")
     def _check_files(self) -> Self:
-        self.check_files()
-        return self
-
-    def check_files(self) -> None:
-        """Raises a `ValueError` unless all files are named."""
         if missing := [key for key in ("source", "target", "alignments") if getattr(self, key) is None]:
             raise ValueError(f"expected source, target and alignments, found no {' and no '.join(missing)}")
+        return self
 
 
 class CorpusSettings(LinkedTextSettings):
@@ -88,8 +84,8 @@ class CorpusSettings(LinkedTextSettings):
         """
         return match_files({key: path for key, path in self if isinstance(path, Path)})
 
-    def check_files(self) -> None:
-        """Raises a `ValueError` unless the pairs come from one place, and what describes a table is given with one."""
+    @model_validator(mode="after")
+    def _check_files(self) -> Self:
         files = (self.source is not None) + (self.target is not None)
         if (files == 2) == (self.table is not None) or files == 1:
             given = [key for key in ("source", "target", "table") if getattr(self, key) is not None]
@@ -105,6 +101,7 @@ class CorpusSettings(LinkedTextSettings):
             raise ValueError("columns can be named only if header is true: give their numbers from 0")
         if self.table is not None and self.source_column == self.target_column:
             raise ValueError(f"source_column and target_column are both {self.source_column!r}")
+        return self
 
     @model_validator(mode="after")
     def _check_split(self) -> Self:
@@ -133,17 +130,17 @@ class SetSettings(CorpusSettings):
         """Returns how many of `total` pairs are held out."""
         return self.pairs if self.pairs is not None else round((self.share or 0.0) * total)
 
-    def check_files(self) -> None:
-        """Checks the files, unless the pairs are held out."""
+    @model_validator(mode="after")
+    def _check_files(self) -> Self:
         if not self.is_held_out:
-            super().check_files()
-            return
+            return super()._check_files()  # type: ignore[operator]  # of a decorated method
         given = [key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default]
         if len(given) > 1:
             raise ValueError(
                 "expected either share or pairs alone, to hold out pairs of the training files, or files of its own "
                 f"without them, found {' and '.join(given)}"
             )
+        return self
 
 
 def check_tag(value: str) -> str:
