@@ -5,13 +5,11 @@ import pandas as pd
 import pytest
 
 from qkv.alignment.error_rate import alignment_error_rate
-from qkv.alignment.gold import GoldSet
-from qkv.alignment.head_scores import HeadCounts, best_row, count_heads
+from qkv.alignment.head_scores import HeadCounts, best_row
 from qkv.alignment.links import grow_diag
 from qkv.alignment.readout import AlignmentReadout
 from qkv.config.names.inspection import EXTRACTIONS
 from qkv.text.corpora.word_links import GoldAlignment
-from qkv.text.tokens.words import BETWEEN_SPACES
 from tests.support.oracles import one_hot, word_matrix_by_loops
 from tests.support.records import score_heads
 
@@ -109,9 +107,6 @@ def test_a_word_that_a_truncated_sentence_never_reads_gets_no_link_on_the_input_
 
 def test_a_table_needs_forced_pairs_equal_lengths_and_links_in_range(corpus, make_record):
     records, golds, counts = corpus
-    gold_set = GoldSet("test", None, golds, 0, BETWEEN_SPACES, counts)
-    with pytest.raises(ValueError, match="zip"):
-        count_heads(records[:-1], gold_set)
     with pytest.raises(ValueError, match="zip"):
         score_heads(records, golds, counts[:-1])
     with pytest.raises(ValueError, match=r"mode 'forced'.*'beam'"):

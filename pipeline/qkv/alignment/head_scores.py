@@ -97,18 +97,6 @@ class HeadCounts:
         return pd.DataFrame({"id": sentence, "layer": layer, "head": names[head], **columns})
 
 
-def count_heads(records: Iterable[Record], gold_set: GoldSet) -> HeadCounts:
-    """Counts the links of records, which must be the pairs of a gold set in its order.
-
-    Raises:
-        ValueError: there are more or fewer records than pairs; and as `HeadCounts.add`.
-    """
-    counts = HeadCounts(gold_set.gold, gold_set.word_counts)
-    for record, _ in zip(records, gold_set.gold, strict=True):
-        counts.add(record)
-    return counts
-
-
 def best_row(table: pd.DataFrame) -> pd.Series:
     """Returns the row of a table of `HeadCounts` with the lowest error rate, the first of equals. Choose on one set,
     report on another.

@@ -14,7 +14,7 @@ kept as a file of JSON.
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice, product
 from pathlib import Path
 from typing import NamedTuple
@@ -279,14 +279,13 @@ def write_calibration(path: Path, calibration: Calibration) -> None:
     (`chosen_on`); and the SHA-256 of the `weights`."""
     content = {
         "format": FORMAT,
-        "layers": list(calibration.probabilities.layers),
-        "coefficients": list(calibration.probabilities.coefficients),
+        **asdict(calibration.probabilities),
         "threshold": calibration.threshold,
         "aer": calibration.aer,
         "expected_calibration_error": None if math.isnan(calibration.error) else calibration.error,
         "reliability": [one._asdict() for one in calibration.reliability],
         "pairs": calibration.pairs,
         "chosen_on": calibration.chosen_on,
-        "weights": list(calibration.weights),
+        "weights": calibration.weights,
     }
     write_json(path, content)

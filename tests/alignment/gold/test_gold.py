@@ -8,12 +8,13 @@ import pytest
 
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.gold import read_gold_set
-from qkv.alignment.head_scores import alignment_metrics, choose_readout, count_heads
+from qkv.alignment.head_scores import alignment_metrics, choose_readout
 from qkv.alignment.readout import ChosenReadout
 from qkv.config.names.inspection import EXTRACTIONS
 from qkv.errors import InputError
 from qkv.inspection.record import Record
 from qkv.text.corpora.corpus import Corpus
+from tests.support.records import score_heads
 
 WORDS = 3, 4  # of sources and targets; every word is one token
 
@@ -52,7 +53,8 @@ class PlantedRecorder:
 
 
 def score_pairs(recorder, gold_set):
-    return count_heads(recorder.record_references(gold_set.corpus.source, gold_set.corpus.target), gold_set).table()
+    records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target)
+    return score_heads(records, gold_set.gold, gold_set.word_counts)
 
 
 @pytest.fixture
