@@ -410,6 +410,7 @@ def next_steps(ended):
 
 @pytest.mark.minutes
 def test_the_own_corpus_trains_to_what_the_page_says_it_leaves(folder):
+    folder.run("cp configs/own.yaml my.yaml")
     folder.make_runs("view", ["runs/my"])
     assert (folder.root / "runs/my/evaluations/test/viewer.html").is_file()
     assert (folder.root / "runs/my/corpus_report.json").is_file()
