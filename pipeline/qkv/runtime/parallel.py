@@ -31,8 +31,12 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item], proc
     Args:
         function: can be pickled, and is sent to each process once.
         items: can be pickled; read as they are needed.
-        processes: their number. They are started anew, not forked: TensorFlow's threads would not survive that.
+        processes: their number; 1 for this process itself. Others are started anew, not forked: TensorFlow's threads
+            would not survive that.
     """
+    if processes == 1:
+        yield from map(function, items)
+        return
     with ProcessPoolExecutor(processes, get_context("spawn"), _start, (function,)) as pool:
         try:
             yield from _results(pool, _compute, items, processes)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -168,13 +168,10 @@ def read_pairs(
     if processes is None:
         processes = usable_cores() if is_large(corpus) else 1
     if files is None:
-        parts = shards(corpus)
-        return gather_readings(in_processes(reader, parts, processes) if processes > 1 else map(reader, parts))
+        return gather_readings(in_processes(reader, shards(corpus), processes))
     files.delete_leftovers()
     missing = ((number, shard_of(corpus, number)) for number in shard_numbers(corpus) if not files.has(number))
-    write = partial(_write_shard, reader, files)
-    for _ in in_processes(write, missing, processes) if processes > 1 else map(write, missing):
-        pass
+    deque(in_processes(partial(_write_shard, reader, files), missing, processes), maxlen=0)  # for the files alone
     return gather_readings(_read_or_make(corpus, reader, files, number) for number in shard_numbers(corpus))
 
 

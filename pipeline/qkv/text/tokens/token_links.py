@@ -86,8 +86,7 @@ class WordFinder:
 def find_words_of_pairs(corpus: Corpus, finder: WordFinder) -> WordNumbers:
     """Finds the words of all tokens of a corpus, in several processes if it is large."""
     stores = [SentenceStore(np.int32) for _ in range(2)]
-    found = in_processes(finder, shards(corpus), usable_cores()) if is_large(corpus) else map(finder, shards(corpus))
-    for sides in found:
+    for sides in in_processes(finder, shards(corpus), usable_cores() if is_large(corpus) else 1):
         for store, side in zip(stores, sides, strict=True):
             store.add(*side)
     return WordNumbers(*(store.finish() for store in stores))
