@@ -42,7 +42,7 @@ from ..training.build import (
 )
 from ..training.callbacks.build import build_callbacks, callback_params, make_callbacks
 from ..training.callbacks.tensorboard import write_projector
-from ..training.checkpoints import Checkpoints, KeptWeights, keep_best_weights
+from ..training.checkpoints import Checkpoints, keep_best_weights
 from ..training.progress import Progress
 from ..training.seeds import give_replicas_own_seeds
 from ..training.stopping import INTERRUPTED, StoppingRules, shortcoming
@@ -104,16 +104,22 @@ def _run_training(
                 _report_interrupted(run, progress, saved=bool(checkpoints.all()))
             return 130
         if workers.is_chief:
-            kept = keep_best_weights(
-                model,
-                checkpoints,
-                progress,
-                validate,
-                metric=config.training.early_stopping.metric,
-                average_checkpoints=config.training.average_checkpoints,
+            metric = training.stopping.metric
+            averaged = config.training.average_checkpoints
+            weights, value = keep_best_weights(
+                model, checkpoints, progress, validate, metric=metric, average_checkpoints=averaged
             )
-            _save_model(config, run, text, model, kept)
-            _report_finished(config, run, text, progress, reason, kept)
+            _save_model(config, run, text, model, {"weights": weights, "validation": {metric: value}})
+            log.info(
+                "trained for %d updates in %.1f minutes (%s); the best was %s with %s %.2f on validation",
+                progress.update,
+                progress.seconds / 60,
+                reason,
+                weights,
+                metric,
+                value,
+            )
+            _report_finished(config, run, text, progress)
         workers.of_chief(None, "to save the model")
         return 0
 
@@ -228,18 +234,14 @@ def delete_records(run: RunDirectory) -> None:
 
 
 def _save_model(
-    config: RunConfig, run: RunDirectory, text: TrainingText, model: keras.Model, kept: KeptWeights
+    config: RunConfig, run: RunDirectory, text: TrainingText, model: keras.Model, origin: dict[str, Any]
 ) -> None:
     """Writes `model.keras`, the vectors for TensorBoard and, last, the manifest, which marks the run as trained."""
     with replaced_when_done(run.model) as temporary:
         model.save(temporary)
     vectors = keras.ops.convert_to_numpy(model.output_embedding.table)
     write_projector(run.tensorboard, text.tokenizer.pieces(range(len(vectors))), vectors)
-    origin: dict[str, Any] = {
-        "weights": kept.description,
-        "validation": {kept.metric: kept.value},
-        "data_sha256": recorded_sha256(run),
-    }
+    origin = origin | {"data_sha256": recorded_sha256(run)}
     if run.ancestor.is_file():
         origin["started_from"] = read_json_object(run.ancestor)
     write_manifest(config, run, model, text.tokenizer, origin)
@@ -273,17 +275,8 @@ def _report_interrupted(run: RunDirectory, progress: Progress, saved: bool) -> N
     log.info(message, progress.update, how, invocation("train"), run.root)
 
 
-def _report_finished(
-    config: RunConfig, run: RunDirectory, text: TrainingText, progress: Progress, reason: str, kept: KeptWeights
-) -> None:
+def _report_finished(config: RunConfig, run: RunDirectory, text: TrainingText, progress: Progress) -> None:
     settings = config.training
-    log.info(
-        "trained for %d updates in %.1f minutes (%s); the best was %s with %s %.2f on validation",
-        progress.update,
-        progress.seconds / 60,
-        reason,
-        *kept,
-    )
     if progress.split_updates or progress.loss_scale.get("skipped"):
         message = "%d updates were computed in parts, since they did not fit into memory; %d were left out in float16"
         log.info(message, progress.split_updates, progress.loss_scale.get("skipped", 0))

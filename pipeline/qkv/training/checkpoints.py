@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from zipfile import ZipFile
 
 import keras
@@ -238,19 +238,6 @@ class Checkpoints:
         return paths[-1]
 
 
-class KeptWeights(NamedTuple):
-    """The weights that the finished model has.
-
-    - description: the weights in words.
-    - metric: the validation metric that chose them.
-    - value: the value of that metric.
-    """
-
-    description: str
-    metric: str
-    value: float
-
-
 def keep_best_weights(
     model: keras.Model,
     checkpoints: Checkpoints,
@@ -259,7 +246,7 @@ def keep_best_weights(
     *,
     metric: str,
     average_checkpoints: int,
-) -> KeptWeights:
+) -> tuple[str, float]:
     """Loads the weights that are best on validation into the model.
 
     Args:
@@ -269,6 +256,9 @@ def keep_best_weights(
         validate: returns the metrics of the model as it is.
         metric: the validation metric that chooses, without `val_`.
         average_checkpoints: number of recent checkpoints whose mean is tried.
+
+    Returns:
+        These weights in words, and the value of the metric.
     """
     assert progress.best_metric is not None
     paths = checkpoints.recent()[-average_checkpoints:]
@@ -284,6 +274,6 @@ def keep_best_weights(
             progress.best_metric,
         )
         if rank(metric, validation) < rank(metric, progress.best_validation):
-            return KeptWeights(f"the mean of the last {len(paths)} checkpoints", metric, value)
+            return f"the mean of the last {len(paths)} checkpoints", value
     load_checkpoint(checkpoints.best, model, origin=checkpoints.origin)
-    return KeptWeights(f"update {progress.best_update}", metric, progress.best_metric)
+    return f"update {progress.best_update}", progress.best_metric

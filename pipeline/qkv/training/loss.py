@@ -137,6 +137,9 @@ def _label_terms(states, table, targets, token_weights, label_smoothing):
     return tf.reduce_sum(states * expected_rows, -1), token_weights[:, None] * expected_rows, right_table, mean_table
 
 
+LEAST_WEIGHT = 1e-9  # lower bound inside the logarithm: a weight of zero would have an infinite loss
+
+
 @dataclass(frozen=True)
 class GuidedAttention:
     """The guidance of a head of the cross-attention, and its weight.
@@ -158,46 +161,28 @@ class GuidedAttention:
     unlinked: str
 
     def loss(self, cross, links, source, target_output):
-        """Computes `guided_attention_loss` of the head, times the weight.
+        """Computes `- sum_t mean_{s linked with t} log a_ts` over the rows whose token has links, times the weight.
+
+        That is the cross-entropy between the attention and a uniform distribution over the linked source tokens.
 
         Args:
             cross: tuple over layers of float32 `(B, H, T, S)`.
             links: bool `(B, T, S)`, true where output token t is linked with source token s.
             source: int `(B, S)`.
             target_output: int `(B, T)`.
+
+        Returns:
+            float32 scalar: the sum over rows, to be divided by the number of target tokens.
         """
         if self.unlinked == "eos":
-            links = with_eos(links, source, target_output)
-        return self.weight * guided_attention_loss(cross[self.layer][:, self.head], links, self.side)
-
-
-LEAST_WEIGHT = 1e-9  # lower bound inside the logarithm: a weight of zero would have an infinite loss
-
-
-def with_eos(links, source, target_output):
-    """Adds a link with the source's EOS for each target token without links; arguments as above."""
-    unlinked = tf.logical_and(target_output != PAD, tf.logical_not(tf.reduce_any(links, -1)))
-    return tf.logical_or(links, tf.logical_and(unlinked[:, :, None], (source == EOS)[:, None]))
-
-
-def guided_attention_loss(weights, links, side):
-    """Computes `- sum_t mean_{s linked with t} log a_ts`, over the rows whose token has links.
-
-    That is the cross-entropy between the attention and a uniform distribution over the linked source tokens.
-
-    Args:
-        weights: float32 `(B, T, S)`, a head's attention.
-        links: bool `(B, T, S)`, true where output token t is linked with source token s.
-        side: `output` or `input`, see `GuidedAttention`.
-
-    Returns:
-        float32 scalar: the sum over rows, to be divided by the number of target tokens.
-    """
-    linked = tf.cast(links, tf.float32)
-    if side == "input":  # input token t is output token t - 1; the first is BOS
-        linked = tf.pad(linked, ((0, 0), (1, 0), (0, 0)))[:, :-1]
-    targets = tf.math.divide_no_nan(linked, tf.reduce_sum(linked, -1, keepdims=True))
-    return -tf.reduce_sum(targets * tf.math.log(tf.maximum(weights, LEAST_WEIGHT)))
+            unlinked = tf.logical_and(target_output != PAD, tf.logical_not(tf.reduce_any(links, -1)))
+            links = tf.logical_or(links, tf.logical_and(unlinked[:, :, None], (source == EOS)[:, None]))
+        linked = tf.cast(links, tf.float32)
+        if self.side == "input":  # input token t is output token t - 1; the first is BOS
+            linked = tf.pad(linked, ((0, 0), (1, 0), (0, 0)))[:, :-1]
+        targets = tf.math.divide_no_nan(linked, tf.reduce_sum(linked, -1, keepdims=True))
+        weights = tf.maximum(cross[self.layer][:, self.head], LEAST_WEIGHT)
+        return self.weight * -tf.reduce_sum(targets * tf.math.log(weights))
 
 
 def fused_divergence(first, second, table, token_weights, chunk_tokens=None):
@@ -248,15 +233,6 @@ def _score_gradients(first, second, weights):
     )
 
 
-def even_chunks(count, most):
-    """Returns the number of chunks of up to `most` rows for `count` rows, and the number of rows of each.
-
-    Chunks are as even as possible, since the padding of the last one costs time too.
-    """
-    chunks = tf.maximum((count + most - 1) // most, 1)
-    return chunks, (count + chunks - 1) // chunks
-
-
 def _scores(states, kernel):
     return tf.cast(tf.matmul(states, kernel, transpose_b=True), tf.float32)
 
@@ -278,7 +254,9 @@ def _by_chunks(compute: Callable, states: Sequence[Any], table, token_weights, m
     """
     kernel = tf.cast(table, states[0].dtype)  # bfloat16 where the model computes in it; sums are float32
     count = tf.shape(states[0])[0]
-    chunks, size = even_chunks(count, most)
+    # As even as possible, since the padding of the last chunk costs time too.
+    chunks = tf.maximum((count + most - 1) // most, 1)
+    size = (count + chunks - 1) // chunks
     padding = (0, chunks * size - count)
     filled = [tf.pad(rows, (padding, (0, 0))) for rows in states]
     filled_weights = tf.pad(token_weights, (padding,))

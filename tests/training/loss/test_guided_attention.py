@@ -17,7 +17,7 @@ from qkv.text.corpora.word_links import read_pharaoh
 from qkv.text.prepare import prepare_text
 from qkv.text.tokens.special_tokens import EOS, PAD, UNK
 from qkv.training.build import build_batches
-from qkv.training.loss import GuidedAttention, TotalLoss, guided_attention_loss, with_eos
+from qkv.training.loss import GuidedAttention, TotalLoss
 from qkv.training.step import BATCH_SIGNATURE, TrainStep
 from tests.support.tiny_models import SOURCE, TARGET, make_transformer
 from tests.support.tiny_runs import small_config, write_small_corpus
@@ -34,6 +34,11 @@ IDS = np.array([[7, 8, 9, 10, EOS], [7, 8, 9, EOS, PAD]], "int32")
 OUTPUTS = np.array([[5, 6, EOS], [5, 6, EOS]], "int32")
 
 
+def guided_loss(weights, links, side, unlinked="nothing", outputs=OUTPUTS):
+    """The loss of a head with these weights, and no other."""
+    return GuidedAttention(0, 0, side, 1.0, unlinked).loss((weights[:, None],), links, IDS, outputs)
+
+
 def random_weights():
     weights = np.random.default_rng(0).random((2, 3, 5)).astype("float32")
     return weights / weights.sum(-1, keepdims=True)
@@ -47,7 +52,7 @@ def test_the_loss_is_the_cross_entropy_with_a_uniform_distribution_over_linked_t
             linked = np.flatnonzero(LINKS[b, t - shift]) if t >= shift else []
             if len(linked):
                 expected -= np.mean(np.log(weights[b, t, linked]))
-    assert float(guided_attention_loss(weights, LINKS, side)) == pytest.approx(expected, rel=1e-5)
+    assert float(guided_loss(weights, LINKS, side)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_gradients_are_finite_without_links_and_with_weights_of_zero():
@@ -55,7 +60,7 @@ def test_gradients_are_finite_without_links_and_with_weights_of_zero():
     for links in (LINKS, np.zeros_like(LINKS)):
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            loss = guided_attention_loss(weights, links, "output")
+            loss = guided_loss(weights, links, "output")
         assert np.isfinite(loss) and np.isfinite(tape.gradient(loss, weights)).all()
 
 
@@ -66,21 +71,19 @@ def test_guided_attention_reads_its_own_layer_and_head():
     found = GuidedAttention(layer=1, head=1, side="output", weight=0.5, unlinked="nothing").loss(
         cross, LINKS, IDS, OUTPUTS
     )
-    assert float(found) == pytest.approx(0.5 * float(guided_attention_loss(weights, LINKS, "output")))
+    assert float(found) == pytest.approx(0.5 * float(guided_loss(weights, LINKS, "output")))
 
 
 def test_tokens_without_links_are_guided_to_the_end_of_the_source_and_padding_is_not():
-    found = with_eos(LINKS, IDS, OUTPUTS).numpy()
-    expected = LINKS.copy()
-    expected[0, 2, 4] = expected[1, 1, 3] = True
-    np.testing.assert_array_equal(found, expected)
-    unlinked = np.zeros_like(LINKS)
-    found = with_eos(unlinked, IDS, np.where(OUTPUTS == EOS, PAD, OUTPUTS)).numpy()
-    assert found[0].sum() == found[1].sum() == 2  # EOS has become padding
-
-    cross = (random_weights()[:, None],)
-    loss = GuidedAttention(0, 0, "input", 1.0, unlinked="eos").loss(cross, LINKS, IDS, OUTPUTS)
-    assert float(loss) == pytest.approx(float(guided_attention_loss(cross[0][:, 0], expected, "input")))
+    weights, expected = random_weights(), LINKS.copy()
+    expected[1, 1, 3] = True
+    padded = np.where(OUTPUTS == EOS, PAD, OUTPUTS)
+    for outputs in (padded, OUTPUTS):
+        expected[0, 2, 4] = outputs is OUTPUTS
+        for side in ("output", "input"):
+            found = float(guided_loss(weights, LINKS, side, "eos", outputs))
+            assert found == pytest.approx(float(guided_loss(weights, expected, side)))
+            assert found != pytest.approx(float(guided_loss(weights, LINKS, side)))
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +108,7 @@ def test_the_guided_head_learns_where_to_look_and_the_others_do_not(side):
 
     def losses():
         cross = model.decode(TARGET, model.encode(SOURCE)).cross
-        return np.array(
-            [[float(guided_attention_loss(layer[:, head], links, side)) for head in range(2)] for layer in cross]
-        )
+        return np.array([[float(guided_loss(layer[:, head], links, side)) for head in range(2)] for layer in cross])
 
     before = losses()
     for _ in range(150):
