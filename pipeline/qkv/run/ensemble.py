@@ -32,12 +32,14 @@ class TrainedEnsemble(TrainedRun):
     def members(self) -> dict[str, TrainedRun]:
         """The runs by their names, each with the settings of the ensemble, but with its own model, and with the
         attention that its own config has written."""
-        return {name: run.with_config(self._config_of(run.config)) for name, run in self.runs.items()}
-
-    def _config_of(self, own: RunConfig) -> RunConfig:
-        inspection = self.config.inspection.model_copy(update={"attention": own.inspection.attention})
-        model = own.model.model_copy(update={"max_positions": self.config.model.max_positions})
-        return self.config.model_copy(update={"model": model, "inspection": inspection})
+        members = {}
+        for name, run in self.runs.items():
+            own = run.config
+            inspection = self.config.inspection.model_copy(update={"attention": own.inspection.attention})
+            model = own.model.model_copy(update={"max_positions": self.config.model.max_positions})
+            config = self.config.model_copy(update={"model": model, "inspection": inspection})
+            members[name] = run.with_config(config)
+        return members
 
 
 def load_runs(roots: Sequence[Path], checkpoint: str = "best") -> TrainedRun:

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
 
 import tensorflow as tf
 
@@ -149,14 +148,16 @@ class Accumulation:
         return logs
 
 
-def _add_to(sums: Sequence[tf.Variable], values: Sequence[Any]) -> None:
+def _add_to(sums: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> None:
     for total, value in zip(sums, values, strict=True):
         total.assign_add(value)
 
 
 def _cut(batch: Batch, limit: int | None) -> tuple[int, int]:
-    """Returns the number of parts, a power of two, so that none has `limit` positions if sentences can be cut apart
-    so, and the positions of the largest part; of a batch over several devices, for the largest share."""
+    """Returns the number of parts, a power of two, and the positions of the largest, fewer than `limit` if possible.
+
+    Of a batch over several devices, the largest share counts.
+    """
     sources, targets = (getattr(ids, "values", [ids]) for ids in (batch.source, batch.target_input))
     rows = max(len(ids) for ids in sources)
     width = max(source.shape[1] + target.shape[1] for source, target in zip(sources, targets, strict=True))

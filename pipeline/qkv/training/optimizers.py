@@ -74,11 +74,8 @@ def apply_adam(variable, mean, square, gradient, scalars):
         gradient: a tensor of the same shape.
         scalars: from `adam_scalars`.
     """
-    tf.raw_ops.ResourceApplyAdam(var=_handle(variable), m=_handle(mean), v=_handle(square), grad=gradient, **scalars)
-
-
-def _handle(variable):
-    return (variable.value if isinstance(variable, keras.Variable) else variable).handle
+    var, m, v = ((one.value if isinstance(one, keras.Variable) else one).handle for one in (variable, mean, square))
+    tf.raw_ops.ResourceApplyAdam(var=var, m=m, v=v, grad=gradient, **scalars)
 
 
 class StackedMuon(keras.optimizers.Muon):

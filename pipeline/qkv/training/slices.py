@@ -1,4 +1,4 @@
-"""The slices of a batch, which a device computes side by side."""
+"""The slices of a batch, equal but for a sentence, which a device computes side by side."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -36,10 +36,14 @@ class SlicedSums:
     def __call__(self, batch: Batch) -> list[Any]:
         """Returns the sums; part of a graph."""
         _make_global_generator()  # if Keras' session was cleared meanwhile
-        states, sums = [seed.value * 1 for seed in self._seeds], []
+        states = [seed.value * 1 for seed in self._seeds]
+        sums = []
         for part in _cut(batch, self._slices):
             sums.append(self._graph(states, *part.arrays))
-            states = [self._after(state, seed) for state, seed in zip(states, self._seeds, strict=True)]
+            states = [
+                state + tf.constant([0, self._draws[id(seed)]], state.dtype)
+                for state, seed in zip(states, self._seeds, strict=True)
+            ]
         for seed, state in zip(self._seeds, states, strict=True):
             seed.assign(state)
         return [tf.add_n(values) for values in zip(*sums, strict=True)]
@@ -49,10 +53,6 @@ class SlicedSums:
             sums = self._function(Batch(*tensors))
         self._draws = scope.draws
         return sums
-
-    def _after(self, state, seed):
-        """Returns the state of a generator after a slice."""
-        return state + tf.constant([0, self._draws[id(seed)]], state.dtype)
 
 
 class _DrawsCounted(keras.StatelessScope):
@@ -82,7 +82,6 @@ def _make_global_generator() -> None:
 
 
 def _cut(batch: Batch, number: int) -> Iterator[Batch]:
-    """Cuts a batch into slices of about as many sentences each."""
     rows = tf.shape(batch.source)[0]
     bounds = [rows * i // number for i in range(number + 1)]
     for start, end in pairwise(bounds):

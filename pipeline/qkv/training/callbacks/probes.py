@@ -53,12 +53,9 @@ class ProbeLines(keras.callbacks.Callback):
             rows = {"source": source, "reference": reference, "translation": translation.text}
             for name, text in rows.items():
                 if text is not None:
-                    self.stream.write(f"  {name:<11}  {_shortened(text)}\n")
+                    shown = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+                    self.stream.write(f"  {name:<11}  {shown}\n")
         self.stream.flush()
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 
 class ProbeArchive(keras.callbacks.Callback):
