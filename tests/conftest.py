@@ -90,7 +90,7 @@ def unbroken(tmp_path_factory):
 def loaded_once():
     """A run is loaded once for all commands that the tests of a file call in this process, and its graphs are traced
     once for each of its settings; but for sampling, whose draws go on."""
-    from qkv.alignment import aligner as given_runs
+    from qkv.alignment import aligner
     from qkv.run import ensemble
     from qkv.run.trained_run import TrainedRun, load_run
 
@@ -105,7 +105,7 @@ def loaded_once():
         return configured[key][1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(given_runs, "load_run", load)
+        patch.setattr(aligner, "load_run", load)
         patch.setattr(ensemble, "load_run", load)
         patch.setattr(TrainedRun, "with_config", configured_once)
         yield

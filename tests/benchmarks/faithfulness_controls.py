@@ -22,7 +22,7 @@ import pandas as pd
 from qkv.config.run import settings_of_set
 from qkv.evaluation.measure_comparison import kendall
 from qkv.evaluation.request import EvaluationSet, TokenisedSet
-from qkv.inspection.experiments import removal as passes
+from qkv.inspection.experiments import removal
 from qkv.inspection.experiments.faithfulness import Scorer, draw_noise, score_sources
 from qkv.inspection.experiments.removal import ScoredSentence, measure_sentences
 from qkv.run.trained_run import TrainedRun, load_run
@@ -53,7 +53,7 @@ def main() -> None:
     print(orders.round(2).to_string())
     print("\ncomprehensiveness in the trained model, mean over the shares\n")
     print(costs.round(3).to_string())
-    with patch.object(passes, "PAD", UNK):
+    with patch.object(removal, "PAD", UNK):
         unknown = pd.Series(comprehensiveness(run, pairs, scores["trained"]))
     print("\ncomprehensiveness in the trained model, by what stands for the tokens that are taken away\n")
     print(pd.DataFrame({"padding": costs["trained"], "unknown words": unknown}).round(3).to_string())

@@ -22,7 +22,7 @@ sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
 from qkv.config.names.inspection import SITES
 from qkv.decoding.build import build_search
-from qkv.live import model_page as packed_model
+from qkv.live import model_page
 from qkv.live.model_page import write_model_page
 from qkv.model.build import build_model
 from qkv.run.trained_run import load_run
@@ -101,7 +101,7 @@ def take_times(browser, path, text) -> None:
 
 def measure_sizes(browser, run, folder, text) -> None:
     """Random weights, whose translations end at the longest length: two tokens for one of the source, and ten."""
-    packed_model.MOST_PARAMETERS = 10**9
+    model_page.MOST_PARAMETERS = 10**9
     for width, layers in ((256, (4, 4)), (384, (5, 5)), (512, (4, 4)), (512, (6, 6))):
         changes = {"d_model": width, "d_ff": 4 * width, "encoder_layers": layers[0], "decoder_layers": layers[1]}
         settings = run.config.model.model_copy(update={**changes, "num_heads": 8})

@@ -15,7 +15,7 @@ from qkv.commands import align, translate
 from qkv.config.yaml import dump_yaml
 from qkv.errors import LostWorkerError
 from qkv.run import processes
-from qkv.text.lines import stream as arriving_lines
+from qkv.text.lines import stream
 from tests.support import ROOT
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
@@ -54,7 +54,7 @@ def trained(tmp_path_factory):
 def test_lines_are_translated_to_the_same_bytes_in_their_order(trained, tmp_path, monkeypatch):
     run, corpus = trained
     (tmp_path / "prefix").write_text("la\n\n" * 60, encoding="utf-8")
-    monkeypatch.setattr(arriving_lines.ArrivingLines.__init__, "__defaults__", (50, None))  # 3 windows
+    monkeypatch.setattr(stream.ArrivingLines.__init__, "__defaults__", (50, None))  # 3 windows
 
     def translated(workers):
         output = io.BytesIO()

@@ -19,7 +19,7 @@ from qkv.run import train
 from qkv.run.trained_run import load_run
 from qkv.text.corpora.provenance import check_settings
 from qkv.training import loop
-from qkv.training.callbacks import build as callbacks_build
+from qkv.training.callbacks import build
 from tests.support.run_contents import (
     assert_same_state,
     contents,
@@ -42,14 +42,14 @@ def test_a_run_stopped_by_a_limit_and_by_a_signal_ends_as_one_that_was_never_sto
     assert train(config) == 0
     run = (config.run.directory / "stopped").rename(config.run.directory.parent / "moved")
 
-    class Interrupt(callbacks_build.ProgressLine):
+    class Interrupt(build.ProgressLine):
         def on_train_batch_begin(self, batch, logs=None):
             if batch == 3:
                 signal.raise_signal(signal.SIGINT)
 
     longer = make_config("stopped")
     with monkeypatch.context() as patch, caplog.at_level("INFO"):
-        patch.setattr(callbacks_build, "ProgressLine", Interrupt)
+        patch.setattr(build, "ProgressLine", Interrupt)
         assert train(longer, resume=run) == 130
     assert f"interrupted after 4 updates; continue with:\n  qkv train --resume {run}" in caplog.text
     assert train(longer, resume=run) == 0

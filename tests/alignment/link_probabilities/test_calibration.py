@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qkv.alignment import link_probabilities as calibration
+from qkv.alignment import link_probabilities
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.link_probabilities import (
     FOLDS,
@@ -53,7 +53,9 @@ def test_no_pair_is_judged_by_a_fit_that_has_seen_it(pairs, monkeypatch):
     """The cross-fitted figures are those of fits on the other parts, one by one."""
     records, gold = pairs
     fitted = []
-    monkeypatch.setattr(calibration, "fit_logistic", lambda *data: fitted.append(fit_logistic(*data)) or fitted[-1])
+    monkeypatch.setattr(
+        link_probabilities, "fit_logistic", lambda *data: fitted.append(fit_logistic(*data)) or fitted[-1]
+    )
     found = calibrate(([record] for record in records), gold, [0], "development")
     folds = fitted[:FOLDS]
     links, in_bins = [], Counter()
@@ -64,17 +66,19 @@ def test_no_pair_is_judged_by_a_fit_that_has_seen_it(pairs, monkeypatch):
     assert np.isclose(found.aer, alignment_error_rate(links, gold).aer)
     assert {round(10 * one.low): one.number for one in found.reliability} == in_bins
     others = [number for number in range(PAIRS) if number % FOLDS != 1]
-    seen = [calibration._find_candidates([records[n]], [0], gold[n]) for n in others]
+    seen = [link_probabilities._find_candidates([records[n]], [0], gold[n]) for n in others]
     features, right = (np.concatenate([getattr(one, name) for one in seen]) for name in ("features", "possible"))
     np.testing.assert_allclose(folds[1], fit_logistic(features, right))
 
 
 def test_no_other_threshold_has_a_lower_error_rate(pairs, calibrated):
-    sentences = [calibration._find_candidates([record], [0], links) for record, links in zip(*pairs, strict=True)]
+    sentences = [
+        link_probabilities._find_candidates([record], [0], links) for record, links in zip(*pairs, strict=True)
+    ]
     predicted = [np.random.default_rng(n).random(len(one.possible)) for n, one in enumerate(sentences)]
     sure, possible = (np.concatenate([getattr(one, name) for one in sentences]) for name in ("sure", "possible"))
     sure_links = sum(one.sure_links for one in sentences)
-    threshold, aer = calibration._best_threshold(np.concatenate(predicted), sure, possible, sure_links)
+    threshold, aer = link_probabilities._best_threshold(np.concatenate(predicted), sure, possible, sure_links)
     rates = {}
     for tried in np.arange(5, 96) / 100:
         links = [links_over(tried, *own) for own in zip(pairs[0], predicted, strict=True)]
@@ -83,7 +87,7 @@ def test_no_other_threshold_has_a_lower_error_rate(pairs, calibrated):
 
 
 def links_over(threshold, record, predicted):
-    _, candidates = calibration.pair_features([record], [0])
+    _, candidates = link_probabilities.pair_features([record], [0])
     words = [(int(i), int(j)) for j, i in np.argwhere(candidates)]
     return {link for link, p in zip(words, predicted, strict=True) if p > threshold}
 
@@ -96,11 +100,11 @@ def test_probabilities_of_unseen_pairs_are_what_they_say(make_record, calibrated
         matrix = calibrated.probabilities.matrix([record])
         predicted += [p for p in matrix.ravel() if p > 0]
         right += [(i, j) in links.possible for j, i in np.ndindex(matrix.shape) if matrix[j, i] > 0]
-    table = calibration.reliability_table(np.array(predicted), np.array(right))
+    table = link_probabilities.reliability_table(np.array(predicted), np.array(right))
     assert error_of_links(table) < 0.06
     weights = np.array([record.attention["cross"][0, 0, :3, :4] for record in records]).ravel()
     is_right = np.array([[[(i, j) in g.possible for i in range(4)] for j in range(3)] for g in gold]).ravel()
-    assert error_of_links(calibration.reliability_table(weights, is_right)) > 0.1  # attention itself is not
+    assert error_of_links(link_probabilities.reliability_table(weights, is_right)) > 0.1  # attention itself is not
 
 
 def test_two_directions_together_are_better_than_one(make_record, pairs, calibrated):
@@ -126,7 +130,7 @@ def test_few_pairs_or_gold_links_that_tell_nothing_calibrate_nothing(pairs):
 
 def test_pairs_beyond_the_most_are_not_read(pairs, monkeypatch):
     assert MOST_PAIRS == 1000
-    monkeypatch.setattr(calibration, "MOST_PAIRS", 40)
+    monkeypatch.setattr(link_probabilities, "MOST_PAIRS", 40)
     assert calibrate(([record] for record in pairs[0]), pairs[1], [0], "").pairs == 40
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from qkv.alignment import link_probabilities as calibration
+from qkv.alignment import link_probabilities
 from qkv.alignment.gold import read_gold_set
 from qkv.decoding import forced as forced_graph
-from qkv.evaluation import evaluate_set as module
+from qkv.evaluation import evaluate_set
 from qkv.evaluation.request import EvaluationRequest, EvaluationSet
 from qkv.inspection import AttentionArchive
 from qkv.inspection.measures import MEASURES
@@ -41,9 +41,9 @@ def test_gradients_are_computed_for_the_archive_but_not_for_scores(monkeypatch, 
     inspection = run.config.inspection.model_copy(update={"attention": ("cross", "gradients")})
     run = replace(run, config=run.config.model_copy(update={"inspection": inspection}))
     scored = []
-    monkeypatch.setattr(module.LikelihoodSum, "means", lambda sums: scored.append(True) or Likelihood(1.0, 1.0))
+    monkeypatch.setattr(evaluate_set.LikelihoodSum, "means", lambda sums: scored.append(True) or Likelihood(1.0, 1.0))
     with pytest.raises(GradientsComputedError):
-        module.evaluate_set(EvaluationRequest(run, EvaluationSet("test", ["a b", "b"], ["b", "a b c"])))
+        evaluate_set.evaluate_set(EvaluationRequest(run, EvaluationSet("test", ["a b", "b"], ["b", "a b c"])))
     assert scored  # by then
 
 
@@ -57,7 +57,7 @@ def test_weights_that_a_mechanism_mixes_are_archived_as_signed_and_measured(toke
     path.write_bytes(tokenizer.model)
     data = EvaluationSet("own", SENTENCES[:3], SENTENCES[3:6])
     run.directory.config.touch()
-    module.evaluate_set(EvaluationRequest(run, data, force_references=True))
+    evaluate_set.evaluate_set(EvaluationRequest(run, data, force_references=True))
     archive = AttentionArchive(run.directory.evaluation("own").attention)
     assert archive.manifest["signed"] == ["cross", "norms"]
     assert min(record.attention["cross"].min() for record in archive) < 0
@@ -67,7 +67,7 @@ def test_weights_that_a_mechanism_mixes_are_archived_as_signed_and_measured(toke
 
 def test_pairs_with_an_empty_side_have_no_links_and_count_in_no_measure(tokenizer, tmp_path, monkeypatch):
     """The readout is calibrated, and the sets have empty pairs among others, or none."""
-    monkeypatch.setattr(calibration, "LEAST_PAIRS", 5)
+    monkeypatch.setattr(link_probabilities, "LEAST_PAIRS", 5)
     run = random_run(tokenizer, tmp_path)
     run.directory.tokenizer.parent.mkdir(parents=True)
     run.directory.tokenizer.write_bytes(tokenizer.model)
@@ -78,7 +78,9 @@ def test_pairs_with_an_empty_side_have_no_links_and_count_in_no_measure(tokenize
     for name, own in pairs.items():
         gold_set = make_gold_set(name, own, tmp_path)
         data = EvaluationSet(name, *map(list, zip(*own, strict=True)), gold_set, make_gold_set("choice", own, tmp_path))
-        metrics = module.evaluate_set(EvaluationRequest(run, data, force_references=True, experiments={"perturb": 20}))
+        metrics = evaluate_set.evaluate_set(
+            EvaluationRequest(run, data, force_references=True, experiments={"perturb": 20})
+        )
         assert metrics["alignment"]["chosen_on"] == "choice" and "threshold" in metrics["alignment"]
     mixed, plain = (run.directory.evaluation(name) for name in pairs)
     for table in ("heads", "head_types", "perturbation", "head_alignment", "link_reliability"):
@@ -108,7 +110,7 @@ def test_a_set_of_empty_pairs_is_evaluated(tokenizer, tmp_path):
     run.directory.config.touch()
     for name, forced in (("translated", False), ("forced", True)):
         data = EvaluationSet(name, ["", ""], ["", ""])
-        module.evaluate_set(EvaluationRequest(run, data, forced, experiments={"perturb": 2, "faithfulness": 2}))
+        evaluate_set.evaluate_set(EvaluationRequest(run, data, forced, experiments={"perturb": 2, "faithfulness": 2}))
         evaluation = run.directory.evaluation(name)
         assert pd.read_csv(evaluation.heads)[[*MEASURES]].isna().all(axis=None)
         assert not evaluation.perturbation.exists() and not evaluation.faithfulness.exists()

@@ -10,7 +10,7 @@ from keras import ops
 from qkv.config import RunConfig
 from qkv.decoding.constraints import ban_early_end, ban_repeated_ngrams, ban_special_tokens
 from qkv.errors import InputError
-from qkv.live import model_page as packed_model
+from qkv.live import model_page
 from qkv.live.model_page import check_model, model_settings, named_arrays, pack
 from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support.pages import engine_in
@@ -148,7 +148,7 @@ def test_what_the_page_lacks_is_refused_by_name(tokenizer, tmp_path, settings, n
 
 def test_a_larger_model_is_refused(tokenizer, tmp_path, monkeypatch):
     run = rounded_run(tokenizer, tmp_path)
-    monkeypatch.setattr(packed_model, "MOST_PARAMETERS", 1000)
+    monkeypatch.setattr(model_page, "MOST_PARAMETERS", 1000)
     with pytest.raises(InputError, match=r"has [\d,]+ parameters; .* up to 1,000"):
         check_model(run)
 

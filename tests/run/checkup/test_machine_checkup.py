@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from qkv.run import checkup as module
+from qkv.run import checkup
 from qkv.run.checkup import describe_gpus, describe_machine, describe_memory
 from qkv.runtime import devices
 from tests.support.devices import pretend_gpus
@@ -13,7 +13,7 @@ from tests.support.devices import pretend_gpus
 def gpus(monkeypatch):
     """Two GPUs, of which one has used nearly all of its memory."""
     pretend_gpus(monkeypatch, (7, 5), (8, 0), name="Tesla T4")
-    monkeypatch.setattr(module, "gpu_memory", lambda: [15 << 30, 40 << 30])
+    monkeypatch.setattr(checkup, "gpu_memory", lambda: [15 << 30, 40 << 30])
     peaks = {"GPU:0": {"peak": 14 << 30}, "GPU:1": {"peak": 1 << 30}}
     monkeypatch.setattr(tf.config.experimental, "get_memory_info", peaks.__getitem__)
 
@@ -38,7 +38,7 @@ def test_the_memory_of_each_gpu_is_judged(gpus):
 
 
 def test_gpus_are_counted(gpus, monkeypatch):
-    monkeypatch.setattr(module, "product_rate", lambda dtype: 1e12)
+    monkeypatch.setattr(checkup, "product_rate", lambda dtype: 1e12)
     assert "2 GPUs" in describe_machine().text
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.text import batch_plan as epoch_plan
+from qkv.text import batch_plan
 from qkv.text.batch_plan import EpochPlan, plan_batches
 from qkv.text.tokens.encoding import EncodedPairs
 from tests.support.text import sentences_of
@@ -20,8 +20,8 @@ def pairs():
 
 @pytest.fixture
 def small_windows(monkeypatch):
-    monkeypatch.setattr(epoch_plan, "WINDOW_PAIRS", 60)
-    monkeypatch.setattr(epoch_plan, "SHARD_PAIRS", 10)
+    monkeypatch.setattr(batch_plan, "WINDOW_PAIRS", 60)
+    monkeypatch.setattr(batch_plan, "SHARD_PAIRS", 10)
 
 
 def plan(pairs, epoch=0, seed=7):

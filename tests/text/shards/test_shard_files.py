@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qkv.files.atomic import temporary_path
-from qkv.text.corpora import corpus as corpora
+from qkv.text.corpora import corpus
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.filters import TextFilters
 from qkv.text.shards import PairReader, ShardFiles, folder_name, read_pairs
@@ -25,7 +25,7 @@ def reader(tokenizer):
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
-    monkeypatch.setattr(corpora, "SHARD_PAIRS", 3)
+    monkeypatch.setattr(corpus, "SHARD_PAIRS", 3)
 
 
 def assert_same(found, expected):

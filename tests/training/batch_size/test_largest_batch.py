@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qkv.errors import InputError
-from qkv.training import batch_size as module
+from qkv.training import batch_size
 from qkv.training.batch_size import LEAST_BATCHES, MOST_TOKENS, PROCESSOR_TOKENS, find_batch_tokens, largest
 from qkv.training.loss import TotalLoss
 from qkv.training.step import TrainStep
@@ -52,9 +52,9 @@ def batches_of(targets=10_000):
 
 
 def test_an_epoch_keeps_a_number_of_updates():
-    assert module.largest_useful(batches_of()) == 60_000 // LEAST_BATCHES
-    assert module.largest_useful(batches_of(10**6)) == MOST_TOKENS
-    assert module.largest_useful(batches_of(1)) == 1
+    assert batch_size.largest_useful(batches_of()) == 60_000 // LEAST_BATCHES
+    assert batch_size.largest_useful(batches_of(10**6)) == MOST_TOKENS
+    assert batch_size.largest_useful(batches_of(1)) == 1
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def step():
 @pytest.fixture
 def memory(step, monkeypatch):
     """Makes a GPU of a device that holds a number of sentences; returns what was tried."""
-    monkeypatch.setattr(module, "visible_gpus", lambda: ["a GPU"])
+    monkeypatch.setattr(batch_size, "visible_gpus", lambda: ["a GPU"])
 
     def hold(most):
         tried = []

@@ -9,7 +9,7 @@ from tensorboard.plugins.hparams import api, metadata
 
 from qkv.files.run_directory import RunDirectory
 from qkv.text.corpora.corpus import Corpus
-from qkv.training.callbacks import build as build_module
+from qkv.training.callbacks import build
 from qkv.training.callbacks.build import build_callbacks, hyperparameters
 from qkv.training.callbacks.tensorboard import as_hyperparameters
 from qkv.training.progress import Progress
@@ -20,7 +20,7 @@ LIMITED = SimpleNamespace(limits=Limits(max_updates=9))
 
 
 def test_a_run_has_its_callbacks(tmp_path, monkeypatch):
-    monkeypatch.setattr(build_module, "AttentionRecorder", lambda *arguments, **settings: "recorder")
+    monkeypatch.setattr(build, "AttentionRecorder", lambda *arguments, **settings: "recorder")
     probes = [{"source": "un chat", "reference": "a cat"}]
     config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", {"inspection.probes": probes})
     batches = SimpleNamespace(updates=lambda epoch: 7)
@@ -67,7 +67,7 @@ def test_hparams_have_a_row_for_each_run_and_corpus(tmp_path):
     ("probes", "shown"), [(None, [("b", "2")]), ([], []), ([{"source": "un chat"}], [("un chat", None)])]
 )
 def test_without_probes_validation_pairs_are_shown_unless_the_list_is_empty(tmp_path, monkeypatch, probes, shown):
-    monkeypatch.setattr(build_module, "AttentionRecorder", lambda *arguments, **settings: "recorder")
+    monkeypatch.setattr(build, "AttentionRecorder", lambda *arguments, **settings: "recorder")
     changes = {"inspection.probes": probes, "inspection.probe_updates": [0, 9]}
     config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", changes)
     batches = SimpleNamespace(updates=lambda epoch: 7)

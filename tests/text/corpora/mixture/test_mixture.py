@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.text import batch_plan as epoch_plan
+from qkv.text import batch_plan
 from qkv.text.batch_plan import EpochPlan
 from qkv.text.corpora import mixture
 from qkv.text.corpora.mixture import Mixture, corpus_shares
@@ -85,7 +85,7 @@ def test_a_pass_over_a_large_corpus_keeps_neighbours_together_and_a_small_one_do
 
 @pytest.mark.parametrize("window", [1 << 20, 300])
 def test_batches_of_an_epoch_hold_the_rows_of_the_mixture(monkeypatch, window):
-    monkeypatch.setattr(epoch_plan, "WINDOW_PAIRS", window)
+    monkeypatch.setattr(batch_plan, "WINDOW_PAIRS", window)
     random = np.random.default_rng(0)
     sides = [EncodedSentences.from_rows([[4] * n for n in random.integers(1, 20, 1050)]) for _ in range(2)]
     mixed = Mixture(RANGES, [0.2, 0.3, 0.5], seed=3)

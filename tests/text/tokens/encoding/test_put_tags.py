@@ -1,11 +1,11 @@
 """Tags stand before the sources of their parts, and links follow."""
 
-from qkv.text.tokens import encoding as module
+from qkv.text.tokens import encoding
 from qkv.text.tokens.encoding import EncodedPairs, EncodedSentences, put_tags
 
 
 def test_tags_are_put_before_the_sources_of_their_parts_and_links_follow(monkeypatch):
-    monkeypatch.setattr(module, "CHUNK_SENTENCES", 2)
+    monkeypatch.setattr(encoding, "CHUNK_SENTENCES", 2)
     source = [[10, 11], [], [12], [13, 14, 15], [16]]
     links = [[0, 0, 1, 2], [], [0, 1], [2, 0], []]
     pairs = EncodedPairs(*(EncodedSentences.from_rows(rows) for rows in (source, [[7]] * 5, links)))
