@@ -93,7 +93,7 @@ class ReducedReader:
 
     def __init__(self, model: keras.Model, batch_tokens: int = FORCED_BATCH_TOKENS) -> None:
         self.batch_tokens = batch_tokens
-        self._masked, self._thinned = (_make_graph(model, thinned) for thinned in (False, True))
+        self._graph = _make_graph(model)
 
     def read_masked(
         self, source_ids: Sequence[int], target_ids: Sequence[int], positions: np.ndarray, kept: np.ndarray
@@ -119,7 +119,7 @@ class ReducedReader:
         source = np.where(_with_eos(masks), [*source_ids, EOS], PAD).astype(np.int32)
 
         def read(rows: np.ndarray, *target: np.ndarray) -> Any:
-            return self._masked(source[rows], *target)
+            return self._graph(source[rows], *target, np.ones((1, 1, 1), bool))
 
         return self._read(read, len(source_ids) + 1, target_ids, *np.divmod(wanted, targets))[places]
 
@@ -140,7 +140,7 @@ class ReducedReader:
 
         def read(rows: np.ndarray, *target: np.ndarray) -> Any:
             units = np.pad(keep(rows), [(0, 0), (0, 1), (0, 0)], constant_values=True)
-            return self._thinned(np.repeat(source, len(rows), axis=0), *target, units)
+            return self._graph(np.repeat(source, len(rows), axis=0), *target, units)
 
         return self._read(read, source.shape[1], target_ids, np.arange(len(positions)), positions)
 
@@ -268,13 +268,16 @@ def _cut(order: np.ndarray, lengths: np.ndarray, sources: int, batch_tokens: int
     yield order[first:]
 
 
-def _make_graph(model: keras.Model, thinned: bool) -> Graph:
-    """Makes a graph of sources `(B, S)`, target inputs `(B, T)`, places `(P, 2)` of predictions in the batch and their
-    tokens `(P,)`, which returns the tokens' probabilities; `thinned` with the units that are kept, `(B, S, D)`."""
+def _make_graph(model: keras.Model) -> Graph:
+    """Makes a graph of sources `(B, S)`, target inputs `(B, T)`, places `(P, 2)` of predictions in the batch, their
+    tokens `(P,)`, and the units of the source's embeddings that are kept, bool, broadcastable to `(B, S, D)`.
 
-    def read(source, target_input, places, outputs, units=None):
+    It returns the tokens' probabilities.
+    """
+
+    def read(source, target_input, places, outputs, units):
         def thin(layer, part, value, **seen):
-            return value if units is None or part != "vectors" else value * tf.cast(units, value.dtype)
+            return value * tf.cast(units, value.dtype) if part == "vectors" else value
 
         with tapped(thin):
             memory = model.encode(source, training=False)
@@ -282,8 +285,7 @@ def _make_graph(model: keras.Model, thinned: bool) -> Graph:
         scores = tf.nn.log_softmax(model.output_embedding.logits(states[None])[0])
         return tf.exp(tf.gather(scores, outputs, batch_dims=1))
 
-    ids = tf.TensorSpec([None, None], tf.int32)
-    signature = [ids, ids, tf.TensorSpec([None, 2], tf.int32), tf.TensorSpec([None], tf.int32)]
-    if thinned:
-        signature.append(tf.TensorSpec([None, None, None], tf.bool))
-    return tf.function(read, input_signature=signature, autograph=False)
+    shapes = [None, None], [None, None], [None, 2], [None]
+    signature = [tf.TensorSpec(shape, tf.int32) for shape in shapes]
+    units = tf.TensorSpec([None, None, None], tf.bool)
+    return tf.function(read, input_signature=[*signature, units], autograph=False)
