@@ -273,7 +273,7 @@ def unfinished(folder: Path) -> Read:
     def go_on(end: int) -> object:
         found = translate_resumably(translator, TokenisedSet(EvaluationSet("test", texts), tokens, None), folder)
         archive = ArchiveWriter(folder / "attention", manifest={}, sentences_per_shard=2, go_on=True)
-        for id_ in range(archive.sentences, end):
+        for id_ in range(len(archive.ids), end):
             archive.append(make_record(id_, "the cat sleeps", "le chat dort bien"))
         return found, archive
 

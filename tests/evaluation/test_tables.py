@@ -46,3 +46,10 @@ def test_a_translation_of_odd_characters_shifts_no_row(tmp_path, text):
     assert found["source"].tolist() == found["translation"].tolist() == ["x", expected, "z"]
     lines = (tmp_path / "translations.tsv").read_bytes().decode().split("\n")
     assert len(lines) == 5 and all(line.count("\t") == 9 for line in lines[:-1])
+
+
+def test_a_table_without_references_has_no_scores(tmp_path):
+    found = [Translation("y", [4], [5, 3], [-0.5, -0.25], truncated=False)]
+    write_translations(tmp_path / "translations.tsv", ["x"], None, found, bleu_tokenizer="none")
+    table = read_translations(tmp_path / "translations.tsv")
+    assert table["translation"].tolist() == ["y"] and not {"reference", "sentence_bleu"} & {*table}

@@ -183,16 +183,17 @@ def read_translations(path: Path) -> pd.DataFrame:
         InputError: the file is damaged.
     """
     text = dict.fromkeys(TEXTS, str)
-    table = read_table(path, {}, sep="\t", quoting=csv.QUOTE_NONE, keep_default_na=False, dtype=text)
-    scores = [name for name in ("sentence_bleu", "sentence_chrf") if name in table]
+    scores = ("sentence_bleu", "sentence_chrf")
+    table = read_table(path, {}, optional=scores, sep="\t", quoting=csv.QUOTE_NONE, keep_default_na=False, dtype=text)
     texts = [name for name in TEXTS if name in table]
+    known = [name for name in scores if name in table]
     problem = None
     if not isinstance(table.index, pd.RangeIndex) or table[texts].isna().any(axis=None):
         problem = "lines of other lengths"
-    elif not np.isfinite(table[scores].apply(pd.to_numeric, errors="coerce").to_numpy()).all():
+    elif not np.isfinite(table[known].to_numpy(float)).all():
         problem = "scores that are no numbers"
     elif missing := [name for name in ("source", "translation") if name not in table]:
         problem = f"no column {missing[0]!r}"
     if problem:
         raise InputError(f"{path}: not the table that evaluate.py writes: {problem}; evaluate the run again")
-    return table.astype(dict.fromkeys(scores, float))
+    return table
