@@ -3,6 +3,7 @@ path matters."""
 
 import json
 
+import keras
 import numpy as np
 
 from qkv.model.decoder_only import DecoderOnly
@@ -114,6 +115,7 @@ def shared_model(architecture, **settings):
     """The same, once for all tests: for those that do not change it."""
     key = architecture.__name__ + json.dumps(settings, sort_keys=True)
     if key not in _SHARED:
+        keras.utils.set_random_seed(0)  # the same weights, whichever test is first
         _SHARED[key] = make_model(architecture, **settings)
     return _SHARED[key]
 
