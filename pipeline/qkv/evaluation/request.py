@@ -177,10 +177,11 @@ class TokenisedSet:
         return cls(data, encode_sentences(data.source, tokenizer), reference)
 
     def pair_references(self, max_positions: int) -> Iterator[ForcedPair]:
-        """Pairs each source with its reference, once it is asked for the first pair: there must be references then."""
-        assert self.data.reference is not None and self.reference is not None
+        """Pairs each source with its reference; there are no pairs without references."""
+        if self.data.reference is None or self.reference is None:
+            return iter(())
         source_ids, reference_ids = ([row.tolist() for row in side] for side in (self.source, self.reference))
-        yield from pair_references(self.data.source, self.data.reference, source_ids, reference_ids, max_positions)
+        return pair_references(self.data.source, self.data.reference, source_ids, reference_ids, max_positions)
 
     def pair_translations(self, translations: Sequence[Translation], mode: str) -> Iterator[ForcedPair]:
         """Pairs each source with its translation."""
