@@ -122,5 +122,5 @@ def test_text_without_references_is_evaluated(tokenizer, tmp_path):
     run.directory.tokenizer.parent.mkdir(parents=True)
     run.directory.tokenizer.write_bytes(tokenizer.model)
     run.directory.config.touch()
-    metrics = module.evaluate_set(EvaluationRequest(run, EvaluationSet("own", SENTENCES[:2])))
+    metrics = evaluate_set.evaluate_set(EvaluationRequest(run, EvaluationSet("own", SENTENCES[:2])))
     assert metrics["sentences"] == 2 and not {"loss", "bleu"} & metrics.keys()
