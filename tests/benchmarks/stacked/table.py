@@ -24,7 +24,7 @@ from qkv.config.yaml import read_yaml
 from qkv.files.atomic import new_folder
 from qkv.files.run_directory import MADE_BY, RunDirectory
 from qkv.model.build import build_model
-from qkv.run.manifest import write_imported_manifest
+from qkv.run.manifest import write_manifest
 from qkv.text.tokens.run_tokenizer import load_tokenizer
 from tests.benchmarks.racers.run import read_lines
 from tests.benchmarks.training_runs import write_table
@@ -78,7 +78,9 @@ def make_run(run: RunDirectory, root: Path, variables: Mapping[str, np.ndarray],
             variable.assign(variables[variable.path.partition("/")[2]].astype("float32"))
         made.config.write_text(MADE_BY + dump(config), encoding="utf-8")
         model.save(made.model)
-        write_imported_manifest(config, made, model, tokenizer, {"format": "stack", "folder": str(root.parent)})
+        stack = {"format": "stack", "folder": str(root.parent)}
+        origin = {"weights": "imported", "validation": {}, "data_sha256": {}, "imported_from": stack}
+        write_manifest(config, made, model, tokenizer, origin)
 
 
 def make_runs(run: RunDirectory, folder: Path) -> list[Path]:
