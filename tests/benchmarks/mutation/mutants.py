@@ -17,7 +17,7 @@ from cosmic_ray.mutating import mutate_code
 PIPELINE = Path("pipeline/qkv")
 TRAINING = "accumulation checkpoints loss optimizers schedule slices step stopping time_budget"
 TEXT = "batch_plan batch tokens/encoding"
-ALIGNMENT = "agreement error_rate links mean_weights readout symmetrise word_matrix"
+ALIGNMENT = "error_rate linking links readout word_matrix"
 # What the project exists for: folders with all that is in them, and files.
 PACKAGES = {
     "attention": ["attention"],
