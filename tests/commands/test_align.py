@@ -124,7 +124,7 @@ def test_two_runs_link_characters(run, reverse, text, tmp_path, caplog, capsys):
         assert align.main([str(run), str(reverse), *files, "--output", str(tmp_path / "links")]) == 0
     assert any("its characters count as words" in line for line in caplog.messages)
     assert align.main([str(run), str(reverse), *files, "--probabilities"]) == 2  # gold links are of subwords
-    assert "its gold links count spaces and subwords as words, and those of the text spaces and characters" in (
+    assert "its gold links count spaces and subwords as words, and the text's links spaces and characters" in (
         capsys.readouterr().err
     )
     found = [{j for _, j in links} for links in links_of(tmp_path / "links")]

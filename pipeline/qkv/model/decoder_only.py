@@ -168,4 +168,11 @@ class DecoderOnly(TranslationModel):
 
 @keras.saving.register_keras_serializable(package="qkv")
 class CausalBlock(EncoderBlock):
-    """An `EncoderBlock` whose mask hides what comes later; a class of its own, since saved weights have its name."""
+    """An `EncoderBlock` whose mask hides what comes later; a class of its own, since saved weights have its name.
+
+    Example:
+        >>> block = CausalBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))
+        >>> states, weights, _ = block(keras.random.normal((1, 3, 8)), attention_mask=causal_mask(3, 3))
+        >>> weights[0, 0, 0].numpy().tolist()
+        [1.0, 0.0, 0.0]
+    """

@@ -121,6 +121,16 @@ class LuongDecoder(RecurrentDecoder):
 
     Args: see `RecurrentDecoder`, and below. It is called like `BahdanauDecoder`.
         input_feeding: whether each step also reads the attentional vector of the one before.
+
+    Example:
+        >>> decoder = LuongDecoder(embedding_dim=4, hidden_dim=6)
+        >>> decoder.build(8)
+        >>> zeros = {name: keras.ops.zeros((2, size)) for name, size in (("hidden", 6), ("context", 8), ("output", 4))}
+        >>> equal = keras.ops.full((2, 5), 0.2)
+        >>> state = RecurrentState(**zeros, weights=equal)
+        >>> state = decoder.step(state, keras.ops.ones((2, 4)), lambda query: (keras.ops.ones((2, 8)), equal))
+        >>> state.hidden.shape, state.output.shape
+        (TensorShape([2, 6]), TensorShape([2, 4]))
     """
 
     def __init__(self, embedding_dim, hidden_dim, dropout=0.0, input_feeding=False, **kwargs):
