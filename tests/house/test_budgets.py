@@ -22,7 +22,7 @@ BUDGETS = {
     "modules with a single importer": 36,
     "modules beside the packages": 5,
     "modules in one folder": 17,
-    "lines": 36_800,
+    "lines": 36_817,
     "lines of code": 20_139,
     "functions with many parameters": 11,  # calls of attention take the masks that Keras keeps, too
     "settings and options": 238,

@@ -159,7 +159,8 @@ def test_a_resumed_run_that_fails_keeps_its_folder(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_only_the_worker_that_writes_locks_the_run(tmp_path):
+def test_only_the_worker_that_writes_locks_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("qkv.run.training.ROUND_SECONDS", 0)
     run = RunDirectory.create(tmp_path / "run")
     run.config.touch()
     with open_run_folder(run.root, run.root, writes=True):
@@ -169,7 +170,8 @@ def test_only_the_worker_that_writes_locks_the_run(tmp_path):
             pass
 
 
-def test_a_worker_that_writes_nothing_has_a_temporary_folder_for_a_new_run(tmp_path):
+def test_a_worker_that_writes_nothing_has_a_temporary_folder_for_a_new_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("qkv.run.training.ROUND_SECONDS", 0)
     with open_run_folder(tmp_path / "run", None, writes=False) as run:
         assert run.root.is_dir() and run.root.parent != tmp_path
     assert not run.root.exists() and not list(tmp_path.iterdir())

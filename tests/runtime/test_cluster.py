@@ -140,7 +140,8 @@ def test_a_port_that_another_program_has_is_waited_for(answer):
 @pytest.mark.parametrize(
     "greeting", [b"GET / HTTP/1.1\r\n\r\n", b'{"worker": 7}\n', b'{"worker": true}\n', b"[" * 9999]
 )
-def test_a_chief_passes_over_strangers(greeting):
+def test_a_chief_passes_over_strangers(greeting, monkeypatch):
+    monkeypatch.setattr("qkv.runtime.cluster._LINE_SECONDS", 1.0)
     chief, other = make_clusters(2)
     assert outcomes((meet, chief), (stray, chief.address(0), greeting), (meet, other)) == [None] * 3
 
