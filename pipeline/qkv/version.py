@@ -1,4 +1,4 @@
-"""The version, in its one place: pyproject.toml reads it from here. And those of other packages, for manifests."""
+"""The version, in its one place: pyproject.toml reads it from here; and the versions of other packages, for manifests."""
 
 from collections.abc import Iterable
 

@@ -91,11 +91,8 @@ def _score(
 
 
 SURE, POSSIBLE = 1.0, 0.5
-
-
-NEARBY = (
-    1e-6  # times what halves with each token of distance: it orders tokens, and leaves the shares of links as they are
-)
+# Times what halves with each token of distance: it orders tokens, and leaves the shares of links as they are.
+NEARBY = 1e-6
 
 
 def score_gold(record: Record, gold: GoldAlignment, word_counts: tuple[int, int]) -> np.ndarray:

@@ -183,8 +183,6 @@ def _check_several_devices(is_half: bool, xla: bool) -> None:
 START = 2.0**10
 LEAST, MOST = 2.0**-20, 2.0**24
 """A gradient that overflows at the least scale overflows at any: training has diverged."""
-
-
 GOOD_UPDATES = 2000
 """In a row, after which the scale is doubled (Micikevicius et al. 2018, section 3.2)."""
 
