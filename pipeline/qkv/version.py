@@ -1,4 +1,4 @@
-"""The version, in its one place: pyproject.toml reads it from here; and the versions of other packages, for manifests."""
+"""The version, in its one place, from which pyproject.toml reads it; and the versions of other packages."""
 
 from collections.abc import Iterable
 
