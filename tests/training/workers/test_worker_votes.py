@@ -17,6 +17,7 @@ class Replicas:
         return function(*args)
 
     def reduce(self, operation, value, axis):
+        assert operation == tf.distribute.ReduceOp.SUM and axis is None
         return value + 2 * tf.constant(self.others)
 
 
