@@ -462,6 +462,7 @@ def test_every_block_prints_what_stands_below_it(page, capsys):
 needs_the_demo = pytest.mark.skipif(not (ROOT / "runs/demo/manifest.json").is_file(), reason="needs the trained demo")
 
 
+@pytest.mark.minutes  # `.ci/run` makes the demo before these
 @needs_the_demo
 def test_a_head_of_the_trained_demo_finds_what_it_stands_for(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
@@ -473,6 +474,7 @@ def test_a_head_of_the_trained_demo_finds_what_it_stands_for(capsys, monkeypatch
         assert f"▁{noun} 0." in line
 
 
+@pytest.mark.minutes  # `.ci/run` makes the demo before these
 @needs_the_demo
 def test_values_of_the_trained_demo_say_what_the_page_says(capsys, monkeypatch):
     """Another processor trains other weights, so a word may differ, and a share by some percent."""
