@@ -59,19 +59,26 @@ def described_object(draw: Sampler) -> Phrase:
 
 def reason(draw: Sampler) -> Phrase:
     """The girl eats the apple because it is red; Paul sleeps because he is tired."""
-    because = clauses.joining("because")
-    if draw.happens(0.4):
-        subject = draw.somebody()
-        verb_phrase = clauses.predicate(subject, VERBS[draw.pick(INTRANSITIVE)], modifier=draw.pick(("", "not")))
-        again, kind = nouns.pronoun_for(subject, is_person=True), "person"
-    else:
-        verb = draw.pick(WITH_THINGS)
-        thing, kind = _antecedent(draw, verb)
-        subject = nouns.person(draw.pick(list(nouns.PEOPLE))) if thing.plural else draw.subject(verb.subjects)
-        verb_phrase = clauses.predicate(subject, verb, thing.phrase, modifier=draw.pick(("", "", "not")))
-        again = nouns.pronoun_for(thing, is_person=False)
+    if not draw.happens(0.4):
+        return reason_of_thing(draw)[0]
+    subject = draw.somebody()
+    verb_phrase = clauses.predicate(subject, VERBS[draw.pick(INTRANSITIVE)], modifier=draw.pick(("", "not")))
+    return _because(draw, clauses.statement(subject, verb_phrase), subject, "person")
+
+
+def reason_of_thing(draw: Sampler) -> tuple[Phrase, NounPhrase]:
+    """The girl eats the apple because it is red, and the apple."""
+    verb = draw.pick(WITH_THINGS)
+    thing, kind = _antecedent(draw, verb)
+    subject = nouns.person(draw.pick(list(nouns.PEOPLE))) if thing.plural else draw.subject(verb.subjects)
+    verb_phrase = clauses.predicate(subject, verb, thing.phrase, modifier=draw.pick(("", "", "not")))
+    return _because(draw, clauses.statement(subject, verb_phrase), thing, kind), thing
+
+
+def _because(draw: Sampler, statement: Phrase, antecedent: NounPhrase, kind: str) -> Phrase:
+    again = nouns.pronoun_for(antecedent, is_person=kind == "person")
     state = clauses.is_(again, draw.quality(again, kind), negated=draw.happens(0.15))
-    return clauses.statement(subject, verb_phrase) + because + clauses.statement(again, state)
+    return statement + clauses.joining("because") + clauses.statement(again, state)
 
 
 def _short(draw: Sampler) -> Phrase:

@@ -8,8 +8,10 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]  # Python adds only the folder of the script
 
+from data.demo import clauses
+from data.demo.joined_sentences import reason_of_thing
 from data.demo.measures import make_table
-from data.demo.phrase import SentencePair
+from data.demo.phrase import SentencePair, realise
 from data.demo.sampling import Sampler
 from data.demo.sentences import random_pair
 from data.fetch import prepared_alone
@@ -21,6 +23,7 @@ SEED = 1
 SIZES = {"train": 20_000, "validation": 500, "test": 500}
 MOST_WORDS = 20
 CANDIDATES = 3
+PRONOUNS = 60
 
 
 def draw_distinct_pairs(seed: int, count: int) -> list[SentencePair]:
@@ -54,9 +57,29 @@ def generate_splits(seed: int = SEED) -> dict[str, list[SentencePair]]:
     return {"train": train, "validation": validation, "test": test}
 
 
-def format_files(splits: dict[str, list[SentencePair]]) -> dict[str, str]:
+def draw_pronouns(seed: int, splits: dict[str, list[SentencePair]]) -> list[tuple[str, ...]]:
+    """Draws sentences of no split whose "it" stands for one thing, half of them feminine in French: source, target, the
+    pronoun, its noun, and the right and the wrong French pronoun."""
+    draw = Sampler(seed)
+    seen = {pair.source[:-1] for pairs in splits.values() for pair in pairs}
+    rows: dict[str, list[tuple[str, ...]]] = {"m": [], "f": []}
+    while min(map(len, rows.values())) < PRONOUNS // 2:
+        phrase, thing = reason_of_thing(draw)
+        pair = realise(clauses.sentence(phrase, "."))
+        noun = thing.phrase.source[-1].text
+        right, wrong = ("il", "elle") if thing.gender == "m" else ("elle", "il")
+        once = all(words.count(word) == 1 for words, word in ((pair.source, noun), (pair.target, right)))
+        found = rows[thing.gender]
+        if not thing.plural and once and pair.source[:-1] not in seen and len(found) < PRONOUNS // 2:
+            seen.add(pair.source[:-1])
+            found.append((" ".join(pair.source), " ".join(pair.target), "it", noun, right, wrong))
+    return [row for pairs in zip(rows["m"], rows["f"], strict=True) for row in pairs]
+
+
+def format_files(splits: dict[str, list[SentencePair]], pronouns: list[tuple[str, ...]]) -> dict[str, str]:
     """The text of every file by its name; each line is a sentence, or the links of one."""
-    contents: dict[str, str] = {}
+    header = ("source", "target", "pronoun", "noun", "right", "wrong")
+    contents = {"pronouns.tsv": "".join("\t".join(row) + "\n" for row in (header, *pronouns))}
     for name, pairs in splits.items():
         lines = {
             "en": [" ".join(pair.source) for pair in pairs],
@@ -81,7 +104,7 @@ def main(arguments: list[str]) -> None:
 
     check_folder_to_write(options.output)
     splits = generate_splits(options.seed)
-    contents = format_files(splits)
+    contents = format_files(splits, draw_pronouns(options.seed + 1, splits))
     with prepared_alone(options.output, contents):
         for name, text in contents.items():
             write_output(options.output / name, text.encode())

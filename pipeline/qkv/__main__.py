@@ -18,6 +18,7 @@ COMMANDS = {
     "measure": "measures an attention archive of any program",
     "view": "shows the attention of several runs on one page",
     "draw": "draws heat maps for papers",
+    "explain": "follows one row of attention in numbers, and shows what changing it costs",
     "live": "serves a page that translates what you type, and shows and changes attention",
     "export": "writes a run in a format of other programs",
     "import_marian": "makes a run from a Marian or OPUS-MT model",

@@ -208,7 +208,7 @@ class TrainedRun:
             raise InputError(f"sentences: expected a list, found the text {sentences!r:.60}: put it in [ ]")
         found = []
         for sentence in sentences:
-            pair, predicted = self._ids(sentence)
+            pair, predicted = self.read_ids(sentence)
             arrays, logits = read_inside(self.model, pair, names)
             found.append(self._inside(pair, predicted, logits, arrays))
         return found
@@ -224,8 +224,8 @@ class TrainedRun:
         Raises:
             InputError: as for `cache`, or a value has another shape in the other sentence.
         """
-        given, _ = self._ids(clean)
-        pair, predicted = self._ids(corrupted)
+        given, _ = self.read_ids(clean)
+        pair, predicted = self.read_ids(corrupted)
         return self._inside(pair, predicted, patch_inside(self.model, given, pair, names), {})
 
     def explain_score(self, sentence: Sentence, layer: str, *, head: int, row: int) -> ScoreParts:
@@ -242,7 +242,7 @@ class TrainedRun:
             InputError: another architecture or mechanism, a score that is no product, or there is no such layer, head
                 or row.
         """
-        pair, predicted = self._ids(sentence)
+        pair, predicted = self.read_ids(sentence)
         parts = split_score(self.float64_model, pair, layer, head, row)
         name = self.tokenizer.pieces
         return replace(
@@ -257,8 +257,9 @@ class TrainedRun:
         """A copy of the model that computes in float64, see `inspection.split_score`."""
         return in_float64(self.model)
 
-    def _ids(self, sentence: Sentence) -> tuple[Pair, list[int]]:
-        """Returns what the model reads, and the target ids that it predicts."""
+    def read_ids(self, sentence: Sentence) -> tuple[Pair, list[int]]:
+        """Returns the ids that the model reads, of the source and of the target from BOS on, and the target ids that it
+        predicts; see `cache`."""
         translator = self.translator
         if isinstance(sentence, str):
             translation = translator.translate([sentence])[0]

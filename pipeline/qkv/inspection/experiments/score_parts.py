@@ -151,7 +151,7 @@ def split_score(model: keras.Model, pair: Pair, layer: str, head: int, row: int)
     Raises:
         InputError: another architecture, mechanism or score; or there is no such layer, head or row.
     """
-    attention = _find_attention(model, layer)
+    attention = find_attention(model, layer)
     side, _, kind = layer.split(".")
     source, target = pair
     queries = source if side == "encoder" else target
@@ -185,7 +185,8 @@ def split_score(model: keras.Model, pair: Pair, layer: str, head: int, row: int)
     )
 
 
-def _find_attention(model: keras.Model, layer: str) -> Any:
+def find_attention(model: keras.Model, layer: str) -> Any:
+    """Returns the attention layer of that name; raises an `InputError` if its scores are no sum over parts."""
     if not isinstance(model, Transformer):
         raise InputError(f"expected a Transformer with encoder and decoder, found {type(model).__name__}")
     found = {name: one for one, name in model.layer_names("decoder").items() if isinstance(one, AttentionLayer)}
@@ -243,8 +244,16 @@ SUBLAYERS = {"encoder": ("self", "feed_forward"), "decoder": ("self", "cross", "
 
 
 def read_stream(model: Any, side: str, ids: Any, found: Mapping[str, np.ndarray], layer: str) -> Parts:
-    """Returns the input of the queries of a layer and, in self-attention, of its keys; for "" the encoder's output,
-    the input of the keys of cross-attention."""
+    """Returns the input of the queries of a layer and, in self-attention, of its keys; for "" the output of the side:
+    the encoder's is the input of the keys of cross-attention, and the decoder's is what the logits are computed from.
+
+    Args:
+        model: the Transformer.
+        side: `encoder` or `decoder`.
+        ids: of that side's tokens.
+        found: of `read_inside`: what networks and heads add; a head's parts may stand for it, by longer names.
+        layer: the layer that the stream enters, or "".
+    """
     embedding, positions = (getattr(model, f"{SIDES[side]}_{part}") for part in ("embedding", "positions"))
     tokens = embedding(np.array([ids], "int32"))
     parts = {"token": convert_to_numpy(tokens)[0], "position": convert_to_numpy(positions(ops.zeros_like(tokens)))[0]}
@@ -258,8 +267,8 @@ def read_stream(model: Any, side: str, ids: Any, found: Mapping[str, np.ndarray]
             parts |= _read_output(name, sublayer, found)
             parts = _normalize(parts, residual.normalization, name) if residual.norm == "post" else parts
     if model.final_norms:
-        parts = _normalize(parts, model.final_norms[0], side)
-    return _add_positions(parts, positions)
+        parts = _normalize(parts, model.final_norms[[*SIDES].index(side)], side)
+    return _add_positions(parts, positions) if side == "encoder" else parts
 
 
 def _sublayer(block: Any, kind: str) -> tuple[Any, Any]:
@@ -274,7 +283,7 @@ def _read_output(name: str, sublayer: Any, found: Mapping[str, np.ndarray]) -> P
     if is_network:
         parts = {name: found[f"{name}.output"] - convert_to_numpy(last.bias)}
     else:
-        parts = {part: found[part] for part in (f"{name}.head.{head}" for head in range(sublayer.num_heads))}
+        parts = {part: output for part, output in found.items() if part.startswith(f"{name}.head.")}
     if last is not None and last.use_bias:
         like = next(iter(parts.values()))
         parts[f"{name}.bias"] = np.broadcast_to(convert_to_numpy(last.bias), like.shape)

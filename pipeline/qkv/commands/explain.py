@@ -1,0 +1,258 @@
+"""Explains a trained run in numbers: `qkv explain RUN --sentence "..."`, `--change` or `--pronouns FILE`."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, did_you_mean
+from ..files.atomic import output_when_done
+from ..files.run_directory import RunDirectory
+from ..runtime.import_tensorflow import importing_tensorflow
+from .cli import (
+    ArgumentParser,
+    add_checkpoint_option,
+    add_run_argument,
+    exit_cleanly,
+    file_to_write,
+    text_file,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..inspection.experiments.row_steps import RowSteps
+    from ..run.trained_run import TrainedRun
+
+MOST = 1_000_000
+BAR = 40
+LAYERS = {"cross": "decoder.{}.cross", "encoder": "encoder.{}.self", "decoder": "decoder.{}.self"}
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    parser = ArgumentParser(
+        "explain",
+        description="Explains a trained Transformer in numbers. --sentence follows one row of one head step by step, "
+        "each with the line of NumPy that computes it, and splits the word's logit. --change counts how many words stay "
+        "right when one thing about the attention is changed. --pronouns finds the heads that lead a pronoun to its "
+        "noun.",
+    )
+    add_run_argument(parser)
+    add_checkpoint_option(parser)
+    row = parser.add_argument_group("one row of attention")
+    row.add_argument("--sentence", metavar="TEXT", help="explain how this source sentence is translated")
+    row.add_argument("--target", metavar="TEXT", help="read this translation (default: the run's own)")
+    row.add_argument(
+        "--token",
+        metavar="TOKEN",
+        help="explain the row of this word or token, or of this position from 0 (default: a word with much attention)",
+    )
+    row.add_argument(
+        "--site",
+        choices=[*LAYERS],
+        default="cross",
+        help="follow the cross-attention, or the self-attention of the encoder or decoder (default: cross)",
+    )
+    row.add_argument("--layer", type=whole_number(0, MOST), help="follow this layer, from 0 (default: the last)")
+    row.add_argument("--head", type=whole_number(0, MOST), default=0, help="follow this head, from 0 (default: 0)")
+    row.add_argument(
+        "--arrays",
+        type=file_to_write,
+        metavar="FILE",
+        help="write the arrays that the lines start from to this .npz file",
+    )
+    whole = parser.add_argument_group("the whole model")
+    whole.add_argument(
+        "--change",
+        action="store_true",
+        help="count the next tokens of the test set that stay right when the cross-attention is changed",
+    )
+    whole.add_argument(
+        "--pronouns",
+        type=text_file,
+        metavar="FILE",
+        help="find the encoder's heads that look from a pronoun at its noun, in a table such as data/demo/pronouns.tsv",
+    )
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Loads the run and prints what is asked for."""
+    options = make_parser().parse_args(arguments)
+    asked = {name: getattr(options, name) for name in ("sentence", "change", "pronouns")}
+    if not any(asked.values()):
+        raise InputError('expected what to explain: --sentence "...", --change or --pronouns FILE')
+    for name in ("target", "token", "arrays"):
+        if getattr(options, name) and not options.sentence:
+            raise InputError(f"--{name} needs --sentence, the sentence that it belongs to")
+    if options.arrays and options.arrays.suffix != ".npz":
+        raise InputError(f"--arrays: expected a name that ends in .npz, found {str(options.arrays)!r}")
+    run_folder: RunDirectory = options.run
+    with importing_tensorflow():
+        from ..run.trained_run import load_run
+
+    run = load_run(run_folder.root, options.checkpoint)
+    reports = []
+    if options.sentence:
+        reports.append(_explain_sentence(run, options))
+    if options.change:
+        reports.append(_explain_changes(run))
+    if options.pronouns:
+        reports.append(_explain_pronouns(run, options.pronouns))
+    sys.stdout.write("\n".join(reports))
+
+
+def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
+    """Returns the steps of a row, and the parts of the logit of the token that it predicts."""
+    from ..inspection.experiments.logit_parts import split_logit
+    from ..inspection.experiments.row_steps import row_steps
+
+    sentence = (options.sentence, options.target) if options.target else options.sentence
+    pair, predicted = run.read_ids(sentence)
+    pieces = run.tokenizer.pieces
+    source, read, written = pieces(pair[0]), pieces(pair[1]), pieces(predicted)
+    in_encoder = options.site == "encoder"
+    if options.token is None:
+        row = len(source if in_encoder else written) // 2
+    else:
+        row = _find_token(options.token, source if in_encoder else written, run, "source" if in_encoder else "target")
+    layers = len(run.model.attention_layers().get(options.site, ())) or 1
+    layer = LAYERS[options.site].format(layers - 1 if options.layer is None else options.layer)
+    model = run.float64_model
+    steps = row_steps(model, pair, layer, options.head, row, predicted[min(row, len(predicted) - 1)])
+    asked = f"the state of {source[row]}" if in_encoder else f"after {read[row]}, the decoder predicts {written[row]}"
+    lines = [
+        f"source       {' '.join(source)}",
+        f"translation  {' '.join(written)}",
+        f"{layer}, head {options.head}, row {row}: {asked}",
+        "",
+        _keys_table(steps, read if options.site == "decoder" else source, pieces).to_string(index=False),
+        "",
+        *_step_lines(steps, options.arrays),
+    ]
+    if not in_encoder:
+        lines += ["", *_logit_lines(split_logit(model, pair, row, predicted[row]), source, written[row])]
+    if options.arrays:
+        import numpy as np
+
+        with output_when_done(options.arrays) as temporary:
+            np.savez(temporary, **steps.arrays)
+    return "\n".join(lines) + "\n"
+
+
+def _find_token(asked: str, tokens: Sequence[str], run: "TrainedRun", side: str) -> int:
+    """Returns the position of a token that is given as a number, as it is spelt, or as a word."""
+    if asked.isdecimal() and int(asked) < len(tokens):
+        return int(asked)
+    tokenizer = run.tokenizer if side == "source" else run.tokenizer.of_target
+    (ids,) = tokenizer.encode([asked])
+    for spelt in (asked, *tokenizer.pieces(ids[:1])):
+        if spelt in tokens:
+            return tokens.index(spelt)
+    raise InputError(
+        f"--token: expected a word or token of {' '.join(tokens)}, or a position from 0 to {len(tokens) - 1}, found "
+        f"{asked!r}{did_you_mean(asked, [token.lstrip('▁') for token in tokens])}"
+    )
+
+
+def _keys_table(steps: "RowSteps", tokens: Sequence[str], pieces: Any) -> "pd.DataFrame":
+    """Returns a row for each key: product, score, weight, and the vector that its value would add alone."""
+    import numpy as np
+    import pandas as pd
+
+    values = steps.values
+    count = len(values["weights"])
+    table = pd.DataFrame({"token": tokens[:count], "q . k": values["products"].round(1)})
+    if "scores" in values and not np.array_equal(values["scores"], values["products"]):
+        table[f"/ sqrt({values['q'].size})"] = values["scores"].round(2)
+    table["weight"] = values["weights"].round(3)
+    table["length of v W_o"] = np.linalg.norm(values["v"] @ steps.arrays["W_o"], axis=-1).round(1)
+    if "alone" in values:
+        table["alone it says"] = pieces(values["alone"].argmax(axis=-1).tolist())
+    return table
+
+
+def _step_lines(steps: "RowSteps", arrays: Path | None) -> Iterator[str]:
+    """Yields the lines of NumPy, each with its result in a few words."""
+    import numpy as np
+
+    from ..inspection.experiments.row_steps import FUNCTIONS
+
+    yield "import numpy as np"
+    if arrays:
+        yield f"globals().update(np.load({str(arrays)!r}))"
+    yield from (step.line for step in FUNCTIONS)
+    for step in steps.steps:
+        value = steps.values[step.name]
+        size = f"{value:.4f}" if np.ndim(value) == 0 else f"{' x '.join(map(str, value.shape))} numbers"
+        if np.ndim(value) == 1 and step.name != "weights":
+            size += f", length {np.linalg.norm(value):.2f}"
+        yield f"{step.line}\n#   {step.meaning}: {size}"
+
+
+def _logit_lines(parts: "pd.DataFrame", source: Sequence[str], token: str) -> Iterator[str]:
+    """Yields the parts of a logit, those of cross-attention by source token."""
+    yield f"logit of {token}, less the mean of all tokens: {parts['difference'].sum():.2f}, the sum of"
+    by_part = parts.groupby("part", sort=False)["difference"].sum()
+    for name, value in by_part[by_part != 0].items():
+        yield f"  {value:7.2f}  {name}"
+    read = parts[parts["source"] >= 0]
+    if len(read):
+        yield "of the cross-attention, by source token"
+        of_tokens = read.groupby("source")["difference"].sum()
+        for place, value in of_tokens.items():
+            bar = "#" * round(BAR * max(value, 0) / max(of_tokens.max(), 1e-9))
+            yield f"  {value:7.2f}  {source[int(place)]:<15} {bar}".rstrip()
+
+
+def _explain_changes(run: "TrainedRun") -> str:
+    """Returns the table of changes of the cross-attention on the run's test set."""
+    import numpy as np
+
+    from ..evaluation.request import TokenisedSet, read_configured_set
+    from ..inspection.experiments.changed_mechanism import measure_changes
+    from ..text.batch import forced_batch
+    from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
+
+    text = TokenisedSet.of(read_configured_set(run, "explain", "test"), run.tokenizer)
+    pairs = [(one.source_ids, one.target_ids) for one in text.pair_references(run.config.model.max_positions)]
+    source, target = (np.array([len(pair[side]) for pair in pairs]) for side in (0, 1))
+    rows = batches_by_length(source + 1, target, FORCED_BATCH_TOKENS)
+    table = measure_changes(run.model, (forced_batch([pairs[i] for i in part]).ids for part in rows))
+    width = table["change"].str.len().max()
+    lines = [f"next tokens right, of {table['tokens'][0]} of the test set, when the cross-attention is changed:"]
+    lines += [f"  {row.change:<{width}}  {row.right:6.1%}  {row.meaning}" for row in table.itertuples()]
+    return "\n".join(lines) + "\n"
+
+
+def _explain_pronouns(run: "TrainedRun", path: Path) -> str:
+    """Returns the heads that look from a pronoun at its noun, and what the translation of the pronoun loses without."""
+    from ..inspection.experiments.pronouns import control_sets, find_pointing_heads, measure_without, read_cases
+
+    cases = read_cases(path, run.tokenizer)
+    table = find_pointing_heads(run.model, cases)
+    lines = [f"the pronoun's row has its largest weight on its noun, in {len(cases)} sentences:"]
+    lines += [
+        f"  layer {row.layer}, head {row.head}: {row.points:4d}   mean weight {row.weight:.2f}"
+        for row in table.itertuples()
+    ]
+    found = [(row.layer, row.head) for row in table[table["points"] > len(cases) / 2].itertuples()]
+    if not found:
+        return "\n".join([*lines, "no head does so in more than half of them"]) + "\n"
+    names = " and ".join(f"{layer}.{head}" for layer, head in found)
+    layers = run.model.attention_layers()["encoder"]
+    controls = [
+        measure_without(run.model, cases, heads) for heads in control_sets(found, len(layers), layers[0].num_heads)
+    ]
+    lines += [
+        "mean probability of the right translation of the pronoun, against the wrong one:",
+        f"  {measure_without(run.model, cases, []):.3f}  with all heads",
+        f"  {measure_without(run.model, cases, found):.3f}  without {names}",
+    ]
+    if controls:
+        lines.append(f"  {sum(controls) / len(controls):.3f}  without as many others, the mean of {len(controls)} sets")
+    return "\n".join(lines) + "\n"
