@@ -36,9 +36,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(
         "explain",
         description="Explains a trained Transformer in numbers. --sentence follows one row of one head step by step, "
-        "each with the line of NumPy that computes it, and splits the word's logit. --change counts how many words stay "
-        "right when one thing about the attention is changed. --pronouns finds the heads that lead a pronoun to its "
-        "noun.",
+        "each with the line of NumPy that computes it, and splits the token's logit. --change counts the tokens that "
+        "stay right when one thing about the attention is changed. --pronouns finds the heads that lead a pronoun to "
+        "its noun.",
     )
     add_run_argument(parser)
     add_checkpoint_option(parser)
@@ -140,7 +140,7 @@ def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
         import numpy as np
 
         with output_when_done(options.arrays) as temporary:
-            np.savez(temporary, **steps.arrays)
+            np.savez(temporary, allow_pickle=False, **dict(steps.arrays))
     return "\n".join(lines) + "\n"
 
 
@@ -182,7 +182,7 @@ def _step_lines(steps: "RowSteps", arrays: Path | None) -> Iterator[str]:
 
     from ..inspection.experiments.row_steps import FUNCTIONS
 
-    yield "import numpy as np"
+    yield "import math\nimport numpy as np"
     if arrays:
         yield f"globals().update(np.load({str(arrays)!r}))"
     yield from (step.line for step in FUNCTIONS)
@@ -204,9 +204,9 @@ def _logit_lines(parts: "pd.DataFrame", source: Sequence[str], token: str) -> It
     if len(read):
         yield "of the cross-attention, by source token"
         of_tokens = read.groupby("source")["difference"].sum()
-        for place, value in of_tokens.items():
+        for place, value in zip(of_tokens.index.to_list(), of_tokens, strict=True):
             bar = "#" * round(BAR * max(value, 0) / max(of_tokens.max(), 1e-9))
-            yield f"  {value:7.2f}  {source[int(place)]:<15} {bar}".rstrip()
+            yield f"  {value:7.2f}  {source[place]:<15} {bar}".rstrip()
 
 
 def _explain_changes(run: "TrainedRun") -> str:
@@ -240,7 +240,8 @@ def _explain_pronouns(run: "TrainedRun", path: Path) -> str:
         f"  layer {row.layer}, head {row.head}: {row.points:4d}   mean weight {row.weight:.2f}"
         for row in table.itertuples()
     ]
-    found = [(row.layer, row.head) for row in table[table["points"] > len(cases) / 2].itertuples()]
+    pointing = table[table["points"] > len(cases) / 2]
+    found = list(zip(pointing["layer"].to_list(), pointing["head"].to_list(), strict=True))
     if not found:
         return "\n".join([*lines, "no head does so in more than half of them"]) + "\n"
     names = " and ".join(f"{layer}.{head}" for layer, head in found)

@@ -70,7 +70,7 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         """Computes unnormalised log-probabilities: `(B, T, D) -> float32 (B, T, V)`."""
         table = ops.cast(self.table, states.dtype)
         logits = ops.cast(row_product(states, ops.transpose(table)), "float32")
-        return logits + self.bias if self.has_bias else logits
+        return logits + ops.cast(self.bias, "float32") if self.has_bias else logits
 
     def factors(self, states):
         """Returns the two matrices whose product are the logits: `(N, D)` and `(V, D)`, or, with a bias, both with one

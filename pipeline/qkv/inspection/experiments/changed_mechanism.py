@@ -113,8 +113,9 @@ def measure_changes(model: keras.Model, batches: Iterable[Batch], padding: int =
         changed.set_weights(model.get_weights())
         layers = set(changed.attention_layers()["cross"])
         try:
-            for layer in layers if change.projections else ():
-                change.projections(layer)
+            for layer in layers:
+                if change.projections is not None:
+                    change.projections(layer)
         except InputError:
             continue
         tokens, right = _count_right(changed, layers, change.weights, batches, padding)

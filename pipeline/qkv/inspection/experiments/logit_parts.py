@@ -41,7 +41,7 @@ def split_logit(model: keras.Model, pair: Pair, row: int, token: int) -> "pd.Dat
     """
     if not isinstance(model, Transformer):
         raise InputError(f"expected a Transformer with encoder and decoder, found {type(model).__name__}")
-    source, target = pair
+    target = pair[1]
     if not 0 <= row < len(target):
         raise InputError(f"row: expected a number from 0 to {len(target) - 1}, found {row}")
     found, _ = read_inside(model, pair, ["*.head.*", "*.feed_forward.output", "*.cross.weights", "*.cross.values"])

@@ -1,10 +1,10 @@
-"""The heads of the encoder whose row of a pronoun points at the noun that it stands for, and what the translation of the
-pronoun loses without them.
+"""The heads of the encoder that look from a pronoun at its noun, and what the translation of the pronoun loses without
+them.
 
 Letters: H heads, S source positions, T target positions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, product
 from pathlib import Path
@@ -70,7 +70,7 @@ def read_cases(path: Path, tokenizer: Tokenizer) -> list[PronounCase]:
     return [_read_case(f"{path}:{number + 2}", row, tokenizer) for number, row in enumerate(table.to_dict("records"))]
 
 
-def _read_case(place: str, row: Mapping[str, str], tokenizer: Tokenizer) -> PronounCase:
+def _read_case(place: str, row: Mapping[Hashable, str], tokenizer: Tokenizer) -> PronounCase:
     source, pronoun, noun = tokenizer.encode([row["source"], row["pronoun"], row["noun"]])
     target, right, wrong = tokenizer.of_target.encode([row["target"], row["right"], row["wrong"]])
     at_pronoun, at_noun = (_find(place, source, ids, row[name]) for ids, name in ((pronoun, "pronoun"), (noun, "noun")))
@@ -101,7 +101,7 @@ def find_pointing_heads(model: keras.Model, cases: Sequence[PronounCase]) -> pd.
     rows = [weights[i, :, :, case.pronoun] for i, case in enumerate(cases)]  # (layers, H, S)
     points = sum(np.isin(row.argmax(axis=-1), case.noun) for row, case in zip(rows, cases, strict=True))
     mean = np.mean([row[..., case.noun].sum(axis=-1) for row, case in zip(rows, cases, strict=True)], axis=0)
-    heads = pd.MultiIndex.from_product(map(range, mean.shape), names=["layer", "head"])
+    heads = pd.MultiIndex.from_product([range(size) for size in mean.shape], names=["layer", "head"])
     table = pd.DataFrame({"points": np.ravel(points), "weight": mean.ravel(), "sentences": len(cases)}, heads)
     return table.sort_values(["points", "weight"], ascending=False).reset_index()
 

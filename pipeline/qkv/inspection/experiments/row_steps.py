@@ -6,6 +6,7 @@ into an interpreter together with these arrays, they compute them again.
 Letters: D width of the model, K key size of the head, V its value size, S keys, F hidden units, N vocabulary.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ class Step(NamedTuple):
     """A step of the computation.
 
     - name: the variable that holds the result.
-    - code: a Python expression of NumPy (`np`), the arrays and earlier steps.
+    - code: a Python expression of `math`, NumPy as `np`, the arrays and earlier steps.
     - meaning: the result, in a few words.
     """
 
@@ -43,7 +44,8 @@ class Step(NamedTuple):
 FUNCTIONS = (
     Step(
         "normalize",
-        "lambda x, gain, bias: (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * gain + bias",
+        "lambda x, gain, bias: "
+        "(x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * gain + bias",
         "layer normalisation (Ba et al. 2016, equation 4)",
     ),
     Step("softmax", "lambda x: np.exp(x - x.max()) / np.exp(x - x.max()).sum()", "positive numbers that sum to one"),
@@ -51,7 +53,7 @@ FUNCTIONS = (
 """The functions that the steps call; their lines come first."""
 _ACTIVATIONS = {
     "relu": "np.maximum(inner, 0)",
-    "gelu": "0.5 * inner * (1 + np.tanh(np.sqrt(2 / np.pi) * (inner + 0.044715 * inner**3)))",
+    "gelu": "inner * (1 + np.vectorize(math.erf)(inner / np.sqrt(2))) / 2",
     "silu": "inner / (1 + np.exp(-inner))",
 }
 
@@ -149,7 +151,7 @@ def row_steps(model: keras.Model, pair: Pair, layer: str, head: int, row: int, t
         steps += _feed_forward(block, arrays)
         if side == "decoder" and block is model.decoder_blocks[-1]:
             steps += _prediction(model, token, arrays)
-    namespace: dict[str, Any] = {"np": np, **arrays}
+    namespace: dict[str, Any] = {"math": math, "np": np, **arrays}
     for step in (*FUNCTIONS, *steps):
         exec(step.line, namespace)  # our own lines: what is printed is what is computed
     return RowSteps(arrays, tuple(steps), {step.name: namespace[step.name] for step in steps})
@@ -184,7 +186,7 @@ def _normalized(code: str, residual: Any, norm: str, name: str, arrays: dict[str
 def _projected(code: str, attention: Any, part: str, head: int, arrays: dict[str, np.ndarray]) -> str:
     """Returns code with the head's projection to queries, keys or values applied."""
     each = attention.num_heads // attention.key_value_heads
-    heads, chosen = (attention.num_heads, head) if part == "query" else (attention.key_value_heads, head // each)
+    chosen = head if part == "query" else head // each
     size = attention.value_dim if part == "value" else attention.key_dim
     letter = part[0]
     if not (attention.spec.value_projection if part == "value" else attention.spec.projection):
