@@ -148,7 +148,19 @@ def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords(
     assert users == {f"qkv.text.tokens.{name}" for name in of_text} | packed
 
 
-NEED_A_MODEL = {"recorder", "intervention", "perturbation", "removal", "inside", "score_parts", "spectra"}
+NEED_A_MODEL = {
+    "recorder",
+    "intervention",
+    "perturbation",
+    "removal",
+    "inside",
+    "score_parts",
+    "logit_parts",
+    "row_steps",
+    "changed_mechanism",
+    "pronouns",
+    "spectra",
+}
 
 
 def test_inspection_reads_and_draws_without_tensorflow_and_keras():

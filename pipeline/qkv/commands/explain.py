@@ -10,6 +10,7 @@ from ..errors import InputError, did_you_mean
 from ..files.atomic import output_when_done
 from ..files.run_directory import RunDirectory
 from ..runtime.import_tensorflow import importing_tensorflow
+from ..text.tokens.special_tokens import WORD_START
 from .cli import (
     ArgumentParser,
     add_checkpoint_option,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..inspection.experiments.row_steps import RowSteps
     from ..run.trained_run import TrainedRun
+    from ..text.tokens.tokenizer import Tokenizer
 
 MOST = 1_000_000
 BAR = 40
@@ -83,12 +85,11 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Loads the run and prints what is asked for."""
     options = make_parser().parse_args(arguments)
-    asked = {name: getattr(options, name) for name in ("sentence", "change", "pronouns")}
-    if not any(asked.values()):
-        raise InputError('expected what to explain: --sentence "...", --change or --pronouns FILE')
     for name in ("target", "token", "arrays"):
         if getattr(options, name) and not options.sentence:
             raise InputError(f"--{name} needs --sentence, the sentence that it belongs to")
+    if not (options.sentence or options.change or options.pronouns):
+        raise InputError('expected what to explain: --sentence "...", --change or --pronouns FILE')
     if options.arrays and options.arrays.suffix != ".npz":
         raise InputError(f"--arrays: expected a name that ends in .npz, found {str(options.arrays)!r}")
     run_folder: RunDirectory = options.run
@@ -119,7 +120,8 @@ def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
     if options.token is None:
         row = len(source if in_encoder else written) // 2
     else:
-        row = _find_token(options.token, source if in_encoder else written, run, "source" if in_encoder else "target")
+        ids, tokenizer = (pair[0], run.tokenizer) if in_encoder else (predicted, run.tokenizer.of_target)
+        row = _find_token(options.token, ids, tokenizer)
     layers = len(run.model.attention_layers().get(options.site, ())) or 1
     layer = LAYERS[options.site].format(layers - 1 if options.layer is None else options.layer)
     model = run.float64_model
@@ -144,18 +146,20 @@ def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _find_token(asked: str, tokens: Sequence[str], run: "TrainedRun", side: str) -> int:
+def _find_token(asked: str, ids: Sequence[int], tokenizer: "Tokenizer") -> int:
     """Returns the position of a token that is given as a number, as it is spelt, or as a word."""
+    tokens = tokenizer.pieces(ids)
     if asked.isdecimal() and int(asked) < len(tokens):
         return int(asked)
-    tokenizer = run.tokenizer if side == "source" else run.tokenizer.of_target
-    (ids,) = tokenizer.encode([asked])
-    for spelt in (asked, *tokenizer.pieces(ids[:1])):
-        if spelt in tokens:
-            return tokens.index(spelt)
+    if asked in tokens:
+        return tokens.index(asked)
+    (word,) = tokenizer.encode([asked])
+    for start in range(len(ids)):
+        if word and list(ids[start : start + len(word)]) == list(word):
+            return start
     raise InputError(
         f"--token: expected a word or token of {' '.join(tokens)}, or a position from 0 to {len(tokens) - 1}, found "
-        f"{asked!r}{did_you_mean(asked, [token.lstrip('▁') for token in tokens])}"
+        f"{asked!r}{did_you_mean(asked, [token.lstrip(WORD_START) for token in tokens])}"
     )
 
 

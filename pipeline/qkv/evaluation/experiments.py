@@ -16,18 +16,20 @@ import numpy as np
 from ..alignment.readout import aligned_sites
 from ..alignment.word_matrix import group_words
 from ..files.run_directory import EvaluationDirectory
-from ..inspection.experiments.faithfulness import draw_noise, faithfulness_table, score_sources
+from ..inspection.experiments.faithfulness import Scorer, draw_noise, faithfulness_table, score_sources
 from ..inspection.experiments.faithfulness_plot import faithfulness_figure
 from ..inspection.experiments.intervention import cross_attention_layers
+from ..inspection.experiments.logit_parts import source_logits
 from ..inspection.experiments.perturbation import check_perturbable, perturbation_effects
 from ..inspection.experiments.removal import SEED, ScoredSentence, measure_sentences
 from ..inspection.experiments.spectra import compares_by_product, query_key_kernels, spectra_table
 from ..inspection.heatmap import save_figure
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder, ForcedPair
+from ..model.transformer import Transformer
 from ..runtime.devices import parallel_batches
 from ..text.corpora.word_links import GoldAlignment
-from ..text.tokens.special_tokens import EOS
+from ..text.tokens.special_tokens import BOS, EOS
 from .request import EvaluationRequest, TokenisedSet
 from .tables import write_csv
 
@@ -87,6 +89,10 @@ def _score(
             measured &= gold.any(axis=1)
         scores = score_sources(record, noise, gold)
         pair = pairs[number]
+        if isinstance(request.run.model, Transformer):
+            read = [*pair.source_ids, EOS], [BOS, *pair.target_ids[:-1]]
+            parts = source_logits(request.run.float64_model, read, pair.target_ids)
+            scores[Scorer("logits")] = np.maximum(parts[:, :-1], 0)
         yield ScoredSentence(record.id, pair.source_ids, pair.target_ids, scores, noise, measured)
 
 

@@ -117,6 +117,7 @@ SOURCE_SCORERS = {
     "weights": "cross-attention weights of a head, or their mean over the heads of a layer or of all layers",
     "norms": "the site norms, its mean over all heads",
     "gradients": "the site gradients",
+    "logits": "the parts of a Transformer's logit that cross-attention reads from each source token",
     "diagonal": "the source tokens nearest to the same place of the sentence",
     "random": "an order that is drawn for each target token",
 }

@@ -5,6 +5,7 @@ The logits are linear in the residual stream once the mean and standard deviatio
 fixed at what they are for this sentence, as in `score_parts`.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import keras
@@ -14,7 +15,7 @@ from keras.ops import convert_to_numpy
 from ...errors import InputError
 from ...model.transformer import Transformer
 from .inside import Pair, head_parts, read_inside
-from .score_parts import read_stream
+from .score_parts import Parts, read_stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,11 +40,48 @@ def split_logit(model: keras.Model, pair: Pair, row: int, token: int) -> "pd.Dat
     Raises:
         InputError: another architecture, or there is no such row.
     """
-    if not isinstance(model, Transformer):
-        raise InputError(f"expected a Transformer with encoder and decoder, found {type(model).__name__}")
     target = pair[1]
     if not 0 <= row < len(target):
         raise InputError(f"row: expected a number from 0 to {len(target) - 1}, found {row}")
+    stream = _read_output(model, pair)
+    table = convert_to_numpy(model.output_embedding.table)
+    against = np.stack([table[token], table[token] - table.mean(axis=0)], axis=1)
+    rows = [(*_place(name), *(vectors[row] @ against)) for name, vectors in stream.items()]
+    if model.output_embedding.has_bias:
+        bias = convert_to_numpy(model.output_embedding.bias)
+        rows.append(("bias", -1, -1, -1, bias[token], bias[token] - bias.mean()))
+    import pandas as pd
+
+    keys = ["part", "layer", "head", "source"]
+    return pd.DataFrame(rows, columns=[*keys, "logit", "difference"]).groupby(keys, sort=False, as_index=False).sum()
+
+
+def source_logits(model: keras.Model, pair: Pair, predicted: Sequence[int]) -> np.ndarray:
+    """Computes what cross-attention reads from each source token for the logit of each target token, less its mean over
+    the vocabulary: the sum over layers and heads of the parts of `split_logit`.
+
+    Args:
+        model: see `split_logit`.
+        pair: see `split_logit`.
+        predicted: the ids that are predicted, T of them.
+
+    Returns:
+        float64 `(T, S)`.
+    """
+    table = convert_to_numpy(model.output_embedding.table)
+    against = table[np.asarray(predicted)] - table.mean(axis=0)
+    logits = np.zeros((len(predicted), len(pair[0])))
+    for name, vectors in _read_output(model, pair).items():
+        *_, source = _place(name)
+        if source >= 0:
+            logits[:, source] += (vectors * against).sum(axis=-1)
+    return logits
+
+
+def _read_output(model: keras.Model, pair: Pair) -> Parts:
+    """Returns the parts of the decoder's output, with a part of cross-attention for each source token."""
+    if not isinstance(model, Transformer):
+        raise InputError(f"expected a Transformer with encoder and decoder, found {type(model).__name__}")
     found, _ = read_inside(model, pair, ["*.head.*", "*.feed_forward.output", "*.cross.weights", "*.cross.values"])
     for number, block in enumerate(model.decoder_blocks):
         name = f"decoder.{number}.cross"
@@ -56,18 +94,7 @@ def split_logit(model: keras.Model, pair: Pair, row: int, token: int) -> "pd.Dat
                 f"{name}.head.{head}.source.{place}": weights[head, :, place, None] * vector
                 for place, vector in enumerate(of_head)
             }
-    stream = read_stream(model, "decoder", target, found, "")
-    table = convert_to_numpy(model.output_embedding.table)
-    against = np.stack([table[token], table[token] - table.mean(axis=0)], axis=1)
-    rows = [(*_place(name), *(vectors[row] @ against)) for name, vectors in stream.items()]
-    if model.output_embedding.has_bias:
-        bias = convert_to_numpy(model.output_embedding.bias)
-        rows.append(("bias", -1, -1, -1, bias[token], bias[token] - bias.mean()))
-    import pandas as pd
-
-    table_of_parts = pd.DataFrame(rows, columns=["part", "layer", "head", "source", "logit", "difference"])
-    keys = ["part", "layer", "head", "source"]
-    return table_of_parts.groupby(keys, sort=False, as_index=False).sum()
+    return read_stream(model, "decoder", pair[1], found, "")
 
 
 def _place(name: str) -> tuple[str, int, int, int]:
