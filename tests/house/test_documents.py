@@ -492,6 +492,46 @@ def test_values_of_the_trained_demo_say_what_the_page_says(capsys, monkeypatch):
     assert before < min(context, both, after)
 
 
+def explained(capsys, *arguments):
+    assert program.main(["explain", str(ROOT / "runs/demo"), *arguments]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.minutes  # `.ci/run` makes the demo before these
+@needs_the_demo
+def test_changes_cost_the_trained_demo_what_the_page_says(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    line = re.compile(r"^  (\S.*?) +([0-9.]+)%", re.MULTILINE)
+    shown = dict(line.findall(PRINTING_PAGES[0].read_text(encoding="utf-8")))
+    found = dict(line.findall(explained(capsys, "--change")))
+    assert list(found) == list(shown)
+    for name, share in found.items():
+        assert float(share) == pytest.approx(float(shown[name]), abs=15), name
+    assert min(float(found["as it is"]), float(found["one-hot"])) > 98
+
+
+@pytest.mark.minutes  # `.ci/run` makes the demo before these
+@needs_the_demo
+def test_heads_of_the_trained_demo_lead_a_pronoun_to_its_noun(capsys):
+    printed = explained(capsys, "--pronouns", str(ROOT / "data/demo/pronouns.tsv"))
+    (points, *_) = map(int, re.findall(r"head \d: +(\d+)", printed))
+    whole, without, others = map(float, re.findall(r"^  (0\.\d+)  with", printed, re.MULTILINE))
+    assert points > 40
+    assert without < others - 0.05 and others == pytest.approx(whole, abs=0.1)
+
+
+@pytest.mark.minutes  # `.ci/run` makes the demo before these
+@needs_the_demo
+def test_the_trained_demo_reads_the_apple_where_it_writes_pomme(capsys):
+    arguments = "--sentence", "the boy eats an apple .", "--target", "le garçon mange une pomme .", "--token", "pomme"
+    for head in range(4):
+        printed = explained(capsys, *arguments, "--head", str(head))
+        weight = re.search(r"▁apple +\S+ +\S+ +(\S+)", printed)
+        assert weight and float(weight[1]) > 0.5, head
+    bars = re.findall(r"(\S+) +(#+)$", printed, re.MULTILINE)
+    assert max(bars, key=lambda bar: len(bar[1]))[0] == "▁apple"
+
+
 ELSEWHERE = [*PRINTING_PAGES, EXPORT]
 """Pages whose code has tests of its own."""
 

@@ -12,7 +12,7 @@ class CrossAttention(MultiHeadAttention):
 
     `context = concat_h(softmax(score((x + p) W_q, (memory + m) W_k)) memory W_v) W_o`, with optional positions p of the
     queries and m of the memory. Positions help to find a place but would blur what is read there, so they are not added
-    to the values (Carion et al. 2020, DETR, section A.4).
+    to the values (Carion et al. 2020, DETR, appendix A.1).
 
     Args:
         num_heads, ...: the fields of `AttentionSpec`.

@@ -17,8 +17,8 @@ class SelfAttention(AttentionLayer):
     """Multi-head attention of a sequence to itself (Vaswani et al. 2017, section 3.2.3).
 
     `context = concat_h(softmax(score((x + p) W_q, (x + p) W_k)) x W_v) W_o`, with optional positions p, which help to
-    find a place but would blur what is read there (Carion et al. 2020, DETR, equation 7). Positions that act on scores
-    by distance are given as `Distances`, see `relative_positions`. The projections of x are one matrix product.
+    find a place but would blur what is read there (Carion et al. 2020, DETR, appendix A.1). Positions that act on
+    scores by distance are given as `Distances`, see `relative_positions`. The projections of x are one matrix product.
 
     Args:
         num_heads, ...: the fields of `AttentionSpec`.

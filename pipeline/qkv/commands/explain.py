@@ -170,11 +170,16 @@ def _keys_table(steps: "RowSteps", tokens: Sequence[str], pieces: Any) -> "pd.Da
 
     values = steps.values
     count = len(values["weights"])
-    table = pd.DataFrame({"token": tokens[:count], "q . k": values["products"].round(1)})
-    if "scores" in values and not np.array_equal(values["scores"], values["products"]):
-        table[f"/ sqrt({values['q'].size})"] = values["scores"].round(2)
-    table["weight"] = values["weights"].round(3)
-    table["length of v W_o"] = np.linalg.norm(values["v"] @ steps.arrays["W_o"], axis=-1).round(1)
+    divided = f"/ sqrt({values['q'].size})" if not np.array_equal(values["scores"], values["products"]) else "score"
+    table = pd.DataFrame(
+        {
+            "token": tokens[:count],
+            "q . k": [f"{x:.1f}" for x in values["products"]],
+            divided: [f"{x:.2f}" for x in values["scores"]],
+            "weight": [f"{x:.3f}" for x in values["weights"]],
+            "length of v W_o": [f"{x:.1f}" for x in np.linalg.norm(values["v"] @ steps.arrays["W_o"], axis=-1)],
+        }
+    )
     if "alone" in values:
         table["alone it says"] = pieces(values["alone"].argmax(axis=-1).tolist())
     return table

@@ -93,7 +93,8 @@ class PositionalEmbedding(ConstructorConfig, keras.Layer):
     Args:
         kind: a key of `names.model.POSITIONS`; nothing is added for "rotary" and "alibi", which act on self-attention.
         site: "input" adds a vector for each position; "queries_and_keys" leaves that to every attention layer, which
-            takes it from `on_queries_and_keys`, so that values stay free of it (Carion et al. 2020, DETR, equation 7).
+            takes it from `on_queries_and_keys`, so that values stay free of it (Carion et al. 2020, DETR, appendix
+            A.1).
         max_positions: number of positions.
         dropout: share of the coordinates set to zero in training.
 

@@ -41,7 +41,7 @@ class Transformer(TranslationModel):
         norm: "pre" or "post", see `Residual`.
         positions: a key of `names.model.POSITIONS`. "rotary" and "alibi" act on both self-attentions: tokens of two
             sentences have no distance, so cross-attention has no positions then.
-        positions_on: "input", or "queries_and_keys" of every attention (Carion et al. 2020, DETR, section A.4).
+        positions_on: "input", or "queries_and_keys" of every attention (Carion et al. 2020, DETR, appendix A.1).
         activation: of the feed-forward networks.
         tie_embeddings: which embeddings share one table: "all" (source, target and output), "target" (target and
             output), "none".
