@@ -18,14 +18,14 @@ SETTINGS = PACKAGE / "config"
 MANY_PARAMETERS = 8
 
 BUDGETS = {
-    "modules": 244,
-    "modules with a single importer": 36,
+    "modules": 249,  # `qkv explain`: rows, logits, changes, pronouns
+    "modules with a single importer": 39,
     "modules beside the packages": 5,
     "modules in one folder": 17,
-    "lines": 36_817,
-    "lines of code": 20_139,
+    "lines": 37_723,
+    "lines of code": 20_685,
     "functions with many parameters": 11,  # calls of attention take the masks that Keras keeps, too
-    "settings and options": 238,
+    "settings and options": 247,  # `qkv explain`: nine
 }
 
 

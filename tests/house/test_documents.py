@@ -379,7 +379,7 @@ OTHER_COMMANDS = [
 @pytest.mark.parametrize("command", OTHER_COMMANDS)
 def test_commands_of_the_other_pages_are_understood(command, folder, monkeypatch):
     monkeypatch.chdir(folder.root)
-    program, *arguments = re.split(" [<>] ", command)[0].split()
+    program, *arguments = shlex.split(re.split(" [<>] ", command)[0])
     if program == "make":
         folder.run(command)
     elif program == "qkv" or arguments[0] == "-m":
