@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MOST = 1_000_000
 BAR = 40
+LENS = "; alone: the token that it would predict alone"
 LAYERS = {"cross": "decoder.{}.cross", "encoder": "encoder.{}.self", "decoder": "decoder.{}.self"}
 
 
@@ -133,6 +134,7 @@ def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
         f"{layer}, head {options.head}, row {row}: {asked}",
         "",
         _keys_table(steps, read if options.site == "decoder" else source, pieces).to_string(index=False),
+        f"|v@W_o|: the length of what the value adds with all the weight{LENS if 'alone' in steps.values else ''}",
         "",
         *_step_lines(steps, options.arrays),
     ]
@@ -170,18 +172,18 @@ def _keys_table(steps: "RowSteps", tokens: Sequence[str], pieces: Any) -> "pd.Da
 
     values = steps.values
     count = len(values["weights"])
-    divided = f"/ sqrt({values['q'].size})" if not np.array_equal(values["scores"], values["products"]) else "score"
+    divided = f"/sqrt({values['q'].size})" if not np.array_equal(values["scores"], values["products"]) else "score"
     table = pd.DataFrame(
         {
             "token": tokens[:count],
-            "q . k": [f"{x:.1f}" for x in values["products"]],
+            "q.k": [f"{x:.1f}" for x in values["products"]],
             divided: [f"{x:.2f}" for x in values["scores"]],
             "weight": [f"{x:.3f}" for x in values["weights"]],
-            "length of v W_o": [f"{x:.1f}" for x in np.linalg.norm(values["v"] @ steps.arrays["W_o"], axis=-1)],
+            "|v@W_o|": [f"{x:.1f}" for x in np.linalg.norm(values["v"] @ steps.arrays["W_o"], axis=-1)],
         }
     )
     if "alone" in values:
-        table["alone it says"] = pieces(values["alone"].argmax(axis=-1).tolist())
+        table["alone"] = pieces(values["alone"].argmax(axis=-1).tolist())
     return table
 
 
@@ -195,6 +197,8 @@ def _step_lines(steps: "RowSteps", arrays: Path | None) -> Iterator[str]:
     if arrays:
         yield f"globals().update(np.load({str(arrays)!r}))"
     yield from (step.line for step in FUNCTIONS)
+    yield f"#   before, the state that enters the layer: length {np.linalg.norm(steps.arrays['before']):.2f}"
+    yield f"#   other_heads, what they add: length {np.linalg.norm(steps.arrays['other_heads']):.2f}"
     for step in steps.steps:
         value = steps.values[step.name]
         size = f"{value:.4f}" if np.ndim(value) == 0 else f"{' x '.join(map(str, value.shape))} numbers"
