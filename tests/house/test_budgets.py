@@ -22,8 +22,8 @@ BUDGETS = {
     "modules with a single importer": 39,
     "modules beside the packages": 5,
     "modules in one folder": 17,
-    "lines": 37_723,
-    "lines of code": 20_685,
+    "lines": 37_727,
+    "lines of code": 20_689,
     "functions with many parameters": 11,  # calls of attention take the masks that Keras keeps, too
     "settings and options": 247,  # `qkv explain`: nine
 }
