@@ -1,6 +1,12 @@
 """qkv trains a small neural translator and shows where its attention went.
 
-The packages, in the order in which they may import each other:
+    import qkv
+
+    run = qkv.load("runs/demo")
+    run.translate("the cat sleeps .").text
+
+The names of the package are imported when they are first used, since TensorFlow takes seconds; docs/use/python.md has
+examples. The packages, in the order in which they may import each other:
 
 - `errors`: errors that a person can mend, and how their messages help
 - `files`: files that appear whole or not at all, locks, JSON, arrays, and the paths of a run
@@ -18,13 +24,61 @@ The packages, in the order in which they may import each other:
 - `evaluation`: everything that `evaluate.py` writes
 - `exchange`: models of other programs as runs, and runs for other programs
 - `live`: a page on which one types sentences, sees and changes attention; served, or with the model inside
+- `api`: runs from Python: `load`, `train` and what a run can do
 - `plugins`: registers what a plugin adds
 - `commands`: a module for each command: `qkv NAME`
 
 `train` and `evaluate` are also started as `python train.py` and `python evaluate.py`, without an installation.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from . import metrics as metrics
+    from .api import Evaluation as Evaluation
+    from .api import Run as Run
+    from .api import Translated as Translated
+    from .api import load as load
+    from .attention import AdditiveAttention as AdditiveAttention
+    from .attention import CrossAttention as CrossAttention
+    from .attention import MultiHeadAttention as MultiHeadAttention
+    from .attention import SelfAttention as SelfAttention
+    from .errors import InputError as InputError
+    from .inspection.archive import AttentionArchive as AttentionArchive
+    from .model.decoder_only import DecoderOnly as DecoderOnly
+    from .model.recurrent import Recurrent as Recurrent
+    from .model.transformer import Transformer as Transformer
+    from .training import loss as losses  # noqa: F401
 
 if __name__ != "qkv":  # two copies of a module would have two tables of scores, and Keras would keep either
     raise ImportError(f"the package is called qkv, not {__name__}: add the folder pipeline to Python's path")
+
+_PLACES = {
+    "api": ("Evaluation", "Run", "Translated", "load"),
+    "attention": ("AdditiveAttention", "CrossAttention", "MultiHeadAttention", "SelfAttention"),
+    "errors": ("InputError",),
+    "inspection.archive": ("AttentionArchive",),
+    "model.decoder_only": ("DecoderOnly",),
+    "model.recurrent": ("Recurrent",),
+    "model.transformer": ("Transformer",),
+}
+"""The names of each module that are the package's as well."""
+
+_MODULES = {"losses": "training.loss", "metrics": "metrics"}
+"""Modules under a name of the package."""
+
+
+def __getattr__(name: str) -> Any:
+    place = _MODULES.get(name) or next((place for place, names in _PLACES.items() if name in names), None)
+    if place is None:
+        raise AttributeError(f"module 'qkv' has no attribute {name!r}")
+    module = import_module(f".{place}", "qkv")
+    globals()[name] = found = module if name in _MODULES else getattr(module, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES}.union(*_PLACES.values()))

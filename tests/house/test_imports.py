@@ -31,6 +31,7 @@ ORDER = [
     "evaluation",
     "exchange",
     "live",
+    "api",
     "plugins",
     "commands",
     "__main__",
@@ -185,6 +186,7 @@ def test_settings_stop_at_the_door():
         )
     }
     assert readers == {
+        "qkv.api",
         "qkv.alignment.aligned_text",
         "qkv.alignment.gold",
         "qkv.alignment.readout_choice",

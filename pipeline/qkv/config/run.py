@@ -184,30 +184,41 @@ def changes_of_result(start: RunConfig, now: RunConfig, same: Callable[[Any, Any
 
 
 def with_decoding(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:
-    """Returns the config with the settings of decoding, and the seed, that options replace. Asking for more
-    translations than the beam of the config holds widens it, unless its size is given as well.
+    """Returns the config with the settings that options of a command replace; see `with_decoding_values`.
 
     Args:
         config: all settings.
         options: the text of each by its name, or None to leave it as it is; other options are not read.
+    """
+    fields = {**DecodingSettings.model_fields, "seed": RunSettings.model_fields["seed"]}
+    given = {name: text for name in fields if (text := options.get(name)) is not None}
+    values = {name: parse_value(_decoding_key(name), fields[name], text) for name, text in given.items()}
+    return with_decoding_values(config, values, "command line")
+
+
+def with_decoding_values(config: RunConfig, given: Mapping[str, Any], origin: str | None = None) -> RunConfig:
+    """Returns the config with other settings of decoding. Asking for more translations than the beam of the config
+    holds widens it, unless its size is given as well.
+
+    Args:
+        config: all settings.
+        given: values of the section `decoding` by name, and `seed`, the draws' of sampling.
+        origin: where they came from, for messages.
 
     Raises:
-        InputError: a value is wrong or contradicts others.
+        InputError: there is no such setting, or a value is wrong or contradicts others.
     """
-    given = {
-        f"decoding.{name}": parse_value(f"decoding.{name}", field, text)
-        for name, field in DecodingSettings.model_fields.items()
-        if (text := options.get(name)) is not None
-    }
-    if (seed := options.get("seed")) is not None:
-        given["run.seed"] = parse_value("run.seed", RunSettings.model_fields["seed"], seed)
-    n_best = given.get("decoding.n_best")
-    if isinstance(n_best, int) and "decoding.beam_size" not in given:
-        given["decoding.beam_size"] = max(n_best, config.decoding.beam_size)
+    n_best = given.get("n_best")
+    if isinstance(n_best, int) and "beam_size" not in given:
+        given = {**given, "beam_size": max(n_best, config.decoding.beam_size)}
     values = config.model_dump()
-    for key, value in given.items():
-        values = replaced(values, key.split("."), value)
-    changed = validate(RunConfig, values, dict.fromkeys(given, "command line"))
-    if seed is not None and changed.decoding.search != "sampling":
+    for name, value in given.items():
+        values = replaced(values, _decoding_key(name).split("."), value)
+    changed = validate(RunConfig, values, dict.fromkeys(map(_decoding_key, given), origin) if origin else {})
+    if "seed" in given and changed.decoding.search != "sampling":
         raise InputError("--seed: no effect in beam search; expected --search sampling as well")
     return changed
+
+
+def _decoding_key(name: str) -> str:
+    return "run.seed" if name == "seed" else f"decoding.{name}"

@@ -56,7 +56,7 @@ class AttentionArchive:
     Iteration yields every `Record` in the order in which they were written; `archive[id]` returns one.
 
     Args:
-        path: the folder that `evaluate.py` or `write_archive` filled.
+        path: the folder that `evaluate.py` or `write_archive` filled, or the folder of an evaluation, which holds it.
 
     Attributes:
         manifest: the whole `manifest.json`; `sites` maps each site to `[layers, heads]`.
@@ -67,7 +67,8 @@ class AttentionArchive:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+        within = Path(path) / ATTENTION
+        self._path = within if (within / MANIFEST).is_file() else Path(path)
         self.manifest = self._read_manifest()
         self._sentences = self._read_sentences()
         self.ids = list(self._sentences)
@@ -229,6 +230,8 @@ class AttentionArchive:
 
 
 FORMAT_VERSION = 1
+ATTENTION = "attention"
+"""The folder of the archive in the folder of an evaluation."""
 MANIFEST = "manifest.json"
 SENTENCES = "sentences.jsonl"
 GOLD = "gold.pharaoh"

@@ -116,6 +116,10 @@ class Record:
         _, columns = SITES[site].pick(self.source_tokens, self.target_input_tokens)
         return pd.DataFrame(heads.mean(axis=0) if head == "mean" else heads[int(head)], rows, columns)
 
+    def to_numpy(self, site: str = "cross") -> np.ndarray:
+        """Returns the weights of all layers and heads of a site, `(layer, head, query, key)`."""
+        return self.attention[site]
+
     def _repr_html_(self) -> str:
         """Returns the HTML that a notebook shows: the last layer's cross-attention, averaged over heads; darker cells
         weigh more."""

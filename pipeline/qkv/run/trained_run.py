@@ -151,10 +151,11 @@ class TrainedRun:
         )
 
     def _read(self, sentences: Sequence[str], side: str) -> list[list[int]]:
-        return self._given_sentences[side].read(sentences)[1]
+        return self.given_sentences[side].read(sentences)[1]
 
     @cached_property
-    def _given_sentences(self) -> dict[str, TypedText]:
+    def given_sentences(self) -> dict[str, TypedText]:
+        """The readers of sentences from Python, by the side that they are of."""
         return {side: self.typed_text("sentence", side) for side in ("source", "target")}
 
     def detokenize(self, text: str) -> str:

@@ -1,0 +1,337 @@
+"""Runs from Python: loaded or trained, they translate, align, evaluate and export, as the commands do."""
+
+import html
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from .config import RunConfig
+from .config.names.inspection import SYMMETRISATIONS
+from .config.run import with_decoding_values
+from .errors import InputError, did_you_mean
+from .files.paths import check_text, name_problem
+from .inspection.archive import AttentionArchive
+from .inspection.record import Record
+from .runtime.import_tensorflow import importing_tensorflow
+from .text.corpora.word_links import Link
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .alignment.linking import Linking
+    from .alignment.readout import ChosenReadout
+    from .decoding.translator import Translation
+    from .run.trained_run import TrainedRun
+
+SETS = ("test", "validation")
+
+
+def load(path: str | Path, checkpoint: str = "best") -> "Run":
+    """Loads a run.
+
+    Args:
+        path: its folder, such as `runs/demo`.
+        checkpoint: `best` for the weights that were best on validation, or `last` for the newest ones. Both work while
+            training goes on.
+
+    Raises:
+        InputError: the folder is no run, has no weights yet, or its files do not fit together.
+    """
+    if checkpoint not in ("best", "last"):
+        raise InputError(f"checkpoint: expected best or last, found {checkpoint!r}")
+    with importing_tensorflow():
+        from .run.trained_run import load_run
+    return Run(load_run(Path(path), checkpoint))
+
+
+class Run:
+    """A trained run.
+
+    Args:
+        trained: the parts of the run, for whatever has no method here.
+    """
+
+    def __init__(self, trained: "TrainedRun") -> None:
+        self.trained = trained
+        self._variants: dict[str, TrainedRun] = {}
+        self._linkings: dict[str | None, tuple[ChosenReadout, Linking]] = {}
+
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return self.trained.directory.root
+
+    @property
+    def config(self) -> RunConfig:
+        """The run's settings."""
+        return self.trained.config
+
+    @property
+    def model(self) -> Any:
+        """The Keras model."""
+        return self.trained.model
+
+    def __repr__(self) -> str:
+        data = self.config.data
+        languages = f"{data.source_language} to {data.target_language}"
+        return f"<Run {self.path}: {languages}, {self.model.count_params():,} parameters>"
+
+    @overload
+    def translate(self, sentences: str, *, n_best: None = None, **decoding: Any) -> "Translated": ...
+    @overload
+    def translate(self, sentences: Sequence[str], *, n_best: None = None, **decoding: Any) -> "list[Translated]": ...
+    @overload
+    def translate(self, sentences: str, *, n_best: int, **decoding: Any) -> "list[Translated]": ...
+    @overload
+    def translate(self, sentences: Sequence[str], *, n_best: int, **decoding: Any) -> "list[list[Translated]]": ...
+    def translate(self, sentences: str | Sequence[str], *, n_best: int | None = None, **decoding: Any) -> Any:
+        """Translates one sentence, or a list of them. The first call takes some seconds, as does the first one with
+        other settings.
+
+        Args:
+            sentences: a sentence, or several; `data.normalize` of the run acts on them.
+            n_best: how many translations of each sentence are returned, the best first; by default only the best.
+            decoding: settings of the config's section `decoding` in the place of the run's, such as `beam_size=1`; with
+                `search="sampling"` also the `seed` of the draws, which go on from call to call.
+
+        Returns:
+            A `Translated`, a list of them for a list, and with `n_best` a list of them in the place of each.
+
+        Raises:
+            InputError: there is no such setting, a value is wrong, or a sentence is several lines or no text.
+        """
+        run = self._with(decoding if n_best is None else {**decoding, "n_best": n_best})
+        texts, ids = run.given_sentences["source"].read(_listed(sentences, "sentences"))
+        translations = run.translator.translate_ids(ids)
+        found = [[Translated(text, one, run) for one in some] for text, some in zip(texts, translations, strict=True)]
+        shown = [some[0] for some in found] if n_best is None else found
+        return shown[0] if isinstance(sentences, str) else shown
+
+    @overload  # a text is also a sequence of texts, but a sentence is meant
+    def align(  # type: ignore[overload-overlap]
+        self, sources: str, targets: str, *, at: str | None = None
+    ) -> dict[Link, float]: ...
+    @overload
+    def align(
+        self, sources: Sequence[str], targets: Sequence[str], *, at: str | None = None
+    ) -> list[dict[Link, float]]: ...
+    def align(self, sources: str | Sequence[str], targets: str | Sequence[str], *, at: str | None = None) -> Any:
+        """Links the words of sentences and their translations by the run's attention.
+
+        Args:
+            sources: a sentence, or several.
+            targets: the translation of each.
+            at: the place where links are read, as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`, such as `"1,mean,output"`; by
+                default chosen on the gold alignments that the run's config names.
+
+        Returns:
+            For each pair its links (source word, target word), counted from 0, with their probabilities, which are
+            calibrated on the gold alignments; not-a-number where the config names too few, or none.
+
+        Raises:
+            InputError: there is nothing to choose the place by, the run has no such layer or head, or there are not as
+                many sources as targets.
+        """
+        from .alignment.aligned_text import AlignedText
+        from .alignment.aligner import choose_readouts, link_calibration
+        from .alignment.linking import Direction, make_linking, read_links
+        from .alignment.readout_choice import find_readout
+
+        text = AlignedText(_listed(sources, "sources"), _listed(targets, "targets"))
+        if len(text.source) != len(text.target) or isinstance(sources, str) != isinstance(targets, str):
+            raise InputError(
+                f"targets: expected one for each of {len(text.source)} sources, found {len(text.target)}; give two "
+                "sentences, or two lists of them"
+            )
+        readout, linking = self._linkings.get(at, (None, None))
+        readout = readout or find_readout(self.trained, at)
+        if readout is None:
+            raise InputError(
+                f'{self.path}: nothing to choose the layer and head by; give at="LAYER,HEAD,SIDE", or name gold '
+                "alignments in the run's config (inspection.choose_head_on)"
+            )
+        directions = choose_readouts([Direction(self.trained, text, readout, normalizes=True)])
+        directions[0].warn(0, len(text))
+        if linking is None:
+            try:
+                calibration = link_calibration(directions)
+            except InputError:  # too few gold alignments, or none
+                calibration = None
+            linking = make_linking(SYMMETRISATIONS[0], calibration, calibration is not None)
+            self._linkings[at] = readout, linking
+        found = [
+            links if isinstance(links, dict) else dict.fromkeys(sorted(links), math.nan)
+            for links in read_links(directions, linking, subwords=False)
+        ]
+        return found[0] if isinstance(sources, str) else found
+
+    def evaluate(
+        self,
+        set_name: str | None = None,
+        *,
+        source: str | Path | None = None,
+        reference: str | Path | None = None,
+        name: str | None = None,
+        **decoding: Any,
+    ) -> "Evaluation":
+        """Translates a set, scores the translations, and writes scores and attention into the run, as `evaluate.py`
+        does.
+
+        Args:
+            set_name: `test`, the default, or `validation`: a set of the run's config.
+            source: a file of sentences of your own instead, one a line.
+            reference: the file of their translations.
+            name: of the results' folder in `evaluations`; by default the set, or the name of the source file.
+            decoding: see `translate`.
+
+        Raises:
+            InputError: there is no such set, a file cannot be read, or as for `translate`.
+        """
+        from .evaluation.evaluate_set import evaluate_set
+        from .evaluation.request import EvaluationRequest, read_configured_set, read_own_set
+        from .metrics.bleu import check_bleu_tokenizer
+
+        texts = [None if path is None else Path(path) for path in (source, reference)]
+        if source is None:
+            set_name = set_name or SETS[0]
+            if set_name not in SETS or reference is not None:
+                wrong = "reference: needs source, the text that it belongs to" if reference is not None else ""
+                hint = f"{did_you_mean(set_name, SETS)}; give text of your own as source="
+                raise InputError(wrong or f"set_name: expected {' or '.join(SETS)}, found {set_name!r}{hint}")
+        elif set_name is not None:
+            raise InputError(f"set_name: expected no name of a set beside source, found {set_name!r}")
+        for path in filter(None, texts):
+            check_text(path)
+        name = name or set_name or Path(source or "").name
+        if problem := name_problem(name):
+            raise InputError(f"name: {problem}")
+        run = self._with(decoding)
+        check_bleu_tokenizer(run.config.data.scoring_tokenizer)
+        if texts[0] is None:
+            data = read_configured_set(run, name, str(set_name))
+        else:
+            data = read_own_set(run, name, texts[0], texts[1])
+        metrics = evaluate_set(EvaluationRequest(run, data))
+        return Evaluation(run.directory.evaluation(name).root, metrics)
+
+    def _with(self, decoding: Mapping[str, Any]) -> "TrainedRun":
+        """Returns the run with other settings of decoding, the same one whenever they are the same, since the graph of
+        a search takes seconds to trace."""
+        if not decoding:
+            return self.trained
+        given = repr(sorted(decoding.items()))
+        if given not in self._variants:
+            config = with_decoding_values(self.config, decoding)
+            settings = repr((config.decoding, config.run.seed))
+            self._variants[given] = self._variants.setdefault(settings, self.trained.with_config(config))
+        return self._variants[given]
+
+
+def _listed(sentences: str | Iterable[str], name: str) -> list[str]:
+    if not isinstance(sentences, Iterable):
+        raise InputError(f"{name}: expected a sentence or a list of sentences, found {sentences!r:.60}")
+    return [sentences] if isinstance(sentences, str) else list(sentences)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Translated:
+    """A translation of a sentence.
+
+    Attributes:
+        source: the sentence, as the run has read it.
+        text: its translation.
+        tokens: the subwords of the translation, with EOS unless it was cut.
+        log_probabilities: of the tokens, in nats.
+        log_probability: their sum.
+        score: the score with which the search ranked it.
+        truncated: whether the sentence or its translation was cut.
+        attention: a `Record` with the weights of the sites in the config's `inspection.attention`, read when it is
+            first asked for; see its `to_frame` and `to_numpy`.
+    """
+
+    source: str
+    _found: "Translation"
+    _run: "TrainedRun"
+
+    @property
+    def text(self) -> str:
+        return self._found.text
+
+    @property
+    def tokens(self) -> list[str]:
+        return self._run.tokenizer.pieces(self._found.ids)
+
+    @property
+    def log_probabilities(self) -> list[float]:
+        return self._found.log_probabilities
+
+    @property
+    def log_probability(self) -> float:
+        return sum(self._found.log_probabilities)
+
+    @property
+    def score(self) -> float:
+        return self._found.score
+
+    @property
+    def truncated(self) -> bool:
+        return self._found.truncated
+
+    @cached_property
+    def attention(self) -> Record:
+        from .inspection.recorder import pair_translations
+
+        decoding, inspection = self._run.config.decoding, self._run.config.inspection
+        pairs = pair_translations([self.source], None, [self._found], decoding.kind)
+        return next(self._run.recorder(["cross", *inspection.attention]).record(pairs))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<Translated {self.text!r}, log-probability {self.log_probability:.3f}>"
+
+    def _repr_html_(self) -> str:
+        """Returns the HTML that a notebook shows: the translation, and below it `Record`'s heat map."""
+        title = f"<b>{html.escape(self.text)}</b> (log-probability {self.log_probability:.2f})"
+        return f'<p>{title}</p><div style="overflow-x: auto">{self.attention._repr_html_()}</div>'
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """An evaluation that was written.
+
+    Args:
+        path: its folder, in which `viewer.html` shows the attention.
+        metrics: the contents of its `metrics.json`.
+    """
+
+    path: Path
+    metrics: dict[str, Any] = field(repr=False)
+
+    @cached_property
+    def scores(self) -> "pd.DataFrame":
+        """BLEU, chrF and, where there are gold alignments, AER: column `value`, and in `±` half the width of the 95 %
+        interval over sentences, by bootstrap. Empty without references."""
+        import pandas as pd
+
+        from .evaluation.comparison import compare
+        from .evaluation.systems import find_evaluated
+        from .statistics.resampling import SAMPLES
+
+        rows = compare([find_evaluated(self.path, "")], SAMPLES)[0] if "bleu" in self.metrics else pd.DataFrame()
+        names = [name for name in ("BLEU", "chrF", "AER") if name in rows and rows[name].notna().all()]
+        values = [[float(rows[column][0]) for column in (name, f"{name} ±")] for name in names]
+        return pd.DataFrame(values, names, ["value", "±"])
+
+    @cached_property
+    def archive(self) -> AttentionArchive:
+        """The attention of every sentence."""
+        return AttentionArchive(self.path)
+
+    def _repr_html_(self) -> str:
+        """Returns the HTML that a notebook shows: the scores."""
+        return f"<p>{html.escape(str(self.path))}</p>{self.scores.round(2).to_html(notebook=True)}"
