@@ -20,7 +20,7 @@ REFUSALS = {
     errno.EACCES: "change its permissions, or choose another folder",
     errno.EPERM: "change its permissions, or choose another folder",
 }
-"""Advice for each error number by which a file system refuses to write."""
+"""Advice for each error number of a file system that refuses to write."""
 
 MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO)
 """Error numbers of paths that no file can have, and of pipes and devices without another end."""

@@ -13,7 +13,7 @@ from qkv.files.json import write_json
 from qkv.files.run_directory import EvaluationDirectory, RunDirectory
 from qkv.inspection.archive import ArchiveWriter, AttentionArchive
 from qkv.text.tokens.encoding import EncodedPairs, EncodedSentences
-from qkv.training.callbacks.log import History
+from qkv.training.callbacks.progress_line import History
 from qkv.training.checkpoints import Checkpoints, load_checkpoint
 from qkv.training.progress import Progress
 from tests.support.failing_files import KINDS, Killed, every_failure, failing

@@ -13,7 +13,7 @@ from queue import Queue
 import pytest
 
 from qkv.runtime.machine import is_running
-from qkv.runtime.parallel import in_order, in_processes, stream_in_processes
+from qkv.runtime.parallel import in_order, in_processes
 from tests.support.processes import PATIENCE_SECONDS
 
 STARTS_AND_WAITS = """
@@ -28,15 +28,13 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("compute", [in_processes, stream_in_processes])
-def test_results_come_in_order_from_other_processes(compute):
-    assert list(compute(partial(pow, 2), range(7), 2)) == [1, 2, 4, 8, 16, 32, 64]
+def test_results_come_in_order_from_other_processes():
+    assert list(in_processes(partial(pow, 2), range(7), 2)) == [1, 2, 4, 8, 16, 32, 64]
 
 
-@pytest.mark.parametrize("compute", [in_processes, stream_in_processes])
-def test_errors_are_handed_on_and_nothing_is_left(compute):
+def test_errors_are_handed_on_and_nothing_is_left():
     with pytest.raises(ZeroDivisionError):
-        list(compute((1).__truediv__, [1, 0, 1], 2))
+        list(in_processes((1).__truediv__, [1, 0, 1], 2))
     assert not multiprocessing.active_children()
 
 
@@ -50,7 +48,7 @@ def test_each_result_of_a_stream_comes_before_the_next_item_and_few_items_are_re
             if number < 5:
                 came.get(timeout=PATIENCE_SECONDS)  # the result of this item is there
 
-    for number, result in enumerate(stream_in_processes(abs, items(), 2)):
+    for number, result in enumerate(in_processes(abs, items(), 2)):
         assert result == number
         came.put(number)
         assert len(read) <= number + 6
@@ -62,14 +60,14 @@ def test_an_error_of_what_is_streamed_comes_after_the_results_before_it():
         yield 1
         raise KeyError("line 2")
 
-    results = stream_in_processes(abs, items(), 2)
+    results = in_processes(abs, items(), 2)
     assert next(results) == 1
     with pytest.raises(KeyError):
         next(results)
 
 
 def test_a_stream_that_nobody_reads_any_more_ends():
-    results = stream_in_processes(abs, count(), 2)
+    results = in_processes(abs, count(), 2)
     assert [next(results), next(results)] == [0, 1]
     results.close()
     assert not multiprocessing.active_children()

@@ -14,7 +14,7 @@ from qkv.__main__ import COMMANDS
 from qkv.commands.cli import exit_cleanly, log_to_output
 from qkv.errors import refusal
 from qkv.runtime.streams import Control, EscapingStream, Messages
-from qkv.training.callbacks.log import ProgressLine
+from qkv.training.callbacks.progress_line import ProgressLine
 from tests.support import ROOT
 
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}

@@ -3,6 +3,7 @@ settings."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,37 +31,9 @@ DEEPEST = 20
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses text whose values grow beyond what a person writes, before they are made: aliases can multiply them."""
+    """Reads scalars as `_SCALARS` has them."""
 
     yaml_implicit_resolvers: dict = {}  # noqa: RUF012 - the type that PyYAML wants here
-
-    def __init__(self, text: str) -> None:
-        if len(text) > MOST_BYTES:
-            raise ValueError(f"expected at most {MOST_BYTES} characters, found {len(text)}")
-        super().__init__(text)
-        self._depth = self._values = 0
-        self._values_below: dict[int, int] = {}
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
-        """Makes a node and those below it; called by PyYAML. An alias counts as much as what it stands for."""
-        mark = self.peek_event().start_mark
-        if self._depth > DEEPEST:
-            raise yaml.composer.ComposerError(None, None, f"nested more than {DEEPEST} levels deep", mark)
-        is_alias = self.check_event(yaml.AliasEvent)
-        before = self._values
-        self._depth += 1
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        if is_alias and id(node) not in self._values_below:
-            raise yaml.composer.ComposerError(None, None, "an alias stands for the section that it is in", mark)
-        self._values += self._values_below[id(node)] if is_alias else 1
-        if self._values > MOST_VALUES:
-            raise yaml.composer.ComposerError(
-                None, None, f"more than {MOST_VALUES} values, counted with what aliases stand for", mark
-            )
-        if not is_alias:
-            self._values_below[id(node)] = self._values - before
-        return node
 
 
 class _Dumper(yaml.SafeDumper):
@@ -94,9 +67,7 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Origins]:
         with path.open("rb") as file:
             content = file.read(4 * MOST_BYTES + 1)  # a character takes at most four bytes
         text = content.decode("utf-8-sig")
-        loader = _Loader(text)
-        root = loader.get_single_node()
-        values = loader.construct_document(root) if root else None
+        values, root = _load(text)
         keys = list(_keys(root))
     except OSError as error:
         raise InputError(f"{path}: cannot be read as a config file: {error.strerror}") from error
@@ -126,9 +97,24 @@ def parse_yaml(text: str) -> Any:
         ValueError: the text is not YAML, or a value is not of the type that it is marked as.
     """
     try:
-        return yaml.load(text, _Loader)
+        return _load(text)[0]
     except NOT_YAML as error:
         raise ValueError(f"this is not valid YAML: {error}") from error
+
+
+def _load(text: str) -> tuple[Any, yaml.Node | None]:
+    """Returns the value of a document and its nodes, unless it is larger than what a person writes: aliases multiply
+    values, which are therefore counted before they are made."""
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"expected at most {MOST_BYTES} characters, found {len(text)}")
+    loader = _Loader(text)
+    try:
+        root = loader.get_single_node()
+    except RecursionError:
+        raise ValueError(f"nested more than {DEEPEST} levels deep") from None
+    if next(islice(_keys(root), MOST_VALUES, None), None):
+        raise ValueError(f"more than {MOST_VALUES} values, counted with what aliases stand for")
+    return loader.construct_document(root) if root else None, root
 
 
 def dump_yaml(values: dict[str, Any]) -> str:
@@ -136,8 +122,10 @@ def dump_yaml(values: dict[str, Any]) -> str:
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
-def _keys(node: yaml.Node | None, prefix: str = "") -> Iterator[tuple[str, int]]:
+def _keys(node: yaml.Node | None, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, int]]:
     """Yields the dotted key and the line, from 1, of everything in a document."""
+    if node and depth > DEEPEST:
+        raise yaml.composer.ComposerError(None, None, f"nested more than {DEEPEST} levels deep", node.start_mark)
     if isinstance(node, yaml.MappingNode):
         children = [(key.value, key, value) for key, value in node.value]
     elif isinstance(node, yaml.SequenceNode):
@@ -146,7 +134,7 @@ def _keys(node: yaml.Node | None, prefix: str = "") -> Iterator[tuple[str, int]]
         return
     for name, place, value in children:
         yield f"{prefix}{name}", place.start_mark.line + 1
-        yield from _keys(value, f"{prefix}{name}.")
+        yield from _keys(value, f"{prefix}{name}.", depth + 1)
 
 
 def replaced(section: Mapping[str, Any], keys: Sequence[str], value: Any) -> dict[str, Any]:

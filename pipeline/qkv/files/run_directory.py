@@ -80,7 +80,6 @@ class RunDirectory:
         self.source_look = self.root / "source_look.json"
         self.target_look = self.root / "target_look.json"
         self.encoded = self.root / "encoded"
-        self.file_states = self.encoded / "files.json"  # tells unchanged files
         self.shards = self.encoded / "shards"  # of a large text, while it is being encoded
         self.checkpoints = self.root / "checkpoints"
         self.model = self.root / "model.keras"

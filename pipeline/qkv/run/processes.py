@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from ..errors import LostWorkerError
 from ..runtime.import_tensorflow import importing_tensorflow
-from ..runtime.parallel import stream_in_processes
+from ..runtime.parallel import in_processes
 from ..runtime.plugin_files import load_plugins, loaded_plugins
 
 Item = TypeVar("Item")
@@ -96,7 +96,7 @@ def spread(function: Callable[[Item], Result], items: Iterable[Item], workers: i
         LostWorkerError: a process was killed.
     """
     try:
-        yield from stream_in_processes(function, items, workers)
+        yield from in_processes(function, items, workers)
     except BrokenProcessPool:
         raise LostWorkerError(
             f"one of the {workers} processes of --workers was killed, perhaps for want of memory; give fewer"

@@ -9,7 +9,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context, parent_process
 from queue import Full, Queue
@@ -25,8 +25,9 @@ Result = TypeVar("Result")
 def in_processes(function: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[Result]:
     """Computes `map(function, items)` in processes, in order.
 
-    They end with this one, however it ends. At most one item for each process and one more is computed ahead of the
-    caller, so that memory stays flat.
+    They end with this one, however it ends. A thread reads the items, which may arrive one by one, such as lines that
+    are typed: each result is yielded as soon as it and those before it are there. At most one item for each process and
+    one more is computed ahead of the caller, so that memory stays flat.
 
     Args:
         function: can be pickled, and is sent to each process once.
@@ -37,27 +38,6 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item], proc
     if processes == 1:
         yield from map(function, items)
         return
-    with ProcessPoolExecutor(processes, get_context("spawn"), _start, (function,)) as pool:
-        try:
-            yield from _results(pool, _compute, items, processes)
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _results(pool: Executor, function: Callable[[Item], Result], items: Iterable[Item], most: int) -> Iterator[Result]:
-    """Yields the results in order, of which at most so many are computed ahead."""
-    ahead: deque[Future[Result]] = deque()
-    for item in items:
-        ahead.append(pool.submit(function, item))
-        if len(ahead) > most:
-            yield ahead.popleft().result()
-    while ahead:
-        yield ahead.popleft().result()
-
-
-def stream_in_processes(function: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[Result]:
-    """Computes `map(function, items)` as `in_processes` does, for items that arrive one by one, such as lines that are
-    typed: a thread waits for them, so that each result is yielded as soon as it and those before it are there."""
     ahead: Queue[Future[Result] | Exception | None] = Queue(processes + 1)
     ended = Event()
 
@@ -115,5 +95,11 @@ def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers:
 
     At most `workers` items are computed ahead of the caller, so that memory stays flat.
     """
+    ahead: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        yield from _results(pool, function, items, workers)
+        for item in items:
+            ahead.append(pool.submit(function, item))
+            if len(ahead) > workers:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()

@@ -4,13 +4,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ..errors import InputError
+from .import_tensorflow import importing_tensorflow
 from .streams import prepare_streams
 
 PORTS = range(20_000, 30_000)  # those from which each step takes its own, by its number
-_MOST_NODES = 100_000
 
 
 def tf_config(variables: Mapping[str, str]) -> str:
@@ -22,8 +22,14 @@ def tf_config(variables: Mapping[str, str]) -> str:
     Raises:
         InputError: some are missing or wrong, or the tasks are not distributed node by node.
     """
-    nodes = list(expand_nodes(_read(variables, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")))
-    counts = list(_expand_counts(_read(variables, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")))
+    with importing_tensorflow():
+        from tensorflow.python.distribute.cluster_resolver import slurm_cluster_resolver as slurm
+    listed = _read(variables, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
+    counted = _read(variables, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+    try:
+        nodes, counts = slurm.expand_hostlist(listed), slurm.expand_tasks_per_node(counted)
+    except ValueError as error:
+        raise InputError(f"SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE: {error}") from None
     rank, node = (_number(variables, name) for name in ("SLURM_PROCID", "SLURM_NODEID"))
     if len(counts) != len(nodes):
         raise InputError(f"SLURM_STEP_TASKS_PER_NODE: expected the tasks of {len(nodes)} nodes, found {len(counts)}")
@@ -37,37 +43,6 @@ def tf_config(variables: Mapping[str, str]) -> str:
     first = PORTS.start + step * max(counts) % (len(PORTS) - max(counts))
     addresses = [f"{nodes[place]}:{first + local}" for place, local in places]
     return json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}})
-
-
-def expand_nodes(text: str) -> Iterator[str]:
-    """Yields the names in a list of nodes as Slurm writes it, such as `gpu[01-03,7],login`; raises an `InputError` for
-    anything else."""
-    if not re.fullmatch(r"[^,\[\]]+(\[[0-9,-]+\])?(,[^,\[\]]+(\[[0-9,-]+\])?)*", text):
-        raise _not_nodes(text)
-    for name, ranges in re.findall(r"([^,\[\]]+)(?:\[([0-9,-]+)\])?", text):
-        if not ranges:
-            yield name
-        for piece in ranges.split(",") if ranges else ():
-            found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", piece)
-            if not found or int(found[2] or found[1]) - int(found[1]) > _MOST_NODES:
-                raise _not_nodes(text)
-            for number in range(int(found[1]), int(found[2] or found[1]) + 1):
-                yield f"{name}{number:0{len(found[1])}d}"
-
-
-def _not_nodes(text: str) -> InputError:
-    return InputError(f"SLURM_STEP_NODELIST: expected nodes such as gpu[01-03,7],login, found {text[:80]!r}")
-
-
-def _expand_counts(text: str) -> Iterator[int]:
-    """Yields the numbers in `2(x3),1`."""
-    for part in text.split(","):
-        found = re.fullmatch(r"(\d{1,6})(?:\(x(\d{1,6})\))?", part)
-        if not found or int(found[1]) < 1:
-            raise InputError(
-                f"SLURM_STEP_TASKS_PER_NODE: expected numbers of tasks such as 2(x3),1, found {text[:80]!r}"
-            )
-        yield from [int(found[1])] * int(found[2] or 1)
 
 
 def _read(variables: Mapping[str, str], *names: str) -> str:

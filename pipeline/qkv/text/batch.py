@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .batch_plan import round_up, sentences_of
-from .tokens.encoding import EncodedPairs, EncodedSentences
+from .tokens.encoding import EncodedPairs
 from .tokens.special_tokens import BOS, EOS, PAD
 
 
@@ -81,20 +81,15 @@ def make_batch(
     """
     lengths = [round_up(int(side.lengths_of(rows).max()) + 1, length_multiple) for side in pairs.sides]
     rows = rows[shard::shards]
-    source, target = (_pad_sentences(side, rows, length) for side, length in zip(pairs.sides, lengths, strict=True))
+    source, target = (
+        pad([side[row] for row in rows], length) for side, length in zip(pairs.sides, lengths, strict=True)
+    )
     target_input = np.roll(target, 1, axis=1)  # the last column is padding: EOS is still missing
     target_input[:, 0] = BOS
     for padded, side in zip((source, target), pairs.sides, strict=True):
         padded[np.arange(len(rows)), side.lengths_of(rows)] = EOS
     links = None if pairs.links is None else link_matrices([pairs.links[row] for row in rows], lengths[1], lengths[0])
     return Batch(source, target_input, target, links)
-
-
-def _pad_sentences(sentences: EncodedSentences, rows: np.ndarray, length: int) -> np.ndarray:
-    """Stacks the sentences of `rows` as `pad` does, with one look-up for all of them."""
-    padded = np.full((len(rows), length), PAD, np.int32)
-    padded[np.arange(length) < sentences.lengths_of(rows)[:, None]] = sentences.gather(rows)
-    return padded
 
 
 def pad_batch(batch: Batch, lengths: Sequence[int], batch_tokens: int, shards: int = 1) -> Batch:

@@ -22,7 +22,7 @@ from .corpora.filters import TextFilters
 from .corpora.formats import linked_parts_of, parts_of, read_corpus
 from .corpora.held_out import Rows, hold_out_sets, with_held_out_files
 from .corpora.overlap import report_overlap
-from .corpora.provenance import data_sha256, prepared_sha256, record_states, shard_digests
+from .corpora.provenance import data_sha256, prepared_sha256, shard_digests
 from .corpora.word_links import GoldAlignment, iterate_links_inside
 from .lines.line import without_tag
 from .selection import (
@@ -102,7 +102,6 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
 
     for meter, path in zip(facts.looks, (run.source_look, run.target_look), strict=True):
         meter.look.write(path)
-    record_states(data, run, digests)
     report = {
         **report_selection(training, selection),
         **({"corpora": corpora} if corpora else {}),

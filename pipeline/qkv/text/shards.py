@@ -31,7 +31,7 @@ from .corpora.overlap import SharedSentences
 from .lines.line import is_empty
 from .lines.look import LookMeter
 from .tokens.encoding import EncodedPairs, EncodedShard, SentenceStore, smallest_type
-from .tokens.subword_models import PlainModel
+from .tokens.subword_models import SentencePieceModel
 
 VERSION = 2  # of the files, and of everything that is computed for them: a new one makes new folders
 LEFTOVER_SECONDS = 3600
@@ -77,7 +77,7 @@ class PairReader:
 
     def __init__(
         self,
-        models: tuple[PlainModel, PlainModel],
+        models: tuple[SentencePieceModel, SentencePieceModel],
         tokenized: bool,
         others: Mapping[str, Corpus],
         filters: TextFilters | None = None,
@@ -99,7 +99,7 @@ class PairReader:
         facts = TextFacts(find_empty(*pairs), digest_pairs(*pairs), filtered, near_digests, looks, shared)
         return Reading((source, target), facts)
 
-    def _encode(self, model: PlainModel, sentences: Sequence[str]) -> EncodedShard:
+    def _encode(self, model: SentencePieceModel, sentences: Sequence[str]) -> EncodedShard:
         rows = model.encode(sentences)
         ids = np.fromiter(chain.from_iterable(rows), smallest_type(model.vocabulary_size))
         return EncodedShard(ids, np.fromiter(map(len, rows), np.int64))

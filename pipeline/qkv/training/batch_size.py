@@ -1,6 +1,8 @@
 """The size of batches: a number of the settings, or the largest that fits into memory, found by trying."""
 
 import logging
+import math
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Literal
 
@@ -23,7 +25,7 @@ log = logging.getLogger(__name__)
 PROCESSOR_TOKENS = 4096  # on a processor, larger batches are no faster
 MOST_TOKENS = 65_536
 LEAST_BATCHES = 64  # of an epoch: fewer updates hardly learn
-PRECISION = 16  # the search ends when the bounds are this part of the number apart
+PRECISION = 16  # the numbers that are tried are this part of themselves apart
 KEPT_FREE = 0.1  # share of what fits, for the optimizer and for what memory loses between arrays
 
 
@@ -114,24 +116,13 @@ def _make_probe(step: TrainStep, length: int) -> Callable[[int], bool]:
 
 
 def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
-    """Returns about the largest number that fits, by doubling and bisection; 0 if not even `least` does.
+    """Returns about the largest number that fits, by bisection; 0 if not even `least` does.
 
     Args:
         fits: whether a number does; if it does, so do all smaller ones.
         least: the smallest number that is of use.
         most: the largest; at least `least`.
     """
-    if not fits(least):
-        return 0
-    low, high = least, most
-    while 2 * low < most:
-        if not fits(2 * low):
-            high = 2 * low
-            break
-        low *= 2
-    if high == most and fits(most):
-        return most
-    while high - low > max(low // PRECISION, 1):
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    steps = math.ceil(math.log(most / least, 1 + 1 / PRECISION))
+    numbers = [0, *(round(least * (most / least) ** (step / max(steps, 1))) for step in range(steps)), most]
+    return numbers[bisect_left(numbers, True, 1, key=lambda number: not fits(number)) - 1]

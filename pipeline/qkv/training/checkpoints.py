@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import keras
 import numpy as np
@@ -42,21 +41,12 @@ def _stable(path: str) -> str:
 def save_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
     """Writes everything that a run needs to continue from here.
 
-    The file is read back before it replaces another one.
-
     Raises:
-        OSError: it cannot be written, or the disk returns other bytes.
+        OSError: it cannot be written.
     """
     arrays = {name: keras.ops.convert_to_numpy(variable) for name, variable in _variables(model, optimizer).items()}
     with replaced_when_done(path) as temporary:
         np.savez(temporary, progress=np.array(json.dumps(asdict(progress))), **arrays)
-        _read_back(temporary, path)
-
-
-def _read_back(temporary: Path, path: Path) -> None:
-    with ZipFile(temporary) as archive:
-        if archive.testzip() is not None:  # by the checksum of every array
-            raise OSError(f"{path}: the disk returned other bytes than were written; check the disk")
 
 
 def load_checkpoint(
@@ -146,7 +136,7 @@ class Checkpoints:
 
     Each validation saves one, such as `update-00000500.npz`, and copies it to `best.npz` if it is the best so far.
     Between validations there is at most one interim checkpoint, such as `passing-00000512.npz`; the next validation
-    deletes it. A checkpoint is read back before an older one is deleted, and if the newest is damaged later, training
+    deletes it. A checkpoint is on the disk before an older one is deleted, and if the newest is damaged later, training
     continues from the one before.
 
     Args:
@@ -192,7 +182,6 @@ class Checkpoints:
             save_checkpoint(self.best, model, optimizer, progress)
             with replaced_when_done(path) as temporary:
                 shutil.copyfile(self.best, temporary)
-                _read_back(temporary, path)
         else:
             save_checkpoint(path, model, optimizer, progress)
         self.delete_superseded()

@@ -15,14 +15,13 @@ from typing import Any
 import keras
 
 from ..config.names.translation import rank
-from ..errors import InputError
 from ..runtime.workers import Workers
 from .accumulation import Accumulation
 from .batches import TrainingBatches
 from .checkpoints import Checkpoints
 from .progress import Progress
 from .step import TrainStep, TrainStepMetrics
-from .stopping import INTERRUPTED, StoppingRules
+from .stopping import INTERRUPTED, StoppingRules, check_finite
 from .time_budget import TimeBudget, is_due
 
 
@@ -271,18 +270,3 @@ class TrainingMeter:
         """Leaves the time of a validation out of the measurement of speed."""
         if self.read_at is not None:
             self.read_at += seconds
-
-
-def check_finite(update: int, logs: dict[str, float]) -> None:
-    """Checks the means of the last updates.
-
-    Raises:
-        InputError: one is not finite.
-    """
-    if not all(math.isfinite(value) for value in logs.values()):
-        raise InputError(
-            f"update {update}: training has diverged and is stopped: expected a finite loss and gradient, "
-            f"found a loss of {logs['loss']:g} and a gradient norm of {logs['gradient_norm']:g}; lower "
-            "training.learning_rate, raise training.warmup_updates, or set training.precision to float32. The "
-            "checkpoints of earlier updates are intact"
-        )

@@ -1,6 +1,7 @@
-"""The rules that end training: a limit, no further gain, a signal, or the request of a callback; and how to lengthen a
-training that has ended."""
+"""The rules that end training: a limit, no further gain, a loss that is not finite, a signal, or the request of a
+callback; and how to lengthen a training that has ended."""
 
+import math
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import NamedTuple
 
+from ..errors import InputError
 from .progress import Progress
 from .workers import WorkerVotes
 
@@ -176,6 +178,21 @@ class StoppingRules:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+
+
+def check_finite(update: int, logs: Mapping[str, float]) -> None:
+    """Checks the means of the last updates.
+
+    Raises:
+        InputError: one is not finite.
+    """
+    if not all(math.isfinite(value) for value in logs.values()):
+        raise InputError(
+            f"update {update}: training has diverged and is stopped: expected a finite loss and gradient, "
+            f"found a loss of {logs['loss']:g} and a gradient norm of {logs['gradient_norm']:g}; lower "
+            "training.learning_rate, raise training.warmup_updates, or set training.precision to float32. The "
+            "checkpoints of earlier updates are intact"
+        )
 
 
 def _minutes(minutes: float) -> str:

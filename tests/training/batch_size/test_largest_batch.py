@@ -98,7 +98,7 @@ def test_what_fits_is_found_less_a_reserve_and_the_model_stays(step, memory, cap
     with caplog.at_level("INFO"):
         found = find_batch_tokens(step, batches_of(), limit=1000)
     assert 0.9 * 8 * 9 * 15 / 16 - 2 < found <= 0.9 * (8 * 9 + 7)
-    assert min(tried) == 1 and max(tried) > 9
+    assert min(tried) <= 9 < max(tried)
     assert f"batches.batch_tokens auto: {found:,}; kept in the run" in caplog.text
     for variable, value in zip(step.model.variables, before, strict=True):
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), value)

@@ -11,14 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...config.names.text import CORPUS_FILTERS
-from ...files.arrays import ArrayStore
 
 SCRIPT_SHARE = 0.5  # of the letters of a side must belong to its script
 CODE_POINTS = 0x110000
 NONE_APPLIES = 0  # what stands for no filter in an array of reasons; filter i of `CORPUS_FILTERS` is i + 1
-BUCKET_NUMBERS = 1 << 18  # how many are sorted at a time, up to `2**MOST_BITS` times as many in all; beyond that, more
-MOST_BITS = 6
-BLOCK_NUMBERS = 1 << 18
+PART_NUMBERS = 1 << 20  # how many are sorted at a time, up to `MOST_PARTS` times as many in all; beyond that, more
+MOST_PARTS = 64
 _SCRIPT_WORDS = {"Han": {"CJK"}, "Japanese": {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}}
 _MARKS = re.compile(r"[\W\d_]+")
 _Mask = npt.NDArray[np.bool_]
@@ -92,38 +90,22 @@ def with_near_duplicates(reasons: npt.NDArray[np.uint8], digests: np.ndarray, is
 def find_repeated(numbers: npt.NDArray[np.uint64], among: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.bool_]:
     """Finds the numbers that equal an earlier one: bool `(n,)`.
 
-    They are divided by their first bits into parts, in temporary files, so they should be spread as digests are.
+    They are looked at by their first bits, a part at a time, so they should be spread as digests are.
 
     Args:
         numbers: uint64 `(n,)`; may be mapped from a file.
         among: which of them count; by default all. Others are not found, and nothing equals them.
     """
     repeated = np.zeros(len(numbers), bool)
-    bits = min(MOST_BITS, max(0, int(np.ceil(np.log2(max(len(numbers), 1) / BUCKET_NUMBERS)))))
-    for rows in _divide(numbers, among, bits):
-        first = np.unique(numbers[rows], return_index=True)[1]
+    parts = min(MOST_PARTS, -(-len(numbers) // PART_NUMBERS))
+    first_bits = numbers.astype("<u8", copy=False).view(np.uint8)[7::8]
+    for part in range(parts):
+        here = first_bits.astype(np.uint16) * parts >> 8 == part
+        rows = np.flatnonzero(here if among is None else here & among)
         later = np.ones(len(rows), bool)
-        later[first] = False
+        later[np.unique(numbers[rows], return_index=True)[1]] = False
         repeated[rows[later]] = True
     return repeated
-
-
-def _divide(
-    numbers: npt.NDArray[np.uint64], among: npt.NDArray[np.bool_] | None, bits: int
-) -> list[npt.NDArray[np.int64]]:
-    """Returns the rows of each bucket, ascending."""
-    buckets = [ArrayStore(np.int64, memory_bytes=1 << 16) for _ in range(1 << bits)]
-    for first in range(0, len(numbers), BLOCK_NUMBERS):
-        block = slice(first, first + BLOCK_NUMBERS)
-        rows = np.arange(first, first + len(numbers[block]))
-        if among is not None:
-            rows = rows[among[block]]
-        here = (numbers[rows] >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros(len(rows), np.int64)
-        order = np.argsort(here, kind="stable")
-        ends = np.searchsorted(here[order], np.arange(1, len(buckets)))
-        for bucket, part in zip(buckets, np.split(rows[order], ends), strict=True):
-            bucket.add(part)
-    return [bucket.finish() for bucket in buckets]
 
 
 def digest_pairs(sources: Iterable[str], targets: Iterable[str]) -> npt.NDArray[np.uint64]:

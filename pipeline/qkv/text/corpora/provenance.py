@@ -3,8 +3,7 @@
 import hashlib
 import json
 import logging
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +12,18 @@ from ...config.corpus import CorpusSettings
 from ...config.data import DataSettings
 from ...config.run import KEPT_BUT, changes_of_result, make_run_config
 from ...errors import InputError
-from ...files.json import read_json_object, write_json
+from ...files.json import read_json_object
 from ...files.paths import files_like, is_pattern, sha256
 from ...files.run_directory import RunDirectory
 
-SETTLED_NS = 2_000_000_000
-"""A file that was changed longer ago has other times after the next change, on every file system."""
 log = logging.getLogger(__name__)
 
 
 def data_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
-    """Returns the SHA-256 of every file that the settings name; files of the run have their path within it.
-
-    A file whose size and times are those that `record_states` kept is not read again.
-    """
-    try:
-        states = read_json_object(run.file_states)
-    except (OSError, ValueError):
-        states = {}
-    return {name: _digest(path, states.get(name, ())) for name, path in _named_files(settings, run).items()}
-
-
-def record_states(settings: DataSettings, run: RunDirectory, digests: Mapping[str, str]) -> None:
-    """Keeps the size and the times of change of every file with its digest, so that the next start need not read it.
-
-    A file that has just been changed is left out: it could change again without a sign.
-    """
-    found = {name: _state(path) for name, path in _named_files(settings, run).items() if name in digests}
-    latest = time.time_ns() - SETTLED_NS
-    states = {name: [*state, digests[name]] for name, state in found.items() if max(state[1:]) < latest}
-    write_json(run.file_states, states)
+    """Returns the SHA-256 of every file that the settings name; files of the run have their path within it."""
+    corpora = [*settings.training_corpora, *(one for one in (settings.validation, settings.test) if one is not None)]
+    paths = {_name(path, run): path for corpus in corpora for path in _files(corpus)}
+    return {name: sha256(paths[name]) for name in sorted(paths)}
 
 
 def shard_digests(corpus: CorpusSettings, run: RunDirectory, digests: Mapping[str, str]) -> list[dict[str, str]]:
@@ -54,7 +35,6 @@ def shard_digests(corpus: CorpusSettings, run: RunDirectory, digests: Mapping[st
 def prepared_sha256(run: RunDirectory) -> dict[str, str]:
     """Returns the SHA-256 of all files of the run that training reads: the tokenizer and the encoded text."""
     files = {path for path in run.encoded.rglob("*") if path.is_file() and not path.is_relative_to(run.shards)}
-    files -= {run.file_states}  # times of this machine
     return {_name(path, run): sha256(path) for path in (run.tokenizer, *sorted(files))}
 
 
@@ -147,21 +127,6 @@ def _reported(run: RunDirectory, key: str) -> dict[str, Any]:
     except (OSError, ValueError, KeyError):
         return {}
     return recorded if isinstance(recorded, dict) else {}
-
-
-def _digest(path: Path, recorded: Sequence[Any]) -> str:
-    return recorded[-1] if recorded and recorded[:-1] == _state(path) else sha256(path)
-
-
-def _state(path: Path) -> list[int]:
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
-
-
-def _named_files(settings: DataSettings, run: RunDirectory) -> dict[str, Path]:
-    corpora = [*settings.training_corpora, *(one for one in (settings.validation, settings.test) if one is not None)]
-    paths = {_name(path, run): path for corpus in corpora for path in _files(corpus)}
-    return {name: paths[name] for name in sorted(paths)}
 
 
 def _files(corpus: CorpusSettings) -> list[Path]:

@@ -15,8 +15,6 @@ from ...files.atomic import replaced_when_done
 from ..corpora.corpus import CHUNK_SENTENCES, Corpus, chunks
 from .tokenizer import Tokenizer
 
-CHUNK_ROWS = 1 << 17
-
 
 class EncodedSentences:
     """Sentences as ids, without BOS and EOS: one flat array of ids and the index at which each sentence starts.
@@ -49,33 +47,24 @@ class EncodedSentences:
         return (self[index] for index in range(len(self)))
 
     @classmethod
-    def from_rows(cls, rows: Iterable[Sequence[int] | np.ndarray]) -> "EncodedSentences":
+    def from_rows(
+        cls, rows: Iterable[Sequence[int] | np.ndarray], dtype: npt.DTypeLike = np.int32
+    ) -> "EncodedSentences":
         """Stores sentences given one by one. Their ids go to a temporary file, not to memory."""
         rows = iter(rows)
-        store = SentenceStore(np.int32)
+        store = SentenceStore(dtype)
         while chunk := list(islice(rows, CHUNK_SENTENCES)):
-            ids = np.concatenate([np.asarray(row, np.int32) for row in chunk])
+            ids = np.concatenate([np.asarray(row, dtype) for row in chunk])
             store.add(ids, np.array([len(row) for row in chunk], np.int64))
         return store.finish()
-
-    def gather(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the ids of the sentences of `rows`, one sentence after the other."""
-        lengths = self.lengths_of(rows)
-        ends = np.cumsum(lengths)
-        # For each id, how far the place it is read from lies behind the place it goes to.
-        shifts = np.repeat(self.starts[rows] - (ends - lengths), lengths)
-        return self.ids[shifts + np.arange(len(shifts))]
 
     def select(
         self, rows: Sequence[int] | np.ndarray, joined: Sequence[Sequence[int]] | np.ndarray = ()
     ) -> "EncodedSentences":
         """Returns the sentences of `rows`, in that order, followed by the two sentences of each row `(first, second)`
         of `joined` as one sentence."""
-        parts = (np.asarray(part, np.int64).reshape(-1, size) for part, size in ((rows, 1), (joined, 2)))
-        store = SentenceStore(self.ids.dtype)
-        for chunk in chain.from_iterable(map(chunks, parts)):
-            store.add(self.gather(chunk.ravel()), self.lengths_of(chunk).sum(axis=1, dtype=np.int64))
-        return store.finish()
+        pairs = (np.concatenate([self[first], self[second]]) for first, second in joined)
+        return self.from_rows(chain((self[row] for row in rows), pairs), self.ids.dtype)
 
     def save(self, path: Path) -> None:
         """Writes `PATH.ids.npy` and `PATH.starts.npy`."""
@@ -122,7 +111,7 @@ class EncodedPairs(NamedTuple):
     ) -> "EncodedPairs":
         """Returns the pairs of `rows`, in that order, followed by the two pairs of each row `(first, second)` of
         `joined` as one pair."""
-        if not len(joined) and _are_all(np.asarray(rows), len(self.source)):
+        if not len(joined) and np.array_equal(rows, np.arange(len(self.source))):
             return self
         source, target = (side.select(rows, joined) for side in self.sides)
         if self.links is None:
@@ -181,16 +170,13 @@ def put_tags(pairs: EncodedPairs, parts: Iterable[tuple[int, int, int | None]]) 
     parts = list(parts)
     if all(tag is None for _, _, tag in parts):
         return pairs
-    store = SentenceStore(pairs.source.ids.dtype)
-    links: list[np.ndarray] = []
-    for begin, end, tag in parts:
-        for first in range(begin, end, CHUNK_SENTENCES):
-            last = min(first + CHUNK_SENTENCES, end)
-            _add_tagged(store, pairs.source, first, last, tag)
-            if pairs.links is not None:
-                links += [_shift_links(pairs.links[row], tag is not None) for row in range(first, last)]
-    linked = None if pairs.links is None else EncodedSentences.from_rows(links)
-    return EncodedPairs(store.finish(), pairs.target, linked)
+    before = [(range(first, last), [] if tag is None else [tag]) for first, last, tag in parts]
+    source = (np.concatenate([tag, pairs.source[row]]) for rows, tag in before for row in rows)
+    tagged = EncodedSentences.from_rows(source, pairs.source.ids.dtype)
+    if pairs.links is None:
+        return EncodedPairs(tagged, pairs.target)
+    links = (pairs.links[row].reshape(-1, 2) + [len(tag), 0] for rows, tag in before for row in rows)
+    return EncodedPairs(tagged, pairs.target, EncodedSentences.from_rows(map(np.ravel, links)))
 
 
 class EncodedShard(NamedTuple):
@@ -227,24 +213,3 @@ class SentenceStore:
 def smallest_type(vocabulary_size: int) -> np.dtype:
     """Returns the type that ids are stored in: 16 bits where they suffice."""
     return np.dtype(np.uint16 if vocabulary_size <= 1 << 16 else np.int32)
-
-
-def _add_tagged(store: SentenceStore, source: EncodedSentences, first: int, last: int, tag: int | None) -> None:
-    starts = source.starts[first : last + 1]
-    ids, lengths = source.ids[starts[0] : starts[-1]], np.diff(starts)
-    if tag is not None:
-        ids, lengths = np.insert(ids, starts[:-1] - starts[0], tag), lengths + 1
-    store.add(ids, lengths)
-
-
-def _shift_links(links: np.ndarray, tagged: bool) -> np.ndarray:
-    return (links.reshape(-1, 2) + np.array([int(tagged), 0], links.dtype)).ravel()
-
-
-def _are_all(rows: np.ndarray, total: int) -> bool:
-    """Returns whether the rows are all there are, in their order."""
-    firsts = range(0, total, CHUNK_ROWS)
-    return len(rows) == total and all(
-        np.array_equal(rows[first : first + CHUNK_ROWS], np.arange(first, min(first + CHUNK_ROWS, total)))
-        for first in firsts
-    )

@@ -13,8 +13,8 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from ...errors import InputError
 from ...files.json import read_json_object
 from ..lines.line import visible
-from .special_tokens import PAD, UNK, WORD_START
-from .subword_models import PlainModel
+from .special_tokens import UNK, WORD_START
+from .subword_models import SentencePieceModel
 from .tokenizer import Tokenizer
 
 SIDES = ("source", "target")
@@ -63,13 +63,13 @@ class MarianTokenizer(Tokenizer):
         return self if self._side == "target" else MarianTokenizer(self._path, "target")
 
     @property
-    def side_models(self) -> tuple[PlainModel, PlainModel]:
+    def side_models(self) -> tuple[SentencePieceModel, SentencePieceModel]:
         """See `Tokenizer.side_models`."""
         return self._given, self.of_target._given
 
 
-class _MarianSubwords:
-    """Encodes the text of one side, and spells text of the target; see `SubwordModel`."""
+class _MarianSubwords(SentencePieceModel):
+    """Encodes the text of one side, and spells text of the target."""
 
     def __init__(
         self,
@@ -122,15 +122,6 @@ class _MarianSubwords:
 
 def _read(path: Path) -> dict[str, Any]:
     listed = read_json_object(path)
-    pieces, special = listed["pieces"], listed["special"]
-    if not isinstance(pieces, list) or len(pieces) <= 4 or not all(isinstance(piece, str) for piece in pieces):
-        raise ValueError("expected pieces, a list of text")
-    tokens = [listed["sides"][side] for side in SIDES]
-    if not isinstance(special, dict) or not special or listed["decodes"] not in SIDES:
-        raise ValueError("expected special, an object of ids, and decodes, source or target")
-    for token in [token for row in (*tokens, special.values()) for token in row]:
-        if not isinstance(token, int) or not PAD <= token < len(pieces):
-            raise ValueError(f"expected ids below {len(pieces)}, found {str(token)[:20]}")
     for side in SIDES:
         if listed["sha256"][side] != hashlib.sha256(read_model(path.with_name(f"{side}.spm"))).hexdigest():
             raise ValueError(f"{side}.spm is not the file that was imported")

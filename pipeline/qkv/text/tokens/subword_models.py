@@ -7,8 +7,7 @@ TensorFlow.
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import sentencepiece
 
@@ -16,30 +15,36 @@ from ...runtime.import_tensorflow import silenced_stderr
 from ..lines.line import find_tag, visible, without_tag
 
 
-class SubwordModel(Protocol):
-    """A model that is applied."""
+class SentencePieceModel:
+    """Applies a model by SentencePiece, without TensorFlow, also in another process.
+
+    Raises:
+        RuntimeError: it is no SentencePiece model.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        if not model:  # the library would do without one
+            raise RuntimeError("the model is empty")
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self.vocabulary_size: int = self._processor.get_piece_size()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each text; none for one that `is_empty`."""
-        ...
+        return self._processor.encode(list(map(visible, texts)), num_threads=1)
 
     def ends(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns where each token of `encode(texts)` ends: the number of bytes of its text up to there."""
-        ...
+        encoded = self._processor.encode(
+            list(map(visible, texts)), return_type="offset_mapping", return_bytes=True, num_threads=1
+        )
+        return [[end for _, end in text["offsets"]] for text in encoded]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Returns the text of each row of ids."""
-        ...
+        return self._processor.decode([list(row) for row in ids], num_threads=1) if ids else []
 
 
-class PlainModel(SubwordModel, Protocol):
-    """A model that is applied without TensorFlow, and can be sent to another process."""
-
-    vocabulary_size: int
-    """The number of ids."""
-
-
-def load_subword_model(model: bytes) -> SubwordModel:
+def load_subword_model(model: bytes) -> SentencePieceModel:
     """Loads a model; raises a `RuntimeError` if it is no SentencePiece model."""
     return TensorFlowTextModel(model) if has_tensorflow_text() else SentencePieceModel(model)
 
@@ -57,8 +62,8 @@ def has_tensorflow_text() -> bool:
     return True
 
 
-class TensorFlowTextModel:
-    """Applies a model by TensorFlow Text, which is imported when it is made; see `SubwordModel`.
+class TensorFlowTextModel(SentencePieceModel):
+    """Applies a model by TensorFlow Text, which is imported when it is made.
 
     Raises:
         RuntimeError: it is no SentencePiece model.
@@ -81,11 +86,11 @@ class TensorFlowTextModel:
         return text.SentencepieceTokenizer(self._model, out_type=self._tensorflow.int32)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return _rows(self._tokenizer.tokenize(self._strings(texts)))
+        return self._tokenizer.tokenize(self._strings(texts)).to_list()
 
     def ends(self, texts: Sequence[str]) -> list[list[int]]:
         _, _, ends = self._tokenizer.tokenize_with_offsets(self._strings(texts))
-        return _rows(ends)
+        return ends.to_list()
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         rows = self._tensorflow.ragged.constant(ids, dtype=self._tensorflow.int32, ragged_rank=1)
@@ -95,40 +100,8 @@ class TensorFlowTextModel:
         return self._tensorflow.constant(list(map(visible, texts)), self._tensorflow.string, shape=(len(texts),))
 
 
-def _rows(ragged: Any) -> list[list[int]]:
-    """Returns the rows as lists, ten times as fast as `to_list`."""
-    values = ragged.values.numpy().tolist()
-    return [values[first:end] for first, end in pairwise(ragged.row_splits.numpy().tolist())]
-
-
-class SentencePieceModel:
-    """Applies a model by SentencePiece; see `SubwordModel`.
-
-    Raises:
-        RuntimeError: it is no SentencePiece model.
-    """
-
-    def __init__(self, model: bytes) -> None:
-        if not model:  # the library would do without one
-            raise RuntimeError("the model is empty")
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        self.vocabulary_size = self._processor.get_piece_size()
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return self._processor.encode(list(map(visible, texts)), num_threads=1)
-
-    def ends(self, texts: Sequence[str]) -> list[list[int]]:
-        encoded = self._processor.encode(
-            list(map(visible, texts)), return_type="offset_mapping", return_bytes=True, num_threads=1
-        )
-        return [[end for _, end in text["offsets"]] for text in encoded]
-
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        return self._processor.decode([list(row) for row in ids], num_threads=1) if ids else []
-
-
-class TaggedSubwords:
-    """A subword model with tags; see `SubwordModel`. A text that begins with a tag has it as its first token; a text
+class TaggedSubwords(SentencePieceModel):
+    """A subword model with tags. A text that begins with a tag has it as its first token; a text
     that is nothing but a tag has no tokens.
 
     Args:
@@ -136,7 +109,7 @@ class TaggedSubwords:
         tags: the ids of the tags.
     """
 
-    def __init__(self, model: "SubwordModel", tags: Mapping[str, int]) -> None:
+    def __init__(self, model: SentencePieceModel, tags: Mapping[str, int]) -> None:
         self._model, self._tags = model, tags
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

@@ -12,7 +12,7 @@ from ...runtime.parallel import in_processes
 from ..corpora.corpus import Corpus, is_large, shards
 from ..corpora.word_links import GoldAlignment, Link
 from .encoding import EncodedPairs, EncodedSentences, EncodedShard, SentenceStore
-from .subword_models import PlainModel
+from .subword_models import SentencePieceModel
 from .words import NO_WORD, WordUnits, word_ends, word_numbers
 
 FindWords = Callable[[Sequence[str], Sequence[np.ndarray]], Iterable[np.ndarray]]
@@ -60,7 +60,7 @@ class WordNumbers(NamedTuple):
 class WordFinder:
     """Finds the words of the tokens of pairs, as evaluation does: from the places where tokens end in the text."""
 
-    def __init__(self, models: tuple[PlainModel, PlainModel], units: WordUnits) -> None:
+    def __init__(self, models: tuple[SentencePieceModel, SentencePieceModel], units: WordUnits) -> None:
         self._sides = tuple(zip(models, units, strict=True))
 
     def __call__(self, pairs: tuple[Sequence[str], Sequence[str]]) -> list[EncodedShard]:

@@ -13,7 +13,7 @@ import sentencepiece
 from ...errors import InputError
 from ..lines.line import find_tag
 from .special_tokens import BOS, EOS, PAD, UNK, WORD_START
-from .subword_models import PlainModel, SentencePieceModel, SubwordModel, TaggedSubwords, load_subword_model
+from .subword_models import SentencePieceModel, TaggedSubwords, load_subword_model
 from .words import find_words
 
 
@@ -38,7 +38,7 @@ class Tokenizer:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
             self.vocabulary_size = self._processor.get_piece_size()
             self._pieces = [self._processor.id_to_piece(token) for token in range(self.vocabulary_size)]
-            self._subwords: SubwordModel = load_subword_model(self.model)
+            self._subwords = load_subword_model(self.model)
             self.tags = {
                 self._pieces[token]: token
                 for token in range(EOS + 1, self.vocabulary_size)
@@ -82,7 +82,7 @@ class Tokenizer:
         return tagged
 
     @property
-    def side_models(self) -> tuple[PlainModel, PlainModel]:
+    def side_models(self) -> tuple[SentencePieceModel, SentencePieceModel]:
         """The models that encode sources and targets, in this process or in another."""
         model = SentencePieceModel(self.model)
         return model, model

@@ -18,8 +18,8 @@ from ..batches import TrainingBatches
 from ..loop import Training
 from ..progress import Progress
 from . import make_callback
-from .log import History, ProgressLine
 from .probes import ProbeArchive, ProbeLines, middle_pairs
+from .progress_line import History, ProgressLine
 from .tensorboard import TensorBoard
 
 

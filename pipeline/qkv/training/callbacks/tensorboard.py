@@ -1,7 +1,6 @@
 """TensorBoard's pages of a run: curves against updates, the probe sentences with their attention, and the
 vectors of the subwords in its projector."""
 
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -125,7 +124,7 @@ def as_hyperparameters(values: dict[str, Any]) -> dict[str, bool | int | float |
 def forget_from(folder: Path, update: int) -> None:
     """Makes TensorBoard hide this update and later ones in the folder's earlier event files."""
     now = time.time()
-    files = _named_before(int(now), folder)
+    files = sorted(folder.glob("*tfevents*"))
     if not files:
         return
     start = Event(wall_time=now, step=update, session_log=SessionLog(status=SessionLog.SessionStatus.START))
@@ -135,19 +134,6 @@ def forget_from(folder: Path, update: int) -> None:
     with tf.io.TFRecordWriter(str(path)) as writer:
         for event in events:
             writer.write(event.SerializeToString())
-
-
-def _named_before(second: int, folder: Path) -> list[Path]:
-    """Returns the event files in the order in which they are read, by the seconds in their names; if the clock was set
-    back since they were named, they are given earlier ones."""
-    files = {path: int(found[1]) for path in folder.glob("*") if (found := re.search(r"tfevents\.(\d+)", path.name))}
-    late = max(files.values(), default=0) + 1 - second
-    if late <= 0:
-        return sorted(files)
-    names = {
-        path: path.name.replace(f"tfevents.{named}", f"tfevents.{named - late:010d}") for path, named in files.items()
-    }
-    return [path.rename(path.with_name(names[path])) for path in sorted(files)]
 
 
 def probe_table(records: Sequence[Record]) -> str:

@@ -3,16 +3,13 @@
 import numpy as np
 import pytest
 
-from qkv.files import arrays
 from qkv.text.corpora import filters
 from qkv.text.corpora.filters import find_repeated
 
 
-@pytest.mark.parametrize(("bucket", "block"), [(1 << 20, 1 << 20), (100, 77), (20, 300)])
-def test_later_equals_are_found_and_first_ones_are_not(monkeypatch, bucket, block):
-    monkeypatch.setattr(filters, "BUCKET_NUMBERS", bucket)
-    monkeypatch.setattr(filters, "BLOCK_NUMBERS", block)
-    monkeypatch.setattr(arrays, "MEMORY_BYTES", 100)
+@pytest.mark.parametrize("part", [1 << 20, 100, 3])
+def test_later_equals_are_found_and_first_ones_are_not(monkeypatch, part):
+    monkeypatch.setattr(filters, "PART_NUMBERS", part)
     random = np.random.default_rng(0)
     numbers = random.integers(0, 1 << 64, 300, dtype=np.uint64)[random.integers(300, size=700)]
     for among in (None, random.random(700) < 0.7):

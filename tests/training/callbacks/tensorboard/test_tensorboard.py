@@ -56,19 +56,6 @@ def test_updates_after_a_resumed_checkpoint_are_shown_once_however_often_a_run_i
     ]
 
 
-def test_updates_are_shown_once_if_the_clock_was_set_back(tmp_path):
-    """The files of a run that began in the future are renamed, so that they are read before those of today."""
-    for session, second in ((0, 4_000_000_000), (1, 4_000_000_007), (2, None)):
-        if session:
-            forget_from(tmp_path, session + 1)
-        before = set(tmp_path.iterdir())
-        write_losses(tmp_path, {step: 10.0 * session + step for step in range(session + 1, 4)})
-        for path in set(tmp_path.iterdir()) - before if second else ():
-            path.rename(path.with_name(f"events.out.tfevents.{second}.{path.name.split('.', 4)[-1]}"))
-    losses = EventAccumulator(str(tmp_path)).Reload().Tensors("loss")
-    assert [float(tf.make_ndarray(event.tensor_proto)) for event in losses] == [1.0, 12.0, 23.0]
-
-
 def test_without_event_files_there_is_nothing_to_hide(tmp_path):
     forget_from(tmp_path, 3)
     assert not list(tmp_path.iterdir())

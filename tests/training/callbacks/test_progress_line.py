@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from qkv.training.callbacks.log import ProgressLine, clock
+from qkv.training.callbacks.progress_line import ProgressLine, clock
 from qkv.training.progress import Progress
 from qkv.training.stopping import Limits
 
