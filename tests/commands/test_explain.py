@@ -46,9 +46,9 @@ def test_the_parts_of_the_logit_are_printed_with_their_sum(ask):
     assert sum(of_tokens) == pytest.approx(sum(crosses), abs=0.05)
 
 
-@pytest.mark.parametrize("site", ["encoder", "decoder"])
-def test_self_attention_is_followed_as_well(ask, site):
-    printed = ask("--sentence", SENTENCE, "--target", "le chat voit", "--site", site, "--layer", "0", "--token", "2")
+@pytest.mark.parametrize(("given", "site"), [("encoder", "encoder"), ("decoder_self", "decoder")])
+def test_self_attention_is_followed_by_either_of_its_names(ask, given, site):
+    printed = ask("--sentence", SENTENCE, "--target", "le chat voit", "--site", given, "--layer", "0", "--token", "2")
     assert f"{site}.0.self, head 0, row 2" in printed
     assert ("end =" in printed) == (site == "encoder"), "cross-attention comes before the decoder's network"
 

@@ -100,6 +100,7 @@ def test_the_page_lists_no_sites():
 TABLES = {
     "exchange/counterpart.py",
     "exchange/ctranslate2_model.py",
+    "inspection/experiments/row_steps.py",
     "live/model_page.py",
     "model/parts.py",
 }

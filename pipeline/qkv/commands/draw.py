@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from ..config.names import describe
-from ..config.names.inspection import LABEL_SIDES, SITES
+from ..config.names.inspection import LABEL_SIDES, SITES, site_name
 from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write, whole_number
@@ -31,7 +31,11 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_set_option(parser)
     parser.add_argument(
-        "--site", choices=list(SITES), default="cross", help=f"draw this attention (default: cross). {describe(SITES)}"
+        "--site",
+        type=site_name,
+        choices=list(SITES),
+        default="cross",
+        help=f"draw this attention (default: cross). {describe(SITES)}",
     )
     parser.add_argument(
         "--layer", type=whole_number(0, MOST), default=0, help="draw this layer, counted from 0 (default: 0)"

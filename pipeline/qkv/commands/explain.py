@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..config.names.inspection import SITES, site_name
 from ..errors import InputError, did_you_mean
 from ..files.atomic import output_when_done
 from ..files.run_directory import RunDirectory
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 MOST = 1_000_000
 BAR = 40
 LENS = "; alone: the token that it would predict alone"
-LAYERS = {"cross": "decoder.{}.cross", "encoder": "encoder.{}.self", "decoder": "decoder.{}.self"}
+FOLLOWED = [name for name, site in SITES.items() if site.weighed_at.startswith(name)]
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -55,7 +56,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     row.add_argument(
         "--site",
-        choices=[*LAYERS],
+        type=site_name,
+        choices=FOLLOWED,
         default="cross",
         help="follow the cross-attention, or the self-attention of the encoder or decoder (default: cross)",
     )
@@ -112,6 +114,7 @@ def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
     """Returns the steps of a row, and the parts of the logit of the token that it predicts."""
     from ..inspection.experiments.logit_parts import split_logit
     from ..inspection.experiments.row_steps import row_steps
+    from ..inspection.experiments.score_parts import layer_name
 
     sentence = (options.sentence, options.target) if options.target else options.sentence
     pair, predicted = run.read_ids(sentence)
@@ -124,7 +127,7 @@ def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
         ids, tokenizer = (pair[0], run.tokenizer) if in_encoder else (predicted, run.tokenizer.of_target)
         row = _find_token(options.token, ids, tokenizer)
     layers = len(run.model.attention_layers().get(options.site, ())) or 1
-    layer = LAYERS[options.site].format(layers - 1 if options.layer is None else options.layer)
+    layer = layer_name(SITES[options.site].weighed_at, layers - 1 if options.layer is None else options.layer)
     model = run.float64_model
     steps = row_steps(model, pair, layer, options.head, row, predicted[min(row, len(predicted) - 1)])
     asked = f"the state of {source[row]}" if in_encoder else f"after {read[row]}, the decoder predicts {written[row]}"

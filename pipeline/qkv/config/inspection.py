@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from .corpus import LinkedTextSettings
 from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
-from .names.inspection import SITES
+from .names.inspection import SITES, site_name
 from .schema import MOST_COUNTED, OneOf, Settings, Text
 
 
@@ -27,7 +27,7 @@ class InspectionSettings(Settings):
     null: three validation pairs of middle length; []: none."""
     probe_updates: tuple[Annotated[int, Field(ge=0, le=MOST_COUNTED)], ...] = ()
     """Archive the attention over the probes after these updates, besides validations. 0: before the first."""
-    attention: tuple[Annotated[str, OneOf(SITES)], ...] = ("cross",)
+    attention: tuple[Annotated[str, BeforeValidator(site_name), OneOf(SITES)], ...] = ("cross",)
     """Write this attention in evaluations."""
     choose_head_on: LinkedTextSettings | None = None
     """The pairs with gold alignments on which the layer, head and label side to report are chosen;

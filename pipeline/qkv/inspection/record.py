@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..config.names.inspection import RECORD_MODES, SITES
+from ..config.names.inspection import RECORD_MODES, SITES, site_name
 from ..config.names.text import WORD_UNITS
 from ..text.lines.line import words_of
 from .colours import INK
@@ -111,6 +111,7 @@ class Record:
         """
         import pandas as pd
 
+        site = site_name(site)
         heads = self.attention[site][layer]
         rows, _ = SITES[site].pick(self.source_tokens, self.target_output_tokens)
         _, columns = SITES[site].pick(self.source_tokens, self.target_input_tokens)

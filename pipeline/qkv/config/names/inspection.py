@@ -53,6 +53,15 @@ SITES = {
         "decoder self-attention", ("target", "target"), "the decoder's self-attention", weighed_at="decoder_self"
     ),
 }
+
+
+def site_name(name: str) -> str:
+    """Returns the name of a site in an archive, given that or its name in `model.attention`: `encoder_self` is
+    `encoder`."""
+    side, _, kind = name.partition("_")
+    return side if kind == "self" else name
+
+
 LABEL_SIDES = {
     "output": "output tokens (being predicted)",
     "input": "input tokens (just read)",
