@@ -1,14 +1,30 @@
 """A run from Python does what the commands do."""
 
+import logging
 import math
+import os
 import shutil
+import signal
+import sys
+from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
+import yaml
 
 import qkv
+from qkv import api
 from qkv.commands import align as align_command
+from qkv.commands import export as export_command
+from qkv.exchange import parity
 from qkv.run.trained_run import load_run
+from qkv.training.callbacks.log import ProgressLine
+from qkv.training.progress import Progress
+from qkv.training.stopping import Limits
+from tests.support import KEPT_RUNS
+from tests.support.marian import MARIAN
+from tests.support.tiny_runs import small_settings, write_small_corpus
 
 SOURCES = ["the cat eats the apple .", "", "a dog sees the old church ."]
 TARGETS = ["le chat mange la pomme .", "", "un chien voit la vieille église ."]
@@ -151,3 +167,101 @@ def test_a_checkpoint_is_best_or_last(unbroken):
     with pytest.raises(qkv.InputError, match="checkpoint: expected best or last, found 'first'"):
         qkv.load(unbroken, "first")
     assert qkv.load(unbroken, "last").trained.weights.suffix == ".npz"
+
+
+class _Interrupting(keras.callbacks.Callback):
+    """Sends what a person sends by stopping a cell."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+class TestTrain:
+    @pytest.fixture
+    def config(self, tmp_path):
+        settings = small_settings(write_small_corpus(tmp_path / "text"), tmp_path / "runs")
+        (tmp_path / "mine.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+        return tmp_path / "mine.yaml"
+
+    def test_an_interrupted_call_is_resumed_by_the_same_call_and_shows_what_it_does(self, config, capsys):
+        settings = {"training.max_updates": 7, "model.d_ff": 12}
+        with pytest.raises(KeyboardInterrupt):
+            qkv.train(str(config), settings, verbose=0, callbacks=[_Interrupting()])
+        assert capsys.readouterr().out == ""
+        run = qkv.train(str(config), settings)
+        shown = capsys.readouterr().out
+        assert "update      5  " in shown and "update      4  " not in shown
+        assert "trained for 7 updates" in shown
+        assert run.path == config.parent / "runs" / "mine"
+        assert (run.config.model.d_ff, run.history["update"].iloc[-1]) == (12, 7)
+        assert not logging.getLogger("qkv").handlers
+        with pytest.raises(qkv.InputError, match="--model.d_ff: 12, not 8: a resumed run keeps its settings"):
+            qkv.train(run.path, {"model.d_ff": 8})
+
+    @pytest.mark.parametrize(
+        ("settings", "told"),
+        [
+            ({"model.d_modle": 3}, r"model.d_modle: no such key; did you mean model.d_model\? \(settings\)"),
+            ({"data.test.source": "nowhere"}, "nowhere"),
+        ],
+    )
+    def test_mistakes_are_named(self, config, settings, told):
+        with pytest.raises(qkv.InputError, match=told):
+            qkv.train(config, settings)
+        assert not (config.parent / "runs").exists()
+
+    def test_a_cell_of_a_notebook_has_one_line_that_is_rewritten(self, monkeypatch):
+        shown = []
+        handle = SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
+        shell = SimpleNamespace(kernel=object())
+        display = SimpleNamespace(display=lambda *_, **settings: handle)
+        notebook = SimpleNamespace(get_ipython=lambda: shell, display=display)
+        monkeypatch.setitem(sys.modules, "IPython", notebook)
+        with api._shown(1) as stream:
+            logging.getLogger("qkv.run").info("on 2 cores")
+            line = ProgressLine(Limits(max_updates=9), 3, Progress(), stream)
+            for update in (1, 2):
+                line.on_train_batch_end(update, {"update": update, "epoch": 0, "minutes": 1.0, "loss": 2.5})
+            stream.write("\n")
+        assert shown[0] == "on 2 cores\n"
+        assert [text.count("update") for text in shown[1:]] == [1] * len(shown[1:]) != []
+        assert "update      2" in shown[-1] and "on 2 cores\n" in shown[-1]
+
+
+class TestExport:
+    def test_a_folder_is_what_the_command_writes(self, tmp_path, monkeypatch):
+        pytest.importorskip("ctranslate2")
+        lines = SimpleNamespace(source=["the cat sees the dog .", "a small cat sleeps ."])
+        monkeypatch.setattr(parity, "read_corpus", lambda settings: lines)
+        kept = KEPT_RUNS / "transformer"
+        folder = qkv.load(kept).export("ctranslate2", str(tmp_path / "python"))
+        assert export_command.main([str(kept), str(tmp_path / "shell"), "--format", "ctranslate2"]) == 0
+        for name in ("model.bin", "manifest.json"):
+            assert (folder / name).read_bytes() == (tmp_path / "shell" / name).read_bytes()
+
+    @pytest.mark.parametrize(
+        ("kind", "wishes", "told"),
+        [
+            ("ctranslate", {}, r"format: expected one of .*; did you mean ctranslate2\?"),
+            ("marian", {"quantization": "int8"}, "quantization: no effect with"),
+            ("ctranslate2", {"quantization": "int9"}, "quantization: expected one of float32, .*, found 'int9'"),
+        ],
+    )
+    def test_mistakes_are_named(self, run, tmp_path, kind, wishes, told):
+        with pytest.raises(qkv.InputError, match=told):
+            run.export(kind, tmp_path / "exported", **wishes)
+        assert not (tmp_path / "exported").exists()
+
+
+def test_a_marian_model_becomes_a_run(tmp_path):
+    run = qkv.import_marian(MARIAN, str(tmp_path / "opus"), target_language="de")
+    assert (run.path.name, run.config.data.target_language) == ("opus", "de")
+    assert run.history.empty
+
+
+def test_what_is_no_marian_model_is_not_imported(tmp_path):
+    with pytest.raises(qkv.InputError, match="no such folder; expected what save_pretrained"):
+        qkv.import_marian(str(tmp_path / "nowhere"), tmp_path / "runs" / "opus")
+    with pytest.raises(qkv.InputError, match=r"RUN: "):
+        qkv.import_marian(tmp_path, tmp_path / "..")

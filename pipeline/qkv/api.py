@@ -1,21 +1,30 @@
 """Runs from Python: loaded or trained, they translate, align, evaluate and export, as the commands do."""
 
 import html
+import io
+import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TextIO, overload
 
-from .config import RunConfig
+from .config import RunConfig, load_run_config
 from .config.names.inspection import SYMMETRISATIONS
-from .config.run import with_decoding_values
+from .config.run import with_decoding, with_decoding_values
 from .errors import InputError, did_you_mean
+from .exchange.export import BEAM, ExportWishes, write_export
+from .files.atomic import new_folder
 from .files.paths import check_text, name_problem
 from .inspection.archive import AttentionArchive
 from .inspection.record import Record
+from .run import train as train_run
+from .run.start import check_config_paths, find_started_run, load_resumed, refuse_imported
 from .runtime.import_tensorflow import importing_tensorflow
+from .runtime.streams import Control
 from .text.corpora.word_links import Link
 
 if TYPE_CHECKING:
@@ -47,6 +56,106 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
     return Run(load_run(Path(path), checkpoint))
 
 
+def train(
+    config: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    verbose: int = 1,
+    callbacks: Sequence[Any] = (),
+) -> "Run":
+    """Trains a new run, as `train.py` does. The same call continues a run that was interrupted.
+
+    Args:
+        config: a config file, such as `configs/demo.yaml`, or the folder of a run to continue.
+        settings: values by dotted key, such as `{"model.d_model": 64}`, which replace the file's.
+        verbose: 0 shows no progress, only warnings.
+        callbacks: further `keras.callbacks.Callback` objects; `qkv.training.loop` says what they are given.
+
+    Raises:
+        InputError: a setting is wrong, the text cannot be read, or a run of this name has other settings.
+        KeyboardInterrupt: the training was interrupted, and its state is saved.
+    """
+    path = Path(config)
+    resumed: Path | None = path
+    if path.is_dir():
+        values = load_resumed(path, settings or {}, "settings")
+    else:
+        values = load_run_config(path, settings, "settings")
+        resumed = find_started_run(values)
+    refuse_imported(values, path)
+    if resumed is None:
+        check_config_paths(values)
+    with _shown(verbose) as stream:
+        if train_run(values, resumed, callbacks, stream):
+            raise KeyboardInterrupt
+    return load(resumed or values.run.directory / str(values.run.name))
+
+
+def import_marian(
+    folder: str | Path,
+    path: str | Path,
+    *,
+    source_language: str | None = None,
+    target_language: str | None = None,
+) -> "Run":
+    """Makes a run of a Marian or OPUS-MT model, as `qkv import_marian` does.
+
+    Args:
+        folder: what `save_pretrained` of a MarianMTModel and its tokenizer wrote.
+        path: the run's folder, which must not exist yet.
+        source_language: the code of the source language; by default the tokenizer's.
+        target_language: the code of the target language; by default the tokenizer's.
+
+    Raises:
+        InputError: the folder is damaged, or another model; or the run exists already.
+    """
+    with importing_tensorflow():
+        from .exchange import marian_import
+
+    languages = {"source": source_language or "", "target": target_language or ""}
+    marian_import.import_marian(Path(folder), Path(path), languages)
+    return load(path)
+
+
+@contextmanager
+def _shown(verbose: int) -> Iterator[TextIO]:
+    """Yields the stream of a training's progress, in which the package's messages stand as well within the block."""
+    shell = sys.modules["IPython"].get_ipython() if sys.modules.get("IPython") else None
+    if not verbose:
+        yield io.StringIO()
+        return
+    stream = _CellOutput() if getattr(shell, "kernel", None) else sys.stdout
+    log, handler = logging.getLogger("qkv"), logging.StreamHandler(stream)
+    before = log.level, log.propagate
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    log.addHandler(handler)
+    try:
+        yield stream
+    finally:
+        log.removeHandler(handler)
+        log.level, log.propagate = before
+
+
+class _CellOutput(io.StringIO):
+    """The output of a notebook's cell, whose last line is rewritten as on a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._text = ""
+        self._display = sys.modules["IPython"].display.display({"text/plain": ""}, raw=True, display_id=True)
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self._text = self._text[: self._text.rfind("\n") + 1] if isinstance(text, Control) else self._text + text
+        return len(text)
+
+    def flush(self) -> None:
+        self._display.update({"text/plain": self._text}, raw=True)
+
+
 class Run:
     """A trained run.
 
@@ -73,6 +182,14 @@ class Run:
     def model(self) -> Any:
         """The Keras model."""
         return self.trained.model
+
+    @property
+    def history(self) -> "pd.DataFrame":
+        """A row for each validation of the training, with the losses and scores; empty for an imported run."""
+        import pandas as pd
+
+        file = self.trained.directory.history
+        return pd.read_csv(file) if file.is_file() else pd.DataFrame()
 
     def __repr__(self) -> str:
         data = self.config.data
@@ -216,6 +333,35 @@ class Run:
             data = read_own_set(run, name, texts[0], texts[1])
         metrics = evaluate_set(EvaluationRequest(run, data))
         return Evaluation(run.directory.evaluation(name).root, metrics)
+
+    def export(
+        self,
+        format: str,  # noqa: A002
+        folder: str | Path,
+        *,
+        quantization: str | None = None,
+        at: str | None = None,
+    ) -> Path:
+        """Writes the run for another program, as `qkv export` does, and checks it on the validation set.
+
+        Args:
+            format: `saved_model`, `ctranslate2` or `marian`.
+            folder: the folder to write, which must not exist yet.
+            quantization: with `ctranslate2`, the number format of the weights; by default `float32`.
+            at: with `saved_model`, where the links of its function `align` are read; see `align`.
+
+        Returns:
+            The folder.
+
+        Raises:
+            InputError: the format cannot follow a setting, or needs a package that is not installed.
+        """
+        wishes, written = ExportWishes(format, quantization, at), Path(folder)
+        config = with_decoding(self.config, BEAM)
+        wishes.check(config, self.path, written)
+        with new_folder(written, "writes this folder") as temporary:
+            write_export(self.trained.with_config(config), temporary, wishes)
+        return written
 
     def _with(self, decoding: Mapping[str, Any]) -> "TrainedRun":
         """Returns the run with other settings of decoding, the same one whenever they are the same, since the graph of

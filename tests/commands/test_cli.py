@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from qkv.commands.cli import COMMON, check_config_paths, exit_cleanly
+from qkv.commands.cli import COMMON, exit_cleanly
 from qkv.config.yaml import dump_yaml
 from qkv.errors import InputError
+from qkv.run.start import check_config_paths
 from tests.support.processes import run_without
 from tests.support.tiny_runs import small_config, small_settings, write_small_corpus
 

@@ -6,9 +6,9 @@ import ctranslate2
 import numpy as np
 import pytest
 
-from qkv.commands.export import QUANTIZATIONS
 from qkv.errors import InputError
 from qkv.exchange.ctranslate2_model import TOKENIZER_FILE, write_ctranslate2
+from qkv.exchange.export import QUANTIZATIONS
 from tests.support.documents import EXPORT, recipe
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES

@@ -197,6 +197,7 @@ def test_settings_stop_at_the_door():
         "qkv.evaluation.systems",
         "qkv.evaluation.page",
         "qkv.evaluation.request",
+        "qkv.exchange.export",
         "qkv.exchange.marian_config",  # which makes them of another program's
         "qkv.exchange.marian_import",
         "qkv.commands.import_marian",
@@ -218,6 +219,7 @@ def test_settings_stop_at_the_door():
         "qkv.training.build",
         "qkv.training.callbacks.build",
         "qkv.run.checkup",
+        "qkv.run.start",
     }
 
 

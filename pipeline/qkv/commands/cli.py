@@ -6,13 +6,10 @@ import functools
 import logging
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
-from pydantic import BaseModel
-
-from ..config.ancestor import check_ancestor
 from ..config.decoding import DecodingSettings
 from ..config.ensemble import check_members, check_members_search
 from ..config.names import describe
@@ -24,9 +21,7 @@ from ..files.paths import (
     check_file_to_write,
     check_folder_to_write,
     check_text,
-    check_writable,
     is_unicode,
-    matching_files,
     name_problem,
 )
 from ..files.run_directory import RunDirectory
@@ -317,33 +312,6 @@ def _check_required(config: RunConfig, options: argparse.Namespace) -> None:
             f"--require: needs a beam of 2 to {WIDEST_REQUIRED} hypotheses, and decoding.beam_size is "
             f"{decoding.beam_size}; expected, for example, --beam_size 5"
         )
-
-
-def check_config_paths(config: RunConfig) -> None:
-    """Raises an `InputError` if a new run's config names a text that is missing, patterns that match different numbers
-    of files, or a folder that cannot be written."""
-    data = config.data
-    for path in _paths(data.model_copy(update={"cache": None})):
-        for file in matching_files(path):
-            check_text(file, pipes=False)  # it is read more than once
-    for corpus in (*data.training_corpora, data.validation, data.test):
-        if corpus is not None:
-            corpus.shards()
-    if data.cache is not None:
-        check_folder_to_write(data.cache)
-    check_writable(config.run.directory / str(config.run.name))
-    if config.training.start_from is not None:
-        check_ancestor(config)
-        RunDirectory(config.training.start_from).check_weights()
-
-
-def _paths(section: BaseModel) -> Iterator[Path]:
-    for _, value in section:
-        for item in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(item, Path):
-                yield item
-            elif isinstance(item, BaseModel):
-                yield from _paths(item)
 
 
 def log_to_output() -> None:

@@ -4,9 +4,10 @@ import logging
 import sys
 
 from ..errors import InputError, invocation
+from ..run.start import check_config_paths
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.streams import OutputHandler
-from .cli import ArgumentParser, check_config_paths, exit_cleanly
+from .cli import ArgumentParser, exit_cleanly
 from .train import parse_train_arguments
 
 

@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 from ..config.model import TransformerSettings
-from ..errors import InputError, invocation
-from ..files.paths import name_problem
+from ..errors import invocation
 from ..runtime.import_tensorflow import importing_tensorflow
 from .cli import ArgumentParser, exit_cleanly
 
@@ -35,10 +34,6 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Reads the folder, writes the run, and says how to go on."""
     options = make_parser().parse_args(arguments)
-    if not options.model.is_dir():
-        raise InputError(f"{options.model}: no such folder; expected what save_pretrained of a Marian model wrote")
-    if problem := name_problem(options.new_run.absolute().name):
-        raise InputError(f"RUN: {problem}")
     given = {side: getattr(options, f"{side}_language") for side in ("source", "target")}
     with importing_tensorflow():
         from ..exchange.marian_import import import_marian

@@ -3,7 +3,7 @@
 import argparse
 import functools
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +13,14 @@ from pydantic.fields import FieldInfo
 
 from ..config import RunConfig, load_run_config
 from ..config.messages import parse_value
-from ..config.run import KEPT_BUT, changes_of_result, dump, load_started_run
+from ..config.run import dump
 from ..config.schema import help_text, sections_of, walk
 from ..errors import InputError, LostWorkerError, invocation
 from ..run import train
+from ..run.start import check_config_paths, find_started_run, load_resumed, refuse_imported
 from ..runtime.cluster import meet, read_cluster
 from ..runtime.streams import write_result
-from .cli import ArgumentParser, check_config_paths, exit_cleanly, log_to_output
+from .cli import ArgumentParser, exit_cleanly, log_to_output
 
 TELLING_MINUTES = 1.0
 USAGE = f"""{invocation("train")} --config FILE [--section.key VALUE ...] [--print_config]
@@ -81,57 +82,15 @@ def parse_train_arguments(arguments: Sequence[str]) -> TrainArguments:
     overrides = {key: parse_value(key, field, given[key]) for key, field in settable_keys() if key in given}
     run: Path | None
     if "resume" in given:
-        config = _load_resumed(run := Path(given["resume"]), overrides)
+        config = load_resumed(run := Path(given["resume"]), overrides)
     else:
         config = load_run_config(given["config"], overrides)
-        run = _find_started_run(config)
+        run = find_started_run(config)
     if "print_config" in given:
         write_result(dump(config))
         raise SystemExit(0)
-    _refuse_imported(config, given.get("config") or given["resume"])
+    refuse_imported(config, given.get("config") or given["resume"])
     return TrainArguments(config, run)
-
-
-def _load_resumed(run: Path, overrides: Mapping[str, Any]) -> RunConfig:
-    path = run / "config.yaml"
-    if not path.is_file():
-        raise InputError(f"{run}: there is no run to resume here: {path} is missing")
-    config = load_started_run(path, overrides)
-    if changes := changes_of_result(load_started_run(path), config):
-        raise InputError(
-            f"--{', --'.join(changes)}: a resumed run keeps its settings, except {KEPT_BUT}; "
-            "for other settings start a new run with --config and --run.name"
-        )
-    return config
-
-
-def _find_started_run(config: RunConfig) -> Path | None:
-    """Returns the folder of a run that was started with these settings, or None if there is none."""
-    run = config.run.directory / str(config.run.name)
-    path = run / "config.yaml"
-    if not path.is_file():
-        return None
-    if changes := changes_of_result(load_started_run(path), config):
-        shown = "\n  ".join(changes)
-        raise InputError(
-            f"{run}: the run exists already, and was started with other settings:\n  {shown}\nResume it as it is: "
-            f"{invocation('train')} --resume {run}; start another one: --run.name NAME; or delete the folder"
-        )
-    return run
-
-
-def _refuse_imported(config: RunConfig, place: str) -> None:
-    if config.tokenizer.kind == "given" and config.training.start_from is None:
-        data = {f"data.{name}": getattr(config.data, name) for name in ("train", "validation")}
-        missing = [key for key, value in data.items() if value is None]
-        if config.training.has_no_limit:
-            missing.append("training.max_updates (or max_epochs, max_minutes)")
-        has = f"; it has no {', '.join(missing)}" if missing else ""
-        raise InputError(
-            f"{place}: tokenizer.kind is given, so this is an imported run, which "
-            f"is not trained itself{has}. Train a new run that starts from it: --training.start_from RUN with text and "
-            f"a limit, or use it with {invocation('evaluate')} and {invocation('translate')}"
-        )
 
 
 class _Help(argparse.Action):

@@ -78,31 +78,35 @@ class RunConfig(Settings):
         return self
 
 
-def load_run_config(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunConfig:
+def load_run_config(
+    path: str | Path, overrides: Mapping[str, Any] | None = None, origin: str = "command line"
+) -> RunConfig:
     """Reads a config file; `run.name` defaults to the name of the file.
 
     Args:
         path: of the file.
-        overrides: values of the command line by dotted key, which replace the file's.
+        overrides: values by dotted key, which replace the file's.
+        origin: where these came from, for messages.
 
     Raises:
         InputError: the file is missing or is not a valid config; the message lists every mistake.
     """
-    return make_run_config(*read_yaml(Path(path)), Path(path).stem, overrides)
+    return make_run_config(*read_yaml(Path(path)), Path(path).stem, overrides, origin)
 
 
-def load_started_run(path: Path, overrides: Mapping[str, Any] | None = None) -> RunConfig:
+def load_started_run(path: Path, overrides: Mapping[str, Any] | None = None, origin: str = "command line") -> RunConfig:
     """Reads the settings of a run from the `config.yaml` in its folder, after which it is named.
 
     Args:
         path: of the file.
         overrides: see `load_run_config`.
+        origin: see `load_run_config`.
 
     Raises:
         InputError: the file is missing, is not a valid config, or was written by a version whose runs are not read.
     """
     check_version(path)
-    return make_run_config(*read_yaml(path), path.parent.name, overrides)
+    return make_run_config(*read_yaml(path), path.parent.name, overrides, origin)
 
 
 def make_run_config(
@@ -110,6 +114,7 @@ def make_run_config(
     origins: Origins,
     default_name: str,
     overrides: Mapping[str, Any] | None = None,
+    origin: str = "command line",
 ) -> RunConfig:
     """Makes the settings of a run from nested values.
 
@@ -118,6 +123,7 @@ def make_run_config(
         origins: where each came from, for messages.
         default_name: `run.name`, unless the values name the run.
         overrides: see `load_run_config`.
+        origin: see `load_run_config`.
 
     Raises:
         InputError: a value is wrong or contradicts others; the message lists every mistake.
@@ -136,7 +142,7 @@ def make_run_config(
     run = values.get("run", {})
     if isinstance(run, Mapping) and run.get("name") is None:
         values = replaced(values, ["run", "name"], default_name)
-    return validate(RunConfig, values, {**origins, **dict.fromkeys(overrides, "command line")})
+    return validate(RunConfig, values, {**origins, **dict.fromkeys(overrides, origin)})
 
 
 def dump(config: RunConfig) -> str:

@@ -23,7 +23,7 @@ def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float3
     Args:
         run: the run.
         folder: an empty folder.
-        quantization: the number format of the weights, one of `commands.export.QUANTIZATIONS`.
+        quantization: the number format of the weights, one of `exchange.export.QUANTIZATIONS`.
 
     Raises:
         InputError: the package is missing, or it has no counterpart of something in the model.

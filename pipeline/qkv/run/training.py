@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import keras
 import tensorflow as tf
@@ -54,18 +54,24 @@ ROUNDS, ROUND_SECONDS = 10, 0.5
 log = logging.getLogger(__name__)
 
 
-def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback]) -> int:
+def run_training(
+    config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback], stream: TextIO | None
+) -> int:
     """Trains a new run, or continues one: see `qkv.run.train`."""
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
     choose_devices(config.run.devices, config.run.deterministic)
     workers = join_workers()
     with noticing_lost_workers(workers):
-        return _run_training(config, resume, callbacks, workers or SingleProcess())
+        return _run_training(config, resume, callbacks, stream, workers or SingleProcess())
 
 
 def _run_training(
-    config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback], workers: Workers
+    config: RunConfig,
+    resume: Path | None,
+    callbacks: Sequence[keras.callbacks.Callback],
+    stream: TextIO | None,
+    workers: Workers,
 ) -> int:
     strategy = start_devices(config)
     check_same_settings(workers, worker_settings(config))
@@ -96,7 +102,7 @@ def _run_training(
         own = []
         if workers.is_chief:
             run.manifest.unlink(missing_ok=True)  # until the longer training is complete
-            own = build_callbacks(config, run, translator, training, progress, text.validation)
+            own = build_callbacks(config, run, translator, training, progress, text.validation, stream)
         params = callback_params(config, run, batches)
         reason = training.run(progress, [*own, *named, *callbacks], params)
         if reason == INTERRUPTED:

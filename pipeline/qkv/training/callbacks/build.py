@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, TextIO
 
 import keras
 
@@ -54,16 +54,17 @@ def build_callbacks(
     training: Training,
     progress: Progress,
     validation: Corpus,
+    stream: TextIO | None = None,
 ) -> list[keras.callbacks.Callback]:
     """Builds the callbacks that show and record the training, in the order in which they run; only the worker that
-    writes needs them."""
+    writes needs them. Progress is written to `stream`, by default standard output."""
     given = config.inspection.probes
     probes = middle_pairs(validation) if given is None else [(one.source, one.reference) for one in given]
     recorder = AttentionRecorder(training.step.model, translator.tokenizer, max_positions=translator.max_positions)
     epoch_updates = training.batches.updates(0)
     return [
-        ProgressLine(training.stopping.limits, epoch_updates, progress),
-        ProbeLines(translator, probes),
+        ProgressLine(training.stopping.limits, epoch_updates, progress, stream),
+        ProbeLines(translator, probes, stream),
         History(run.history, progress),
         TensorBoard(run.tensorboard, translator, recorder, probes, hyperparameters(config, run), progress.update),
         ProbeArchive(run.probes, recorder, probes, progress.update, config.inspection.probe_updates),

@@ -1,0 +1,98 @@
+"""The start of a training, before TensorFlow is loaded: a new run, or one that was started before."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from ..config import RunConfig
+from ..config.ancestor import check_ancestor
+from ..config.run import KEPT_BUT, changes_of_result, load_started_run
+from ..errors import InputError, invocation
+from ..files.paths import check_folder_to_write, check_text, check_writable, matching_files
+from ..files.run_directory import RunDirectory
+
+
+def load_resumed(run: Path, overrides: Mapping[str, Any], origin: str = "command line") -> RunConfig:
+    """Reads the settings of a run that is resumed.
+
+    Args:
+        run: its folder.
+        overrides: values by dotted key that replace its own.
+        origin: where these came from, for messages.
+
+    Raises:
+        InputError: there is no run, or a value would change its result.
+    """
+    path = run / "config.yaml"
+    if not path.is_file():
+        raise InputError(f"{run}: there is no run to resume here: {path} is missing")
+    config = load_started_run(path, overrides, origin)
+    if changes := changes_of_result(load_started_run(path), config):
+        raise InputError(
+            f"--{', --'.join(changes)}: a resumed run keeps its settings, except {KEPT_BUT}; "
+            "for other settings start a new run with --config and --run.name"
+        )
+    return config
+
+
+def find_started_run(config: RunConfig) -> Path | None:
+    """Returns the folder of a run that was started with these settings, or None if there is none.
+
+    Raises:
+        InputError: it was started with other settings.
+    """
+    run = config.run.directory / str(config.run.name)
+    path = run / "config.yaml"
+    if not path.is_file():
+        return None
+    if changes := changes_of_result(load_started_run(path), config):
+        shown = "\n  ".join(changes)
+        raise InputError(
+            f"{run}: the run exists already, and was started with other settings:\n  {shown}\nResume it as it is: "
+            f"{invocation('train')} --resume {run}; start another one: --run.name NAME; or delete the folder"
+        )
+    return run
+
+
+def refuse_imported(config: RunConfig, place: str | Path) -> None:
+    """Raises an `InputError` for the config of an imported run, read from `place`, which is not trained itself."""
+    if config.tokenizer.kind == "given" and config.training.start_from is None:
+        data = {f"data.{name}": getattr(config.data, name) for name in ("train", "validation")}
+        missing = [key for key, value in data.items() if value is None]
+        if config.training.has_no_limit:
+            missing.append("training.max_updates (or max_epochs, max_minutes)")
+        has = f"; it has no {', '.join(missing)}" if missing else ""
+        raise InputError(
+            f"{place}: tokenizer.kind is given, so this is an imported run, which "
+            f"is not trained itself{has}. Train a new run that starts from it: --training.start_from RUN with text and "
+            f"a limit, or use it with {invocation('evaluate')} and {invocation('translate')}"
+        )
+
+
+def check_config_paths(config: RunConfig) -> None:
+    """Raises an `InputError` if a new run's config names a text that is missing, patterns that match different numbers
+    of files, or a folder that cannot be written."""
+    data = config.data
+    for path in _paths(data.model_copy(update={"cache": None})):
+        for file in matching_files(path):
+            check_text(file, pipes=False)  # it is read more than once
+    for corpus in (*data.training_corpora, data.validation, data.test):
+        if corpus is not None:
+            corpus.shards()
+    if data.cache is not None:
+        check_folder_to_write(data.cache)
+    check_writable(config.run.directory / str(config.run.name))
+    if config.training.start_from is not None:
+        check_ancestor(config)
+        RunDirectory(config.training.start_from).check_weights()
+
+
+def _paths(section: BaseModel) -> Iterator[Path]:
+    for _, value in section:
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(item, Path):
+                yield item
+            elif isinstance(item, BaseModel):
+                yield from _paths(item)
