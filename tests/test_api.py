@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import yaml
+from qkv.training.callbacks.log import ProgressLine
 
 import qkv
 from qkv import api
@@ -19,7 +20,6 @@ from qkv.commands import align as align_command
 from qkv.commands import export as export_command
 from qkv.exchange import parity
 from qkv.run.trained_run import load_run
-from qkv.training.callbacks.log import ProgressLine
 from qkv.training.progress import Progress
 from qkv.training.stopping import Limits
 from tests.support import KEPT_RUNS
