@@ -2,6 +2,7 @@
 
 import gc
 import io
+import json
 import tracemalloc
 from types import SimpleNamespace
 
@@ -12,6 +13,8 @@ from qkv.commands import translate
 from qkv.config import load_run_config
 from qkv.decoding.translator import Translator
 from qkv.run import train
+from qkv.run.trained_run import load_run
+from qkv.text.lines.sentences import Paragraph
 from qkv.text.lines.stream import WINDOW_LINES
 from tests.benchmarks.stream import growth, sentences
 from tests.support.tiny_runs import small_config, write_small_corpus
@@ -115,7 +118,57 @@ def test_a_run_on_a_list_goes_on_bit_for_bit_over_several_epochs(tagged):
 @pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "\r", "a ||| b\n"])
 def test_a_translation_is_one_line_whatever_it_holds(text):
     translation = SimpleNamespace(text=text, log_probabilities=[-1.0], score=-1.0)
-    best = translate.format_best(0, [translation])
+    best = translate.format_best(Paragraph([""], []), [translation])
     assert (best.count("\n"), best.count("\r"), best[-1]) == (1, 0, "\n")
     for line in translate.format_n_best(7, [translation] * 2).split("\n")[:-1]:
         assert len(line.split(" ||| ")) == 4 and line.startswith("7 ||| ") and "\r" not in line
+
+
+def test_each_sentence_of_a_line_is_translated_by_itself(unbroken, monkeypatch, capsysbinary):
+    one, other = translated(unbroken, "the cat sleeps .\nthe dog eats .\n", monkeypatch, capsysbinary).splitlines()
+    text = "\nthe cat sleeps .  the dog eats . the cat sleeps .\n\n"
+    lines = translated(unbroken, text, monkeypatch, capsysbinary, "--split").split("\n")
+    assert lines == ["", f"{one}  {other} {one}", "", ""]
+    assert translated(unbroken, text, monkeypatch, capsysbinary, "--split", "--workers", "2").split("\n") == lines
+
+
+def test_a_json_object_a_translation(unbroken, monkeypatch, capsysbinary):
+    text, options = "the dog\n\nthe cat sleeps . the dog\n", ("--beam_size", "3", "--n_best", "2", "--split", "--json")
+    written = translated(unbroken, text, monkeypatch, capsysbinary, *options, "--attention")
+    found = list(map(json.loads, written.splitlines()))
+    places = [(one["line"], one["sentence"], one["rank"]) for one in found]
+    assert places == [(1, 1, 1), (1, 1, 2), (2, 1, 1), (3, 1, 1), (3, 1, 2), (3, 2, 1), (3, 2, 2)]
+    assert [one["text"] for one in found[:2]] == [one["text"] for one in found[5:]]
+    assert {one["text"] for one in found if one["line"] == 2} == {""}
+    for one in found:
+        weights = np.array(one["attention"])
+        assert weights.ndim == 4 and weights.shape[2:] == (len(one["tokens"]), len(one["source_tokens"]))
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-4)
+        assert one["source_tokens"][-1] == "</s>" and one["log_probability"] <= 0
+    plain = translated(unbroken, text, monkeypatch, capsysbinary, *options)
+    assert [json.loads(line) for line in plain.splitlines()] == [
+        {key: value for key, value in one.items() if key != "attention"} for one in found
+    ]
+
+
+def test_attention_in_json_is_the_archived_attention_of_the_translation(unbroken, monkeypatch, capsysbinary):
+    run = load_run(unbroken)
+    options = "--json", "--attention", "--beam_size", str(run.config.decoding.beam_size)
+    written = json.loads(translated(unbroken, "the cat eats\n", monkeypatch, capsysbinary, *options))
+    translation = run.translator.translate(["the cat eats"])[0]
+    record = next(run.recorder(["cross"]).record_translations(["the cat eats"], None, [translation]))
+    assert (written["text"], written["tokens"]) == (translation.text, record.target_output_tokens)
+    np.testing.assert_allclose(written["attention"], record.attention["cross"], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--attention",), "--attention: is a part of JSON; expected --json"),
+        (("--split", "--n_best", "1"), "--split: lines are put together of the best"),
+        (("--split", "--prefix", "config.yaml"), "--split: --prefix and --require"),
+    ],
+)
+def test_options_that_do_not_go_together(options, message, unbroken, monkeypatch, capsysbinary):
+    monkeypatch.chdir(unbroken)
+    assert message in translated(unbroken, "the cat\n", monkeypatch, capsysbinary, *options)

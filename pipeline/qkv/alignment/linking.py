@@ -175,7 +175,7 @@ class Direction:
     def warn(self, start: int, stop: int) -> None:
         """Warns of what the run does not read in these pairs as it is written, see `TypedText`."""
         for reader, lines in zip(self._typed, (self.text.source, self.text.target), strict=True):
-            reader.read(lines[start:stop], start + 1)
+            reader.read(lines[start:stop], range(start + 1, stop + 1))
 
     @cached_property
     def _typed(self) -> list[TypedText]:

@@ -1,15 +1,20 @@
 """Translates standard input line by line: `qkv translate RUN < in.txt > out.txt`."""
 
 import argparse
+import json
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import starmap
+from itertools import chain, islice, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
+from ..errors import InputError
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.streams import write_result
+from ..text.lines.sentences import Paragraph, SentenceSplitter
 from ..text.lines.stream import ArrivingLines
+from ..text.tokens.special_tokens import EOS
 from .cli import (
     ArgumentParser,
     add_checkpoint_option,
@@ -25,11 +30,14 @@ from .cli import (
     read_search,
 )
 
+DIGITS = 6  # after the point, of numbers in JSON
+END_OF_INPUT = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
+
 if TYPE_CHECKING:
     from ..decoding.translator import Translation
+    from ..inspection.record import Record
     from ..run.trained_run import TrainedRun
-
-END_OF_INPUT = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
+    from ..text.tokens.tokenizer import Tokenizer
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -54,6 +62,21 @@ def make_parser() -> argparse.ArgumentParser:
         help="write plain text: punctuation attached to words, a capital at the beginning",
     )
     add_normalize_option(parser)
+    parser.add_argument(
+        "--split",
+        action="store_true",
+        help="translate each sentence of a line by itself, and keep the spaces between them; needs sentencex",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="write each translation as a JSON object on a line, with its tokens and its log-probability",
+    )
+    parser.add_argument(
+        "--attention",
+        action="store_true",
+        help="with --json: add the weights of the cross-attention, of every layer and head",
+    )
     return parser
 
 
@@ -62,6 +85,7 @@ def main(arguments: list[str]) -> None:
     """Translates standard input, as its lines arrive."""
     options = make_parser().parse_args(arguments)
     config = read_search(options)  # what is wrong is told first
+    _check_forms(options)
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
         from ..run.ensemble import load_runs
@@ -73,27 +97,62 @@ def main(arguments: list[str]) -> None:
         options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions
     )
     run = replace(run, banned=given.banned)
-    format_line = format_best if options.n_best is None else format_n_best
+    split = run.splitter if options.split else _as_one_sentence
     if sys.stdin.buffer.isatty():
         sys.stderr.write(f"type a sentence; {END_OF_INPUT} ends\n")
     typed = run.typed_text("standard input", normalizes=not options.no_normalize)
+    being_translated: deque[tuple[list[Paragraph], list[str]]] = deque()  # windows
 
     def windows() -> Iterator[tuple[Any, ...]]:
         first = 1
         for window in lines.windows():
-            _, ids = typed.read(window, first)
-            yield ids, *given.take(len(window))
+            paragraphs = list(map(split, window))
+            numbers = [number for number, one in enumerate(paragraphs, first) for _ in one.sentences]
+            texts, ids = typed.read([sentence for one in paragraphs for sentence in one.sentences], numbers)
+            being_translated.append((paragraphs, texts))
+            yield ids, *given.take(len(ids))
             first += len(window)
 
     number = 0
     for translated in _translate(run, windows(), options):
-        for translations in translated:
-            if options.detokenize:
-                translations = [replace(one, text=run.detokenize(one.text)) for one in translations]
-            write_result(format_line(number, translations))
+        if options.n_best is None:
+            translated = [n_best[:1] for n_best in translated]
+        if options.detokenize:
+            translated = [[replace(one, text=run.detokenize(one.text)) for one in n_best] for n_best in translated]
+        paragraphs, texts = being_translated.popleft()
+        records = _record(run, texts, translated) if options.attention else repeat(None)
+        found = iter(translated)
+        for paragraph in paragraphs:
+            n_bests = list(islice(found, len(paragraph.sentences)))
+            if options.json:
+                for line in json_lines(number, n_bests, run.tokenizer, records):
+                    write_result(line)
+                    sys.stdout.flush()
+            elif options.n_best is None:
+                write_result(format_best(paragraph, [n_best[0] for n_best in n_bests]))
+            else:
+                write_result(format_n_best(number, n_bests[0]))
             number += 1
         sys.stdout.buffer.flush()
     given.check_all_taken()
+
+
+def _check_forms(options: argparse.Namespace) -> None:
+    """Raises an `InputError` if options ask for output that does not go together."""
+    if options.attention and not options.json:
+        raise InputError("--attention: is a part of JSON; expected --json with it")
+    if options.attention and options.others:
+        raise InputError("--attention: each run of an ensemble has its own; expected one run")
+    if options.split:
+        SentenceSplitter("en")  # whose library may be missing
+    if options.split and (options.prefix or options.require):
+        raise InputError("--split: --prefix and --require have a line for each line; expected none of them with it")
+    if options.split and options.n_best and not options.json:
+        raise InputError("--split: lines are put together of the best translations; expected --json with --n_best")
+
+
+def _as_one_sentence(line: str) -> Paragraph:
+    return Paragraph([line], [])
 
 
 def _translate(
@@ -104,9 +163,9 @@ def _translate(
     return make_spreading(options, run.config).translate(windows)
 
 
-def format_best(number: int, translations: Sequence["Translation"]) -> str:
-    """Returns the best translation of a sentence, as a line."""
-    return f"{_one_line(translations[0].text)}\n"
+def format_best(paragraph: Paragraph, translations: Sequence["Translation"]) -> str:
+    """Returns the translations of the sentences of a line, as a line."""
+    return f"{paragraph.join([_one_line(one.text) for one in translations])}\n"
 
 
 def format_n_best(number: int, translations: Sequence["Translation"]) -> str:
@@ -117,6 +176,46 @@ def format_n_best(number: int, translations: Sequence["Translation"]) -> str:
         total = sum(translation.log_probabilities)
         lines.append(f"{number} ||| {text} ||| LogProbability= {total:.6f} ||| {translation.score:.6f}\n")
     return "".join(lines)
+
+
+def json_lines(
+    number: int,
+    n_bests: Sequence[Sequence["Translation"]],
+    tokenizer: "Tokenizer",
+    records: Iterator["Record | None"],
+) -> Iterator[str]:
+    """Yields the translations of the sentences of a line, each as a JSON object on a line.
+
+    Args:
+        number: of the line, from 0.
+        n_bests: the translations of each sentence, the best first.
+        tokenizer: the run's.
+        records: the next of them is of the first translation; None where attention is not asked for.
+    """
+    for sentence, n_best in enumerate(n_bests, 1):
+        for rank, (translation, record) in enumerate(zip(n_best, records, strict=False), 1):
+            found: dict[str, Any] = {
+                "line": number + 1,
+                "sentence": sentence,
+                "rank": rank,
+                "text": translation.text,
+                "log_probability": round(sum(translation.log_probabilities), DIGITS),
+                "score": round(translation.score, DIGITS),
+                "tokens": tokenizer.pieces(translation.ids),
+                "source_tokens": tokenizer.pieces([*translation.source_ids, EOS]),
+            }
+            if record:  # float64, since float32 has digits of no meaning
+                found["attention"] = record.attention["cross"].astype("float64").round(DIGITS).tolist()
+            yield f"{json.dumps(found, ensure_ascii=False)}\n"
+
+
+def _record(
+    run: "TrainedRun", sources: Sequence[str], n_bests: Sequence[Sequence["Translation"]]
+) -> Iterator["Record"]:
+    """Yields the attention of the translations of sentences."""
+    repeated = [source for source, n_best in zip(sources, n_bests, strict=True) for _ in n_best]
+    translations = list(chain.from_iterable(n_bests))
+    return run.recorder(["cross"]).record_translations(repeated, None, translations, run.config.decoding.kind)
 
 
 def _one_line(text: str) -> str:

@@ -25,6 +25,7 @@ from ..text.corpora.provenance import check_settings, origin_of
 from ..text.lines import europarl_words, moses
 from ..text.lines.line import beyond_tag
 from ..text.lines.look import TextLook
+from ..text.lines.sentences import SentenceSplitter
 from ..text.lines.typed_line import Normalizer, TypedText
 from ..text.phrases.banned import BannedPhrases
 from ..text.phrases.token_text import TokenText
@@ -148,6 +149,14 @@ class TrainedRun:
             self.make_normalizer(side, divides=divides) if normalizes else None,
             self.config.model.max_positions - 1,
             name,
+        )
+
+    @cached_property
+    def splitter(self) -> SentenceSplitter:
+        """The divider of source lines into sentences; an `InputError` if its library is not installed."""
+        data = self.config.data
+        return SentenceSplitter(
+            data.source_language, self.tokenizer.tags, between=" " if data.words.target == "spaces" else ""
         )
 
     def _read(self, sentences: Sequence[str], side: str) -> list[list[int]]:

@@ -148,8 +148,8 @@ def test_lines_are_composed_before_they_are_normalised(typed):
 
 def test_each_unknown_character_is_named_once_with_its_line(typed, caplog):
     reader = typed()
-    reader.read(["a", "a Ж a \u0301Ж漢"], first=7)
-    reader.read(["Ж", "Ж д"], first=9)
+    reader.read(["a", "a Ж a \u0301Ж漢"], [7, 8])
+    reader.read(["Ж", "Ж д"], [9, 10])
     assert [message.split(": the model does not know ") for message in caplog.messages] == [
         ["warning: my.en:8", "'Ж', U+0301, '漢', which its training text does not have; it reads each as unknown"],
         ["warning: my.en:10", "'д', which its training text does not have; it reads each as unknown"],

@@ -7,7 +7,7 @@ import functools
 import logging
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
+from itertools import count, groupby
 
 from ...errors import InputError
 from ..tokens.special_tokens import UNK
@@ -81,25 +81,27 @@ class TypedText:
         self._seen: set[str] = set()  # characters of lines that have unknown ones
         self._unknown = self._cut_lines = 0
 
-    def read(self, lines: Iterable[str], first: int = 1) -> tuple[list[str], list[list[int]]]:
+    def read(self, lines: Iterable[str], numbers: Iterable[int] | None = None) -> tuple[list[str], list[list[int]]]:
         """Returns lines as the model reads them, and their tokens, which are not cut.
 
         Args:
             lines: some lines of the text.
-            first: the number of the first of them.
+            numbers: of the lines, as messages name them; by default 1, 2, and so on.
 
         Raises:
             InputError: a line has several lines in it, or is no text.
         """
         if isinstance(lines, str):
             raise InputError(f"{self._name}: expected a list of sentences, found the text {lines!r:.60}: put it in [ ]")
-        texts = [as_line(line, f"{self._name}:{number}") for number, line in enumerate(lines, first)]
+        places = (f"{self._name}:{number}" for number in numbers or count(1))
+        named = list(zip(lines, places, strict=False))
+        texts = [as_line(line, place) for line, place in named]
         if self._normalize:
             texts = list(map(self._normalize, texts))
         ids = self._tokenizer.encode(texts)
         self._warn_of_look([without_tag(text, self._tokenizer.tags) for text in texts])
-        for number, (text, row) in enumerate(zip(texts, ids, strict=True), first):
-            self._warn_of_line(text, row, f"{self._name}:{number}")
+        for text, row, (_, place) in zip(texts, ids, named, strict=True):
+            self._warn_of_line(text, row, place)
         return texts, ids
 
     def _warn_of_look(self, texts: Sequence[str]) -> None:
