@@ -253,6 +253,7 @@ OF_NO_MODULE = {
     "attention/test_key_value_heads",
     "decoding/test_given_prefixes",
     "run/test_kept_runs",
+    "layers/test_keras_contract",
 }
 
 

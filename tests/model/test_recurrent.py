@@ -1,5 +1,6 @@
 """The recurrent model computes the papers' formulas, and seq2seq is the case of attention to the last state alone."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -134,3 +135,20 @@ def test_the_first_state_comes_from_the_encoder_that_has_read_the_whole_source()
 def test_a_setting_that_does_not_exist_is_refused_with_what_was_found(settings, message):
     with pytest.raises(ValueError, match=message):
         Recurrent(**SETTINGS | settings)
+
+
+def test_a_gru_that_passes_no_masks_on_is_handed_one_without_a_warning(monkeypatch):
+    """Keras 3.16 makes every recurrent layer say so, and warns of a mask that such a layer is handed, even of one that
+    the layer obeys; warnings are errors here."""
+    made = keras.layers.GRU.__init__
+
+    def as_in_keras_3_16(gru, *arguments, **settings):
+        made(gru, *arguments, **settings)
+        gru.supports_masking = False
+
+    monkeypatch.setattr(keras.layers.GRU, "__init__", as_in_keras_3_16)
+    model = Recurrent(vocabulary_size=20, embedding_dim=8, hidden_dim=6, attention_dim=4, dropout=0.0)
+    model.build()
+    short, padded = np.array([[5, 6, 3]]), np.array([[5, 6, 3, 0, 0]])
+    expected, found = (model.encode(ids).states.numpy()[:, :3] for ids in (short, padded))
+    np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -6,6 +6,10 @@ from ..layers.keras_layers import check_sizes
 from .multi_head import MultiHeadAttention
 from .scores import Additive
 
+SETTLED = {"num_heads", "key_dim", "value_dim", "output_dim", "score", "projection", "value_projection"}
+SETTLED |= {"use_bias", "key_value_heads"}
+"""The fields of `AttentionSpec` that are no arguments of additive attention."""
+
 
 @keras.saving.register_keras_serializable(package="qkv")
 class AdditiveAttention(MultiHeadAttention):
@@ -20,6 +24,8 @@ class AdditiveAttention(MultiHeadAttention):
         dropout: share of the weights set to zero in training; the returned weights are those before dropout.
         mechanism: what is done with the scores: a name, such as "softmax" or (for bounded memory) "blockwise", or a
             layer; see `qkv.attention.mechanisms`.
+        **kwargs: `kernel_initializer`, `kernel_regularizer` and `seed`, as in `AttentionSpec`, and arguments of
+            `keras.Layer`.
 
     Call arguments: as in `MultiHeadAttention`.
 
@@ -55,7 +61,5 @@ class AdditiveAttention(MultiHeadAttention):
 
     def get_config(self):
         config = super().get_config()
-        return {name: config[name] for name in ("name", "trainable", "dtype", "dropout", "mechanism")} | {
-            "units": self.units,
-            "use_bias": self.bias_in_score,
-        }
+        own = {"units": self.units, "use_bias": self.bias_in_score}
+        return {name: x for name, x in config.items() if name not in SETTLED} | own

@@ -29,6 +29,8 @@ def describe_layer(kind, table, layer):
     if isinstance(layer, Mapping):
         name = layer.get("class_name")
         config = {key: x for key, x in layer.get("config", {}).items() if key not in ("name", "trainable", "dtype")}
+        if config.get("seed", 0) is None:  # the layer around it has one, or none
+            del config["seed"]
         if name not in table:
             name = layer.get("registered_name") or name
         layer = {"class_name": name, "config": config}

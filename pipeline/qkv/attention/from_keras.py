@@ -37,7 +37,8 @@ def from_keras(layer, kind=CrossAttention, **kwargs):
     if len(dense["output"].kernel.shape) != 3:
         raise ValueError(f"layer: expected an output_shape of one axis, found {config['output_shape']}")
 
-    arguments = {name: config[name] for name in ("num_heads", "key_dim", "value_dim", "use_bias", "dropout")}
+    names = ("num_heads", "key_dim", "value_dim", "use_bias", "dropout", "kernel_regularizer", "seed")
+    arguments = {name: config[name] for name in (*names, "kernel_initializer", "bias_initializer")}
     output_dim = dense["output"].kernel.shape[-1]
     ours = kind(**arguments, output_dim=output_dim, **{"dtype": layer.dtype_policy, **kwargs})
     query, key, value = ((None, None, dense[side].kernel.shape[0]) for side in ("query", "key", "value"))

@@ -9,11 +9,13 @@ from typing import Any
 import keras
 from keras import ops
 
+from ..layers.constructor import plain, seed_of, seeded
 from ..layers.keras_layers import Dense, check_sizes, dynamic_shape, rows_of_each
 from ..layers.tap import tap, where_changed
 from .by_name import describe_layer
 from .masks import check_keras_mask, join_masks
 from .mechanisms import describe_mechanism, make_mechanism
+from .mechanisms.softmax import WeightsInFloat32
 from .scores import SCORES
 
 
@@ -39,6 +41,11 @@ class AttentionSpec:
             dropout.
         key_value_heads: number of heads of keys and values, a divisor of H: each serves H / key_value_heads heads of
             queries (Ainslie et al. 2023), and 1 serves all (Shazeer 2019). H if not given.
+        kernel_initializer, bias_initializer: of the projections' matrices and biases, as in
+            `keras.layers.MultiHeadAttention`. What `SelfAttention` projects together is one matrix.
+        kernel_regularizer: of the projections' matrices, as there; None for none.
+        seed: an int, from which all parts get seeds of their own: what draws weights, but for an initializer that has
+            a seed, and dropout. None for other numbers in each layer.
 
     Raises:
         ValueError: a size, a name or a combination of arguments is not possible.
@@ -55,6 +62,10 @@ class AttentionSpec:
     use_bias: bool = True
     dropout: float = 0.0
     key_value_heads: Any = None
+    kernel_initializer: Any = "glorot_uniform"
+    bias_initializer: Any = "zeros"
+    kernel_regularizer: Any = None
+    seed: Any = None
 
     def __post_init__(self):
         sizes = ("num_heads", "key_dim", "value_dim", "output_dim", "key_value_heads")
@@ -69,6 +80,9 @@ class AttentionSpec:
             score=describe_layer("score", SCORES, self.score),
             value_projection=self.projection if self.value_projection is None else self.value_projection,
             key_value_heads=self.key_value_heads or heads,
+            kernel_initializer=plain(self.kernel_initializer),
+            bias_initializer=plain(self.bias_initializer),
+            kernel_regularizer=plain(self.kernel_regularizer),
         )
         projected = self.projection and self.value_projection
         if heads % self.key_value_heads or not (projected or heads == self.key_value_heads):
@@ -78,7 +92,7 @@ class AttentionSpec:
             raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {self.output_dim}")
 
 
-class AttentionLayer(keras.Layer):
+class AttentionLayer(WeightsInFloat32, keras.Layer):
     """A mechanism over heads, and the output projection. Subclasses say where queries, keys and values come from.
 
     Args:
@@ -107,6 +121,10 @@ class AttentionLayer(keras.Layer):
         use_bias=True,
         dropout=0.0,
         key_value_heads=None,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        seed=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -122,12 +140,15 @@ class AttentionLayer(keras.Layer):
             use_bias,
             dropout,
             key_value_heads,
+            kernel_initializer,
+            bias_initializer,
+            kernel_regularizer,
+            seed,
         )
         self.num_heads, self.key_value_heads = spec.num_heads, spec.key_value_heads
         self.key_dim, self.value_dim, self.output_dim = spec.key_dim, spec.value_dim, spec.output_dim
-        self.mechanism = make_mechanism(
-            spec.mechanism, spec.score, spec.dropout, name="mechanism", dtype=self.dtype_policy
-        )
+        own = {"seed": seed_of("mechanism", seed), "name": "mechanism", "dtype": self.dtype_policy}
+        self.mechanism = make_mechanism(spec.mechanism, spec.score, spec.dropout, **own)
         self.output_projection = self._dense(self.output_dim, "output") if spec.value_projection else None
         self._make_projections()  # last: random seeds are drawn in this order
 
@@ -160,7 +181,16 @@ class AttentionLayer(keras.Layer):
         return self.mechanism.score
 
     def _dense(self, units, name):
-        return Dense(units, use_bias=self.spec.use_bias, name=name, dtype=self.dtype_policy)
+        spec = self.spec
+        return Dense(
+            units,
+            use_bias=spec.use_bias,
+            kernel_initializer=seeded(spec.kernel_initializer, seed_of(name, spec.seed)),
+            bias_initializer=seeded(spec.bias_initializer, seed_of(f"{name} bias", spec.seed)),
+            kernel_regularizer=spec.kernel_regularizer,
+            name=name,
+            dtype=self.dtype_policy,
+        )
 
     def _build_mechanism(self, key_size=None):
         heads = (None, self.num_heads, None)

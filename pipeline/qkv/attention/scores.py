@@ -11,7 +11,7 @@ import math
 import keras
 from keras import ops
 
-from ..layers.constructor import ConstructorConfig
+from ..layers.constructor import ConstructorConfig, seed_of
 from ..layers.keras_layers import check_sizes, dynamic_shape
 from .by_name import describe_layer, make_layer
 
@@ -99,6 +99,9 @@ class Score(keras.Layer):
     once, and compare as many pairs at a time as memory allows. Subclasses override `prepare`, or `call` if the score
     cannot be written that way; the latter do not work with blockwise attention.
 
+    Args:
+        seed: an int, from which learnt parameters are drawn; None for other numbers each time.
+
     Call arguments:
         query: `(B, H, T, K)`.
         key: `(B, H, S, K)`.
@@ -131,6 +134,10 @@ class Score(keras.Layer):
     is_product = False
     """True if the score is `q k^T` up to a factor, so that the spectrum of `W_Q W_K^T` describes a head."""
 
+    def __init__(self, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.seed = seed
+
     def build(self, query_shape, key_shape):
         """Creates the weights: none, unless a subclass overrides it."""
 
@@ -143,6 +150,9 @@ class Score(keras.Layer):
 
     def compute_output_shape(self, query_shape, key_shape):
         return (*query_shape[:-1], key_shape[-2])
+
+    def get_config(self):
+        return {**super().get_config(), "seed": self.seed}
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -199,13 +209,9 @@ class General(Score):
     def build(self, query_shape, key_shape):
         heads, size = query_shape[1], query_shape[-1]
         # Glorot over one head's matrix: Keras would read three axes as a convolution's.
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(heads, size, key_shape[-1]),
-            initializer=keras.initializers.RandomUniform(
-                -((6 / (size + key_shape[-1])) ** 0.5), (6 / (size + key_shape[-1])) ** 0.5
-            ),
-        )
+        limit = (6 / (size + key_shape[-1])) ** 0.5
+        uniform = keras.initializers.RandomUniform(-limit, limit, self.seed)
+        self.kernel = self.add_weight(name="kernel", shape=(heads, size, key_shape[-1]), initializer=uniform)
 
     def prepare(self, query, key):
         return ops.einsum("bhtk,hkl->bhtl", query, ops.cast(self.kernel, query.dtype)), key
@@ -250,6 +256,9 @@ class Cosine(ConstructorConfig, Score):
         query, key = (ops.normalize(ops.cast(side, "float32"), axis=-1, epsilon=1e-6) for side in (query, key))
         return ops.exp(ops.cast(self.log_scale, "float32")) * query, key
 
+    def compute_output_spec(self, query, key):
+        return keras.KerasTensor(self.compute_output_shape(query.shape, key.shape), "float32")
+
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Additive(ConstructorConfig, Score):
@@ -279,9 +288,8 @@ class Additive(ConstructorConfig, Score):
     def build(self, query_shape, key_shape):
         heads, size = query_shape[1], query_shape[-1]
         limit = (6 / (size + 1)) ** 0.5
-        self.v = self.add_weight(
-            name="v", shape=(heads, size), initializer=keras.initializers.RandomUniform(-limit, limit)
-        )
+        uniform = keras.initializers.RandomUniform(-limit, limit, self.seed)
+        self.v = self.add_weight(name="v", shape=(heads, size), initializer=uniform)
         self.bias = self.add_weight(name="bias", shape=(heads, size), initializer="zeros") if self.use_bias else None
 
     def prepare(self, query, key):
@@ -314,17 +322,14 @@ class Concat(ConstructorConfig, Score):
         super().__init__(**kwargs)
         check_sizes(units=units)
         self.units = units
-        self.additive = Additive(name="additive", dtype=self.dtype_policy)
+        self.additive = Additive(seed=seed_of("additive", self.seed), name="additive", dtype=self.dtype_policy)
 
     def build(self, query_shape, key_shape):
         heads, query_size, key_size = query_shape[1], query_shape[-1], key_shape[-1]
         units = self.units or query_size
         limit = (6 / (query_size + key_size + units)) ** 0.5
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(heads, query_size + key_size, units),
-            initializer=keras.initializers.RandomUniform(-limit, limit),
-        )
+        uniform = keras.initializers.RandomUniform(-limit, limit, self.seed)
+        self.kernel = self.add_weight(name="kernel", shape=(heads, query_size + key_size, units), initializer=uniform)
         self.additive.build((None, heads, None, units), (None, heads, None, units))
 
     def prepare(self, query, key):

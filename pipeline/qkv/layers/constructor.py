@@ -1,6 +1,7 @@
-"""Makes a layer's config from the arguments of its constructor, so that no class lists them a third time."""
+"""The arguments of a layer's constructor: its config, so that no class lists them a third time, and seeds of parts."""
 
 import inspect
+import random
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from typing import Any
@@ -30,8 +31,29 @@ class ConstructorConfig:
 
 
 def plain(x):
-    """Returns what can be written as JSON: a copy of a dict, the fields of a dataclass, or the config of a layer."""
+    """Returns what can be written as JSON: a copy of a dict, the fields of a dataclass, or the config of a layer, an
+    initializer or a regularizer."""
     x = vars(x) if is_dataclass(x) else x
     if isinstance(x, Mapping):
         return {name: plain(value) for name, value in x.items()}
-    return keras.saving.serialize_keras_object(x) if isinstance(x, keras.Layer) else x
+    of_keras = isinstance(x, keras.Layer | keras.Initializer | keras.Regularizer)
+    return keras.saving.serialize_keras_object(x) if of_keras else x
+
+
+def seed_of(part, seed):
+    """Returns the seed of a part of a layer, by its name, so that no two parts draw the same; None without a seed."""
+    return None if seed is None else random.Random(f"{part} {seed}").randrange(2**31)
+
+
+def seeded(initializer, seed):
+    """Returns an initializer with a seed, unless there is none, or the initializer has its own or draws nothing.
+
+    Args:
+        initializer: a name, the config of an initializer, or an initializer.
+        seed: an int or None.
+    """
+    if seed is None:
+        return initializer
+    initializer = keras.initializers.get(initializer)
+    config = initializer.get_config()
+    return type(initializer).from_config({**config, "seed": seed}) if config.get("seed", 0) is None else initializer

@@ -223,6 +223,8 @@ class Recurrent(TranslationModel):
         gru = {"return_sequences": True, "reset_after": False, "dtype": policy}
         self.forward_encoder = keras.layers.GRU(hidden_dim, name="forward_encoder", **gru)
         self.backward_encoder = keras.layers.GRU(hidden_dim, name="backward_encoder", go_backwards=True, **gru)
+        for encoder in (self.forward_encoder, self.backward_encoder):
+            encoder.supports_masking = True  # from Keras 3.16 on it would warn of the mask that it is handed
         self.bridge = Dense(hidden_dim, activation="tanh", name="bridge", dtype=policy)
         self.attention = make_attention(cross_attention, attention_dim, hidden_dim, self.memory_size, policy)
         feeding = {"input_feeding": input_feeding} if decoder == "luong" else {}

@@ -312,6 +312,17 @@ class EncoderBlock(ConstructorConfig, keras.Layer):
         """Passes the mask of x on to the states."""
         return (previous_mask,)
 
+    # Keras would follow the call, and on PyTorch take keys and values for float32 under mixed precision.
+    def compute_output_spec(self, x, attention_mask=None, before=None, **others):
+        attention = self.self_attention
+        batch, length = x.shape[:2]
+        earlier = 0 if before is None else before[0].shape[2]
+        total = None if None in (earlier, length) else earlier + length
+        weights = keras.KerasTensor((batch, attention.num_heads, length, total), "float32")
+        sides = ((batch, attention.key_value_heads, total, n) for n in (attention.key_dim, attention.value_dim))
+        keys_values = tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in sides)
+        return keras.KerasTensor(x.shape, self.compute_dtype), weights, keys_values
+
 
 @keras.saving.register_keras_serializable(package="qkv")
 class DecoderBlock(EncoderBlock):
@@ -405,6 +416,13 @@ class DecoderBlock(EncoderBlock):
         x = self.cross_attention_residual.leave(x, y, training=training)
         return self.transform(x, training=training), self_weights, cross_weights, keys_values
 
+    def compute_output_spec(  # type: ignore[override]
+        self, x, memory, projected=None, self_mask=None, cross_mask=None, before=None, **others
+    ):
+        states, self_weights, keys_values = super().compute_output_spec(x, before=before)
+        cross_weights = keras.KerasTensor((*self_weights.shape[:3], memory.shape[1]), "float32")
+        return states, self_weights, cross_weights, keys_values
+
 
 @keras.saving.register_keras_serializable(package="qkv")
 class FeedForward(ConstructorConfig, keras.Layer):
@@ -473,8 +491,8 @@ class Residual(ConstructorConfig, keras.Layer):
         self.normalization = LayerNormalization(epsilon=1e-5, name="norm", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
-    def build(self, input_shape):
-        self.normalization.build(input_shape)
+    def build(self, x_shape, y_shape=None):
+        self.normalization.build(x_shape)
 
     def enter(self, x):
         """Returns the input of the sublayer, of the shape of x."""

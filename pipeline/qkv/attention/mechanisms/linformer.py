@@ -7,7 +7,7 @@ P projected length (the paper's k).
 import keras
 from keras import ops
 
-from ...layers.constructor import ConstructorConfig
+from ...layers.constructor import ConstructorConfig, seed_of
 from ...layers.keras_layers import check_sizes, dynamic_shape
 from ..masks import masked_softmax
 from .softmax import Mechanism
@@ -30,7 +30,7 @@ class Linformer(ConstructorConfig, Mechanism):
         projected_length: P.
         max_length: the largest S. E and F have a column for each source position, so positions matter here even without
             position embeddings.
-        score, dropout: as in `Mechanism`; dropout is on the weights of the mixtures.
+        score, dropout, seed: as in `Mechanism`; dropout is on the weights of the mixtures.
 
     Call arguments and returns: as in `Mechanism`; the mask's third axis has one element.
 
@@ -55,9 +55,12 @@ class Linformer(ConstructorConfig, Mechanism):
         shape = (key_shape[1], self.projected_length, self.max_length)
         # Glorot over one head's matrix: Keras would read three axes as a convolution's.
         limit = (6 / (self.projected_length + self.max_length)) ** 0.5
-        uniform = keras.initializers.RandomUniform(-limit, limit)
-        self.key_mixing = self.add_weight(name="key_mixing", shape=shape, initializer=uniform)
-        self.value_mixing = self.add_weight(name="value_mixing", shape=shape, initializer=uniform.clone())
+
+        def mixing(name):
+            uniform = keras.initializers.RandomUniform(-limit, limit, seed_of(name, self.seed))
+            return self.add_weight(name=name, shape=shape, initializer=uniform)
+
+        self.key_mixing, self.value_mixing = mixing("key_mixing"), mixing("value_mixing")
         super().build(query_shape, (*key_shape[:2], self.projected_length, key_shape[-1]), value_shape)
 
     def call(self, query, key, value, mask=None, training=None):

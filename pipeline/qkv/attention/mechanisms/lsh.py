@@ -50,7 +50,7 @@ class LSH(ConstructorConfig, Mechanism):
         buckets: 1, or an even number.
         chunk_length: m. Few slots stay empty if it is at most about half the average bucket, `S / buckets`.
         rounds: number of hash functions; more of them find more of the keys to which the full softmax gives weight.
-        seed: the seed of the random R; None for a different one in each layer.
+        seed: as in `Mechanism`, and the seed of the random R.
         score: dot, scaled_dot or cosine, which grow as the angle shrinks; the hash sorts by angle.
         dropout: as in `Mechanism`.
 
@@ -69,7 +69,7 @@ class LSH(ConstructorConfig, Mechanism):
     shares_query_and_key = True
 
     def __init__(self, buckets=4, chunk_length=16, rounds=4, seed=None, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(seed=seed, **kwargs)
         check_sizes(buckets=buckets, chunk_length=chunk_length, rounds=rounds)
         if buckets != 1 and buckets % 2:
             raise ValueError(f"buckets: expected 1 or an even number, found {buckets}")
@@ -81,7 +81,6 @@ class LSH(ConstructorConfig, Mechanism):
         self.buckets = buckets
         self.chunk_length = chunk_length
         self.rounds = rounds
-        self.seed = seed
         # The seed must differ from the weight's, or the first update would draw the same numbers.
         self.seed_generator = keras.random.SeedGenerator(None if seed is None else seed + 1)
 

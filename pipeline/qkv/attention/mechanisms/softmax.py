@@ -9,6 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from ...layers.constructor import seed_of
 from ...layers.keras_layers import Dropout, dynamic_shape
 from ...layers.tap import tap
 from ..by_name import describe_layer
@@ -16,7 +17,16 @@ from ..masks import LOWEST, masked_softmax
 from ..scores import SCORES, make_score
 
 
-class Mechanism(keras.Layer):
+class WeightsInFloat32:
+    """A base class, listed before `keras.Layer`, of layers that return a context in the compute dtype and weights in
+    float32: from their shapes, Keras takes the compute dtype for both."""
+
+    def compute_output_spec(self, *args, **kwargs):
+        context, weights = super().compute_output_spec(*args, **kwargs)  # type: ignore[misc]
+        return context, keras.KerasTensor(weights.shape, "float32")
+
+
+class Mechanism(WeightsInFloat32, keras.Layer):
     """Decides how much of each value a query gets; subclasses define how.
 
     `context = weights value` in every mechanism, except for dropout, so weights can be shown even for mechanisms that
@@ -26,6 +36,7 @@ class Mechanism(keras.Layer):
         score: a score function, by name or as a layer such as `Cosine(initial_scale=5.0)`; see
             `qkv.attention.scores`.
         dropout: share of the weights set to zero in training. The returned weights are those before dropout.
+        seed: an int, from which dropout, the score and learnt matrices get theirs; None for other numbers each time.
 
     Call arguments:
         query: `(B, H, T, K)`.
@@ -64,13 +75,15 @@ class Mechanism(keras.Layer):
     has_sink = False
     """True if part of a row's weight may go to no key; the row then sums to less than one."""
 
-    def __init__(self, score="scaled_dot", dropout=0.0, **kwargs):
+    def __init__(self, score="scaled_dot", dropout=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)
+        self.seed = seed
         self.score_description = describe_layer("score", SCORES, score)
         self.score: Any = None
         if self.uses_score:
-            self.score = make_score(self.score_description, name="score", dtype=self.dtype_policy)
-        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+            own = {"seed": seed_of("score", seed), "name": "score", "dtype": self.dtype_policy}
+            self.score = make_score(self.score_description, **own)
+        self.dropout = Dropout(dropout, seed_of("dropout", seed), name="dropout", dtype=self.dtype_policy)
 
     def build(self, query_shape, key_shape, value_shape):
         if self.score is not None:
@@ -107,6 +120,7 @@ class Mechanism(keras.Layer):
             **super().get_config(),
             "score": self.score_description,
             "dropout": self.dropout.rate,
+            "seed": self.seed,
         }
 
 
