@@ -4,26 +4,10 @@ import argparse
 import sys
 from importlib import import_module
 
+from .commands import COMMANDS, GROUPS
 from .commands.cli import exit_cleanly
 from .errors import InputError, did_you_mean
 from .version import __version__
-
-COMMANDS = {
-    "train": "trains a run, or continues one",
-    "evaluate": "scores a run on a set and writes its attention",
-    "doctor": "checks settings, text and machine before a long run",
-    "translate": "translates standard input",
-    "align": "links the words of parallel text",
-    "compare": "compares runs: confidence intervals, significance",
-    "measure": "measures an attention archive of any program",
-    "view": "shows the attention of several runs on one page",
-    "draw": "draws heat maps for papers",
-    "explain": "follows one row of attention in numbers, and shows what changing it costs",
-    "live": "serves a page that translates what you type, and shows and changes attention",
-    "export": "writes a run in a format of other programs",
-    "import_marian": "makes a run from a Marian or OPUS-MT model",
-}
-"""Every command is the module of its name; what it does is said in a few words."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,12 +21,15 @@ def main(arguments: list[str] | None = None) -> int:
 @exit_cleanly
 def _explain(arguments: list[str]) -> None:
     """Prints the help or the version, or says what is wrong."""
-    listed = "\n".join(f"  {name:<15}{meaning}" for name, meaning in COMMANDS.items())
+    listed = "\n".join(
+        "\n".join([f"{title}:", *(f"  {name:<15}{meaning}" for name, meaning in group.items()), ""])
+        for title, group in GROUPS.items()
+    )
     parser = argparse.ArgumentParser(
         prog="qkv",
         usage="qkv COMMAND ...",
         description="Trains a small neural translator and shows where its attention went.",
-        epilog=f"commands:\n{listed}\n\nqkv COMMAND --help explains the options of a command.",
+        epilog=f"{listed}\nqkv COMMAND --help explains the options of a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         exit_on_error=False,
     )

@@ -5,6 +5,7 @@ import difflib
 import errno
 import os
 import re
+import shlex
 import sys
 import zlib
 from collections.abc import Sequence
@@ -96,7 +97,9 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
 SCRIPTS = ("train", "evaluate")  # have a file in the repository's root
 
 
-def invocation(command: str) -> str:
-    """Returns what a person types to start a command: "qkv train", or "python train.py" after such a script."""
+def invocation(command: str, *arguments: str | Path) -> str:
+    """Returns what a person types into a shell: "qkv train --resume 'runs/my run'", or "python train.py ..." after such
+    a script."""
     as_scripts = command in SCRIPTS and Path(sys.argv[0]).name in {f"{name}.py" for name in SCRIPTS}
-    return f"python {command}.py" if as_scripts else f"qkv {command}"
+    program = ["python", f"{command}.py"] if as_scripts else ["qkv", command]
+    return shlex.join([*program, *map(str, arguments)])

@@ -30,6 +30,17 @@ def test_it_writes_a_page_and_says_where(root, tmp_path, capsys):
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def test_without_a_run_it_shows_the_demo_or_says_how_to_train_it(root, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "translator.html"
+    assert live.main(["--page", str(page)]) == 2
+    assert "there is no runs/demo to show instead; train it in a clone of qkv: make demo" in capsys.readouterr().err
+    (tmp_path / "runs").mkdir(exist_ok=True)
+    root.rename(tmp_path / "runs" / "demo")
+    assert live.main(["--page", str(page)]) == 0
+    assert page.is_file()
+
+
 def test_it_says_what_it_cannot_write(root, tmp_path, capsys, monkeypatch):
     assert live.main([str(root), str(root), "--page", str(tmp_path / "page.html")]) == 2
     assert "--page: expected one run" in capsys.readouterr().err

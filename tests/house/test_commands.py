@@ -3,10 +3,12 @@
 import argparse
 import importlib
 import re
+from pathlib import Path
 
 import pytest
 
-from qkv.__main__ import COMMANDS, main
+from qkv.__main__ import main
+from qkv.commands import COMMANDS, GROUPS
 from qkv.errors import invocation
 from qkv.version import __version__
 from tests.support import ROOT
@@ -32,7 +34,9 @@ def test_the_help_lists_every_command(arguments, capsys):
     except SystemExit as end:
         status = end.code
     assert status == 0
-    assert re.findall(r"^  (\w+) +\w", capsys.readouterr().out.split("commands:")[1], re.MULTILINE) == [*COMMANDS]
+    listed = capsys.readouterr().out.split("make a run:")[1]
+    assert re.findall(r"^  (\w+) +\w", listed, re.MULTILINE) == [*COMMANDS]
+    assert re.findall(r"^(.+):$", listed, re.MULTILINE) == [*GROUPS][1:]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -67,3 +71,15 @@ def test_messages_name_a_command_as_it_can_be_typed(monkeypatch):
     monkeypatch.setattr("sys.argv", ["/a/clone/train.py", "--config", "x.yaml"])
     assert [invocation("train"), invocation("evaluate")] == ["python train.py", "python evaluate.py"]
     assert invocation("view") == "qkv view"
+
+
+def test_commands_in_messages_are_quoted_for_the_shell(monkeypatch):
+    assert invocation("train", "--resume", Path("runs/my run")) == "qkv train --resume 'runs/my run'"
+    monkeypatch.setattr("sys.argv", ["train.py"])
+    assert invocation("train", "--config", "my $1.yaml") == "python train.py --config 'my $1.yaml'"
+
+
+def test_no_message_puts_an_argument_behind_a_command_unquoted():
+    for path in (ROOT / "pipeline" / "qkv").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"invocation\([^()]*\)\} (--\w+ )?\{|--logdir [\w ]*\{", text), path

@@ -1,5 +1,6 @@
 """Checks a training run before it starts: `qkv doctor CONFIG [--section.key VALUE ...]`."""
 
+import argparse
 import logging
 import sys
 
@@ -11,9 +12,8 @@ from .cli import ArgumentParser, exit_cleanly
 from .train import parse_train_arguments
 
 
-@exit_cleanly
-def main(arguments: list[str]) -> None:
-    """Reads the settings, and if they are valid imports TensorFlow, checks the run and prints the findings."""
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line, without the settings."""
     parser = ArgumentParser(
         "doctor",
         description="Checks a training run before it starts: settings, text, machine, memory, disk and a few updates. "
@@ -23,8 +23,14 @@ def main(arguments: list[str]) -> None:
         usage=f"{invocation('doctor')} CONFIG [--section.key VALUE ...]",
     )
     parser.add_argument("config", metavar="CONFIG", help="a config file, such as configs/demo.yaml")
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Reads the settings, and if they are valid imports TensorFlow, checks the run and prints the findings."""
     if {"-h", "--help"} & set(arguments):
-        parser.print_help()
+        make_parser().print_help()
         return
     if not arguments or arguments[0].startswith("-"):
         raise InputError("expected a config file, such as configs/demo.yaml; see --help")

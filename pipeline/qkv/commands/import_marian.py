@@ -50,6 +50,6 @@ def main(arguments: list[str]) -> None:
         shown = " ".join(tags if len(tags) <= 5 else [*tags[:5], "..."])
         sys.stdout.write(f"its sentences must begin with the language to translate to: {shown}\n")
     sys.stdout.write(
-        f"next:\n  {invocation('evaluate')} {options.new_run} --source FILE\n"
-        f"  {invocation('translate')} {options.new_run} < FILE\n"
+        f"next:\n  {invocation('evaluate', options.new_run)} --source FILE\n"
+        f"  {invocation('translate', options.new_run)} < FILE\n"
     )

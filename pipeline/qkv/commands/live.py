@@ -3,13 +3,16 @@
 import argparse
 import sys
 import webbrowser
+from pathlib import Path
 
 from ..config.run import load_started_run
-from ..errors import InputError
+from ..errors import InputError, invocation
 from ..files.run_directory import RunDirectory
 from ..live import choose_models
 from ..runtime.import_tensorflow import importing_tensorflow
 from .cli import ArgumentParser, add_checkpoint_option, exit_cleanly, file_to_write, run_folder, whole_number
+
+DEMO = Path("runs/demo")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -20,7 +23,11 @@ def make_parser() -> argparse.ArgumentParser:
         "translations, change it, and see what that does. Several runs answer side by side. Ctrl-C ends it.",
     )
     parser.add_argument(
-        "runs", type=run_folder, nargs="+", metavar="RUN", help="folder of a trained run, such as runs/demo; up to four"
+        "runs",
+        type=run_folder,
+        nargs="*",
+        metavar="RUN",
+        help=f"folder of a trained run; up to four (default: {DEMO}, where it is)",
     )
     add_checkpoint_option(parser, side_by_side=True)
     parser.add_argument(
@@ -55,11 +62,20 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _demo() -> RunDirectory:
+    if not DEMO.is_dir():
+        raise InputError(
+            f"expected the folder of a trained run, and there is no {DEMO} to show instead; train it in a clone of "
+            f"qkv: make demo, or {invocation('train', '--config', 'configs/demo.yaml')}"
+        )
+    return RunDirectory.open(DEMO)
+
+
 @exit_cleanly
 def main(arguments: list[str]) -> None:
     """Loads the runs, answers until Ctrl-C."""
     options = make_parser().parse_args(arguments)
-    chosen = choose_models([run.root for run in options.runs], options.checkpoint)
+    chosen = choose_models([run.root for run in options.runs or [_demo()]], options.checkpoint)
     if options.page is not None and len(chosen) > 1:
         raise InputError(f"--page: expected one run with one checkpoint, found {len(chosen)}")
     for root, checkpoint in chosen:  # wrong ones are told before TensorFlow is loaded

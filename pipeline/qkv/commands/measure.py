@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> None:
     metrics = archive_metrics(archive, name, readouts, tokenizer)
     write_archive_files(archive, gold, readouts, metrics, folder)
     print_rows(metrics)
-    sys.stdout.write(f"results: {folder.root}\nnext:\n  {invocation('view')} {options.archive}\n")
+    sys.stdout.write(f"results: {folder.root}\nnext:\n  {invocation('view', options.archive)}\n")
 
 
 def _find_folders(options: argparse.Namespace) -> tuple[EvaluationDirectory, EvaluationDirectory]:

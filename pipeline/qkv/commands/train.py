@@ -2,7 +2,6 @@
 
 import argparse
 import functools
-import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -48,7 +47,7 @@ def main(arguments: list[str]) -> int:
     except LostWorkerError as error:
         raise LostWorkerError(
             f"{error}; give the same command again on every worker, and training continues:\n"
-            f"  {invocation('train')} {shlex.join(arguments)}"
+            f"  {invocation('train', *arguments)}"
         ) from error
 
 

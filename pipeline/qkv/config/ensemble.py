@@ -31,8 +31,8 @@ def _check_tokenizers(first: RunDirectory, other: RunDirectory) -> None:
         raise InputError(
             f"{first.root} and {other.root} have different tokenizers, {found}; the models of an ensemble need the "
             f"same one, or there is nothing to average. Training on the same text with the same settings of data and "
-            f"tokenizer gives the same tokenizer, whatever the seed and the model: {invocation('train')} "
-            f"--config {first.config} --run.name NAME --run.seed 2"
+            f"tokenizer gives the same tokenizer, whatever the seed and the model: "
+            + invocation("train", "--config", first.config, "--run.name", "NAME", "--run.seed", "2")
         )
 
 

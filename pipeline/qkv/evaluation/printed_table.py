@@ -1,6 +1,7 @@
 """The short table that evaluate.py prints."""
 
 import logging
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ def print_table(metrics: dict[str, Any], folder: Path) -> None:
     if said := _explain(metrics):
         log.warning(said)
     log.info("results: %s", folder)
-    commands = [f"open {folder / 'viewer.html'} in a browser", f"tensorboard --logdir {folder.parents[2]}"]
-    log.info("next:\n  %s", "\n  ".join(commands))
+    runs = shlex.quote(str(folder.parents[2]))
+    log.info("next:\n  open %s in a browser\n  tensorboard --logdir %s", folder / "viewer.html", runs)
 
 
 def print_rows(metrics: dict[str, Any]) -> None:

@@ -48,7 +48,7 @@ class Evaluated:
             if not file.is_file():
                 raise InputError(
                     f"{evaluation.root}: {file.name} is missing; evaluate the run first: "
-                    f"{invocation('evaluate')} {run.root}"
+                    f"{invocation('evaluate', run.root)}"
                 )
         return cls(name, run, evaluation)
 

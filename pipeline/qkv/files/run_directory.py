@@ -138,7 +138,7 @@ class RunDirectory:
         has_last = any(self.checkpoints.glob("update-*.npz")) or any(self.checkpoints.glob("passing-*.npz"))
         if has_last if checkpoint == "last" else has_best:
             return
-        train = f"{invocation('train')} --resume {self.root}"
+        train = invocation("train", "--resume", self.root)
         if has_best:
             raise InputError(f"{self.checkpoints}: no checkpoint is left here; leave out --checkpoint last")
         if self.given_tokenizer.is_file() or self.manifest.is_file():
@@ -181,7 +181,7 @@ class RunDirectory:
         names = {path.name for path in self.root.iterdir()} - {self._lock.name}
         if any(not is_temporary(name, self.config) for name in names):
             raise InputError(
-                f"{self.root}: the run exists already. Continue it: {invocation('train')} --resume {self.root}; "
+                f"{self.root}: the run exists already. Continue it: {invocation('train', '--resume', self.root)}; "
                 "start another one: --run.name NAME; or delete the folder"
             )
 

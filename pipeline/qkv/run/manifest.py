@@ -112,7 +112,7 @@ def _read_manifest(run: RunDirectory) -> dict[str, Any]:
 def _damaged(run: RunDirectory) -> InputError:
     return InputError(
         f"{run.manifest}: missing or damaged; delete the file if it is there, then have it written again: "
-        f"{invocation('train')} --resume {run.root}"
+        f"{invocation('train', '--resume', run.root)}"
     )
 
 

@@ -51,7 +51,7 @@ def find_started_run(config: RunConfig) -> Path | None:
         shown = "\n  ".join(changes)
         raise InputError(
             f"{run}: the run exists already, and was started with other settings:\n  {shown}\nResume it as it is: "
-            f"{invocation('train')} --resume {run}; start another one: --run.name NAME; or delete the folder"
+            f"{invocation('train', '--resume', run)}; start another one: --run.name NAME; or delete the folder"
         )
     return run
 

@@ -1,6 +1,7 @@
 """One training, from settings to `model.keras`: opens the run's folder, prepares the text, builds the model, trains."""
 
 import logging
+import shlex
 import shutil
 import tempfile
 import time
@@ -268,17 +269,20 @@ def _report_trained(run: RunDirectory, progress: Progress, stopping: StoppingRul
     ending = stopping.ending(progress, progress.seconds)
     assert ending is not None
     if ending.resumes:
-        how, where = "to continue it", f"--resume {run.root} {ending.option}"
+        how = "to continue it"
+        where: list[str | Path] = ["--resume", run.root, *ending.option.split(" ")]
     else:
-        how, where = "for a longer run", f"--config {run.config} {ending.option} --run.name {run.root.name}-longer"
-    message = "%s is trained already, with %d updates: %s; %s:\n  %s %s"
-    log.info(message, run.root, progress.update, ending.because, how, invocation("train"), where)
+        name = f"{run.root.name}-longer"
+        how = "for a longer run"
+        where = ["--config", run.config, *ending.option.split(" "), "--run.name", name]
+    message = "%s is trained already, with %d updates: %s; %s:\n  %s"
+    log.info(message, run.root, progress.update, ending.because, how, invocation("train", *where))
 
 
 def _report_interrupted(run: RunDirectory, progress: Progress, saved: bool) -> None:
     how = "continue" if saved else "their speed was not measured yet, so start anew"
-    message = "\ninterrupted after %d updates; %s with:\n  %s --resume %s"
-    log.info(message, progress.update, how, invocation("train"), run.root)
+    command = invocation("train", "--resume", run.root)
+    log.info("\ninterrupted after %d updates; %s with:\n  %s", progress.update, how, command)
 
 
 def _report_finished(config: RunConfig, run: RunDirectory, text: TrainingText, progress: Progress) -> None:
@@ -294,10 +298,8 @@ def _report_finished(config: RunConfig, run: RunDirectory, text: TrainingText, p
     if advice := explain_low_bleu(best["val_bleu"], best["val_token_accuracy"], words, tokenizer):
         log.warning("%s", advice)
     log.info(
-        "results: %s\nnext:\n  %s %s%s\n  tensorboard --logdir %s",
+        "results: %s\nnext:\n  %s\n  tensorboard --logdir %s",
         run.root,
-        invocation("evaluate"),
-        run.root,
-        "" if config.data.test else " --set validation",
-        run.root.parent,
+        invocation("evaluate", run.root, *([] if config.data.test else ["--set", "validation"])),
+        shlex.quote(str(run.root.parent)),
     )

@@ -1,0 +1,64 @@
+"""Completion of commands, options and runs at a shell: `eval "$(qkv completion bash)"`."""
+
+import argparse
+from importlib import import_module
+from typing import Any
+
+from ..errors import InputError
+from ..runtime.streams import write_result
+from . import COMMANDS
+from .cli import ArgumentParser, exit_cleanly
+
+SHELLS = ("bash", "zsh", "fish")
+RUNS = """
+_qkv_run_dirs() {
+  {
+    compgen -d -- "$1"
+    local config
+    for config in runs/*/config.yaml; do
+      case "$config" in "$1"*) [ -f "$config" ] && printf '%s\\n' "${config%/config.yaml}" ;; esac
+    done
+  } | sort -u
+}
+"""
+"""Bash's list of folders that begin as the argument does, and the runs in the folder `runs`."""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    parser = ArgumentParser(
+        "completion",
+        description="Writes a script that makes the shell complete commands, options, their choices, runs and files. "
+        'In ~/.bashrc: eval "$(qkv completion bash)". Needs shtab: pip install shtab.',
+    )
+    parser.add_argument("shell", choices=SHELLS, help="the shell that reads the script")
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Writes the script."""
+    options = make_parser().parse_args(arguments)
+    try:
+        shtab = import_module("shtab")
+    except ImportError:
+        raise InputError("completion: needs shtab, which is not installed; install it: pip install shtab") from None
+    write_result(f"{shtab.complete(_make_program(shtab), options.shell, preamble={'bash': RUNS})}\n")
+
+
+def _make_program(shtab: Any) -> argparse.ArgumentParser:
+    """Returns the parser of all commands."""
+    runs = {**shtab.DIRECTORY, "bash": "_qkv_run_dirs"}
+    kinds = dict.fromkeys(("RUN", "RUN2", "REVERSE_RUN", "ARCHIVE"), runs)
+    kinds |= {"FOLDER": shtab.DIRECTORY, "FILE": shtab.FILE, "CONFIG": shtab.FILE}
+    program = argparse.ArgumentParser("qkv")
+    commands = program.add_subparsers()
+    for name, meaning in COMMANDS.items():
+        parser = import_module(f".{name}", __package__).make_parser()
+        for action in parser._actions:
+            if action.metavar in kinds:
+                action.complete = kinds[action.metavar]
+            if action.help == argparse.SUPPRESS:  # a setting that the help of its section explains
+                action.help = ""
+        commands.add_parser(name, help=meaning, parents=[parser], add_help=False)
+    return program
