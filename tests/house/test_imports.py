@@ -203,6 +203,7 @@ def test_settings_stop_at_the_door():
         "qkv.commands.import_marian",
         "qkv.commands.live",
         "qkv.model.build",
+        "qkv.run.batches",
         "qkv.run.training",
         "qkv.run",
         "qkv.text.training_text",

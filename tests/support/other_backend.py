@@ -5,6 +5,8 @@ WEIGHTS RESULTS` reads the weights of every case of a group, see `compute`, and 
 """
 
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import keras
 import numpy as np
@@ -13,6 +15,8 @@ from keras import ops
 from qkv.decoding.beam import BeamSearch, BeamSettings
 from qkv.decoding.greedy import GreedySearch
 from qkv.layers.keras_layers import Dense, LayerNormalization
+from qkv.metrics.of_tokens import Perplexity, TokenAccuracy, TokenCrossEntropy
+from qkv.run.load_model import load_model
 from tests.support.layer_cases import ATTENTION_CASES, MASKED_CASES, PART_CASES, SCORE_CASES
 from tests.support.layer_contract import B, LayerCase, S, arrays, stir
 from tests.support.tiny_models import MODELS, SOURCE, TARGET
@@ -44,6 +48,7 @@ KINDS = {
     "greedy": CLASSES,
     "beam": (*CLASSES, "luong", "rotary transformer with shared keys and a sink"),
     "fit": CLASSES,
+    "load": CLASSES,
 }
 LAYERS_OF_A_SIDE = {"encoder_layers", "decoder_layers", "layers"}
 LONGEST = np.array([6, 0, 9], "int32")  # one sentence without a token, which a beam drops at once
@@ -94,17 +99,6 @@ def results_of_layer(layer, case):
     return {"output": outputs, "gradient": gradients(value, layer.trainable_variables)}
 
 
-class Fitted(keras.Model):
-    """Takes source and target as Keras' `fit` passes them."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def call(self, inputs, training=None):
-        return self.model(*inputs, training=training)
-
-
 def make_model(name):
     """A model of one layer a side, where it has layers that are alike; that of `CLASSES` keeps two."""
     architecture, settings = MODELS[name]
@@ -115,8 +109,8 @@ def make_model(name):
 
 
 def results_of_model(model, name):
-    """Logits, the gradients of the cross-entropy, what both searches find, and the losses of three updates by `fit`;
-    those that `KINDS` lists for the model."""
+    """Logits, the gradients of the cross-entropy, what both searches find, the losses and metrics of three updates by
+    `fit`, and what the model predicts then, saved and loaded; those that `KINDS` lists for the model."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     targets = np.roll(TARGET, -1, 1)
     found = {
@@ -128,10 +122,13 @@ def results_of_model(model, name):
         if name in KINDS[kind]:
             found[kind] = arrays(search(model, memory, ops.convert_to_tensor(LONGEST), int(LONGEST.max()))[:2])
     if name in KINDS["fit"]:
-        fitted = Fitted(model)
-        fitted.compile(keras.optimizers.SGD(0.1), loss)
-        history = fitted.fit([SOURCE, TARGET], targets, epochs=3, batch_size=3, shuffle=False, verbose=0)
-        found["fit"] = [np.array(history.history["loss"])]
+        model.compile(keras.optimizers.SGD(0.1), TokenCrossEntropy(0.1), metrics=[TokenAccuracy(), Perplexity()])
+        history = model.fit((SOURCE, TARGET), targets, epochs=3, batch_size=3, shuffle=False, verbose=0).history
+        found["fit"] = [np.array(history[key]) for key in ("loss", "perplexity", "token_accuracy")]
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "model.keras"
+            model.save(path)
+            found["load"] = [load_model(path).predict((SOURCE, TARGET), verbose=0)]
     return found
 
 

@@ -2,16 +2,28 @@
 
 A new metric is a function in `METRICS` and a row in `names.translation.METRICS`. Then validation measures it, the
 progress line and `history.csv` show it, evaluation writes it, and the best checkpoint can be chosen by it.
+
+`TokenAccuracy` and `Perplexity`, for `compile` of Keras, are imported when they are first used.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .bleu import score_bleu
 
 if TYPE_CHECKING:
     from .likelihood import Likelihood
+    from .of_tokens import Perplexity as Perplexity
+    from .of_tokens import TokenAccuracy as TokenAccuracy
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("Perplexity", "TokenAccuracy"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import of_tokens
+
+    return getattr(of_tokens, name)
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         self.width = width
         self.scale = scale
         self.has_bias = bias
+        self.lora = None
 
     def build(self, ids_shape=None):
         self.table = self.add_weight(
@@ -61,14 +62,44 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
             # It is added to logits in float32, so Keras shall not round it.
             self.bias = self.add_weight(name="bias", shape=(self.vocabulary_size,), initializer="zeros", autocast=False)
 
+    def enable_lora(self, rank, lora_alpha=None):
+        """Freezes the table and adds to it `alpha / rank` times the product of two trainable matrices, `(V, rank)` and
+        `(rank, D)`, as `keras.layers.Embedding.enable_lora`; saved, they are one matrix again (Hu et al. 2022)."""
+        if self.lora is not None:
+            raise ValueError(f"{self.name}: enable_lora can be called once only")
+        self.table.trainable = False
+        self._tracker.unlock()
+        self.lora = [
+            self.add_weight(name="lora_a", shape=(self.vocabulary_size, rank), initializer="he_uniform"),
+            self.add_weight(name="lora_b", shape=(rank, self.width), initializer="zeros"),
+        ]
+        self._tracker.lock()
+        self.lora_scale = (lora_alpha or rank) / rank
+
+    def _matrix(self):
+        """Returns the table, with what LoRA adds to it."""
+        return self.table if self.lora is None else self.table + self.lora_scale * ops.matmul(*self.lora)
+
+    def save_own_variables(self, store):
+        for i, value in enumerate([self._matrix(), *([self.bias] if self.has_bias else [])]):
+            store[f"{i}"] = value
+
+    def load_own_variables(self, store):
+        if self.lora is None:
+            super().load_own_variables(store)
+        else:
+            for i, variable in enumerate([self.table, *([self.bias] if self.has_bias else [])]):
+                variable.assign(store[f"{i}"])
+            self.lora[1].assign(ops.zeros_like(self.lora[1]))
+
     def call(self, ids):
-        vectors = ops.cast(ops.take(self.table, ids, axis=0), self.compute_dtype)
+        vectors = ops.cast(ops.take(self._matrix(), ids, axis=0), self.compute_dtype)
         # Scaled after the look-up: the table is far larger than a batch.
         return tap(self, "vectors", vectors * self.width**0.5 if self.scale else vectors)
 
     def logits(self, states):
         """Computes unnormalised log-probabilities: `(B, T, D) -> float32 (B, T, V)`."""
-        table = ops.cast(self.table, states.dtype)
+        table = ops.cast(self._matrix(), states.dtype)
         logits = ops.cast(row_product(states, ops.transpose(table)), "float32")
         return logits + ops.cast(self.bias, "float32") if self.has_bias else logits
 
@@ -76,9 +107,9 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         """Returns the two matrices whose product are the logits: `(N, D)` and `(V, D)`, or, with a bias, both with one
         more column, which is 1 in the first."""
         if not self.has_bias:
-            return states, self.table
+            return states, self._matrix()
         ones = ops.ones((dynamic_shape(states)[0], 1), states.dtype)
-        table = ops.convert_to_tensor(self.table)
+        table = ops.convert_to_tensor(self._matrix())
         bias = ops.cast(ops.expand_dims(self.bias, 1), table.dtype)
         return ops.concatenate([states, ones], axis=1), ops.concatenate([table, bias], axis=1)
 

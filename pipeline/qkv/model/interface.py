@@ -20,6 +20,7 @@ from keras import ops
 from ..attention.multi_head import AttentionLayer
 from ..layers.constructor import ConstructorConfig
 from ..layers.keras_layers import dynamic_shape, rows_of_each
+from ..layers.low_rank import LowRank
 
 
 class Memory(NamedTuple):
@@ -76,7 +77,7 @@ def rows_for_each(nested, rows):
     return keras.tree.map_structure(repeat, nested)
 
 
-class TranslationModel(ConstructorConfig, keras.Model):
+class TranslationModel(ConstructorConfig, LowRank, keras.Model):
     """Translates ids to ids; architectures implement `encode`, `decode` and `start_cache`.
 
     Call arguments:
@@ -165,8 +166,24 @@ class TranslationModel(ConstructorConfig, keras.Model):
         return {}
 
     def call(self, source_ids, target_ids=None, training=None):
-        if isinstance(source_ids, Mapping):
-            source_ids, target_ids = source_ids["source_ids"], source_ids["target_ids"]
-        elif target_ids is None:
-            source_ids, target_ids = source_ids
+        source_ids, target_ids = _sides(source_ids, target_ids)
         return self.decode(target_ids, self.encode(source_ids, training=training), training=training).logits
+
+    def compute_output_spec(self, source_ids, target_ids=None, training=None):
+        _, target_ids = _sides(source_ids, target_ids)
+        return keras.KerasTensor((*target_ids.shape, self.output_embedding.vocabulary_size), "float32")
+
+    def export(self, filepath, *args, input_signature=None, **kwargs):
+        """Writes the model for other programs, as `keras.Model.export` does; by default for any number of sentences and
+        any lengths, with the inputs `source_ids` and `target_ids`, int32, and the logits as the output."""
+        if input_signature is None:
+            names = "source_ids", "target_ids"
+            input_signature = [keras.InputSpec(dtype="int32", shape=(None, None), name=name) for name in names]
+        super().export(filepath, *args, input_signature=input_signature, **kwargs)
+
+
+def _sides(source_ids, target_ids):
+    """Returns the ids of both sides, which are given alone, as a pair or by name."""
+    if isinstance(source_ids, Mapping):
+        return source_ids["source_ids"], source_ids["target_ids"]
+    return source_ids if target_ids is None else (source_ids, target_ids)

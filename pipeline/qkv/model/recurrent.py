@@ -286,6 +286,19 @@ class Recurrent(TranslationModel):
             None if cache is None else last,
         )
 
+    def export(self, filepath, format="tf_saved_model", *args, **kwargs):  # noqa: A002 (Keras' name)
+        """Writes the model for other programs, see `TranslationModel.export`.
+
+        Raises:
+            ValueError: the format is "onnx", to which TensorFlow's loop over the target cannot be converted.
+        """
+        if format == "onnx":
+            raise ValueError(
+                "format: ONNX has no counterpart of this model's loop over the target (tf2onnx 1.17 fails); expected "
+                "tf_saved_model, or another architecture"
+            )
+        super().export(filepath, format, *args, **kwargs)
+
     def _attend(self, memory):
         """Returns the function with which the decoder attends to the memory."""
         prepared = memory.prepared

@@ -7,6 +7,7 @@
 - `processes`: the work of a run over several processes of this machine
 - `start`: a training before it starts: a new run, or one that was started before
 - `training`: one training, from its settings to `model.keras`
+- `batches`, `load_model`: the batches of a training, and its model, for Keras
 - `checkup`, `proposal`: a training checked before it starts, and the model that would suit the time
 """
 

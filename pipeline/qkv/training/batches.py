@@ -66,7 +66,7 @@ class TrainingBatches:
         """Returns the sentences of each batch of that epoch. The last plan is remembered: several parts of a training
         ask for it, and for a large corpus it takes seconds."""
         if self._planned is None or self._planned[0] != epoch:
-            self._planned = epoch, self._make_plan(self._pairs(epoch), epoch=epoch)
+            self._planned = epoch, self._make_plan(self.pairs(epoch), epoch=epoch)
         return self._planned[1]
 
     def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
@@ -81,7 +81,7 @@ class TrainingBatches:
                 f"the checkpoint was made after {first_batch:,} batches of an epoch, which has {plan.count:,}; it is "
                 "of another run: restore the run's own"
             )
-        dataset = self._dataset(self._pairs(epoch), lambda: plan.batches(first_batch))
+        dataset = self._dataset(self.pairs(epoch), lambda: plan.batches(first_batch))
         return (Batch(*tensors) for tensors in dataset)
 
     @property
@@ -89,7 +89,14 @@ class TrainingBatches:
         """The `tf.TensorSpec` of each tensor of a batch. All lengths are free, so that none of them retraces."""
         return Batch(*self._dataset(self.segmentations[0], lambda: iter(())).element_spec)
 
-    def _pairs(self, epoch: int) -> EncodedPairs:
+    def make(self, pairs: EncodedPairs, rows: np.ndarray, shard: int = 0) -> Batch:
+        """Makes the arrays of a batch, or of one replica's share of it, from the numbers of its sentences."""
+        replicas = self.strategy.num_replicas_in_sync
+        batch = make_batch(pairs, rows, self.length_multiple, shard, replicas)
+        return batch if self.lengths is None else pad_batch(batch, self.lengths, self.batch_tokens, replicas)
+
+    def pairs(self, epoch: int) -> EncodedPairs:
+        """Returns the encoded pairs in the segmentation of that epoch."""
         return self.segmentations[epoch % len(self.segmentations)]
 
     def _dataset(
@@ -107,10 +114,7 @@ class TrainingBatches:
             def shares() -> Iterator[tuple[np.ndarray, ...]]:
                 for rows in batches():
                     for shard in range(here * local, (here + 1) * local):
-                        batch = make_batch(pairs, rows, self.length_multiple, shard, replicas)
-                        if self.lengths is not None:
-                            batch = pad_batch(batch, self.lengths, self.batch_tokens, replicas)
-                        yield batch.arrays
+                        yield self.make(pairs, rows, shard).arrays
 
             options = tf.data.Options()
             # Autotuning is off: there is nothing to tune, and the end of an epoch would wait for its thread, which

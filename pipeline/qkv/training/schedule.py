@@ -43,6 +43,7 @@ which zero is reached, or None.
 """
 
 
+@keras.saving.register_keras_serializable(package="qkv")
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """Rises evenly from zero to the peak, then changes as `kind` says. Updates are counted from 0.
 
@@ -69,6 +70,9 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         warmup = max(self.warmup_updates, 1)
         after = SCHEDULES[self.kind](done, warmup, self.total_updates)
         return self.peak * ops.minimum(ops.minimum(done / warmup, after), 1)
+
+    def get_config(self):
+        return dict(vars(self))
 
 
 class ClockSchedule(keras.optimizers.schedules.LearningRateSchedule):

@@ -1,11 +1,15 @@
-"""The architectures as models of Keras: called with a pair or a dict, summarised, fitted, and used to predict."""
+"""The architectures as models of Keras: called with a pair or a dict, summarised, fitted, loaded, composed."""
 
 import keras
 import numpy as np
 import pytest
 
+from qkv.metrics.of_tokens import Perplexity, TokenAccuracy, TokenCrossEntropy
+from qkv.model.embedding import TokenEmbedding
+from qkv.run.load_model import load_model
+from qkv.training.schedule import WarmupSchedule
 from tests.support.layer_contract import stir
-from tests.support.tiny_models import MODELS, SOURCE, TARGET, shared_model
+from tests.support.tiny_models import MODELS, SOURCE, TARGET, make_transformer, shared_model
 
 NAMES = ("transformer", "recurrent", "decoder-only")
 by_name = pytest.mark.parametrize("name", NAMES)
@@ -43,25 +47,92 @@ def test_a_model_is_built_without_shapes_and_summarised(name):
     ]
 
 
-@by_name
-def test_fit_of_keras_lowers_the_loss(name):
-    model = stir(fresh_and_built(name))
-    model.compile(
-        keras.optimizers.Adam(0.02), keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
-    )
-    outputs = np.roll(TARGET, -1, axis=1)
-    history = model.fit((SOURCE, TARGET), outputs, epochs=5, batch_size=3, verbose=0).history["loss"]
-    assert history[-1] < history[0]
-
-
 def fresh_and_built(name):
     model = fresh(name)
     model.build()
     return model
 
 
-def test_symbolic_ids_make_a_functional_model():
-    model = shared("transformer")
+@pytest.mark.minutes
+@by_name
+def test_a_fitted_model_is_evaluated_and_saved_and_evaluates_the_same_when_loaded(name, tmp_path):
+    model = stir(fresh_and_built(name))
+    rate = WarmupSchedule("constant", 0.02, warmup_updates=1)
+    model.compile(keras.optimizers.Adam(rate), TokenCrossEntropy(0.1), metrics=[TokenAccuracy(), Perplexity()])
+    outputs = np.roll(TARGET, -1, axis=1)
+    history = model.fit((SOURCE, TARGET), outputs, epochs=5, batch_size=3, verbose=0).history["loss"]
+    assert history[-1] < history[0]
+    model.save(tmp_path / "model.keras")
+    scores = [x.evaluate((SOURCE, TARGET), outputs, verbose=0) for x in (model, load_model(tmp_path / "model.keras"))]
+    assert scores[0][0] < history[-1]
+    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-5)
+
+
+@by_name
+def test_symbolic_ids_make_a_functional_model(name):
+    model = shared(name)
     source, target = keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32")
-    functional = keras.Model([source, target], model(source, target))
-    np.testing.assert_allclose(functional([SOURCE, TARGET]), model(SOURCE, TARGET), atol=1e-5)
+    functional = keras.Model([source, target], keras.layers.Softmax()(model(source, target)))
+    assert functional.output.shape == (None, None, 17)
+    expected = keras.ops.softmax(model(SOURCE, TARGET))
+    np.testing.assert_allclose(functional([SOURCE, TARGET]), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_lora_trains_small_matrices_alone_and_is_saved_as_part_of_the_large_ones(bias, tmp_path):
+    model = make_transformer(output_bias=bias)
+    before = np.array(model(SOURCE, TARGET))
+    model.enable_lora(4)
+    np.testing.assert_array_equal(model(SOURCE, TARGET), before)
+    names = {variable.path.split("/", 1)[1] for variable in model.trainable_variables}
+    assert {name for name in names if "lora_" not in name} == set()
+    inside = ("target_embedding", "encoder_0/self_attention/qkv", "decoder_1/cross_attention/query")
+    assert [any(name.startswith(f"{part}/") for name in names) for part in inside] == [True] * 3
+    assert any("feed_forward" in name for name in names)
+    with pytest.raises(ValueError, match="once"):
+        model.source_embedding.enable_lora(4)
+
+    generator = np.random.default_rng(0)
+    for variable in model.trainable_variables:
+        variable.assign(0.3 * generator.normal(size=variable.shape))
+    after = np.array(model(SOURCE, TARGET))
+    assert np.abs(after - before).max() > 0.1
+    model.save(tmp_path / "model.keras")
+    np.testing.assert_allclose(load_model(tmp_path / "model.keras")(SOURCE, TARGET), after, atol=1e-5)
+    model.load_weights(tmp_path / "model.keras")  # into a model that has low-rank matrices of its own
+    np.testing.assert_allclose(model(SOURCE, TARGET), after, atol=1e-5)
+
+
+def test_lora_adds_to_the_matrix_of_the_logits_that_training_reads():
+    embedding = TokenEmbedding(5, 4, bias=True)
+    embedding.build()
+    embedding.enable_lora(2, lora_alpha=6)
+    for variable in embedding.trainable_variables:
+        variable.assign(keras.random.normal(variable.shape, seed=1))
+    states = keras.random.normal((3, 4), seed=2)
+    first, second = embedding.factors(states)
+    low_rank = keras.ops.matmul(*embedding.lora)
+    expected = keras.ops.matmul(states, keras.ops.transpose(embedding.table + 3 * low_rank)) + embedding.bias
+    np.testing.assert_allclose(keras.ops.matmul(first, keras.ops.transpose(second)), expected, atol=1e-5)
+    np.testing.assert_allclose(embedding.logits(states[None])[0], expected, atol=1e-5)
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("name", ["transformer", "decoder-only"])
+def test_onnx_computes_the_same_for_any_number_and_length_of_sentences(name, tmp_path):
+    pytest.importorskip("tf2onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    model = shared(name)
+    model.export(tmp_path / "model.onnx", format="onnx", verbose=False)
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    for rows, sources, targets in ((3, 7, 5), (1, 1, 1), (2, 11, 3), (5, 2, 12)):
+        ids = np.random.default_rng(rows).integers(3, 17, (2, rows, 12), "int32")
+        source_ids, target_ids = ids[0, :, :sources], ids[1, :, :targets]
+        source_ids[-1, 1:] = 0
+        (logits,) = session.run(None, {"source_ids": source_ids, "target_ids": target_ids})
+        np.testing.assert_allclose(logits, model(source_ids, target_ids), atol=1e-5)
+
+
+def test_a_recurrent_model_says_why_it_has_no_onnx(tmp_path):
+    with pytest.raises(ValueError, match="ONNX has no counterpart"):
+        shared("recurrent").export(tmp_path / "model.onnx", format="onnx")

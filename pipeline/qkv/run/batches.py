@@ -1,0 +1,122 @@
+"""The batches of training as Keras' `fit` takes them."""
+
+import shutil
+import weakref
+from pathlib import Path
+from tempfile import mkdtemp
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ..config import RunConfig, load_run_config
+from ..config.run import load_started_run
+from ..errors import InputError
+from ..files.run_directory import RunDirectory
+from ..text.batch import Batch
+from ..text.batch_plan import batches_by_length
+from ..text.training_text import TrainingText, load_text
+from ..training.batch_size import PROCESSOR_TOKENS
+from ..training.batches import TrainingBatches
+from ..training.build import build_batches
+from .training import prepare
+
+SPLITS = "train", "validation"
+
+
+def batches(config: RunConfig | str | Path, split: str = "train") -> "KerasBatches":
+    """Makes the batches of a config, or of a run, for `fit` and `evaluate` of Keras.
+
+    The text of a config is prepared in a temporary folder; a run has it already, which saves time where it is large.
+    Random numbers are seeded as a training does, so that a model made next begins with the same weights.
+
+    Args:
+        config: a config, the path of one, or the folder of a run.
+        split: "train" for the batches of training, shuffled anew in each epoch, or "validation".
+
+    Raises:
+        InputError: the config or its text has a mistake, or there is no such split.
+    """
+    if split not in SPLITS:
+        raise InputError(f"split: expected {' or '.join(SPLITS)}, found {split!r}")
+    folder = None
+    if isinstance(config, str | Path) and Path(config).is_dir():
+        run = RunDirectory.open(Path(config))
+        config = load_started_run(run.config)
+        text = load_text(config, run)
+        keras.utils.set_random_seed(config.run.seed)
+    else:
+        config = config if isinstance(config, RunConfig) else load_run_config(config)
+        folder = Path(mkdtemp())
+        text = prepare(config, RunDirectory(folder))[1]
+    size = config.batches.batch_tokens
+    made = build_batches(config, text, tf.distribute.get_strategy(), PROCESSOR_TOKENS if size == "auto" else size)
+    dataset = KerasBatches(made, text, split)
+    if folder is not None:
+        weakref.finalize(dataset, shutil.rmtree, folder, ignore_errors=True)
+    return dataset
+
+
+class KerasBatches(keras.utils.PyDataset):
+    """Batches `((source_ids, target_ids), target_output)`, int32 `(B, S)`, `(B, T)` and `(B, T)`, for a model of this
+    package, see `Batch`.
+
+    In training, each epoch has its own order, as in `train.py`; pass `shuffle=False` to `fit`, which would shuffle it
+    once more. Every epoch has as many batches as the first: where segmentations or a mixture of corpora are sampled,
+    the last batches of an epoch may be missing, or its first ones come twice.
+
+    Args:
+        made: makes the training batches of any epoch.
+        text: the text.
+        split: one of `SPLITS`.
+
+    Attributes:
+        text: the text; `text.tokenizer.vocabulary_size` is what a model needs.
+        epoch: the epoch whose batches are read, from 0.
+    """
+
+    def __init__(self, made: TrainingBatches, text: TrainingText, split: str) -> None:
+        super().__init__()
+        self.text = text
+        self.epoch = 0
+        self._made = made
+        self._shuffles = split == "train"
+        self._complete: bool | None = None  # whether the last batch of this pass was read; None between passes
+        self._plan()
+        self._count = len(self._rows)
+
+    def _plan(self) -> None:
+        """Plans the epoch, as a whole, so that threads can ask for any of its batches."""
+        if self._shuffles:
+            self._pairs = self._made.pairs(self.epoch)
+            self._rows = list(self._made.plan(self.epoch).batches())
+        else:
+            self._pairs = self.text.validation_pairs
+            source, target = (side.lengths + 1 for side in self._pairs.sides)
+            self._rows = batches_by_length(source, target)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+        batch = self._batch(index)
+        if self._complete is None and index == 1:
+            # Keras looks at two batches before it fits, and takes lengths on which they agree for those of all.
+            pairs = zip(batch.ids, self._batch(0).ids, strict=True)
+            ids = (np.pad(x, ((0, 0), (0, int(x.shape[1] == first.shape[1])))) for x, first in pairs)
+            batch = Batch(*ids)
+        elif self._complete is not None and index == self._count - 1:
+            self._complete = True
+        return (batch.source, batch.target_input), batch.target_output
+
+    def _batch(self, index: int) -> Batch:
+        return self._made.make(self._pairs, self._rows[index % len(self._rows)])
+
+    def on_epoch_begin(self) -> None:
+        self._complete = False
+
+    def on_epoch_end(self) -> None:
+        if self._complete and self._shuffles:  # Keras also ends epochs of which it has read one batch
+            self.epoch += 1
+            self._plan()
+        self._complete = None

@@ -1,0 +1,24 @@
+"""Loading a saved model of Keras. Importing this module registers all that such a file may name."""
+
+from pathlib import Path
+
+import keras
+
+from ..metrics import of_tokens as of_tokens
+from ..model.decoder_only import DecoderOnly as DecoderOnly
+from ..model.recurrent import Recurrent as Recurrent
+from ..model.transformer import Transformer as Transformer
+from ..training import schedule as schedule
+
+
+def load_model(path: str | Path) -> keras.Model:
+    """Loads a model that `model.save` or a training has written, to be called, fitted and used to predict.
+
+    Args:
+        path: a `.keras` file, or the folder of a run, which has one.
+
+    Example:
+        >>> load_model("runs/demo").summary()  # doctest: +SKIP
+    """
+    path = Path(path)
+    return keras.saving.load_model(path / "model.keras" if path.is_dir() else path)

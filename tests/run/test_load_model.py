@@ -1,0 +1,42 @@
+"""A saved model is loaded in a process that has imported no architecture, on any backend."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from qkv.metrics import TokenAccuracy
+from qkv.metrics.of_tokens import TokenCrossEntropy
+from tests.support import ROOT
+from tests.support.tiny_models import SOURCE, TARGET, make_transformer
+
+PROGRAM = """
+import sys
+import numpy as np
+from qkv.run.load_model import Recurrent, load_model
+import keras
+folder = sys.argv[1]
+given = np.load(f"{folder}/ids.npz")
+ids = given["source"], given["target"]
+for loaded in (load_model(folder), keras.saving.load_model(f"{folder}/model.keras")):
+    assert loaded.compiled and isinstance(loaded.optimizer, keras.optimizers.Adam)
+    np.testing.assert_allclose(loaded.predict(ids, verbose=0), given["logits"], atol=1e-5)
+print(keras.backend.backend(), "tensorflow" in sys.modules)
+"""
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_a_model_compiled_by_our_parts_is_loaded_by_its_folder_and_by_its_file(backend, tmp_path):
+    model = make_transformer()
+    model.compile(keras.optimizers.Adam(), TokenCrossEntropy(0.1), metrics=[TokenAccuracy()])
+    model.save(tmp_path / "model.keras")
+    np.savez(tmp_path / "ids.npz", source=SOURCE, target=TARGET, logits=model(SOURCE, TARGET))
+    environment = os.environ | {"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT / "pipeline")}
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == [backend, str(backend == "tensorflow")]
