@@ -50,10 +50,12 @@ if TYPE_CHECKING:
     from .attention import SelfAttention as SelfAttention
     from .errors import InputError as InputError
     from .inspection.archive import AttentionArchive as AttentionArchive
-    from .model.decoder_only import DecoderOnly as DecoderOnly
-    from .model.recurrent import Recurrent as Recurrent
-    from .model.transformer import Transformer as Transformer
-    from .training import loss as losses  # noqa: F401
+    from .metrics import of_tokens as losses  # noqa: F401
+    from .run.batches import batches as batches
+    from .run.load_model import DecoderOnly as DecoderOnly
+    from .run.load_model import Recurrent as Recurrent
+    from .run.load_model import Transformer as Transformer
+    from .run.load_model import load_model as load_model
 
 if __name__ != "qkv":  # two copies of a module would have two tables of scores, and Keras would keep either
     raise ImportError(f"the package is called qkv, not {__name__}: add the folder pipeline to Python's path")
@@ -63,13 +65,12 @@ _PLACES = {
     "attention": ("AdditiveAttention", "CrossAttention", "MultiHeadAttention", "SelfAttention"),
     "errors": ("InputError",),
     "inspection.archive": ("AttentionArchive",),
-    "model.decoder_only": ("DecoderOnly",),
-    "model.recurrent": ("Recurrent",),
-    "model.transformer": ("Transformer",),
+    "run.batches": ("batches",),
+    "run.load_model": ("DecoderOnly", "Recurrent", "Transformer", "load_model"),  # registers all that is saved
 }
 """The names of each module that are the package's as well."""
 
-_MODULES = {"losses": "training.loss", "metrics": "metrics"}
+_MODULES = {"losses": "metrics.of_tokens", "metrics": "metrics"}
 """Modules under a name of the package."""
 
 

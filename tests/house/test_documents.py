@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tomllib
 from contextlib import redirect_stdout
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -545,7 +546,7 @@ def test_python_runs_as_it_is_written(page, folder, monkeypatch, capsys):
     names: dict = {}
     with np.printoptions():  # what a page sets is set back
         for code in blocks(page, "python"):
-            if PLUGIN in code:  # a file that commands load
+            if PLUGIN in code or ("onnx" in code and find_spec("tf2onnx") is None):  # a file that commands load
                 continue
             exec(compile(code, str(page), "exec"), names)
 

@@ -16,7 +16,7 @@ from tests.support.tiny_models import SOURCE, TARGET, make_transformer
 PROGRAM = """
 import sys
 import numpy as np
-from qkv.run.load_model import Recurrent, load_model
+from qkv import Recurrent, load_model
 import keras
 folder = sys.argv[1]
 given = np.load(f"{folder}/ids.npz")

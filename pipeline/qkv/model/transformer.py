@@ -19,6 +19,7 @@ from ..attention.self_attention import SelfAttention
 from ..config.names.model import NORMS
 from ..layers.constructor import ConstructorConfig
 from ..layers.keras_layers import Dense, Dropout, LayerNormalization, check_sizes, dynamic_shape
+from ..layers.low_rank import LowRank
 from ..layers.tap import tap
 from .embedding import PositionalEmbedding, make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel
@@ -425,7 +426,7 @@ class DecoderBlock(EncoderBlock):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class FeedForward(ConstructorConfig, keras.Layer):
+class FeedForward(ConstructorConfig, LowRank, keras.Layer):
     """`W_2 dropout(activation(W_1 x + b_1)) + b_2` at every position (Vaswani et al. 2017, section 3.3).
 
     Args:

@@ -15,7 +15,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ..metrics.of_tokens import TokenCrossEntropy as TokenCrossEntropy  # the same for `compile` of Keras
 from ..runtime.devices import sizes
 from ..text.batch import Batch
 from ..text.tokens.special_tokens import EOS, PAD
