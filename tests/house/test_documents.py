@@ -537,6 +537,7 @@ ELSEWHERE = [*PRINTING_PAGES, EXPORT]
 """Pages whose code has tests of its own."""
 
 
+@pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")  # of Keras, before it converts
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks(page, "python") and page not in ELSEWHERE], ids=page_id
 )

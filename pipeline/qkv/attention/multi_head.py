@@ -11,6 +11,7 @@ from keras import ops
 
 from ..layers.constructor import plain, seed_of, seeded
 from ..layers.keras_layers import Dense, check_sizes, dynamic_shape, rows_of_each
+from ..layers.low_rank import LowRank
 from ..layers.tap import tap, where_changed
 from .by_name import describe_layer
 from .masks import check_keras_mask, join_masks
@@ -92,7 +93,7 @@ class AttentionSpec:
             raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {self.output_dim}")
 
 
-class AttentionLayer(WeightsInFloat32, keras.Layer):
+class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
     """A mechanism over heads, and the output projection. Subclasses say where queries, keys and values come from.
 
     Args:

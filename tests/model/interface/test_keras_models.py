@@ -103,6 +103,14 @@ def test_lora_trains_small_matrices_alone_and_is_saved_as_part_of_the_large_ones
     np.testing.assert_allclose(model(SOURCE, TARGET), after, atol=1e-5)
 
 
+def test_attention_and_feed_forward_layers_take_lora_alone():
+    block = make_transformer().encoder_blocks[0]
+    for layer in (block.self_attention, block.feed_forward):
+        layer.enable_lora(4)
+        assert {x.name for x in layer.trainable_variables} == {"lora_kernel_a", "lora_kernel_b"}
+        assert len(layer.trainable_variables) == 4
+
+
 def test_lora_adds_to_the_matrix_of_the_logits_that_training_reads():
     embedding = TokenEmbedding(5, 4, bias=True)
     embedding.build()
@@ -118,6 +126,7 @@ def test_lora_adds_to_the_matrix_of_the_logits_that_training_reads():
 
 
 @pytest.mark.minutes
+@pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")  # of Keras, before it converts
 @pytest.mark.parametrize("name", ["transformer", "decoder-only"])
 def test_onnx_computes_the_same_for_any_number_and_length_of_sentences(name, tmp_path):
     pytest.importorskip("tf2onnx")
