@@ -39,7 +39,7 @@ class FakeBatches:
     accumulated = 1
 
     def plan(self, epoch):
-        return SimpleNamespace(is_end=lambda batch: batch == BATCHES)
+        return SimpleNamespace(count=BATCHES)
 
     def epoch(self, epoch, first_batch=0):
         return (Batch(*np.full((3, 1, 1), (epoch * BATCHES) + batch)) for batch in range(first_batch, BATCHES))

@@ -9,6 +9,7 @@ Letters: B sentences of a batch, S source length with EOS, T target length with 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -55,6 +56,10 @@ class EpochPlan:
         batch_tokens, length_multiple, seed, epoch: see `plan_batches`.
         mixture: chooses the pairs of the epoch; None: every pair once.
         lengths: for `plan_coarse_batches`, which then plans the batches; None for `plan_batches`.
+
+    Attributes:
+        count: the number of batches.
+        padding_share: the share of padding among all positions, from 0 to 1.
     """
 
     def __init__(
@@ -82,48 +87,27 @@ class EpochPlan:
             self._windows = [partial(_rows_of, shards, len(pairs.source)) for shards in drawn]
         self._in_order = mixture is None and len(self._windows) == 1
         self._planned: tuple[int, BatchPlan] | None = None
-        self._ends: list[int] = []  # the number of batches up to the end of each window, as far as they were planned
-        self._total = BatchPlan([], tokens=0, positions=0)  # of these windows, without their batches
+        plans = map(self.window, range(len(self._windows)))
+        totals = np.array([(len(plan.batches), plan.tokens, plan.positions) for plan in plans], np.int64).reshape(-1, 3)
+        self._ends = np.cumsum(totals[:, 0]).tolist()
+        self.count, tokens, positions = totals.sum(axis=0).tolist()
+        self.padding_share = BatchPlan([], tokens, positions).padding_share
 
     def window(self, number: int) -> BatchPlan:
-        """Returns the batches of a window. The windows before it have been planned."""
+        """Returns the batches of a window; the last one that was asked for is remembered."""
         if self._planned is None or self._planned[0] != number:
-            self._planned = number, self._plan(number)
-        plan = self._planned[1]
-        if number == len(self._ends):
-            self._ends.append(len(plan.batches) + (self._ends[-1] if self._ends else 0))
-            self._total = BatchPlan([], self._total.tokens + plan.tokens, self._total.positions + plan.positions)
-        return plan
-
-    def _plan(self, number: int) -> BatchPlan:
-        rows = self._windows[number]()
-        lengths = (side.lengths_of(rows) for side in self._pairs.sides)
-        plan = self._plan_window(*lengths, window=number)
-        return plan if self._in_order else replace(plan, batches=[rows[batch] for batch in plan.batches])
+            rows = self._windows[number]()
+            plan = self._plan_window(*(side.lengths_of(rows) for side in self._pairs.sides), window=number)
+            if not self._in_order:
+                plan = replace(plan, batches=[rows[batch] for batch in plan.batches])
+            self._planned = number, plan
+        return self._planned[1]
 
     def batches(self, first: int = 0) -> Iterator[np.ndarray]:
         """Yields the sentence numbers of each batch, from batch `first` on."""
-        start = 0
-        for number in range(len(self._windows)):
-            if number >= len(self._ends) or self._ends[number] > first:
+        for number, (start, end) in enumerate(pairwise([0, *self._ends])):
+            if end > first:
                 yield from self.window(number).batches[max(0, first - start) :]
-            start = self._ends[number]
-
-    def is_end(self, batch: int) -> bool:
-        """Returns whether the epoch is over after so many batches, all of which have been made."""
-        return len(self._ends) == len(self._windows) and batch == self._ends[-1]
-
-    @property
-    def count(self) -> int:
-        """The number of batches. All windows are planned for it once."""
-        for number in range(len(self._ends), len(self._windows)):
-            self.window(number)
-        return self._ends[-1]
-
-    @property
-    def padding_share(self) -> float:
-        """The share of padding among all positions, from 0 to 1, in the windows planned so far."""
-        return self._total.padding_share
 
 
 def _draw_windows(pairs: int, seed: int, epoch: int) -> list[np.ndarray]:

@@ -123,8 +123,6 @@ def _without_tags(data: DataSettings, validation: Corpus) -> dict[str, Corpus]:
     others = {"validation": validation}
     if data.test is not None:
         others["test"] = read_corpus(data.test).in_memory()
-    if not data.tags:
-        return others
     return {
         name: replace(other, source=[without_tag(line, data.tags) for line in other.source])
         for name, other in others.items()

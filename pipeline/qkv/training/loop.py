@@ -107,7 +107,7 @@ class Training:
             self.meter.add(self.accumulation.make(group, progress))
             progress.update += 1
             progress.batch += len(group)
-            if plan.is_end(progress.batch):
+            if progress.batch == plan.count:
                 progress.epoch, progress.batch = progress.epoch + 1, 0
             progress.seconds = self.clock.seconds()
             logs = self._read_logs() if progress.update % self.log_every_updates == 0 else {}

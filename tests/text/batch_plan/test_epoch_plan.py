@@ -54,20 +54,12 @@ def test_shards_come_in_another_order_in_each_epoch_and_with_each_seed(pairs, sm
     assert all(len({row // 10 for rows in order[:5] for row in rows}) <= 6 for order in orders)  # of one window
 
 
-@pytest.mark.parametrize("counted_before", [False, True])
-def test_an_epoch_goes_on_from_any_batch(pairs, small_windows, counted_before):
+def test_an_epoch_goes_on_from_any_batch(pairs, small_windows):
     whole = rows_of(plan(pairs).batches())
     for first in range(len(whole) + 1):
         later = plan(pairs)
-        if counted_before:
-            assert later.count == len(whole)
+        assert later.count == len(whole)
         assert rows_of(later.batches(first)) == whole[first:]
-
-
-def test_the_end_is_known_when_the_last_batch_was_made_and_not_before(pairs, small_windows):
-    found = plan(pairs)
-    ends = [found.is_end(number) for number, _ in enumerate(found.batches(), 1)]
-    assert ends == [False] * (found.count - 1) + [True]
 
 
 def test_the_share_of_padding_is_that_of_all_windows(pairs, small_windows):

@@ -3,9 +3,9 @@
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain
-from typing import TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,11 +29,13 @@ class Corpus:
     """The line of the file that each pair came from, from 1. It is not the index if a split was selected."""
     name: str
     """The path or paths of the files, for messages."""
+    joined: "Sequence[Corpus]" = ()
+    """Of several corpora as one: these, in their order."""
 
     @property
     def parts(self) -> "Sequence[Corpus]":
         """The corpora that were joined; a single corpus is its own part."""
-        return [self]
+        return self.joined or [self]
 
     @property
     def ends(self) -> list[int]:
@@ -53,6 +55,11 @@ class Corpus:
 
     def select(self, rows: np.ndarray) -> "Corpus":
         """Returns the pairs of these rows, which must ascend."""
+        if self.joined:
+            firsts = [0, *self.ends[:-1]]
+            chosen = np.split(rows, np.searchsorted(rows, firsts[1:]))
+            parts = zip(self.joined, chosen, firsts, strict=True)
+            return _join([part.select(own - first) for part, own, first in parts], self.name)
         source, target = (
             side.select(rows) if isinstance(side, Lines) else [side[row] for row in rows]
             for side in (self.source, self.target)
@@ -60,38 +67,15 @@ class Corpus:
         return Corpus(source, target, _select_numbers(self.line_numbers, rows), self.name)
 
     def place(self, index: int) -> str:
-        """Returns `file:line` of a pair."""
+        """Returns `file:line` of a pair, in the file of the part that it is of."""
+        if self.joined:
+            number = bisect_right(self.ends, index)
+            return self.joined[number].place(index - [0, *self.ends][number])
         return f"{self.name}:{self.line_numbers[index]}"
 
     def shown_line(self, index: int) -> int | str:
         """Returns the line of a pair in a report: its number, or where there are several files, `file:line`."""
-        return self.line_numbers[index]
-
-
-@dataclass(frozen=True)
-class JoinedCorpora(Corpus):
-    """Several corpora as one, in their order."""
-
-    parts: Sequence[Corpus] = field(default=(), kw_only=True)
-
-    def select(self, rows: np.ndarray) -> "JoinedCorpora":
-        """See `Corpus.select`."""
-        ends = self.ends
-        cuts = np.searchsorted(rows, ends)
-        chosen = np.split(rows, cuts[:-1])
-        return _join(
-            [part.select(one - first) for part, one, first in zip(self.parts, chosen, [0, *ends[:-1]], strict=True)],
-            self.name,
-        )
-
-    def place(self, index: int) -> str:
-        """See `Corpus.place`: the file of the part that the pair is of."""
-        number = bisect_right(self.ends, index)
-        return self.parts[number].place(index - [0, *self.ends][number])
-
-    def shown_line(self, index: int) -> str:
-        """See `Corpus.shown_line`."""
-        return self.place(index)
+        return self.place(index) if self.joined else self.line_numbers[index]
 
 
 def join_corpora(parts: Sequence[Corpus], of: str = "corpora") -> Corpus:
@@ -99,11 +83,11 @@ def join_corpora(parts: Sequence[Corpus], of: str = "corpora") -> Corpus:
     return parts[0] if len(parts) == 1 else _join(parts, f"{parts[0].name}, the first of {len(parts)} {of}")
 
 
-def _join(parts: Sequence[Corpus], name: str) -> JoinedCorpora:
+def _join(parts: Sequence[Corpus], name: str) -> Corpus:
     source, target, numbers = (
         JoinedSequence([getattr(part, field) for part in parts]) for field in ("source", "target", "line_numbers")
     )
-    return JoinedCorpora(source, target, numbers, name, parts=parts)
+    return Corpus(source, target, numbers, name, parts)
 
 
 def _select_numbers(numbers: Sequence[int], rows: np.ndarray) -> Sequence[int]:
@@ -128,11 +112,7 @@ class JoinedSequence(Sequence[Item]):
     def __iter__(self) -> Iterator[Item]:
         return chain.from_iterable(self._parts)
 
-    @overload
-    def __getitem__(self, index: int) -> Item: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Item]: ...
-    def __getitem__(self, index: int | slice) -> Item | list[Item]:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             rows = range(len(self))[index]
             if rows.step != 1:

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from ...config.names.text import CORPUS_FILTERS
 
 SCRIPT_SHARE = 0.5  # of the letters of a side must belong to its script
-CODE_POINTS = 0x110000
 NONE_APPLIES = 0  # what stands for no filter in an array of reasons; filter i of `CORPUS_FILTERS` is i + 1
 PART_NUMBERS = 1 << 20  # how many are sorted at a time, up to `MOST_PARTS` times as many in all; beyond that, more
 MOST_PARTS = 64
@@ -46,32 +45,22 @@ class TextFilters:
         Returns:
             `(pairs,)`, for each pair the number of the first filter that applies, from 1, or 0.
         """
-        sides = tuple(map(_CodePoints, (sources, targets)))
-        masks = (  # in the order of CORPUS_FILTERS
-            self._find_other_scripts(sides),
-            _find_identical(sources, targets) if self.identical else None,
-            (sides[0].count_digits() != sides[1].count_digits()).any(axis=1) if self.digits else None,
+        pairs = zip(sources, targets, strict=True)
+        return np.fromiter((self._find_reason(*pair) for pair in pairs), np.uint8, len(sources))
+
+    def _find_reason(self, source: str, target: str) -> int:
+        applies = (  # in the order of CORPUS_FILTERS
+            _is_of_other_script(source, self.source_script) or _is_of_other_script(target, self.target_script),
+            self.identical and " ".join(source.split()).casefold() == " ".join(target.split()).casefold(),
+            self.digits and _digits(source) != _digits(target),
         )
-        reasons = np.full(len(sources), NONE_APPLIES, np.uint8)
-        for number, mask in enumerate(masks, 1):
-            if mask is not None:
-                reasons[mask & (reasons == NONE_APPLIES)] = number
-        return reasons
+        return next((number for number, applying in enumerate(applies, 1) if applying), NONE_APPLIES)
 
     def digest(self, sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint64]:
         """Returns a number for each pair, equal for near duplicates; nothing if they are not looked for."""
         if not self.near_duplicates:
             return np.zeros(0, np.uint64)
         return digest_pairs(map(_bare, sources), map(_bare, targets))
-
-    def _find_other_scripts(self, sides: "tuple[_CodePoints, ...]") -> _Mask | None:
-        scripts = (self.source_script, self.target_script)
-        found = [
-            side.count(_letters(script)) < SCRIPT_SHARE * side.count(_letters(None))
-            for side, script in zip(sides, scripts, strict=True)
-            if script is not None
-        ]
-        return np.logical_or.reduce(found) if found else None
 
 
 def with_near_duplicates(reasons: npt.NDArray[np.uint8], digests: np.ndarray, is_kept: _Mask) -> None:
@@ -127,52 +116,26 @@ def _digests(texts: Iterable[str]) -> npt.NDArray[np.uint64]:
     return np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64)
 
 
-class _CodePoints:
-    """The characters of sentences, as one array of numbers."""
-
-    def __init__(self, sentences: Sequence[str]) -> None:
-        self.lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        self._codes = np.frombuffer("".join(sentences).encode("utf-32-le"), np.uint32)
-        self._sentence = np.repeat(np.arange(len(sentences)), self.lengths)
-
-    def count(self, table: _Mask) -> npt.NDArray[np.int64]:
-        """Returns how many characters of each sentence are in the table, `(sentences,)`."""
-        return np.bincount(self._sentence[table[self._codes]], minlength=len(self.lengths))
-
-    def count_digits(self) -> npt.NDArray[np.int64]:
-        """Returns how often each sentence has each digit, `(sentences, 10)`."""
-        digits = _digits()[self._codes]
-        is_digit = digits >= 0
-        places = 10 * self._sentence[is_digit] + digits[is_digit]
-        return np.bincount(places, minlength=10 * len(self.lengths)).reshape(-1, 10)
-
-
-def _find_identical(sources: Sequence[str], targets: Sequence[str]) -> _Mask:
-    pairs = zip(sources, targets, strict=True)
-    return np.array([" ".join(a.split()).casefold() == " ".join(b.split()).casefold() for a, b in pairs], bool)
-
-
-def _bare(text: str) -> str:
-    return _MARKS.sub("", unicodedata.normalize("NFKC", text).casefold())
+def _is_of_other_script(text: str, script: str | None) -> bool:
+    letters = list(filter(str.isalpha, text))
+    return script is not None and sum(_is_of(letter, script) for letter in letters) < SCRIPT_SHARE * len(letters)
 
 
 @cache
-def _letters(script: str | None) -> _Mask:
-    """Returns which characters are letters, of a script or of any: bool `(CODE_POINTS,)`.
+def _is_of(letter: str, script: str) -> bool:
+    """Returns whether a letter is of a script.
 
     Unicode's names of letters begin with their script, such as CYRILLIC SMALL LETTER A, or have it second, such as
     FULLWIDTH LATIN SMALL LETTER A; Python knows no more of it.
     """
-    letters = [code for code in range(CODE_POINTS) if chr(code).isalpha()]
-    if script is not None:
-        words = _SCRIPT_WORDS.get(script, {script.upper()})
-        letters = [code for code in letters if words.intersection(unicodedata.name(chr(code), "").split()[:2])]
-    table = np.zeros(CODE_POINTS, bool)
-    table[letters] = True
-    return table
+    words = _SCRIPT_WORDS.get(script, {script.upper()})
+    return not words.isdisjoint(unicodedata.name(letter, "").split()[:2])
 
 
-@cache
-def _digits() -> npt.NDArray[np.int8]:
-    """Returns the value of each character that is a decimal digit, in any script; -1 for others."""
-    return np.array([unicodedata.decimal(chr(code), -1) for code in range(CODE_POINTS)], np.int8)
+def _digits(text: str) -> list[int]:
+    """Returns the values of the digits of a text, in any script, in ascending order."""
+    return sorted(map(unicodedata.decimal, re.findall(r"\d", text)))
+
+
+def _bare(text: str) -> str:
+    return _MARKS.sub("", unicodedata.normalize("NFKC", text).casefold())

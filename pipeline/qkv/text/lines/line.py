@@ -10,8 +10,6 @@ before those whose translation is German (Johnson et al. 2017).
 import codecs
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
-from pathlib import Path
-from typing import BinaryIO
 
 from ...errors import InputError
 from ...files.paths import is_unicode
@@ -147,17 +145,3 @@ def refuse_returns(line: bytes, place: str) -> None:
             f"{place}: lines end in a carriage return alone, as on old Macs; expected line feeds: convert the text: "
             "tr '\\r' '\\n' < FILE > CONVERTED"
         )
-
-
-def locate_bad_byte(path: Path, file: BinaryIO) -> InputError:
-    """Reads the file again, line by line, to name the line and the byte."""
-    file.seek(0)
-    position = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
-    file.seek(position)
-    for number, line in enumerate(file, 1):
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            return refuse_byte(line, error.start, str(path), number, position)
-        position += len(line)
-    raise AssertionError("the text as a whole is not UTF-8, but each of its lines is")

@@ -1,6 +1,5 @@
 """The lines of text files, plain or packed, read on demand, so that memory use does not grow with the file."""
 
-import codecs
 import gzip
 import os
 import shutil
@@ -10,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, overload
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from ...errors import InputError
 from ...files.arrays import ArrayStore
 from ...files.paths import refuse_other_than_file
-from .line import BYTE_ORDER_MARK, GZIP, ZSTD, compose, locate_bad_byte, refuse_returns
+from .line import BYTE_ORDER_MARK, GZIP, ZSTD, compose, refuse_byte, refuse_returns
 
 CHUNK_LINES = 4096
 BLOCK_BYTES = 1 << 20
@@ -81,11 +80,7 @@ class Lines(Sequence[str]):
         for first in range(0, len(self), CHUNK_LINES):
             yield from self._read(slice(first, first + CHUNK_LINES))
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return self._read(index)
         row = range(len(self))[index]
@@ -116,15 +111,13 @@ def read_lines(path: str | Path) -> Lines:
         refuse_other_than_file(path, "a text file", pipes=True)
         text = open_unpacked(path)
         refuse_other_kinds(path, text.read(0, 1024))
-        starts, ends = _find_lines(text.file)
+        starts, ends = _find_lines(path, text.file)
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
     except IsADirectoryError:
         raise InputError(f"{path}: this is a directory; expected a text file, plain, gzip or zstd") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
-    except UnicodeDecodeError:
-        raise locate_bad_byte(path, text.file) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     if not len(starts):
@@ -134,31 +127,22 @@ def read_lines(path: str | Path) -> Lines:
     return Lines(text, starts, ends)
 
 
-def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
+def _find_lines(path: Path, file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
     file.seek(0)
-    first = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
-    file.seek(first)
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    position = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
+    file.seek(position)
     starts, ends = ArrayStore(np.int64), ArrayStore(np.int64)
-    position = start = first
-    after_return = False  # whether the block before ended in one
-    while block := file.read(BLOCK_BYTES):
-        decoder.decode(block)
-        codes = np.frombuffer(block, np.uint8)
-        newlines = np.flatnonzero(codes == ord("\n"))
-        if len(newlines):
-            before = np.where(newlines > 0, codes[newlines - 1] == ord("\r"), after_return)
-            found = newlines + position
-            begins = np.concatenate([[start], found[:-1] + 1])
-            starts.add(begins)
-            ends.add(found - (before & (found > begins)))
-            start = int(found[-1]) + 1
-        after_return = codes[-1] == ord("\r")
-        position += len(block)
-    decoder.decode(b"", final=True)
-    if position > start:  # the last line has no line feed
-        starts.add([start])
-        ends.add([position - after_return])
+    lines = 0
+    while block := file.readlines(BLOCK_BYTES):
+        begins = position + np.cumsum([0, *map(len, block)], dtype=np.int64)
+        for number, (line, begin) in enumerate(zip(block, begins, strict=False), lines + 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                raise refuse_byte(line, error.start, str(path), number, int(begin)) from None
+        starts.add(begins[:-1])
+        ends.add(begins[:-1] + [len(line.removesuffix(b"\n").removesuffix(b"\r")) for line in block])
+        position, lines = int(begins[-1]), lines + len(block)
     return starts.finish(), ends.finish()
 
 

@@ -63,8 +63,15 @@ class EncodedSentences:
     ) -> "EncodedSentences":
         """Returns the sentences of `rows`, in that order, followed by the two sentences of each row `(first, second)`
         of `joined` as one sentence."""
-        pairs = (np.concatenate([self[first], self[second]]) for first, second in joined)
-        return self.from_rows(chain((self[row] for row in rows), pairs), self.ids.dtype)
+        store = SentenceStore(self.ids.dtype)
+        for part in (np.reshape(rows, (-1, 1)), np.reshape(joined, (-1, 2))):
+            for chunk in chunks(part.astype(np.int64)):
+                lengths = self.lengths_of(chunk)
+                ends = np.cumsum(lengths)
+                # For each id, how far the place it is read from lies behind the place it goes to.
+                shifts = np.repeat(self.starts[chunk.ravel()] - (ends - lengths.ravel()), lengths.ravel())
+                store.add(self.ids[shifts + np.arange(len(shifts))], lengths.sum(axis=1, dtype=np.int64))
+        return store.finish()
 
     def save(self, path: Path) -> None:
         """Writes `PATH.ids.npy` and `PATH.starts.npy`."""
