@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, overload
+from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
 
 from .config import RunConfig, load_run_config
 from .config.names.inspection import SYMMETRISATIONS
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .alignment.readout import ChosenReadout
     from .decoding.translator import Translation
     from .run.trained_run import TrainedRun
+    from .text.lines.sentences import Paragraph
 
 SETS = ("test", "validation")
 
@@ -204,28 +205,50 @@ class Run:
     def translate(self, sentences: str, *, n_best: int, **decoding: Any) -> "list[Translated]": ...
     @overload
     def translate(self, sentences: Sequence[str], *, n_best: int, **decoding: Any) -> "list[list[Translated]]": ...
-    def translate(self, sentences: str | Sequence[str], *, n_best: int | None = None, **decoding: Any) -> Any:
+    @overload
+    def translate(self, sentences: str, *, split: Literal[True], **decoding: Any) -> "TranslatedText": ...
+    @overload
+    def translate(
+        self, sentences: Sequence[str], *, split: Literal[True], **decoding: Any
+    ) -> "list[TranslatedText]": ...
+    def translate(
+        self, sentences: str | Sequence[str], *, n_best: int | None = None, split: bool = False, **decoding: Any
+    ) -> Any:
         """Translates one sentence, or a list of them. The first call takes some seconds, as does the first one with
         other settings.
 
         Args:
             sentences: a sentence, or several; `data.normalize` of the run acts on them.
             n_best: how many translations of each sentence are returned, the best first; by default only the best.
+            split: whether each is a text of sentences, which are translated one by one; needs sentencex.
             decoding: settings of the config's section `decoding` in the place of the run's, such as `beam_size=1`; with
                 `search="sampling"` also the `seed` of the draws, which go on from call to call.
 
         Returns:
-            A `Translated`, a list of them for a list, and with `n_best` a list of them in the place of each.
+            A `Translated`, a list of them for a list, and with `n_best` a list of them in the place of each; with
+            `split` a `TranslatedText` in the place of each.
 
         Raises:
-            InputError: there is no such setting, a value is wrong, or a sentence is several lines or no text.
+            InputError: there is no such setting, a value is wrong, a sentence is several lines or no text, or
+                sentencex is not installed.
         """
+        if split:
+            if n_best is not None:
+                raise InputError("n_best: a text is put together of the best translations; expected none with split")
+            texts = [self._translate_text(text, decoding) for text in _listed(sentences, "sentences")]
+            return texts[0] if isinstance(sentences, str) else texts
         run = self._with(decoding if n_best is None else {**decoding, "n_best": n_best})
-        texts, ids = run.given_sentences["source"].read(_listed(sentences, "sentences"))
+        given, ids = run.given_sentences["source"].read(_listed(sentences, "sentences"))
         translations = run.translator.translate_ids(ids)
-        found = [[Translated(text, one, run) for one in some] for text, some in zip(texts, translations, strict=True)]
+        found = [[Translated(text, one, run) for one in some] for text, some in zip(given, translations, strict=True)]
         shown = [some[0] for some in found] if n_best is None else found
         return shown[0] if isinstance(sentences, str) else shown
+
+    def _translate_text(self, text: str, decoding: Mapping[str, Any]) -> "TranslatedText":
+        if not isinstance(text, str):
+            raise InputError(f"sentences: expected text, found {text!r:.60}")
+        paragraph = self._with(decoding).splitter.divide_lines(text)
+        return TranslatedText(self.translate(paragraph.sentences, **decoding), paragraph)
 
     @overload  # a text is also a sequence of texts, but a sentence is meant
     def align(  # type: ignore[overload-overlap]
@@ -444,6 +467,29 @@ class Translated:
         """Returns the HTML that a notebook shows: the translation, and below it `Record`'s heat map."""
         title = f"<b>{html.escape(self.text)}</b> (log-probability {self.log_probability:.2f})"
         return f'<p>{title}</p><div style="overflow-x: auto">{self.attention._repr_html_()}</div>'
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TranslatedText:
+    """A translation of a text, sentence by sentence.
+
+    Attributes:
+        sentences: the translations of its sentences, and of its empty lines.
+        text: these as one text, with the spaces and line feeds of the source between them.
+    """
+
+    sentences: list[Translated]
+    _source: "Paragraph"
+
+    @property
+    def text(self) -> str:
+        return self._source.join([one.text for one in self.sentences])
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<TranslatedText {self.text!r}, {len(self.sentences)} sentences>"
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,6 +38,13 @@ def test_each_sentence_of_a_line_with_a_tag_has_the_tag():
     assert split("<back>").sentences == ["<back>"]
 
 
+def test_the_lines_of_a_text_are_divided_with_line_feeds_between_them():
+    text = "One.  Two.\n\nThree.\n"
+    paragraph = SentenceSplitter("en").divide_lines(text)
+    assert paragraph == (["One.", "Two.", "", "Three.", ""], ["  ", "\n", "\n", "\n"])
+    assert paragraph.join(paragraph.sentences) == text
+
+
 def test_translations_are_joined_by_the_spaces_of_the_source():
     assert Paragraph(["One.", "Two!", "Three?"], ["  ", "\t"]).join(["Un.", "Deux !", "Trois ?"]) == (
         "Un.  Deux !\tTrois ?"

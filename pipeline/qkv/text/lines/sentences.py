@@ -9,7 +9,7 @@ from .line import find_tag, without_tag
 
 
 class Paragraph(NamedTuple):
-    """A line of text as its sentences.
+    """A line of text, or several, as sentences.
 
     Attributes:
         sentences: one or more; an empty line is one empty sentence.
@@ -20,7 +20,7 @@ class Paragraph(NamedTuple):
     spaces: list[str]
 
     def join(self, translations: Sequence[str]) -> str:
-        """Returns the translations of the sentences as one line, with the spaces of the source between them."""
+        """Returns the translations of the sentences as one text, with the spaces of the source between them."""
         return "".join(text for pair in zip(translations, [*self.spaces, ""], strict=True) for text in pair)
 
 
@@ -47,6 +47,14 @@ class SentenceSplitter:
             ) from None
         self._language = language.replace("_", "-").partition("-")[0].lower()
         self._tags, self._between = tags, between
+
+    def divide_lines(self, text: str) -> Paragraph:
+        """Returns the sentences of all lines of a text, between which line feeds stand, too."""
+        sentences, spaces = [], []
+        for line in map(self, text.split("\n")):
+            sentences += line.sentences
+            spaces += [*line.spaces, "\n"]
+        return Paragraph(sentences, spaces[:-1])
 
     def __call__(self, line: str) -> Paragraph:
         """Returns the sentences of a line; what it begins and ends with, but for sentences, is left out."""
