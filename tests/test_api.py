@@ -12,7 +12,6 @@ import keras
 import numpy as np
 import pytest
 import yaml
-from qkv.training.callbacks.log import ProgressLine
 
 import qkv
 from qkv import api
@@ -20,6 +19,7 @@ from qkv.commands import align as align_command
 from qkv.commands import export as export_command
 from qkv.exchange import parity
 from qkv.run.trained_run import load_run
+from qkv.training.callbacks.progress_line import ProgressLine
 from qkv.training.progress import Progress
 from qkv.training.stopping import Limits
 from tests.support import KEPT_RUNS
@@ -211,7 +211,7 @@ class TestTrain:
         assert run.path == config.parent / "runs" / "mine"
         assert (run.config.model.d_ff, run.history["update"].iloc[-1]) == (12, 7)
         assert not logging.getLogger("qkv").handlers
-        with pytest.raises(qkv.InputError, match="--model.d_ff: 12, not 8: a resumed run keeps its settings"):
+        with pytest.raises(qkv.InputError, match=r"--model\.d_ff: 12, not 8: a resumed run keeps its settings"):
             qkv.train(run.path, {"model.d_ff": 8})
 
     @pytest.mark.parametrize(
