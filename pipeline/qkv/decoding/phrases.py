@@ -11,6 +11,7 @@ propose, P phrases, R hypotheses, S states, T tokens of the longest phrase and o
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -218,6 +219,7 @@ class Need(NamedTuple):
     then: Any
 
 
+@dataclass(frozen=True, eq=False)
 class LexicalConstraint(Constraint):
     """Keeps to phrases.
 
@@ -230,11 +232,16 @@ class LexicalConstraint(Constraint):
         force_eos: whether the last of these tokens is EOS.
     """
 
-    def __init__(self, ban: Ban | None, given: Requirements | None, max_lengths, size: int, force_eos: bool) -> None:
-        self.ban, self.given, self.max_lengths = ban, given, max_lengths
-        self.size, self.force_eos = size, force_eos
-        # A token between two phrases keeps them from becoming a banned one.
-        self.gap = int(ban is not None)
+    ban: Ban | None
+    given: Requirements | None
+    max_lengths: Any
+    size: int
+    force_eos: bool
+
+    @property
+    def gap(self) -> int:
+        """The tokens between two phrases, which keep them from becoming a banned one."""
+        return int(self.ban is not None)
 
     def start(self):
         hypotheses = dynamic_shape(self.max_lengths)[0] * self.size

@@ -15,7 +15,7 @@ from .corpora.corpus import Corpus
 from .corpora.filters import find_repeated, with_near_duplicates
 from .corpora.mixture import Mixture, ranges_of
 from .corpora.overlap import MOST_LINES
-from .shards import TextFacts
+from .shards import Reading
 from .tokens.encoding import EncodedPairs, put_tags
 
 CHUNK_PAIRS = 1 << 17  # judged at a time
@@ -71,7 +71,7 @@ class Selection:
 def select_training_pairs(
     training: Corpus,
     encoded: EncodedPairs,
-    facts: TextFacts,
+    facts: Reading,
     *,
     longest: tuple[int, int],
     max_length_ratio: float | None,
@@ -112,7 +112,7 @@ def select_training_pairs(
 
 
 def _find_reasons(
-    encoded: EncodedPairs, facts: TextFacts, longest: tuple[int, int], max_length_ratio: float | None
+    encoded: EncodedPairs, facts: Reading, longest: tuple[int, int], max_length_ratio: float | None
 ) -> np.ndarray:
     repeated = find_repeated(facts.digests)
     reasons = ArrayStore(np.uint8)

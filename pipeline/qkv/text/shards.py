@@ -39,9 +39,10 @@ log = logging.getLogger(__name__)
 _ARRAYS = {"empty": bool, "digests": np.uint64, "filtered": np.uint8, "near_digests": np.uint64}
 
 
-class TextFacts(NamedTuple):
-    """The findings in some pairs, or in the whole text.
+class Reading(NamedTuple):
+    """Some pairs, or the whole text, as they were read.
 
+    - sides: the ids of their sources and targets; nothing of the whole text, whose ids are `EncodedPairs`.
     - empty: see `find_empty`.
     - digests: see `digest_pairs`.
     - filtered: see `TextFilters.find`; all 0 where there are no filters.
@@ -50,6 +51,7 @@ class TextFacts(NamedTuple):
     - shared: for each other set, which of its sentences are among them.
     """
 
+    sides: tuple[EncodedShard, ...]
     empty: np.ndarray
     digests: np.ndarray
     filtered: np.ndarray
@@ -58,15 +60,8 @@ class TextFacts(NamedTuple):
     shared: dict[str, SharedSentences]
 
 
-class Reading(NamedTuple):
-    """Some pairs as they were read: the ids of their sources and targets, and the findings."""
-
-    sides: tuple[EncodedShard, EncodedShard]
-    facts: TextFacts
-
-
 class PairReader:
-    """Reads pairs: encodes them and finds their `TextFacts`.
+    """Reads pairs: encodes them and finds what a `Reading` says of them.
 
     Args:
         models: the encoders of sources and targets.
@@ -96,8 +91,8 @@ class PairReader:
         filtered, near_digests = np.zeros(len(pairs[0]), np.uint8), np.zeros(0, np.uint64)
         if self._filters is not None:
             filtered, near_digests = self._filters.find(*pairs), self._filters.digest(*pairs)
-        facts = TextFacts(find_empty(*pairs), digest_pairs(*pairs), filtered, near_digests, looks, shared)
-        return Reading((source, target), facts)
+        sides, empty, digests = (source, target), find_empty(*pairs), digest_pairs(*pairs)
+        return Reading(sides, empty, digests, filtered, near_digests, looks, shared)
 
     def _encode(self, model: SentencePieceModel, sentences: Sequence[str]) -> EncodedShard:
         rows = model.encode(sentences)
@@ -155,7 +150,7 @@ def folder_name(facts: Any) -> str:
 
 def read_pairs(
     corpus: Corpus, reader: PairReader, processes: int | None = None, files: ShardFiles | None = None
-) -> tuple[EncodedPairs, TextFacts]:
+) -> tuple[EncodedPairs, Reading]:
     """Reads a corpus once, a shard at a time, and returns the encoded pairs and what was found.
 
     Args:
@@ -175,28 +170,28 @@ def read_pairs(
     return gather_readings(_read_or_make(corpus, reader, files, number) for number in shard_numbers(corpus))
 
 
-def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, TextFacts]:
+def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, Reading]:
     """Puts the readings of all parts of a text together, of which there is at least one."""
     stores: list[SentenceStore] = []
     arrays = {name: ArrayStore(kind) for name, kind in _ARRAYS.items()}
-    first: TextFacts | None = None
-    for sides, facts in readings:
-        stores = stores or [SentenceStore(side.ids.dtype) for side in sides]
-        for store, side in zip(stores, sides, strict=True):
+    first: Reading | None = None
+    for reading in readings:
+        stores = stores or [SentenceStore(side.ids.dtype) for side in reading.sides]
+        for store, side in zip(stores, reading.sides, strict=True):
             store.add(*side)
         for name, array in arrays.items():
-            array.add(getattr(facts, name))
+            array.add(getattr(reading, name))
         if first is None:
-            first = facts
+            first = reading
             continue
-        for look, following in zip(first.looks, facts.looks, strict=True):
+        for look, following in zip(first.looks, reading.looks, strict=True):
             look.update(following)
-        for name, sentences in facts.shared.items():
+        for name, sentences in reading.shared.items():
             first.shared[name].update(sentences)
     assert first is not None
     source, target = (store.finish() for store in stores)
     whole: dict[str, Any] = {name: array.finish() for name, array in arrays.items()}
-    return EncodedPairs(source, target), first._replace(**whole)
+    return EncodedPairs(source, target), first._replace(sides=(), **whole)
 
 
 def _write_shard(reader: PairReader, files: ShardFiles, numbered: tuple[int, Sides]) -> None:
@@ -218,11 +213,11 @@ def _arrays(reading: Reading) -> dict[str, np.ndarray]:
     facts = {
         "looks": [
             {**vars(look), "capitalised": sorted(look.capitalised), "counts": sorted(look.counts.items())}
-            for look in reading.facts.looks
+            for look in reading.looks
         ],
         "shared": {
             name: [sorted(shared.sources), sorted(shared.targets), sorted(shared.pairs)]
-            for name, shared in reading.facts.shared.items()
+            for name, shared in reading.shared.items()
         },
     }
     return {
@@ -230,7 +225,7 @@ def _arrays(reading: Reading) -> dict[str, np.ndarray]:
         "source_lengths": source.lengths.astype(np.int32),
         "target_ids": target.ids,
         "target_lengths": target.lengths.astype(np.int32),
-        **{name: getattr(reading.facts, name) for name in _ARRAYS},
+        **{name: getattr(reading, name) for name in _ARRAYS},
         "facts": np.frombuffer(json.dumps(facts).encode(), np.uint8),
     }
 
@@ -242,10 +237,10 @@ def _reading(arrays: Any) -> Reading:
         name: SharedSentences(set(sources), set(targets), {(source, target) for source, target in pairs})
         for name, (sources, targets, pairs) in facts["shared"].items()
     }
-    source, target = (
+    sides = tuple(
         EncodedShard(arrays[f"{side}_ids"], arrays[f"{side}_lengths"].astype(np.int64)) for side in ("source", "target")
     )
-    return Reading((source, target), TextFacts(**{name: arrays[name] for name in _ARRAYS}, looks=looks, shared=shared))
+    return Reading(sides, **{name: arrays[name] for name in _ARRAYS}, looks=looks, shared=shared)
 
 
 def _read_look(facts: dict[str, Any]) -> LookMeter:

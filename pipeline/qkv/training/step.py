@@ -5,6 +5,7 @@ same wherever it is computed. In float16 the loss is scaled up, and an update th
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
 import keras
@@ -34,6 +35,7 @@ class TrainStepMetrics(NamedTuple):
     gradient_norm: Any
 
 
+@dataclass(eq=False)
 class TrainStep:
     """The graph of an update: called with a `Batch`, it updates the model and returns `TrainStepMetrics`.
 
@@ -55,32 +57,25 @@ class TrainStep:
         InputError: a model in float16, or a compiled update, is to be trained on several devices.
     """
 
-    def __init__(
-        self,
-        loss: TotalLoss,
-        optimizer: keras.optimizers.Optimizer,
-        strategy: tf.distribute.Strategy,
-        signature: Batch = BATCH_SIGNATURE,
-        *,
-        clip_norm: float = 0.0,
-        slices: int = 1,
-        xla: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.model = loss.model
-        self.optimizer = optimizer
-        self.strategy = strategy
-        self.signature = signature
-        self.clip_norm = clip_norm
-        self.xla = xla
-        self.compiled: set[tuple] = set()
-        self.replicas = strategy.num_replicas_in_sync
+    loss: TotalLoss
+    optimizer: keras.optimizers.Optimizer
+    strategy: tf.distribute.Strategy
+    signature: Batch = BATCH_SIGNATURE
+    _: KW_ONLY
+    clip_norm: float = 0.0
+    slices: int = 1
+    xla: bool = False
+    compiled: set[tuple] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self.model = self.loss.model
+        self.replicas = self.strategy.num_replicas_in_sync
         is_half = self.model.dtype_policy.compute_dtype == "float16"
         if self.replicas > 1:
-            _check_several_devices(is_half, xla)
-        self.loss_scale = LossScale(strategy) if is_half else None
-        self._sums_of_slices = SlicedSums(self.model, self._sums_of_slice, slices)
-        self._update_graph = self.graph(self._update, signature.arrays, xla)
+            _check_several_devices(is_half, self.xla)
+        self.loss_scale = LossScale(self.strategy) if is_half else None
+        self._sums_of_slices = SlicedSums(self.model, self._sums_of_slice, self.slices)
+        self._update_graph = self.graph(self._update, self.signature.arrays, self.xla)
 
     def __call__(self, batch: Batch) -> TrainStepMetrics:
         """Updates the model; with many replicas the batch's tensors are values per replica."""

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from types import FrameType
 from typing import NamedTuple
 
@@ -54,6 +54,7 @@ class Ending(NamedTuple):
     resumes: bool = True
 
 
+@dataclass
 class StoppingRules:
     """Decides after each update whether training ends, and says why.
 
@@ -64,14 +65,14 @@ class StoppingRules:
         votes: the votes of the workers, all of which end at the same update.
     """
 
-    def __init__(self, limits: Limits, metric: str, patience: int | None = None, *, votes: WorkerVotes) -> None:
-        self.limits = limits
-        self.metric = metric
-        self.patience = patience
-        self.votes = votes
-        self.interrupted = False
-        self._agreed_at: tuple[int, float] | None = None
-        self._agree_at = 0
+    limits: Limits
+    metric: str
+    patience: int | None = None
+    _: KW_ONLY
+    votes: WorkerVotes
+    interrupted: bool = field(default=False, init=False)
+    _agreed_at: tuple[int, float] | None = field(default=None, init=False)
+    _agree_at: int = field(default=0, init=False)
 
     def ending(self, progress: Progress, seconds: float) -> Ending | None:
         """Returns the first of the limits and rules that has ended training, or None.

@@ -3,6 +3,7 @@ updates after which the model is validated."""
 
 import math
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from ..runtime.workers import Workers
 from .progress import Progress
@@ -16,6 +17,7 @@ MEASURED_SHARE = 0.03  # of the minutes
 MOST_MEASURED_SECONDS = 120.0
 
 
+@dataclass
 class TimeBudget:
     """Measures the speed of the first updates and sets `Progress.total_updates` and the schedule by it.
 
@@ -28,23 +30,13 @@ class TimeBudget:
         agree_every: number of updates between two questions to the chief.
     """
 
-    def __init__(
-        self,
-        schedule: ClockSchedule,
-        limits: Limits,
-        *,
-        updates_per_epoch: int,
-        validate_every: int | None,
-        workers: Workers,
-        agree_every: int = 1,
-    ) -> None:
-        assert limits.max_minutes is not None
-        self.schedule = schedule
-        self.limits = limits
-        self.updates_per_epoch = updates_per_epoch
-        self.validate_every = validate_every
-        self.workers = workers
-        self.agree_every = agree_every
+    schedule: ClockSchedule
+    limits: Limits
+    _: KW_ONLY
+    updates_per_epoch: int
+    validate_every: int | None
+    workers: Workers
+    agree_every: int = 1
 
     def restore(self, progress: Progress) -> None:
         """Starts a session: sets the schedule to the total of the run, if it is fixed already."""

@@ -7,6 +7,7 @@ import functools
 import logging
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import count, groupby
 
 from ...errors import InputError
@@ -56,6 +57,7 @@ class Normalizer:
         return word.isalnum() or word in self._look.marked or self._divide(word) == word
 
 
+@dataclass
 class TypedText:
     """Reads lines that a person has written. It warns once where most of the lines that come together look unlike the
     training text, once of each character that the model does not know, and of each line that is cut.
@@ -68,18 +70,14 @@ class TypedText:
         name: of the text in messages, such as the path of its file.
     """
 
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        look: TextLook | None,
-        normalize: Callable[[str], str] | None,
-        longest: int,
-        name: str,
-    ) -> None:
-        self._tokenizer, self._look, self._normalize = tokenizer, look, normalize
-        self._longest, self._name = longest, name
-        self._seen: set[str] = set()  # characters of lines that have unknown ones
-        self._unknown = self._cut_lines = 0
+    tokenizer: Tokenizer
+    look: TextLook | None
+    normalize: Callable[[str], str] | None
+    longest: int
+    name: str
+    _seen: set[str] = field(default_factory=set, init=False)  # characters of lines that have unknown ones
+    _unknown: int = field(default=0, init=False)
+    _cut_lines: int = field(default=0, init=False)
 
     def read(self, lines: Iterable[str], numbers: Iterable[int] | None = None) -> tuple[list[str], list[list[int]]]:
         """Returns lines as the model reads them, and their tokens, which are not cut.
@@ -92,36 +90,36 @@ class TypedText:
             InputError: a line has several lines in it, or is no text.
         """
         if isinstance(lines, str):
-            raise InputError(f"{self._name}: expected a list of sentences, found the text {lines!r:.60}: put it in [ ]")
-        places = (f"{self._name}:{number}" for number in numbers or count(1))
+            raise InputError(f"{self.name}: expected a list of sentences, found the text {lines!r:.60}: put it in [ ]")
+        places = (f"{self.name}:{number}" for number in numbers or count(1))
         named = list(zip(lines, places, strict=False))
         texts = [as_line(line, place) for line, place in named]
-        if self._normalize:
-            texts = list(map(self._normalize, texts))
-        ids = self._tokenizer.encode(texts)
-        self._warn_of_look([without_tag(text, self._tokenizer.tags) for text in texts])
+        if self.normalize:
+            texts = list(map(self.normalize, texts))
+        ids = self.tokenizer.encode(texts)
+        self._warn_of_look([without_tag(text, self.tokenizer.tags) for text in texts])
         for text, row, (_, place) in zip(texts, ids, named, strict=True):
             self._warn_of_line(text, row, place)
         return texts, ids
 
     def _warn_of_look(self, texts: Sequence[str]) -> None:
-        if self._look is None:
+        if self.look is None:
             return
-        found = [difference for text in texts if (difference := find_difference(text, self._look))]
+        found = [difference for text in texts if (difference := find_difference(text, self.look))]
         if 2 * len(found) > sum(not is_empty(text) for text in texts):
             log.warning(
                 "warning: the input does not look like the text that the run was trained on: %s; expected sentences "
                 "such as: %s",
                 found[0],
-                self._look.example,
+                self.look.example,
             )
-            self._look = None
+            self.look = None
 
     def _warn_of_line(self, text: str, ids: Sequence[int], place: str) -> None:
         if UNK in ids and self._unknown < MOST_CHARACTERS:
             new = "".join(character for character in dict.fromkeys(text) if character not in self._seen)
             self._seen.update(new)
-            if unknown := find_unknown(new, self._tokenizer):
+            if unknown := find_unknown(new, self.tokenizer):
                 log.warning(
                     "warning: %s: the model does not know %s, which its training text does not have; it reads each as "
                     "unknown",
@@ -129,14 +127,14 @@ class TypedText:
                     name_characters(unknown),
                 )
             self._unknown += len(unknown)
-        if len(ids) > self._longest:
+        if len(ids) > self.longest:
             self._cut_lines += 1
             if self._cut_lines <= MOST_CUT_LINES:
                 log.warning(
                     "warning: %s: %s tokens; the model reads the first %s and leaves out the rest: divide the line%s",
                     place,
                     f"{len(ids):,}",
-                    f"{self._longest:,}",
+                    f"{self.longest:,}",
                     "; further such lines are not named" if self._cut_lines == MOST_CUT_LINES else "",
                 )
 
