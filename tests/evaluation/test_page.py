@@ -5,7 +5,8 @@ import json
 import pytest
 
 from qkv.config.run import RunConfig
-from qkv.evaluation.page import describe_model, page_facts, read_page_facts
+from qkv.evaluation.page import describe_model, page_facts
+from qkv.evaluation.systems import read_page_facts
 from qkv.files.run_directory import EvaluationDirectory, RunDirectory
 from tests.support.tiny_runs import MINIMAL
 

@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
     root = options.runs[0]
     if options.over_training and len(options.runs) > 1:
         raise InputError(f"--over_training: expected one run, found {len(options.runs)}")
-    from ..evaluation.page import read_page_facts
+    from ..evaluation.systems import read_page_facts
     from ..inspection.archive import stages_of_training
     from ..inspection.viewer.page import file_name, name_page, page_origin, refuse_other_file, viewer_page
 
@@ -98,7 +98,7 @@ def _evaluated(name: str, run: RunDirectory | None, evaluation: EvaluationDirect
     Raises:
         InputError: there is none, or it is damaged.
     """
-    from ..evaluation.page import read_page_facts
+    from ..evaluation.systems import read_page_facts
     from ..evaluation.tables import read_translations
     from ..inspection import AttentionArchive
     from ..inspection.head_types import describe_types, read_head_types

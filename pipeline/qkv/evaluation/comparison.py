@@ -14,10 +14,10 @@ from ..metrics.bleu import CorpusScore, check_bleu_tokenizer, make_bleu
 from ..statistics.resampling import ratio_interval
 from ..statistics.significance import difference_interval, randomisation_p
 from .measure_comparison import compare_measures, compare_seeds, read_counts
-from .systems import System
+from .systems import EvaluatedArchive
 
 
-def compare(systems: list[System], samples: int) -> tuple[pd.DataFrame, list[str]]:
+def compare(systems: list[EvaluatedArchive], samples: int) -> tuple[pd.DataFrame, list[str]]:
     """Compares evaluations of the same text.
 
     Returns:
@@ -43,7 +43,7 @@ def compare(systems: list[System], samples: int) -> tuple[pd.DataFrame, list[str
     return pd.DataFrame(rows).astype({"seed": "Int64"}), lines
 
 
-def compare_all_measures(systems: list[System], samples: int) -> list[str]:
+def compare_all_measures(systems: list[EvaluatedArchive], samples: int) -> list[str]:
     """Returns the tables of `compare_measures` and `compare_seeds`."""
     scores = _score_counts(systems)
     groups = [(systems[min(rows.values())].name, list(rows.values())) for rows in _groups_of_seeds(systems)]
@@ -65,7 +65,7 @@ def find_worse(table: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _score(systems: list[System], samples: int) -> list[dict[str, Any]]:
+def _score(systems: list[EvaluatedArchive], samples: int) -> list[dict[str, Any]]:
     """Returns the columns of BLEU and chrF of each."""
     tokenizer, origin = _common_tokenizer(systems)
     check_bleu_tokenizer(tokenizer, origin)
@@ -87,7 +87,7 @@ def _score(systems: list[System], samples: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _common_tokenizer(systems: list[System]) -> tuple[str, str]:
+def _common_tokenizer(systems: list[EvaluatedArchive]) -> tuple[str, str]:
     """Returns how BLEU splits text into words, and where that is said: archives without a run may say nothing."""
     named = [system for system in systems if system.bleu_tokenizer is not None]
     if not named:
@@ -101,7 +101,7 @@ def _common_tokenizer(systems: list[System]) -> tuple[str, str]:
     return str(named[0].bleu_tokenizer), str(named[0].evaluation.metrics)
 
 
-def _check_comparable(other: System, first: System) -> None:
+def _check_comparable(other: EvaluatedArchive, first: EvaluatedArchive) -> None:
     for side in ("source", "reference"):
         if other.table[side].tolist() != first.table[side].tolist():
             raise InputError(
@@ -117,7 +117,7 @@ def _check_comparable(other: System, first: System) -> None:
         )
 
 
-def _score_counts(systems: Sequence[System]) -> list[dict[str, CorpusScore]]:
+def _score_counts(systems: Sequence[EvaluatedArchive]) -> list[dict[str, CorpusScore]]:
     """Returns what BLEU and chrF count in each sentence; empty for all where targets were given."""
     if not all("translation" in system.table for system in systems):
         return [{} for _ in systems]
@@ -126,7 +126,7 @@ def _score_counts(systems: Sequence[System]) -> list[dict[str, CorpusScore]]:
     return [{name: CorpusScore.of(metric, *pair) for name, metric in metrics.items()} for pair in texts]
 
 
-def _groups_of_seeds(systems: Sequence[System]) -> list[dict[int | None, int]]:
+def _groups_of_seeds(systems: Sequence[EvaluatedArchive]) -> list[dict[int | None, int]]:
     """Returns the systems' places by their seed, of each group of runs that differ in nothing but that. Each seed
     counts once."""
     groups: dict[str, dict[int | None, int]] = {}
@@ -135,7 +135,7 @@ def _groups_of_seeds(systems: Sequence[System]) -> list[dict[int | None, int]]:
     return list(groups.values())
 
 
-def means_over_seeds(systems: list[System], table: pd.DataFrame) -> list[str]:
+def means_over_seeds(systems: list[EvaluatedArchive], table: pd.DataFrame) -> list[str]:
     """Returns a line for every group of runs that differ in nothing but their seed, and one where a limit of time has
     ended them after different numbers of updates."""
     lines = []
@@ -188,7 +188,7 @@ def as_text(table: pd.DataFrame) -> str:
     return shown.to_string(index=False)
 
 
-def _compare_error_rates(systems: Sequence[System], samples: int) -> tuple[list[dict[str, float]], list[str]]:
+def _compare_error_rates(systems: Sequence[EvaluatedArchive], samples: int) -> tuple[list[dict[str, float]], list[str]]:
     """Returns the columns `AER ±` and `AER p` of each, and the lines of `compare`."""
     counts = [read_counts(system) for system in systems]
     rows, lines = [], []
@@ -209,7 +209,7 @@ def _compare_error_rates(systems: Sequence[System], samples: int) -> tuple[list[
     return rows, lines
 
 
-def _explain(system: System, first: System, own: np.ndarray, of_first: np.ndarray, p: float) -> str:
+def _explain(system: EvaluatedArchive, first: EvaluatedArchive, own: np.ndarray, of_first: np.ndarray, p: float) -> str:
     low, high = (100 * float(end[0]) for end in difference_interval(_terms(of_first), _terms(own)))
     rates = [scored.metrics["alignment"]["aer"] for scored in (system, first)]
     return (

@@ -4,9 +4,9 @@ evaluation, of each head, over seeds; and how faithful attention is.
 Letters: N sentences, B samples, P heads or changes of heads.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,11 +30,13 @@ from ..statistics.resampling import (
     sentence_counts,
 )
 from ..statistics.significance import holm, randomisation_p
-from .systems import System, match_to_first
+from .systems import EvaluatedArchive, match_to_first
 from .tables import read_table
 
 
-def compare_measures(systems: Sequence[System], scores: Sequence[Mapping[str, CorpusScore]], samples: int) -> list[str]:
+def compare_measures(
+    systems: Sequence[EvaluatedArchive], scores: Sequence[Mapping[str, CorpusScore]], samples: int
+) -> list[str]:
     """Compares what is kept of each sentence: scores, error rates, and means over all heads of what is measured of
     them.
 
@@ -53,14 +55,12 @@ def compare_measures(systems: Sequence[System], scores: Sequence[Mapping[str, Co
     if not any(heads_of(system.evaluation) for system in systems):
         return []
     found = [measures_of(system, own) for system, own in zip(systems, scores, strict=True)]
-    names = _names(found)
-    columns: list[pd.Series] = []
-    for number, (system, own) in enumerate(zip(systems, found, strict=True)):
-        texts = [_as_text(own[name].value, own[name].draw(samples)) if name in own else "" for name in names]
-        columns.append(pd.Series(texts, names, name=system.name))
-        if number:
-            p = [own[n].p_against(found[0][n], samples) if n in own and n in found[0] else np.nan for n in names]
-            columns.append(pd.Series([_as_p(value) for value in p], names, name="p"))
+    columns: list[tuple[str, dict[str, str]]] = []
+    for system, own in zip(systems, found, strict=True):
+        texts = {name: _as_text(one.value, one.draw(samples)) for name, one in own.items()}
+        tested = [] if own is found[0] else [name for name in own if name in found[0]]
+        p = {name: _as_p(own[name].p_against(found[0][name], samples)) for name in tested}
+        columns += [(system.name, texts), ("p", p)]
     title = (
         "all measures, with 95 % intervals over sentences; p against the first by approximate randomisation; "
         "measures of heads are means over all heads"
@@ -68,7 +68,9 @@ def compare_measures(systems: Sequence[System], scores: Sequence[Mapping[str, Co
     return [_block(title, columns)]
 
 
-def compare_heads(systems: Sequence[System], matches: Sequence[MatchedHeads | None], samples: int) -> list[str]:
+def compare_heads(
+    systems: Sequence[EvaluatedArchive], matches: Sequence[MatchedHeads | None], samples: int
+) -> list[str]:
     """Compares what is measured of each head.
 
     Args:
@@ -86,22 +88,19 @@ def compare_heads(systems: Sequence[System], matches: Sequence[MatchedHeads | No
     """
     found = [heads_of(system.evaluation) for system in systems]
     for number, match in enumerate(matches, 1):
-        found[number] = {name: _renumbered(one, match) for name, one in found[number].items()} if match else {}
+        found[number] = {name: one.renumbered(match) for name, one in found[number].items()} if match else {}
     blocks = []
-    for name in _names(found):
-        if name not in found[0]:
-            continue
-        columns = [_heads_column(systems[0].name, found[0][name])]
-        for system, own in zip(systems[1:], found[1:], strict=True):
-            if name in own and own[name].heads == found[0][name].heads:
-                p = _p_of_heads(found[0][name], own[name], samples)
-                columns += [_heads_column(system.name, own[name]), pd.Series(p, columns[0].index, name="p")]
+    for name, first in found[0].items():
+        columns: list[tuple[str, dict[str, str]]] = []
+        for system, own in zip(systems, found, strict=True):
+            if name in own and own[name].heads == first.heads:
+                columns += [(system.name, own[name].texts()), ("p", own[name].texts_of_p(first, samples))]
         blocks.append(_block(name, columns))
-    unmatched = [system.name for system, match in zip(systems[1:], matches, strict=True) if match is None]
     lines = [
-        f"{name}: its heads are left out, for they cannot be matched with the first one's: other layers or heads, or "
-        "no target is the same; evaluate with --forced"
-        for name in unmatched
+        f"{system.name}: its heads are left out, for they cannot be matched with the first one's: other layers or "
+        "heads, or no target is the same; evaluate with --forced"
+        for system, match in zip(systems[1:], matches, strict=True)
+        if match is None
     ]
     if not blocks:
         return ["no measures of single heads: sentence_heads.csv is missing; evaluate again", *lines]
@@ -114,7 +113,7 @@ def compare_heads(systems: Sequence[System], matches: Sequence[MatchedHeads | No
 
 def compare_seeds(
     groups: Sequence[tuple[str, Sequence[int]]],
-    systems: Sequence[System],
+    systems: Sequence[EvaluatedArchive],
     scores: Sequence[Mapping[str, CorpusScore]],
     samples: int,
 ) -> list[str]:
@@ -132,18 +131,20 @@ def compare_seeds(
     """
     if all(len(members) < 2 for _, members in groups):
         return []
-    columns: list[pd.Series] = []
+    columns: list[tuple[str, dict[str, str]]] = []
     first: dict[str, np.ndarray] = {}
     for number, (name, members) in enumerate(groups):
         found = [measures_of(systems[member], scores[member]) for member in members]
-        common = [one for one in _names(found) if all(one in own for own in found)]
-        drawn = {one: _draw([own[one] for own in found], samples, number) for one in common}
-        texts = {one: _as_text(float(np.mean([own[one].value for own in found])), drawn[one]) for one in common}
-        columns.append(pd.Series(texts, name=f"{name} ({len(members)})"))
-        if number:
-            p = {one: _as_p(p_of_samples(drawn[one] - first[one])) for one in common if one in first}
-            columns.append(pd.Series(p, name="p"))
+        drawn, texts = {}, {}
+        for one in (one for one in found[0] if all(one in own for own in found)):
+            values = np.array([own[one].value for own in found])
+            samples_of = [own[one].draw(samples) for own in found]
+            fixed = [np.full(samples, x) if own is None else own for own, x in zip(samples_of, values, strict=True)]
+            drawn[one] = draw_over_seeds(np.stack(fixed), values, seed=number)
+            texts[one] = _as_text(float(values.mean()), drawn[one])
         first = first or drawn
+        p = {one: _as_p(p_of_samples(of_one - first[one])) for one, of_one in drawn.items() if one in first}
+        columns += [(f"{name} ({len(members)})", texts), ("p", p)]
     title = (
         "means over seeds (their number), with 95 % intervals over seeds and sentences; one seed has an interval over "
         "sentences alone"
@@ -151,32 +152,33 @@ def compare_seeds(
     return [_block(title, columns)]
 
 
-class SetMeasure(Protocol):
-    """A measure of a set of sentences."""
-
-    @property
-    def value(self) -> float: ...
-    def draw(self, samples: int) -> np.ndarray | None:
-        """Returns the measure of drawn sentences, `(B,)`, the same ones for all measures of as many sentences; None
-        for what is measured of no sentences."""
-
-    def p_against(self, first: Any, samples: int) -> float:
-        """Returns the two-sided p-value of being equal, by approximate randomisation; not-a-number if untested."""
+def _block(title: str, columns: Sequence[tuple[str, Mapping[str, str]]]) -> str:
+    """Returns a table under its title. After each column stands its p; the first one has none."""
+    names = list(dict.fromkeys(name for _, texts in columns[::2] for name in texts))
+    shown = [pd.Series(texts, names, dtype=object, name=name) for name, texts in columns]
+    return f"{title}\n\n{pd.concat([shown[0], *shown[2:]], axis=1).fillna('').to_string()}"
 
 
-def _draw(measures: Sequence[SetMeasure], samples: int, number: int) -> np.ndarray:
-    values = np.array([measure.value for measure in measures])
-    drawn = [measure.draw(samples) for measure in measures]
-    fixed = [np.full(samples, value) if one is None else one for one, value in zip(drawn, values, strict=True)]
-    return draw_over_seeds(np.stack(fixed), values, seed=number)
+def _as_text(value: float, drawn: np.ndarray | None) -> str:
+    if np.isnan(value):
+        return ""
+    return f"{value:.3f}" if drawn is None else _with_ends(value, *interval(drawn))
 
 
-def _names(found: Sequence[Mapping[str, object]]) -> list[str]:
-    return list(dict.fromkeys(name for own in found for name in own))
+def _with_ends(value: Any, low: Any, high: Any) -> str:
+    return f"{value:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _as_p(p: float) -> str:
+    return "" if np.isnan(p) else f"{p:.3f}"
 
 
 class RatioMeasure(NamedTuple):
-    """A ratio of sums: numerators and denominators of each sentence, `(N,)`, and what the ratio is multiplied by."""
+    """A measure of a set of sentences that is a ratio of sums.
+
+    - above, below: numerators and denominators of each sentence, `(N,)`.
+    - unit: what the ratio is multiplied by.
+    """
 
     above: np.ndarray
     below: np.ndarray
@@ -187,13 +189,28 @@ class RatioMeasure(NamedTuple):
         return self.unit * float(ratio(self.above, self.below))
 
     def draw(self, samples: int) -> np.ndarray | None:
+        """Returns the measure of drawn sentences, `(B,)`, the same ones for all measures of as many sentences; None
+        for what is measured of no sentences."""
         return self.unit * resample(self.above, self.below, sentence_counts(len(self.above), samples=samples))
 
     def p_against(self, first: "RatioMeasure", samples: int) -> float:
+        """Returns the two-sided p-value of being equal, by approximate randomisation; not-a-number if untested."""
         if len(first.above) != len(self.above):
             return np.nan
         pair = ((one.above[:, None], one.below[:, None]) for one in (first, self))
         return float(randomisation_p(*pair, samples=samples)[0])
+
+
+class FixedMeasure(NamedTuple):
+    """A measure of a model's weights, without any sentence; see `RatioMeasure`."""
+
+    value: float
+
+    def draw(self, samples: int) -> np.ndarray | None:
+        return None
+
+    def p_against(self, first: Any, samples: int) -> float:
+        return np.nan
 
 
 class HeadMeasures(NamedTuple):
@@ -211,59 +228,30 @@ class HeadMeasures(NamedTuple):
         """Returns the mean over all heads of all layers."""
         return RatioMeasure(self.above.sum(axis=1), self.below.sum(axis=1))
 
+    def renumbered(self, match: MatchedHeads) -> "HeadMeasures":
+        """Puts the heads into the places of the first system's."""
+        order = [self.heads.index((layer, int(match.heads[layer, head]))) for layer, head in self.heads]
+        return HeadMeasures(self.heads, self.above[:, order], self.below[:, order])
 
-def _p_of_heads(first: HeadMeasures, other: HeadMeasures, samples: int) -> list[str]:
-    if first.above.shape != other.above.shape:
-        return [""] * len(first.heads)
-    pairs = ((one.above, one.below) for one in (first, other))
-    tests = max(samples, samples_for(len(first.heads)))
-    return [_as_p(p) for p in holm(randomisation_p(*pairs, samples=tests))]
+    def texts(self) -> dict[str, str]:
+        """Returns the value of each head with its interval."""
+        values = zip(ratio(self.above, self.below), *ratio_interval(self.above, self.below), strict=True)
+        return self._named(_with_ends(*value) for value in values)
 
+    def texts_of_p(self, first: "HeadMeasures", samples: int) -> dict[str, str]:
+        """Returns the p-value of each head against the first system's, corrected for their number; none where the
+        sentences are others, nor for the first system itself."""
+        if first is self or first.above.shape != self.above.shape:
+            return {}
+        pairs = ((one.above, one.below) for one in (first, self))
+        p = randomisation_p(*pairs, samples=max(samples, samples_for(len(self.heads))))
+        return self._named(map(_as_p, holm(p)))
 
-def _heads_column(name: str, measure: HeadMeasures) -> pd.Series:
-    values = zip(ratio(measure.above, measure.below), *ratio_interval(measure.above, measure.below), strict=True)
-    texts = [f"{value:.3f} ({low:.3f} to {high:.3f})" for value, low, high in values]
-    return pd.Series(texts, [f"layer {layer} head {head}" for layer, head in measure.heads], name=name)
-
-
-def _renumbered(measure: HeadMeasures, match: MatchedHeads) -> HeadMeasures:
-    """Puts the heads into the places of the first system's."""
-    columns = {place: column for column, place in enumerate(measure.heads)}
-    order = [columns[layer, int(match.heads[layer, head])] for layer, head in measure.heads]
-    return HeadMeasures(measure.heads, measure.above[:, order], measure.below[:, order])
-
-
-def _as_text(value: float, drawn: np.ndarray | None) -> str:
-    if np.isnan(value):
-        return ""
-    if drawn is None:
-        return f"{value:.3f}"
-    low, high = interval(drawn)
-    return f"{value:.3f} ({low:.3f} to {high:.3f})"
-
-
-def _as_p(p: float) -> str:
-    return "" if np.isnan(p) else f"{p:.3f}"
-
-
-def _block(title: str, columns: Sequence[pd.Series]) -> str:
-    table = pd.concat(columns, axis=1).fillna("")
-    return f"{title}\n\n{table.to_string()}"
+    def _named(self, texts: Iterable[str]) -> dict[str, str]:
+        return {f"layer {layer} head {head}": text for (layer, head), text in zip(self.heads, texts, strict=True)}
 
 
 EFFECT = EFFECTS[0]
-
-
-class FixedMeasure(NamedTuple):
-    """A measure of a model's weights, without any sentence."""
-
-    value: float
-
-    def draw(self, samples: int) -> np.ndarray | None:
-        return None
-
-    def p_against(self, first: Any, samples: int) -> float:
-        return np.nan
 
 
 def heads_of(evaluation: EvaluationDirectory) -> dict[str, HeadMeasures]:
@@ -287,8 +275,18 @@ def heads_of(evaluation: EvaluationDirectory) -> dict[str, HeadMeasures]:
     }
 
 
-def measures_of(system: System, scores: Mapping[str, CorpusScore]) -> dict[str, SetMeasure]:
-    """Returns all measures of an evaluation by name; measures of heads are means over the heads.
+def _head_measures(table: pd.DataFrame, weight: str, name: str) -> HeadMeasures:
+    rows = table.sort_values(["id", "layer", "head"], kind="stable")
+    heads = list(dict.fromkeys(zip(rows["layer"], rows["head"], strict=True)))
+    if len(rows) != rows["id"].nunique() * len(heads):
+        raise InputError(f"{name}: expected a row for each sentence, layer and head, found others; evaluate again")
+    below, values = (rows[column].to_numpy(float).reshape(-1, len(heads)) for column in (weight, name))
+    return HeadMeasures(heads, np.where(below > 0, values, 0.0) * below, below)
+
+
+def measures_of(system: EvaluatedArchive, scores: Mapping[str, CorpusScore]) -> dict[str, Any]:
+    """Returns all measures of an evaluation by name, each a `CorpusScore`, `RatioMeasure` or `FixedMeasure`; measures of
+    heads are means over the heads.
 
     Args:
         system: the evaluation.
@@ -297,7 +295,7 @@ def measures_of(system: System, scores: Mapping[str, CorpusScore]) -> dict[str, 
     Raises:
         InputError: a file is damaged.
     """
-    found: dict[str, SetMeasure] = dict(scores)
+    found: dict[str, Any] = dict(scores)
     counts = read_counts(system)
     if counts is not None:
         found["AER"] = RatioMeasure(*error_terms(counts), unit=100.0)
@@ -308,17 +306,7 @@ def measures_of(system: System, scores: Mapping[str, CorpusScore]) -> dict[str, 
     return found
 
 
-def _head_measures(table: pd.DataFrame, weight: str, name: str) -> HeadMeasures:
-    rows = table.sort_values(["id", "layer", "head"], kind="stable")
-    heads = list(dict.fromkeys(zip(rows["layer"], rows["head"], strict=True)))
-    if len(rows) != rows["id"].nunique() * len(heads):
-        raise InputError(f"{name}: expected a row for each sentence, layer and head, found others; evaluate again")
-    below = rows[weight].to_numpy(float).reshape(-1, len(heads))
-    values = rows[name].to_numpy(float).reshape(below.shape)
-    return HeadMeasures(heads, np.where(below > 0, values, 0.0) * below, below)
-
-
-def read_counts(system: System) -> np.ndarray | None:
+def read_counts(system: EvaluatedArchive) -> np.ndarray | None:
     """Returns `(N, 4)`, the counts of each sentence at the chosen layer and head; None where none are kept."""
     readout = system.metrics.get("alignment")
     path = system.evaluation.sentence_alignment
@@ -354,7 +342,7 @@ def read_faithfulness(path: Path) -> pd.DataFrame:
     return table[["id", *KEYS, "tokens", *SUMS]]
 
 
-def compare_faithfulness(systems: Sequence[System], samples: int) -> list[str]:
+def compare_faithfulness(systems: Sequence[EvaluatedArchive], samples: int) -> list[str]:
     """Compares what `evaluate.py --faithfulness` has measured of each system, on the sentences that all have.
 
     Returns:
@@ -370,28 +358,28 @@ def compare_faithfulness(systems: Sequence[System], samples: int) -> list[str]:
         return []
     tables = [read_faithfulness(file) for file in files]
     common = set.intersection(*(set(table["id"]) for table in tables))
-    matches = [None, *match_to_first(systems)]
-    tables = [
-        _renumber_rows(table[table["id"].isin(common)], match) for table, match in zip(tables, matches, strict=True)
-    ]
-    if not common or any(table.empty for table in tables):
+    if not common:
         return []
-    drawn = [_drops_of_scorers(table, samples) for table in tables]
-    first, *others = drawn
-    columns = {system.name: _scorers_as_text(one) for system, one in zip(systems, drawn, strict=True)}
-    shown = pd.DataFrame(
-        {name: [column.get(scorer, "") for scorer in _sort_scorers(first)] for name, column in columns.items()},
-        [str(scorer) for scorer in _sort_scorers(first)],
-    )
+    matches = [None, *match_to_first(systems)]
+    drawn = [
+        _drops_of_scorers(_renumber_rows(table[table["id"].isin(common)], match), samples)
+        for table, match in zip(tables, matches, strict=True)
+    ]
+    first = drawn[0]
+    order = sorted(first, key=lambda scorer: -first[scorer][0][0])
+    texts = {
+        system.name: [_drops_as_text(*own[scorer]) if scorer in own else "" for scorer in order]
+        for system, own in zip(systems, drawn, strict=True)
+    }
     title = (
         f"faithfulness on {len(common)} sentences: comprehensiveness, sufficiency, each with its 95 % interval; "
         "heads are numbered as in the first"
     )
     lines = [
-        _stability(system.name, systems[0].name, first, other, match)
-        for system, other, match in zip(systems[1:], others, matches[1:], strict=True)
+        f"{system.name} orders {_stability(systems[0].name, first, own, match)}"
+        for system, own, match in zip(systems[1:], drawn[1:], matches[1:], strict=True)
     ]
-    return [f"{title}\n\n{shown.to_string()}", *lines]
+    return [f"{title}\n\n{pd.DataFrame(texts, list(map(str, order))).to_string()}", *lines]
 
 
 Drops = dict[Scorer, tuple[np.ndarray, np.ndarray]]
@@ -408,20 +396,12 @@ def _drops_of_scorers(table: pd.DataFrame, samples: int) -> Drops:
     return dict(zip(scorers, zip(ratio(above, below), np.moveaxis(drawn, 1, 0), strict=True), strict=True))
 
 
-def _scorers_as_text(values: Drops) -> dict[Scorer, str]:
-    shown = {}
-    for scorer, (value, drawn) in values.items():
-        ends = zip(value, *interval(drawn), strict=True)
-        shown[scorer] = "  ".join(f"{middle:.3f} ({low:.3f} to {high:.3f})" for middle, low, high in ends)
-    return shown
+def _drops_as_text(values: np.ndarray, drawn: np.ndarray) -> str:
+    return "  ".join(_with_ends(*value) for value in zip(values, *interval(drawn), strict=True))
 
 
-def _sort_scorers(values: Drops) -> list[Scorer]:
-    return sorted(values, key=lambda scorer: -values[scorer][0][0])
-
-
-def _stability(name: str, first_name: str, first: Drops, other: Drops, match: MatchedHeads | None) -> str:
-    """Returns the line of one system. Without matched heads, what has no heads is compared."""
+def _stability(first_name: str, first: Drops, other: Drops, match: MatchedHeads | None) -> str:
+    """Returns the end of a system's line. Without matched heads, what has no heads is compared."""
     scorers = [scorer for scorer in first if scorer in other and (match or scorer.head in ("", MEAN))]
     middle, drawn = (
         [np.stack([values[scorer][part][..., 0] for scorer in scorers], axis=-1) for values in (first, other)]
@@ -432,7 +412,7 @@ def _stability(name: str, first_name: str, first: Drops, other: Drops, match: Ma
     if match is not None:
         heads = f"heads matched on {match.sentences} sentences, where {match.overlap:.0%} of their weights overlap"
     return (
-        f"{name} orders {len(scorers)} scorers as {first_name} does: Kendall's tau {kendall(*middle):.2f} "
+        f"{len(scorers)} scorers as {first_name} does: Kendall's tau {kendall(*middle):.2f} "
         f"({low:.2f} to {high:.2f}); {heads}"
     )
 
@@ -441,9 +421,7 @@ def _renumber_rows(table: pd.DataFrame, match: MatchedHeads | None) -> pd.DataFr
     """Returns the rows with the numbers that the first system gives to the heads."""
     if match is None:
         return table
-    numbers = {
-        (layer, int(head)): number for layer, heads in enumerate(match.heads) for number, head in enumerate(heads)
-    }
+    numbers = {(layer, int(head)): number for (layer, number), head in np.ndenumerate(match.heads)}
     heads = [numbers.get(key, key[1]) for key in zip(table["layer"], table["head"], strict=True)]
     return table.assign(head=pd.Series(heads, table.index, dtype=object))
 

@@ -1,15 +1,10 @@
 """A run in the viewer's page of its evaluation, and the page's header: facts of the run and the evaluation."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config import RunConfig
 from ..config.model import ArchitectureSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
-from ..config.run import load_started_run
-from ..errors import InputError
-from ..files.json import read_json_object
-from ..files.run_directory import EvaluationDirectory, RunDirectory
 from ..inspection.viewer.data import ViewerRun
 
 if TYPE_CHECKING:
@@ -58,11 +53,11 @@ def page_facts(config: RunConfig, parameters: int | None, metrics: Mapping[str, 
     if metrics.get("mode") == "forced":
         facts.append("references as targets")
     elif search := metrics.get("search"):
-        beam = _section(metrics, "decoding").get("beam_size")
+        beam = metrics.get("decoding", {}).get("beam_size")
         facts.append(f"beam of {beam}" if search == "beam" and beam else f"{search} search")
-    facts += [f"{name} {_number(metrics[key]):.1f}" for key, name in SCORES.items() if _number(metrics.get(key)) >= 0]
-    error_rate = _number(_section(metrics, "alignment").get("aer"))
-    return [*facts, f"alignment error rate {error_rate:.1f} %"] if error_rate >= 0 else facts
+    facts += [f"{name} {metrics[key]:.1f}" for key, name in SCORES.items() if metrics.get(key) is not None]
+    error_rate = metrics.get("alignment", {}).get("aer")
+    return facts if error_rate is None else [*facts, f"alignment error rate {error_rate:.1f} %"]
 
 
 def describe_model(model: ArchitectureSettings) -> str:
@@ -74,36 +69,6 @@ def describe_model(model: ArchitectureSettings) -> str:
     if isinstance(model, RecurrentSettings):
         return f"recurrent, {model.cross_attention} attention"
     return model.architecture
-
-
-def read_page_facts(run: RunDirectory | None, evaluation: EvaluationDirectory | None) -> list[str]:
-    """Reads the facts of a finished run from its folder. Without a run there are none, nor for one whose settings
-    cannot be read: the page shows attention without them too."""
-    if run is None:
-        return []
-    try:
-        config = load_started_run(run.config)
-    except InputError:
-        return []
-    parameters = _read(run.manifest).get("parameters")
-    metrics = {} if evaluation is None else _read(evaluation.metrics)
-    return page_facts(config, parameters if isinstance(parameters, int) else None, metrics)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return read_json_object(path)
-    except (OSError, ValueError):
-        return {}
-
-
-def _section(metrics: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = metrics.get(key)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else -1.0
 
 
 def _millions(parameters: int) -> str:

@@ -1,8 +1,9 @@
-"""The systems that are compared: evaluations that were written before, with what is known of their runs, and archives
-without a run. Their heads are matched to the first system's."""
+"""Evaluations that were written before, with what is known of their runs, and archives without a run: the systems that
+are compared or shown. Their heads are matched to the first system's."""
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,47 +21,111 @@ from ..inspection.archive import AttentionArchive
 from ..inspection.matched_heads import MatchedHeads, match_heads
 from ..inspection.record import Record
 from .archive_scores import archive_metrics, score_alignments
+from .page import page_facts
 from .tables import read_table, read_translations
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluatedArchive:
+    """An archive as a system that is compared.
+
+    Args:
+        name: its name in the table.
+        evaluation: its folder.
+    """
+
+    name: str
+    evaluation: EvaluationDirectory
+
+    @cached_property
+    def archive(self) -> AttentionArchive:
+        """The archive."""
+        return AttentionArchive(self.evaluation.attention)
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """Its scores: those that `qkv measure` has written, or else computed now."""
+        if self.evaluation.metrics.is_file():
+            return read_metrics(self.evaluation.metrics)
+        readouts = score_alignments(self.archive, self.name, self.archive.gold)
+        return archive_metrics(self.archive, self.name, readouts, bleu_tokenizer=None)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The sentences and their references, and the model's translations unless the targets were given.
+
+        Raises:
+            InputError: there are no sentences, or a translation has no reference.
+        """
+        lines = pd.DataFrame(self.archive.lines)
+        if lines.empty:
+            raise InputError(f"{self.name}: no sentences to compare")
+        if self.mode == "forced":
+            return pd.DataFrame({"source": lines["source"], "reference": lines["hypothesis"]})
+        if (without := lines["reference"].isna()).any():
+            sentence = lines["id"][without].iloc[0]
+            raise InputError(f"{self.name}: sentence {sentence} has no reference; write the archive with references")
+        return lines[["source", "reference", "hypothesis"]].rename(columns={"hypothesis": "translation"})
+
+    @property
+    def seed(self) -> int | None:
+        """The run's seed; None where it is unknown, and for an ensemble."""
+        return None
+
+    @property
+    def bleu_tokenizer(self) -> str | None:
+        """The tokenizer of BLEU, which splits the translations into words; None to take the other systems'."""
+        return self.metrics.get("bleu_tokenizer")
+
+    @property
+    def mode(self) -> str | None:
+        """The targets of the attention: `forced` for given ones, or `translated`."""
+        return self.metrics.get("mode")
+
+    def key_without_seed(self) -> str:
+        """Returns everything in which evaluations must be equal to differ only in the seed of their runs. Of an archive
+        nothing is known of seeds, so nothing else has its key."""
+        return str(self.evaluation.root.resolve())
+
+    def facts(self) -> dict[str, Any]:
+        """Returns further scores, and the sizes and costs of the run, which the table shows; of an ensemble the
+        parameters of all models."""
+        return {
+            "AER": self.metrics.get("alignment", {}).get("aer"),
+            "loss": self.metrics.get("loss"),
+            "search": self.metrics.get("search", ""),
+            "seed": self.seed,
+            **dict.fromkeys(("parameters", "updates", "minutes")),
+        }
+
+
+@dataclass(frozen=True)
+class Evaluated(EvaluatedArchive):
     """An evaluation, and the run that was evaluated.
 
     Args:
         name: its name in the table.
-        run: the run's folder.
         evaluation: the evaluation's folder.
+        run: the run's folder.
+
+    Raises:
+        InputError: the evaluation is not there.
     """
 
-    name: str
     run: RunDirectory
-    evaluation: EvaluationDirectory
 
-    @classmethod
-    def of(cls, name: str, run: RunDirectory, evaluation: EvaluationDirectory) -> "Evaluated":
-        """Checks that the evaluation is there.
-
-        Raises:
-            InputError: it is not.
-        """
-        for file in (evaluation.metrics, evaluation.translations):
+    def __post_init__(self) -> None:
+        for file in (self.evaluation.metrics, self.evaluation.translations):
             if not file.is_file():
                 raise InputError(
-                    f"{evaluation.root}: {file.name} is missing; evaluate the run first: "
-                    f"{invocation('evaluate', run.root)}"
+                    f"{self.evaluation.root}: {file.name} is missing; evaluate the run first: "
+                    f"{invocation('evaluate', self.run.root)}"
                 )
-        return cls(name, run, evaluation)
 
     @cached_property
     def config(self) -> RunConfig:
         """The run's settings."""
         return load_started_run(self.run.config)
-
-    @cached_property
-    def metrics(self) -> dict[str, Any]:
-        """The evaluation's scores."""
-        return read_metrics(self.evaluation.metrics)
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -83,39 +148,29 @@ class Evaluated:
 
     @property
     def seed(self) -> int | None:
-        """The run's seed; None for an ensemble."""
         return None if self.members else self.config.run.seed
 
     @property
     def bleu_tokenizer(self) -> str:
-        """The tokenizer of BLEU, which splits the translations into words."""
-        return self.metrics.get("bleu_tokenizer") or self.config.data.scoring_tokenizer
-
-    @property
-    def mode(self) -> str | None:
-        """The targets of the attention: `forced` for the references, or `translated`."""
-        return self.metrics.get("mode")
+        return super().bleu_tokenizer or self.config.data.scoring_tokenizer
 
     def key_without_seed(self) -> str:
-        """Returns everything in which evaluations must be equal to differ only in the seed of their runs."""
         settings = self.config.model_dump(mode="json", exclude={"run", "inspection"})
         decoding = {key: value for key, value in self.metrics.get("decoding", {}).items() if key != "batch_sentences"}
         # The kind of checkpoint: `last` is a checkpoint of another update in each run.
         checkpoint = Path(self.metrics.get("checkpoint", "model.keras")).stem.partition("-")[0]
-        corpus = self._manifest.get("data_sha256")
+        corpus = read_manifest(self.run).get("data_sha256")
         evaluated = [self.bleu_tokenizer, self.mode or "translated", checkpoint, self.metrics.get("search"), decoding]
         return json.dumps([settings, corpus, evaluated, *self.members], sort_keys=True)
 
     def facts(self) -> dict[str, Any]:
-        """Returns further scores of the evaluation, and the sizes and costs of its run, which the table shows; of an
-        ensemble the parameters of all models."""
-        last = {} if self.members else self._last_history_row()
-        parameters = sum(member["parameters"] for member in self.members) or self._manifest.get("parameters")
-        return {
-            "AER": self.metrics.get("alignment", {}).get("aer"),
-            "loss": self.metrics.get("loss"),
+        last: Any = {}
+        if not self.members and self.run.history.is_file():
+            history = read_table(self.run.history, {"update": float, "minutes": float}, command="train.py")
+            last = history.iloc[-1] if len(history) else {}
+        parameters = sum(member["parameters"] for member in self.members) or read_manifest(self.run).get("parameters")
+        return super().facts() | {
             "search": self._search(),
-            "seed": self.seed,
             "parameters": parameters,
             "updates": last.get("update"),
             "minutes": last.get("minutes"),
@@ -130,96 +185,15 @@ class Evaluated:
         penalty = decoding.get("length_penalty", 1.0)
         return f"{name} {decoding.get('beam_size', '')}" + (f", length penalty {penalty:g}" if penalty != 1 else "")
 
-    @cached_property
-    def _manifest(self) -> dict[str, Any]:
-        return _read_json(self.run.manifest, _Manifest) if self.run.manifest.is_file() else {}
 
-    def _last_history_row(self) -> Any:
-        if not self.run.history.is_file():
-            return {}
-        history = read_table(self.run.history, {"update": float, "minutes": float}, command="train.py")
-        return history.iloc[-1] if len(history) else {}
-
-
-@dataclass(frozen=True)
-class EvaluatedArchive:
-    """An archive as a system that is compared; see `Evaluated`.
-
-    Args:
-        name: its name in the table.
-        evaluation: its folder.
-    """
-
-    name: str
-    evaluation: EvaluationDirectory
-
-    seed = None
-
-    @cached_property
-    def archive(self) -> AttentionArchive:
-        """The archive."""
-        return AttentionArchive(self.evaluation.attention)
-
-    @cached_property
-    def metrics(self) -> dict[str, Any]:
-        """Its scores: those that `qkv measure` has written, or else computed now."""
-        if self.evaluation.metrics.is_file():
-            return read_metrics(self.evaluation.metrics)
-        readouts = score_alignments(self.archive, self.name, self.archive.gold)
-        return archive_metrics(self.archive, self.name, readouts, bleu_tokenizer=None)
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """The sentences and their references, and the model's translations unless the targets were given.
-
-        Raises:
-            InputError: there are no sentences, or a translation has no reference.
-        """
-        if not len(self.archive):
-            raise InputError(f"{self.name}: no sentences to compare")
-        lines = self.archive.lines
-        if self.mode == "forced":
-            return pd.DataFrame(
-                {"source": [line["source"] for line in lines], "reference": [line["hypothesis"] for line in lines]}
-            )
-        if without := [line["id"] for line in lines if line["reference"] is None]:
-            raise InputError(f"{self.name}: sentence {without[0]} has no reference; write the archive with references")
-        names = {"source": "source", "reference": "reference", "translation": "hypothesis"}
-        return pd.DataFrame({column: [line[name] for line in lines] for column, name in names.items()})
-
-    @property
-    def bleu_tokenizer(self) -> str | None:
-        """The tokenizer of BLEU; None to take the other systems'."""
-        return self.metrics.get("bleu_tokenizer")
-
-    @property
-    def mode(self) -> str | None:
-        """The targets of the attention: `forced` for given ones, or `translated`."""
-        return self.metrics.get("mode")
-
-    def key_without_seed(self) -> str:
-        """Returns a key that nothing else has: nothing is known of seeds."""
-        return str(self.evaluation.root.resolve())
-
-    def facts(self) -> dict[str, Any]:
-        """Returns further scores; nothing is known of what the model has cost."""
-        unknown = dict.fromkeys(("seed", "parameters", "updates", "minutes"))
-        return {
-            "AER": self.metrics.get("alignment", {}).get("aer"),
-            "loss": self.metrics.get("loss"),
-            "search": self.metrics.get("search", ""),
-            **unknown,
-        }
-
-
-def find_evaluated(path: Path, set_name: str) -> Evaluated | EvaluatedArchive:
+def find_evaluated(path: Path, set_name: str) -> EvaluatedArchive:
     """Finds what is compared: an evaluation of a run, or an archive without a run; see `find_evaluation`.
 
     Raises:
         InputError: there is none.
     """
     run, evaluation = find_evaluation(path, set_name)
-    return EvaluatedArchive(str(path), evaluation) if run is None else Evaluated.of(str(path), run, evaluation)
+    return EvaluatedArchive(str(path), evaluation) if run is None else Evaluated(str(path), evaluation, run)
 
 
 class _Decoding(BaseModel):
@@ -242,6 +216,8 @@ class _Metrics(BaseModel):
     mode: StrictStr | None = None
     checkpoint: StrictStr = ""
     search: StrictStr = ""
+    bleu: StrictFloat | None = None
+    chrf: StrictFloat | None = None
     loss: StrictFloat | None = None
     decoding: _Decoding = _Decoding()
     alignment: _Alignment = _Alignment()
@@ -251,7 +227,7 @@ class _Metrics(BaseModel):
 class _Manifest(BaseModel):
     """The keys of a run's `manifest.json` that are read."""
 
-    parameters: StrictFloat | None = None
+    parameters: StrictInt | None = None
     data_sha256: dict[str, Any] = {}
 
 
@@ -262,6 +238,15 @@ def read_metrics(path: Path) -> dict[str, Any]:
         InputError: it is damaged.
     """
     return _read_json(path, _Metrics)
+
+
+def read_manifest(run: RunDirectory) -> dict[str, Any]:
+    """Reads the `manifest.json` of a run; empty while it is in training.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    return _read_json(run.manifest, _Manifest) if run.manifest.is_file() else {}
 
 
 def _read_json(path: Path, schema: type[BaseModel]) -> dict[str, Any]:
@@ -278,14 +263,29 @@ def _read_json(path: Path, schema: type[BaseModel]) -> dict[str, Any]:
     return value
 
 
-System = Evaluated | EvaluatedArchive
+def read_page_facts(run: RunDirectory | None, evaluation: EvaluationDirectory | None) -> list[str]:
+    """Reads the facts of a finished run from its folder. Without a run there are none, nor for one whose settings
+    cannot be read: the page shows attention without them too."""
+    if run is None:
+        return []
+    try:
+        config = load_started_run(run.config)
+    except InputError:
+        return []
+    parameters, metrics = None, {}
+    with suppress(InputError):
+        parameters = read_manifest(run).get("parameters")
+    if evaluation is not None and evaluation.metrics.is_file():
+        with suppress(InputError):
+            metrics = read_metrics(evaluation.metrics)
+    return page_facts(config, parameters, metrics)
 
 
-def match_to_first(systems: Sequence[System]) -> list[MatchedHeads | None]:
+def match_to_first(systems: Sequence[EvaluatedArchive]) -> list[MatchedHeads | None]:
     """Matches the heads of each system but the first; see `match_heads`."""
     return [match_heads(_records(systems[0], other)) for other in systems[1:]]
 
 
-def _records(first: System, other: System) -> Iterator[tuple[Record, Record]]:
-    archives = [AttentionArchive(system.evaluation.attention) for system in (first, other)]
+def _records(first: EvaluatedArchive, other: EvaluatedArchive) -> Iterator[tuple[Record, Record]]:
+    archives = (AttentionArchive(system.evaluation.attention) for system in (first, other))
     return zip(*(archive.records(["cross"]) for archive in archives), strict=False)
