@@ -277,7 +277,7 @@ class Run:
         """
         from .alignment.aligned_text import AlignedText
         from .alignment.aligner import choose_readouts, link_calibration
-        from .alignment.linking import Direction, make_linking, read_links
+        from .alignment.linking import Direction, Linking, read_links
         from .alignment.readout_choice import find_readout
 
         text = AlignedText(_listed(sources, "sources"), _listed(targets, "targets"))
@@ -300,7 +300,7 @@ class Run:
                 calibration = link_calibration(directions)
             except InputError:  # too few gold alignments, or none
                 calibration = None
-            linking = make_linking(SYMMETRISATIONS[0], calibration, calibration is not None)
+            linking = Linking(SYMMETRISATIONS[0], calibration, calibration is not None)
             self._linkings[at] = readout, linking
         found = [
             links if isinstance(links, dict) else dict.fromkeys(sorted(links), math.nan)

@@ -130,8 +130,9 @@ def test_what_sentences_count_sums_to_the_table_and_lies_in_its_intervals():
     in_possible = np.minimum(links, in_sure + 1)
     counts = HeadCounts([], [])
     columns = [links, sure + 0 * links, in_sure, in_possible, links, 0 * links]
-    counts.counts["cross", "output"] = [*np.stack(columns, axis=-1)[:, None]]  # of one way of linking, the first
+    counts.counts["cross", "output"] = [*np.stack([np.stack(columns, axis=-1)] * len(EXTRACTIONS), axis=1)]
     table, sentences = counts.table(), counts.of_sentences(AlignmentReadout(0, 0, "output", next(iter(EXTRACTIONS))))
+    assert len(table) == len(EXTRACTIONS) * 2 * 3
     assert len(sentences) == 40 * 2 * 3
     for row in table.itertuples():
         own = sentences[(sentences["layer"] == row.layer) & (sentences["head"] == str(row.head))]

@@ -16,7 +16,7 @@ import numpy as np
 from qkv.inspection import AttentionArchive
 from qkv.inspection.experiments.inside import read_inside
 from qkv.inspection.experiments.score_parts import split_score
-from qkv.inspection.head_types import HeadTypesMeter, named_heads
+from qkv.inspection.head_types import HeadTypesMeter, describe_types
 from qkv.run.trained_run import load_run
 from qkv.text.corpora.word_links import read_pharaoh
 from tests.benchmarks.contest import machine
@@ -70,14 +70,14 @@ def main() -> None:
         meter.add(record)
     table = meter.table()
     seconds = time.process_time() - started
-    named = {place: f"{head.type} {head.share:.2f}" for place, head in named_heads(table).items()}
+    named = {place: f"{head['label']} {head['share']:.2f}" for place, head in describe_types(table).items()}
     print(f"types: {named}; {1000 * seconds / len(records):.1f} ms a sentence")
     found = 0
     for seed in range(options.draws):
         random, meter = np.random.default_rng(seed), HeadTypesMeter(gold)
         for record in records[:PERMUTED]:
             meter.add(permute(record, random))
-        found += len(named_heads(meter.table()))
+        found += len(describe_types(meter.table()))
     print(f"permuted: {found} heads named in {options.draws} draws of {PERMUTED} sentences")
     print(machine())
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import accumulate
 from pathlib import Path
-from typing import overload
 
 from ..config import load_run_config
 from ..config.run import settings_of_set
@@ -56,28 +55,23 @@ class AlignedText:
         return AlignedText(*lines, source, target, self.names)
 
 
-class ChangedLines(Sequence[str]):
-    """Lines, each changed when it is read.
+@dataclass(frozen=True)
+class ChangedLines:
+    """Lines, each changed when it is read, some at a time.
 
     Args:
         lines: the lines.
         change: returns what a line becomes.
     """
 
-    def __init__(self, lines: Sequence[str], change: Callable[[str], str]) -> None:
-        self._lines = lines
-        self._change = change
+    lines: Sequence[str]
+    change: Callable[[str], str]
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self.lines)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        found = self._lines[index]
-        return self._change(found) if isinstance(found, str) else list(map(self._change, found))
+    def __getitem__(self, part: slice) -> list[str]:
+        return list(map(self.change, self.lines[part]))
 
 
 def read_set(run: RunDirectory, name: str) -> Corpus:

@@ -9,7 +9,7 @@ words.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -20,7 +20,7 @@ import pandas as pd
 from ..config.names.inspection import LABEL_SIDES, PROBABLE
 from ..inspection.record import Record
 from ..statistics.logistic_regression import reliability_table
-from ..statistics.resampling import ratio_interval
+from ..statistics.resampling import ratio, ratio_interval
 from ..text.corpora.word_links import GoldAlignment, Link
 from .error_rate import (
     LINK_COUNTS,
@@ -83,8 +83,8 @@ class HeadCounts:
             `linked` is the way, shares are 0 to 1, `aer_low` and `aer_high` the 95 % interval of a bootstrap over
             sentences.
         """
-        rows = [row for (site, side), counts in self.counts.items() for row in _table_rows(site, side, counts)]
-        return pd.DataFrame(rows, columns=list(COLUMNS))
+        parts = [_make_table(site, side, np.stack(counts)) for (site, side), counts in self.counts.items()]
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
 
     def of_sentences(self, readout: AlignmentReadout) -> pd.DataFrame:
         """Returns the counts of each sentence for each layer and head, at the site, side and way of a readout: a row
@@ -132,28 +132,17 @@ def _as_matrix(links: Iterable[Link], n_source: int, n_target: int) -> np.ndarra
     return matrix
 
 
-def _table_rows(site: str, side: str, counts: Sequence[np.ndarray]) -> Iterator[dict[str, object]]:
-    sentences = np.stack(counts)
-    sums = sentences.sum(axis=0)
-    score = AlignmentScore.of(sums[..., :4])
-    low, high = ratio_interval(*error_terms(sentences[..., :4]))
-    heads = sums.shape[2]
-    for place in product(*map(range, sums.shape[:3])):
-        way, layer, head = place
-        rows, on_eos = (int(count) for count in sums[place][4:])
-        yield {
-            "site": site,
-            "layer": layer,
-            "head": head if head < heads - 1 else MEAN_HEAD,
-            "side": side,
-            "linked": list(EXTRACTORS)[way],
-            "aer": score.aer[place],
-            "precision": score.precision[place],
-            "recall": score.recall[place],
-            "eos_share": on_eos / rows if rows else math.nan,
-            "aer_low": low[place],
-            "aer_high": high[place],
-        }
+def _make_table(site: str, side: str, counts: np.ndarray) -> pd.DataFrame:
+    """Returns the rows of one site and side, from counts `(N, W, L, H, 6)`."""
+    sums = counts.sum(axis=0)
+    _, layers, heads, _ = sums.shape
+    names = [list(EXTRACTORS), range(layers), [*range(heads - 1), MEAN_HEAD]]
+    places = pd.MultiIndex.from_product(names, names=["linked", "layer", "head"])
+    low, high = ratio_interval(*error_terms(counts[..., :4]))
+    columns = AlignmentScore.of(sums[..., :4])._asdict()
+    columns |= {"eos_share": ratio(counts[..., 5], counts[..., 4]), "aer_low": low, "aer_high": high}
+    table = pd.DataFrame({name: column.ravel() for name, column in columns.items()}, places).reset_index()
+    return table.assign(site=site, side=side)[list(COLUMNS)]
 
 
 def choose_readout(table: pd.DataFrame, chosen_on: str) -> ChosenReadout:
@@ -226,25 +215,25 @@ class GoldScores:
             metrics = alignment_metrics(table, readout, self._gold_set)
             return ReadoutScores(readout, table, self._heads.of_sentences(readout), metrics)
         sentences = self._heads.of_sentences(readout.plain)
-        row = self._probable_row(readout)
-        row["eos_share"] = _rows_of(table, readout)["eos_share"][readout.plain.extraction]
+        counts = np.array(self._probable)
+        low, high = ratio_interval(*(term[:, None] for term in error_terms(counts)))
+        row = {
+            **readout.to_json(),
+            "linked": PROBABLE,
+            **AlignmentScore.of(counts.sum(axis=0))._asdict(),
+            "eos_share": _rows_of(table, readout)["eos_share"][readout.plain.extraction],
+            "aer_low": float(low[0]),
+            "aer_high": float(high[0]),
+        }
         table = pd.concat([table, pd.DataFrame([row], columns=table.columns)], ignore_index=True)
         reliability = reliability_table(np.array(self._predicted), np.array(self._right, bool))
         error = error_of_links(reliability)
         metrics = alignment_metrics(table, readout, self._gold_set)
         metrics["expected_calibration_error"] = None if math.isnan(error) else 100 * error
         if readout.extraction == PROBABLE:
-            columns = dict(zip(LINK_COUNTS, np.array(self._probable).T, strict=True))
-            places = {"id": range(len(self._probable)), "layer": readout.layer, "head": readout.head}
-            sentences = pd.DataFrame(places | columns)
+            places = {"id": range(len(counts)), "layer": readout.layer, "head": readout.head}
+            sentences = pd.DataFrame(places | dict(zip(LINK_COUNTS, counts.T, strict=True)))
         return ReadoutScores(readout, table, sentences, metrics, pd.DataFrame(reliability))
-
-    def _probable_row(self, readout: ProbableReadout) -> dict[str, Any]:
-        counts = np.array(self._probable)
-        low, high = ratio_interval(*(term[:, None] for term in error_terms(counts)))
-        row = {"site": readout.site, "layer": readout.layer, "head": readout.head, "side": readout.side}
-        score = AlignmentScore.of(counts.sum(axis=0))._asdict()
-        return row | {"linked": PROBABLE, **score, "aer_low": float(low[0]), "aer_high": float(high[0])}
 
 
 def _rows_of(table: pd.DataFrame, readout: ChosenReadout) -> pd.DataFrame:

@@ -33,7 +33,6 @@ from ..statistics.logistic_regression import (
 )
 from ..text.corpora.word_links import GoldAlignment, Link
 from .error_rate import AlignmentScore
-from .links import as_links
 from .word_matrix import grouped_attention, heads_and_mean, spread_links
 
 LEAST_WEIGHT = 0.01
@@ -73,14 +72,6 @@ class LinkProbabilities:
                 "another number of heads"
             )
         return np.where(candidates, probability_of(features, np.array(self.coefficients)), 0.0)
-
-    def links(self, records: Sequence[Record], threshold: float) -> set[Link]:
-        """Returns the links with a probability above a threshold."""
-        return as_links(self.matrix(records) > threshold)
-
-    def of_links(self, links: Collection[Link], records: Sequence[Record]) -> dict[Link, float]:
-        """Returns the probability of each link."""
-        return probabilities_of(links, self.matrix(records))
 
 
 def probabilities_of(links: Collection[Link], matrix: np.ndarray) -> dict[Link, float]:

@@ -4,10 +4,10 @@ in this process or in several.
 TensorFlow is not imported here: a process of its own imports it quietly, with its first run.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, compress, repeat
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -19,80 +19,56 @@ from ..text.corpora.word_links import Link
 from ..text.lines.typed_line import TypedText
 from ..text.tokens.words import BETWEEN_SPACES, WordUnits
 from .aligned_text import AlignedText, ChangedLines, number_words
-from .link_probabilities import Calibration, LinkProbabilities
-from .links import SYMMETRISATIONS, Symmetrisation, as_links, grow_along_diagonals
+from .link_probabilities import Calibration, probabilities_of
+from .links import SYMMETRISATIONS, as_links, grow_along_diagonals
 from .readout import AlignmentReadout, ChosenReadout, ProbableReadout
-
-Linking = Callable[[Sequence[ChosenReadout], Sequence[Record]], Collection[Link]]
-"""Links the words of a pair. Takes where the links of each run are read, and the record of each (one of the opposite
-direction has the target as its source); returns links (source word, target word)."""
-
-
-@dataclass(frozen=True)
-class SymmetrisedLinks:
-    """The links of the readouts; of two, they are combined."""
-
-    symmetrise: Symmetrisation
-
-    def __call__(self, readouts: Sequence[ChosenReadout], records: Sequence[Record]) -> set[Link]:
-        links, *opposite = (readout.links(record) for readout, record in zip(readouts, records, strict=True))
-        return self.symmetrise(links, {(i, j) for j, i in opposite[0]}) if opposite else links
-
-
-@dataclass(frozen=True)
-class ProbableLinks:
-    """The links that are more probable than the threshold of a calibration."""
-
-    calibration: Calibration
-
-    def __call__(self, readouts: Sequence[ChosenReadout], records: Sequence[Record]) -> set[Link]:
-        return self.calibration.probabilities.links(records, self.calibration.threshold)
-
-
-@dataclass(frozen=True)
-class WithProbabilities:
-    """Links as the keys of a dictionary of their probabilities."""
-
-    linking: Linking
-    probabilities: LinkProbabilities
-
-    def __call__(self, readouts: Sequence[ChosenReadout], records: Sequence[Record]) -> dict[Link, float]:
-        return self.probabilities.of_links(self.linking(readouts, records), records)
-
-
-def make_linking(
-    way: str,
-    calibration: Calibration | None = None,
-    with_probabilities: bool = False,
-    reverse: Sequence[bool] = (False, True),
-) -> Linking:
-    """Returns how the words of a pair are linked.
-
-    Args:
-        way: how runs are combined: one of `names.inspection.SYMMETRISATIONS` or `PROBABLE`, which are of one run or of
-            two opposite ones, or `MEAN_WEIGHTS`, which is of any number.
-        calibration: needed for `PROBABLE` and `with_probabilities`.
-        with_probabilities: whether links have their probabilities.
-        reverse: for `MEAN_WEIGHTS`, of each run, whether it reads the target and writes the source.
-    """
-    linking: Linking
-    if way == PROBABLE:
-        assert calibration is not None
-        linking = ProbableLinks(calibration)
-    else:
-        linking = MeanLinks(tuple(reverse)) if way == MEAN_WEIGHTS else SymmetrisedLinks(SYMMETRISATIONS[way])
-    if not with_probabilities:
-        return linking
-    assert calibration is not None
-    return WithProbabilities(linking, calibration.probabilities)
-
 
 LEAST_NEIGHBOUR = 0.4
 """The mean weight above which a link is added beside another: chosen on `data/manythings/alignments`."""
 
 
 @dataclass(frozen=True)
-class MeanLinks:
+class Linking:
+    """Links the words of a pair.
+
+    Args:
+        way: how runs are combined: one of `names.inspection.SYMMETRISATIONS` or `PROBABLE`, which are of one run or of
+            two opposite ones, or `MEAN_WEIGHTS`, which is of any number.
+        calibration: needed for `PROBABLE`, the links that are more probable than its threshold, and for
+            `with_probabilities`.
+        with_probabilities: whether links are the keys of a dictionary of their probabilities.
+        reverse: of each run, whether it reads the target and writes the source.
+    """
+
+    way: str
+    calibration: Calibration | None = None
+    with_probabilities: bool = False
+    reverse: Sequence[bool] = (False, True)
+
+    def __call__(self, readouts: Sequence[AlignmentReadout], records: Sequence[Record]) -> Collection[Link]:
+        """Returns the links of a pair, from source word to target word.
+
+        Args:
+            readouts: where the links of each run are read.
+            records: the record of each; one of the opposite direction has the target as its source.
+        """
+        links: set[Link]
+        matrix = self.calibration.probabilities.matrix(records) if self.calibration else np.zeros((0, 0))
+        if self.way == PROBABLE:
+            assert self.calibration is not None
+            links = as_links(matrix > self.calibration.threshold)
+        elif self.way == MEAN_WEIGHTS:
+            links = mean_links(readouts, records, self.reverse)
+        else:
+            links, *opposite = (readout.links(record) for readout, record in zip(readouts, records, strict=True))
+            if opposite:
+                links = SYMMETRISATIONS[self.way](links, {(i, j) for j, i in opposite[0]})
+        return probabilities_of(links, matrix) if self.with_probabilities else links
+
+
+def mean_links(
+    readouts: Sequence[AlignmentReadout], records: Sequence[Record], reverse: Sequence[bool] = (False, True)
+) -> set[Link]:
     """Links words by the mean of several runs' weights: the mean of each direction's mean, so both count the same.
 
     What one run is sure of counts, even if another one hardly sees it, as it does not where only the links are
@@ -100,27 +76,20 @@ class MeanLinks:
     weight is above `LEAST_NEIGHBOUR`, if one of the two words has no link yet, as `grow_diag` adds them.
 
     Args:
+        readouts: where the weights of each run are read; the way of linking makes no difference.
+        records: the record of each.
         reverse: of each run, whether it reads the target and writes the source.
     """
-
-    reverse: Sequence[bool] = (False, True)
-
-    def __call__(self, readouts: Sequence[AlignmentReadout], records: Sequence[Record]) -> set[Link]:
-        """Returns the links of a pair, from source to target.
-
-        Args:
-            readouts: where the weights of each run are read; the way of linking makes no difference.
-            records: the record of each.
-        """
-        weights = [readout.word_weights(record) for readout, record in zip(readouts, records, strict=True)]
-        turned = [matrix.T if reverse else matrix for matrix, reverse in zip(weights, self.reverse, strict=True)]
-        directions = ([not reverse for reverse in self.reverse], self.reverse)
-        mean = _mean([_mean(list(compress(turned, chosen))) for chosen in directions if any(chosen)])
-        if not mean.size:
-            return set()
-        largest = (mean == mean.max(axis=0)) & (mean == mean.max(axis=1, keepdims=True)) & (mean > 0)
-        links = as_links(largest)
-        return links | grow_along_diagonals(links, as_links(mean > LEAST_NEIGHBOUR) - links)
+    directions: dict[bool, list[np.ndarray]] = {}
+    for readout, record, turned in zip(readouts, records, reverse, strict=True):
+        weights = readout.word_weights(record)
+        directions.setdefault(turned, []).append(weights.T if turned else weights)
+    mean = _mean([_mean(directions[turned]) for turned in sorted(directions)])
+    if not mean.size:
+        return set()
+    largest = (mean == mean.max(axis=0)) & (mean == mean.max(axis=1, keepdims=True)) & (mean > 0)
+    links = as_links(largest)
+    return links | grow_along_diagonals(links, as_links(mean > LEAST_NEIGHBOUR) - links)
 
 
 def _mean(matrices: Sequence[np.ndarray]) -> np.ndarray:
@@ -163,7 +132,7 @@ class Direction:
             *(unit if words is None else "characters" for unit, words in zip(self.units, text.words, strict=True))
         )
         recorder = self.run.recorder(["cross", *([self.readout.site] if self.readout else [])], units)
-        sides: list[Sequence[str]] = []
+        sides: list[Any] = []
         counted: list[Iterable[str | None]] = []
         for side, lines, words, unit in zip(units._fields, (text.source, text.target), text.words, units, strict=True):
             normalize = self.run.make_normalizer(side) if self.normalizes else None
@@ -183,11 +152,7 @@ class Direction:
         return [self.run.typed_text(name, side, normalizes=self.normalizes) for name, side in sides]
 
 
-def read_links(
-    directions: Sequence[Direction],
-    linking: Linking,
-    subwords: bool,
-) -> Iterator[Collection[Link]]:
+def read_links(directions: Sequence[Direction], linking: Linking, subwords: bool) -> Iterator[Collection[Link]]:
     """Yields the links of each pair: (source word, target word).
 
     Args:

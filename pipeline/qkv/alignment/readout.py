@@ -122,16 +122,14 @@ class ProbableReadout(ChosenReadout):
 
     def links(self, record: Record) -> set[Link]:
         """Reads the word links of a record."""
-        if self.extraction != PROBABLE:
-            return super().links(record)
-        return self.calibration.probabilities.links([record], self.calibration.threshold)
+        return super().links(record) if self.extraction != PROBABLE else set(self.link_probabilities(record))
 
     def link_probabilities(self, record: Record) -> dict[Link, float]:
         """Reads the word links of a record with their probabilities."""
         matrix = self.calibration.probabilities.matrix([record])
-        plain = self.extraction != PROBABLE
-        links = super().links(record) if plain else as_links(matrix > self.calibration.threshold)
-        return probabilities_of(links, matrix)
+        if self.extraction != PROBABLE:
+            return probabilities_of(super().links(record), matrix)
+        return probabilities_of(as_links(matrix > self.calibration.threshold), matrix)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the readout as `metrics.json` holds it."""

@@ -6,8 +6,10 @@ trained aligners to agree; Zenkel et al. 2020 judge attention by its agreement).
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -84,31 +86,32 @@ def _parse_readout(text: str, run: TrainedRun) -> ChosenReadout:
     Raises:
         InputError: it is not of that form, or the run has no such layer or head.
     """
-    readout = _split_readout(text)
-    if readout is None:
+    form = re.fullmatch(
+        rf"(\d+),(\d+|{MEAN_HEAD}),({'|'.join(LABEL_SIDES)})"
+        rf"(?:,({'|'.join(map(re.escape, EXTRACTIONS))})(?:,({'|'.join(aligned_sites())}))?)?",
+        text,
+    )
+    if form is None:
         raise InputError(
             "expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS "
             f"({', '.join(EXTRACTIONS)}) and ,SITE ({', '.join(aligned_sites())}); found {text!r}"
         )
+    layer, head, side, extraction, site = form.groups(default="")
+    readout = ChosenReadout(
+        int(layer),
+        head if head == MEAN_HEAD else int(head),
+        side,
+        extraction or "target",
+        site or "cross",
+        chosen_on="the command line",
+    )
     record = next(run.recorder(["cross", readout.site]).record_references(["a"], ["a"]))
     layers, heads = record.attention[readout.site].shape[:2]
-    if not 0 <= readout.layer < layers or not (readout.head == MEAN_HEAD or 0 <= int(readout.head) < heads):
+    if readout.layer >= layers or (readout.head != MEAN_HEAD and int(readout.head) >= heads):
         raise InputError(
             f"{run.directory.root} has {layers} layers of {heads} heads, both counted from 0; found {text!r}"
         )
     return readout
-
-
-def _split_readout(text: str) -> ChosenReadout | None:
-    fields = text.split(",")
-    defaults = ["target", "cross"]
-    try:
-        layer, head, side, extraction, site = fields + defaults[len(fields) - 3 :] if len(fields) >= 3 else fields
-        number = head if head == MEAN_HEAD else int(head)
-        readout = ChosenReadout(int(layer), number, side, extraction, site, chosen_on="the command line")
-    except ValueError:  # too few or too many fields, or no number
-        return None
-    return readout if side in LABEL_SIDES and extraction in EXTRACTIONS and site in aligned_sites() else None
 
 
 class AgreedReadouts(NamedTuple):
@@ -137,15 +140,15 @@ def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agre
     """
     shared: np.ndarray | int = 0  # links of both, (forward readouts, backward readouts)
     total: np.ndarray | int = 0  # links of forward plus links of backward
-    readouts: tuple[list[AlignmentReadout], list[AlignmentReadout]] = ([], [])
+    readouts: list[list[AlignmentReadout]] = [[], []]
     for record, opposite in zip(forward, backward, strict=True):
-        readouts = _all_readouts(record), _all_readouts(opposite)
+        readouts = [_all_readouts(one) for one in (record, opposite)]
         links, opposite_links = _flat_links(record), _flat_links(opposite, turned=True)
         if links.shape[1] != opposite_links.shape[1]:
             raise ValueError(f"sentence {record.id}: expected the same words in both directions, found others")
         shared = shared + links @ opposite_links.T
         total = total + links.sum(axis=1)[:, None] + opposite_links.sum(axis=1)[None]
-    if not readouts[0] or not readouts[1]:
+    if [] in readouts:
         raise ValueError("there is no cross-attention to compare")
     agreement = 2 * shared / np.maximum(total, 1)
     i, j = np.unravel_index(np.argmax(agreement), agreement.shape)
@@ -162,22 +165,17 @@ def _flat_links(record: Record, turned: bool = False) -> np.ndarray:
     return links.reshape(math.prod(links.shape[:3]), -1).astype(np.float64)
 
 
+def _all_readouts(record: Record) -> list[AlignmentReadout]:
+    """Returns the readouts of `_flat_links`, by side, then layer, then head; the mean over heads comes last."""
+    layers, heads = record.attention["cross"].shape[:2]
+    places = product(LABEL_SIDES, range(layers), [*range(heads), MEAN_HEAD])
+    return [AlignmentReadout(layer, head, side) for side, layer, head in places]
+
+
 def alignment_sites(config: RunConfig) -> tuple[str, ...]:
     """Returns the sites from which a run's alignments are read; `gradients`, which takes long, only if the config lists
     it."""
     return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)
-
-
-def _all_readouts(record: Record) -> list[AlignmentReadout]:
-    """Returns every readout of the cross-attention, ordered by side, then layer, then head; the mean over heads comes
-    last in each layer."""
-    layers, heads = record.attention["cross"].shape[:2]
-    return [
-        AlignmentReadout(layer, head, side)
-        for side in LABEL_SIDES
-        for layer in range(layers)
-        for head in [*range(heads), MEAN_HEAD]
-    ]
 
 
 def links_of_heads(record: Record, side: str) -> np.ndarray:

@@ -118,14 +118,13 @@ class WordGroups(NamedTuple):
 
     Attributes:
         of_tokens: the group of each token, None for EOS.
-        number: number of groups.
-        of_words: int `(words,)`, the group of each word, -1 for words without a token; None where every group is a
-            word of the same number.
+        number: number of groups, the last of which has no token and stands for words without any.
+        of_words: int `(words,)`, the group of each word.
     """
 
     of_tokens: Sequence[int | None]
     number: int
-    of_words: np.ndarray | None = None
+    of_words: np.ndarray
 
 
 def group_words(words: Sequence[int | None], count: int) -> WordGroups:
@@ -136,15 +135,9 @@ def group_words(words: Sequence[int | None], count: int) -> WordGroups:
         count: number of words.
     """
     last_words = sorted({word for word in words if word is not None})
-    if not last_words or last_words[-1] == len(last_words) - 1:
-        return WordGroups(words, count)
-    of_words = np.searchsorted(last_words, np.arange(count))
     groups = {word: group for group, word in enumerate(last_words)}
-    return WordGroups(
-        [None if word is None else groups[word] for word in words],
-        len(last_words),
-        np.where(of_words < len(last_words), of_words, -1),
-    )
+    of_tokens = [None if word is None else groups[word] for word in words]
+    return WordGroups(of_tokens, len(last_words) + 1, np.searchsorted(last_words, np.arange(count)))
 
 
 def spread_links(links: np.ndarray, source: WordGroups, target: WordGroups) -> np.ndarray:
@@ -158,10 +151,7 @@ def spread_links(links: np.ndarray, source: WordGroups, target: WordGroups) -> n
     Returns:
         `(..., target words, source words)`, of the same type; zero for words without a token.
     """
-    for axis, groups in ((-2, target.of_words), (-1, source.of_words)):
-        if groups is not None:
-            links = np.take(links, groups, axis=axis) * np.expand_dims(groups >= 0, -1 if axis == -2 else 0)
-    return links
+    return np.take(np.take(links, target.of_words, axis=-2), source.of_words, axis=-1)
 
 
 def grouped_attention(

@@ -126,7 +126,7 @@ def main(arguments: list[str]) -> None:
     with importing_tensorflow():
         from ..alignment.aligned_text import read_set, with_given_words
         from ..alignment.aligner import choose_readouts, link_calibration, load_directions
-        from ..alignment.linking import align_in_processes, make_linking
+        from ..alignment.linking import Linking, align_in_processes
         from ..text.corpora.formats import read_parallel_files
         from ..text.corpora.word_links import format_pharaoh_line, write_pharaoh
 
@@ -142,8 +142,8 @@ def main(arguments: list[str]) -> None:
     directions = choose_readouts(runs, options.subwords)
     calibrated = options.probabilities or options.symmetrise == PROBABLE
     calibration = link_calibration(directions) if calibrated else None
-    reverse = [direction.reverse for direction in directions]
-    linking = make_linking(options.symmetrise, calibration, options.probabilities, reverse)
+    reverse = tuple(direction.reverse for direction in directions)
+    linking = Linking(options.symmetrise, calibration, options.probabilities, reverse)
     links = align_in_processes(directions, linking, options.subwords, options.workers)
     links = _with_progress(links, directions)
     if options.output:

@@ -68,7 +68,7 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         if request.force_references:
             pairs = list(text.pair_references(most))
         else:
-            pairs = list(text.pair_translations(translations, run.config.decoding.kind))
+            pairs = list(pair_translations(data.source, data.reference, translations, run.config.decoding.kind))
         tokenizer = run.config.data.scoring_tokenizer
         table = write_translations(
             folder.translations, data.source, data.reference, translations, bleu_tokenizer=tokenizer

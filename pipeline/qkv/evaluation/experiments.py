@@ -114,19 +114,16 @@ def score_gold(record: Record, gold: GoldAlignment, word_counts: tuple[int, int]
         have a possible one.
     """
     source, target = map(group_words, (record.source_words, record.target_words), word_counts)
-    # `None`, EOS, becomes a group of its own that no link names.
+    # EOS, `None`, is in the last group, with the words that have no token: no link counts there.
     columns, rows = (
-        np.array([side.number if group is None else group for group in side.of_tokens], int)
-        for side in (source, target)
+        np.array([-1 if group is None else group for group in side.of_tokens], int) for side in (source, target)
     )
-    groups = np.zeros((target.number + 1, source.number + 1))
+    groups = np.zeros((target.number, source.number))
     for links, score in ((gold.possible, POSSIBLE), (gold.sure, SURE)):
         for i, j in links:
-            place = tuple(
-                word if side.of_words is None else int(side.of_words[word]) for side, word in ((target, j), (source, i))
-            )
-            if min(place) >= 0:  # a word without a token
-                groups[place] = max(groups[place], score)
+            place = target.of_words[j], source.of_words[i]
+            groups[place] = max(groups[place], score)
+    groups[-1], groups[:, -1] = 0, 0
     scores = groups[rows][:, columns[:-1]]
     places = np.arange(scores.shape[1])
     near = 2.0 ** -np.abs(places[:, None] - places)

@@ -285,8 +285,8 @@ def _head_measures(table: pd.DataFrame, weight: str, name: str) -> HeadMeasures:
 
 
 def measures_of(system: EvaluatedArchive, scores: Mapping[str, CorpusScore]) -> dict[str, Any]:
-    """Returns all measures of an evaluation by name, each a `CorpusScore`, `RatioMeasure` or `FixedMeasure`; measures of
-    heads are means over the heads.
+    """Returns all measures of an evaluation by name, each a `CorpusScore`, a `RatioMeasure` or a `FixedMeasure`;
+    measures of heads are means over the heads.
 
     Args:
         system: the evaluation.

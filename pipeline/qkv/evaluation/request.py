@@ -8,8 +8,7 @@ from pathlib import Path
 
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config.run import settings_of_set
-from ..decoding.translator import Translation
-from ..inspection.recorder import ForcedPair, pair_references, pair_translations
+from ..inspection.recorder import ForcedPair, pair_references
 from ..run.processes import Spreading
 from ..run.trained_run import TrainedRun
 from ..text.corpora.formats import read_parallel_files, read_tagged
@@ -182,7 +181,3 @@ class TokenisedSet:
             return iter(())
         source_ids, reference_ids = ([row.tolist() for row in side] for side in (self.source, self.reference))
         return pair_references(self.data.source, self.data.reference, source_ids, reference_ids, max_positions)
-
-    def pair_translations(self, translations: Sequence[Translation], mode: str) -> Iterator[ForcedPair]:
-        """Pairs each source with its translation."""
-        return pair_translations(self.data.source, self.data.reference, translations, mode)

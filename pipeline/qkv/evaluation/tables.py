@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..files.atomic import write_atomically
 from ..files.run_directory import EvaluationDirectory
 from ..inspection.head_tables import HeadsMeter, add_types
-from ..inspection.head_types import HeadTypesMeter, describe_types, named_heads
+from ..inspection.head_types import HeadTypesMeter, describe_types
 from ..inspection.measures import measure_site, sentence_row
 from ..inspection.record import Record
 from ..metrics.bleu import score_sentences
@@ -99,9 +99,8 @@ class SetTables:
             The types of heads as pages hold them.
         """
         types = self._types.table()
-        named = named_heads(types)
-        shown = describe_types(named)
-        heads = add_types(self._heads.table_with_intervals(), named)
+        shown = describe_types(types)
+        heads = add_types(self._heads.table_with_intervals(), types)
         of_sentences = self._heads.sentences()
         write_csv(types, folder.head_types)
         write_csv(heads, folder.heads)

@@ -42,7 +42,7 @@ from ..files.run_directory import RunDirectory
 from ..text.corpora.word_links import GoldAlignment, read_pharaoh
 from .record import Record
 from .viewer.data import ViewerRun
-from .viewer.page import InlinePage
+from .viewer.page import InlinePage, show_record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,18 +99,17 @@ class AttentionArchive:
         """Returns the text of all sentences, a row for each, with numbers of tokens and summed log-probabilities."""
         import pandas as pd
 
-        texts = ("id", "source", "reference", "hypothesis", "mode", "truncated")
-        rows = [
-            {
-                **{name: line[name] for name in texts},
-                "source_tokens": len(line["source_tokens"]),
-                "target_tokens": len(line["target_output_tokens"]),
-                "log_probability": sum(line["token_log_probabilities"] or [math.nan]),
-            }
-            for line in self.lines
-        ]
-        columns = [*texts, "source_tokens", "target_tokens", "log_probability"]
-        return pd.DataFrame(rows, columns=columns).set_index("id")
+        numbers: dict[str, Callable[[list[Any]], float]] = {
+            "source_tokens": len,
+            "target_output_tokens": len,
+            "token_log_probabilities": lambda values: sum(values or [math.nan]),
+        }
+        texts = ["id", "source", "reference", "hypothesis", "mode", "truncated"]
+        table = pd.DataFrame(self.lines, columns=[*texts, *numbers]).set_index("id")
+        table = table.assign(**{name: table[name].map(number) for name, number in numbers.items()})
+        return table.rename(
+            columns={"target_output_tokens": "target_tokens", "token_log_probabilities": "log_probability"}
+        )
 
     def _repr_html_(self) -> str:
         """Returns the HTML that a notebook shows: the number of sentences, layers and heads, and the first
@@ -127,7 +126,7 @@ class AttentionArchive:
             id_: of the sentence.
             height: in pixels.
         """
-        return InlinePage.of_record(self[id_], self.manifest.get("run", self._path.name), height)
+        return show_record(self[id_], self.manifest.get("run", self._path.name), height)
 
     @property
     def lines(self) -> list[dict[str, Any]]:
@@ -137,16 +136,21 @@ class AttentionArchive:
     def read(self, id_: int, sites: Sequence[str]) -> Record:
         """Reads one sentence with the attention of some sites, `cross` among them; other arrays are not read."""
         line = self._sentences[id_]
-        place = self._path / line["shard"]
+        lengths = len(line["source_tokens"]), len(line["target_output_tokens"])
+        attention, sinks = {}, {}
         try:
-            attention = {site: self._read_weights(line, site) for site in sites}
-            with_sinks = [site for site in sites if site in self.manifest.get("sinks", ())]
-            sinks = {site: self._read_sinks(line, attention[site], site) for site in with_sinks}
+            shard = self._open_shard(line["shard"])
+            for site in sites:
+                key, shape = _array_key(site, id_), (*self.manifest["sites"][site], *SITES[site].pick(*lengths))
+                attention[site] = shard.read(key, "f", shape)
+                if site in self.manifest.get("sinks", ()):
+                    sinks[site] = shard.read(_sink_key(site, id_), "f", shape[:3])
+                _check_weights(key, attention[site], sinks.get(site), site in self.manifest.get("signed", ()))
             known = {name: line[name] for name in (*METADATA, *OPTIONAL) if name in line}
             record = Record(**known, attention=attention, sinks=sinks)
             record.validate()
         except DAMAGE as error:
-            raise self._damaged(place, f"cannot read sentence {id_} ({error})") from error
+            raise self._damaged(self._path / line["shard"], f"cannot read sentence {id_} ({error})") from error
         return record
 
     @cached_property
@@ -173,22 +177,11 @@ class AttentionArchive:
             self._shard[1].close()
         self._shard = None
 
-    def _read_weights(self, line: dict[str, Any], site: str) -> np.ndarray:
-        name = line["shard"]
+    def _open_shard(self, name: str) -> ArrayFile:
         if self._shard is None or self._shard[0] != name:
             self.close()
             self._shard = name, ArrayFile(self._path / name)
-        key = _array_key(site, line["id"])
-        shape = SITES[site].pick(len(line["source_tokens"]), len(line["target_output_tokens"]))
-        weights = self._shard[1].read(key, "f", (*self.manifest["sites"][site], *shape))
-        _check_weights(key, weights, shares=site not in self.manifest.get("signed", ()))
-        return weights
-
-    def _read_sinks(self, line: dict[str, Any], weights: np.ndarray, site: str) -> np.ndarray:
-        key = _sink_key(site, line["id"])
-        shares = self._shard[1].read(key, "f", weights.shape[:3])  # type: ignore[index] # the weights were read from it
-        _check_sinks(key, shares, weights)
-        return shares
+        return self._shard[1]
 
     def _read_manifest(self) -> dict[str, Any]:
         path = self._path / MANIFEST
@@ -196,13 +189,12 @@ class AttentionArchive:
             raise InputError(_describe_missing(self._path))
         try:
             manifest = read_json_object(path)
-            version = manifest["format_version"]
-        except (OSError, ValueError, KeyError) as error:
-            raise self._damaged(path, f"not an archive's manifest ({error!r})") from error
-        complete = manifest.get("complete") is True and _is_natural(manifest.get("sentences"))
+        except (OSError, ValueError) as error:
+            raise self._damaged(path, f"not an archive's manifest ({error})") from error
+        version = manifest.get("format_version", FORMAT_VERSION)
         if version != FORMAT_VERSION:
             raise InputError(f"{path}: format_version is {version!r}, this version of qkv reads {FORMAT_VERSION}")
-        if not complete or not _describes_sites(manifest):
+        if not _describes_archive(manifest):
             raise self._damaged(path, "does not describe a complete archive")
         return manifest
 
@@ -254,15 +246,6 @@ def _describe_missing(path: Path) -> str:
     return f"{path}: {found} (no {MANIFEST}); evaluate.py and write_archive write one"
 
 
-def _sites_of(record: Record) -> dict[str, list[int]]:
-    return {site: list(weights.shape[:2]) for site, weights in sorted(record.attention.items())}
-
-
-def _metadata_of(record: Record) -> dict[str, Any]:
-    others = {name: value for name, usual in OPTIONAL.items() if (value := getattr(record, name)) != usual}
-    return {name: getattr(record, name) for name in METADATA} | others
-
-
 def _json_line(line: dict[str, Any]) -> str:
     return json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -275,12 +258,6 @@ def _sink_key(site: str, id_: int) -> str:
     return f"{site}-sink/{id_:06d}"
 
 
-def _arrays_of(record: Record) -> dict[str, np.ndarray]:
-    named = {_array_key(site, record.id): weights for site, weights in record.attention.items()}
-    named |= {_sink_key(site, record.id): shares for site, shares in record.sinks.items()}
-    return {name: np.array(array, np.float32, order="C") for name, array in named.items()}
-
-
 def _is_natural(value: Any) -> bool:  # truth values are none
     return type(value) is int and 0 <= value < 1 << 63
 
@@ -289,40 +266,28 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+def _list_of(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(is_valid, value))
 
 
-def _are_words(value: Any) -> bool:
-    return isinstance(value, list) and all(word is None or _is_natural(word) for word in value)
-
-
-def _are_log_probabilities(value: Any) -> bool:
-    return isinstance(value, list) and all(type(one) in (int, float) and -1e30 < one < 0.01 for one in value)
-
-
-_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "id": _is_natural,
-    "shard": lambda value: _is_text(value) and SHARD.fullmatch(value) is not None,  # no path out of the archive
-    "source": _is_text,
-    "reference": lambda value: value is None or _is_text(value),
-    "hypothesis": _is_text,
-    "source_tokens": _are_texts,
-    "target_input_tokens": _are_texts,
-    "target_output_tokens": _are_texts,
-    "source_words": _are_words,
-    "target_words": _are_words,
-    "token_log_probabilities": _are_log_probabilities,
-    "mode": _is_text,
-    "truncated": lambda value: isinstance(value, bool),
-    "source_unit": lambda value: _is_text(value) and value in WORD_UNITS,
-    "target_unit": lambda value: _is_text(value) and value in WORD_UNITS,
-    "prefix_tokens": _is_natural,
-    "required": _are_texts,
+_IS_VALID: dict[Any, Callable[[Any], bool]] = {
+    bool: lambda value: isinstance(value, bool),
+    int: _is_natural,
+    str: _is_text,
+    str | None: lambda value: value is None or _is_text(value),
+    list[str]: _list_of(_is_text),
+    list[int | None]: _list_of(lambda word: word is None or _is_natural(word)),
+    list[float]: _list_of(lambda value: type(value) in (int, float) and -1e30 < value < 0.01),
 }
+"""The values that a line may have for a field of a record, by the field's type. pydantic would say this in fewer words,
+but archives are read and written with NumPy alone."""
 
 
-assert _FIELDS.keys() == {"shard", *METADATA, *OPTIONAL}
+_FIELDS = {
+    "shard": lambda value: _is_text(value) and SHARD.fullmatch(value) is not None,  # no path out of the archive
+    **{field.name: _IS_VALID[field.type] for field in fields(Record) if field.name in (*METADATA, *OPTIONAL)},
+    **dict.fromkeys(("source_unit", "target_unit"), lambda value: _is_text(value) and value in WORD_UNITS),
+}
 
 
 def parse_line(text: str) -> dict[str, Any] | None:
@@ -341,29 +306,26 @@ def parse_line(text: str) -> dict[str, Any] | None:
     return line
 
 
-def _describes_sites(manifest: dict[str, Any]) -> bool:
+def _describes_archive(manifest: dict[str, Any]) -> bool:
     sites = manifest.get("sites")
     if not isinstance(sites, dict) or not all(isinstance(manifest.get(key, []), list) for key in ("signed", "sinks")):
         return False
-    return all(
-        site in SITES and isinstance(sizes, list) and len(sizes) == 2 and all(map(_is_natural, sizes))
-        for site, sizes in sites.items()
-    )
+    are_sizes = (_list_of(_is_natural)(sizes) and len(sizes) == 2 for sizes in sites.values())
+    whole = manifest.get("complete") is True and _is_natural(manifest.get("sentences"))
+    return whole and sites.keys() <= SITES.keys() and all(are_sizes)
 
 
-def _check_weights(key: str, weights: np.ndarray, shares: bool) -> None:
+def _check_weights(key: str, weights: np.ndarray, sinks: np.ndarray | None, signed: bool) -> None:
     if not np.isfinite(weights).all():
         raise ValueError(f"{key} has weights that are not finite")
+    totals = weights.sum(axis=-1, dtype=np.float64)
     # The sum of a row may be less than 1: a decoder-only model divides its weight between source and target.
-    if shares and not ((weights >= 0).all() and (weights.sum(axis=-1, dtype=np.float64) < 1.01).all()):
+    if not signed and not ((weights >= 0).all() and (totals < 1.01).all()):
         raise ValueError(f"{key} has weights that are no shares of a row")
-
-
-def _check_sinks(key: str, shares: np.ndarray, weights: np.ndarray) -> None:
-    if not (np.isfinite(shares).all() and (shares >= 0).all()):
-        raise ValueError(f"{key} has numbers that are no shares")
-    if not (weights.sum(axis=-1, dtype=np.float64) + shares < 1.01).all():
-        raise ValueError(f"{key} and the weights of the keys are more than a row")
+    if sinks is not None and not (np.isfinite(sinks).all() and (sinks >= 0).all()):
+        raise ValueError(f"{key} has numbers of its sink that are no shares")
+    if sinks is not None and not (totals + sinks < 1.01).all():
+        raise ValueError(f"{key} and its sink are more than a row")
 
 
 class ArchiveWriter:
@@ -461,14 +423,17 @@ class ArchiveWriter:
         record.validate()
         if record.id in self.ids:
             raise ValueError(f"sentence {record.id}: expected an id that was not appended before, found it twice")
-        sites = _sites_of(record)
+        sites = {site: list(weights.shape[:2]) for site, weights in sorted(record.attention.items())}
         if self._sites not in (None, sites):
             raise InputError(f"sentence {record.id}: expected sites with [layers, heads] {self._sites}, found {sites}")
         self._sites = sites
         self._sinks = sorted(record.sinks)
         self.ids.add(record.id)
-        line = {"id": record.id, "shard": self._shard_name()} | _metadata_of(record)
-        self._pending.append((line, _arrays_of(record)))
+        line = {"id": record.id, "shard": self._shard_name()} | {name: getattr(record, name) for name in METADATA}
+        line |= {name: value for name, usual in OPTIONAL.items() if (value := getattr(record, name)) != usual}
+        arrays = {_array_key(site, record.id): weights for site, weights in record.attention.items()}
+        arrays |= {_sink_key(site, record.id): shares for site, shares in record.sinks.items()}
+        self._pending.append((line, {name: np.array(array, np.float32, order="C") for name, array in arrays.items()}))
         if len(self._pending) == self.sentences_per_shard:
             self._write_shard()
 

@@ -4,10 +4,10 @@ archived. docs/use/archive.md has recipes."""
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from ..text.lines.line import words_of
 from ..text.tokens.words import other_marks, spell_words, words_by_marks
 from .archive import GOLD, ArchiveWriter, AttentionArchive
 from .record import Record
-
-_NO_MORE = object()
-
 
 SPECIAL_TOKENS = frozenset(
     [
@@ -109,17 +106,22 @@ def write_archive(
         if gold is not None:
             write_gold(folder / GOLD, gold)
         arrays = iter(weights)
-        for number, sentence in enumerate(sentences):
-            if (given := next(arrays, _NO_MORE)) is _NO_MORE:
-                raise InputError(f"weights: expected weights of {len(sentences)} sentences, found {number}")
+        for number, (sentence, given) in enumerate(zip(sentences, arrays, strict=False)):
             try:
                 record = _make_record(number, sentence, mode=mode, marks=both, special_tokens=special_tokens)
-                record = replace(record, attention=_read_attention(given, record, partial_rows))
+                by_site = given if isinstance(given, Mapping) else {"cross": given}
+                if unknown := by_site.keys() - SITES.keys():
+                    raise InputError(f"expected attention of sites among {', '.join(SITES)}, found {[*unknown]!r:.60}")
+                if "cross" not in by_site:
+                    raise InputError(f"expected attention of the site 'cross' among others, found {[*by_site]}")
+                for site, of_site in by_site.items():
+                    record.attention[site] = _read_weights(site, of_site, record, partial_rows)
             except InputError as error:
                 raise InputError(f"sentence {number}: {error}") from None
             writer.append(record)
-        if next(arrays, _NO_MORE) is not _NO_MORE:
-            raise InputError(f"weights: expected weights of {len(sentences)} sentences, found more")
+        found = len(writer.ids) if len(writer.ids) < len(sentences) else "more"
+        if found != "more" or any(True for _ in arrays):
+            raise InputError(f"weights: expected weights of {len(sentences)} sentences, found {found}")
     return AttentionArchive(folder)
 
 
@@ -143,13 +145,6 @@ def _check_arguments(
 MOST_WORDS = 1_000_000  # of a sentence
 
 
-class _Side(NamedTuple):
-    tokens: list[str]
-    text: str
-    words: list[int | None]
-    unit: str
-
-
 def _check_marks(sentences: Sequence[Sentence], marks: tuple[str, str]) -> None:
     for side, name in zip(("source", "target"), marks, strict=True):
         if name not in WORD_MARKS:
@@ -166,67 +161,67 @@ def _make_record(
     id_: int, sentence: Sentence, *, mode: str, marks: tuple[str, str], special_tokens: Collection[str]
 ) -> Record:
     """Makes the record of a sentence, without attention."""
-    source, target = (
-        _read_side(sentence, side, name, special_tokens) for side, name in zip(("source", "target"), marks, strict=True)
-    )
     for name in ("reference", "start"):
         if not _is_text(text := getattr(sentence, name)) and (name, text) != ("reference", None):
             raise InputError(f"{name}: expected text, found {text!r:.60}")
+    (source, source_tokens, source_words, source_unit), (target, target_tokens, target_words, target_unit) = (
+        _read_side(sentence, side, name, special_tokens) for side, name in zip(("source", "target"), marks, strict=True)
+    )
     return Record(
         id=id_,
-        source=source.text,
+        source=source,
         reference=sentence.reference,
-        hypothesis=target.text,
-        source_tokens=source.tokens,
-        target_input_tokens=[sentence.start, *target.tokens[:-1]],
-        target_output_tokens=target.tokens,
-        source_words=source.words,
-        target_words=target.words,
-        token_log_probabilities=_read_log_probabilities(sentence.log_probabilities, len(target.tokens)),
+        hypothesis=target,
+        source_tokens=source_tokens,
+        target_input_tokens=[sentence.start, *target_tokens[:-1]],
+        target_output_tokens=target_tokens,
+        source_words=source_words,
+        target_words=target_words,
+        token_log_probabilities=_read_log_probabilities(sentence.log_probabilities, len(target_tokens)),
         mode=mode,
         truncated=bool(sentence.truncated),
         attention={},
-        source_unit=source.unit,
-        target_unit=target.unit,
+        source_unit=source_unit,
+        target_unit=target_unit,
     )
 
 
-def _read_side(sentence: Sentence, side: str, marks: str, special_tokens: Collection[str]) -> _Side:
-    tokens, text = list(getattr(sentence, f"{side}_tokens")), getattr(sentence, side)
+def _read_side(
+    sentence: Sentence, side: str, marks: str, special_tokens: Collection[str]
+) -> tuple[str, list[str], list[int | None], str]:
+    """Returns the text of a side, its tokens, the word of each, and what counts as a word."""
+    tokens, text, given = list(getattr(sentence, f"{side}_tokens")), getattr(sentence, side), f"{side}_words"
+    if not tokens:
+        raise InputError(f"{side}_tokens: expected at least one token, such as </s>, found none")
     for token in tokens:
         if not _is_text(token):
             raise InputError(f"{side}_tokens: expected tokens as text, found {token!r:.60}: convert ids to tokens")
-    if not tokens:
-        raise InputError(f"{side}_tokens: expected at least one token, such as </s>, found none")
-    given = getattr(sentence, f"{side}_words")
-    words = words_by_marks(tokens, marks, special_tokens) if given is None else _read_words(given, side, len(tokens))
+    words, unit = words_by_marks(tokens, marks, special_tokens), "subwords" if marks == "none" else "spaces"
+    spelled = getattr(sentence, given) is None
+    if not spelled:
+        words, unit = list(getattr(sentence, given)), "spaces"
+        if len(words) != len(tokens):
+            raise InputError(f"{given}: expected {len(tokens)} entries, one per token, found {len(words)}")
+        for word in words:
+            if word is not None and not (isinstance(word, Integral) and 0 <= word < MOST_WORDS):
+                raise InputError(f"{given}: expected numbers of words from 0 on, or None, found {word!r:.60}")
+        words = [None if word is None else int(word) for word in words]
     spelling = spell_words(tokens, words, marks)
-    unit = "subwords" if given is None and marks == "none" else "spaces"
-    if text is not None:
-        if not _is_text(text):
-            raise InputError(f"{side}: expected text, found {text!r:.60}")
-        found = len(words_of(text))
-        exact = given is None and not sentence.truncated
-        if unit == "spaces" and (len(spelling) > found or (exact and len(spelling) < found)):
-            raise InputError(
-                f"{side}: its tokens spell {len(spelling)} words ({' '.join(spelling):.60}), and the text has "
-                f"{found} between spaces ({text:.60}): leave the text out, put spaces where the words are cut, or give "
-                f"{side}_words"
-            )
-        return _Side(tokens, text, words, unit)
-    if "" in spelling:
-        raise InputError(f"{side}_words: no token has word {spelling.index('')}, so the text must be given as {side}")
-    return _Side(tokens, " ".join(spelling), words, unit)
-
-
-def _read_words(given: Sequence[int | None], side: str, tokens: int) -> list[int | None]:
-    words = [None if word is None else int(word) if isinstance(word, Integral) else -1 for word in given]
-    if len(words) != tokens:
-        raise InputError(f"{side}_words: expected {tokens} entries, one per token, found {len(words)}")
-    for word, as_given in zip(words, given, strict=True):
-        if word is not None and not 0 <= word < MOST_WORDS:
-            raise InputError(f"{side}_words: expected numbers of words from 0 on, or None, found {as_given!r:.60}")
-    return words
+    if text is None:
+        if "" in spelling:
+            raise InputError(f"{given}: no token has word {spelling.index('')}, so the text must be given as {side}")
+        return " ".join(spelling), tokens, words, unit
+    if not _is_text(text):
+        raise InputError(f"{side}: expected text, found {text!r:.60}")
+    found = len(words_of(text))
+    exact = spelled and not sentence.truncated
+    if unit == "spaces" and (len(spelling) > found or (exact and len(spelling) < found)):
+        raise InputError(
+            f"{side}: its tokens spell {len(spelling)} words ({' '.join(spelling):.60}), and the text has "
+            f"{found} between spaces ({text:.60}): leave the text out, put spaces where the words are cut, or give "
+            f"{given}"
+        )
+    return text, tokens, words, unit
 
 
 def _read_log_probabilities(given: Sequence[float], tokens: int) -> list[float]:
@@ -246,59 +241,39 @@ def _is_text(value: Any) -> bool:
 TOLERANCE = 0.01  # of the sum of a row; weights may have been computed in 16 bits
 
 
-def _read_attention(given: Any, record: Record, partial_rows: bool) -> dict[str, np.ndarray]:
-    by_site = given if isinstance(given, Mapping) else {"cross": given}
-    if unknown := [site for site in by_site if site not in SITES]:
-        raise InputError(f"expected attention of sites among {', '.join(SITES)}, found {unknown[0]!r:.60}")
-    if "cross" not in by_site:
-        raise InputError(f"expected attention of the site 'cross' among others, found {', '.join(by_site) or 'none'}")
-    return {site: _read_site(site, weights, record, partial_rows) for site, weights in by_site.items()}
-
-
-def _read_site(site: str, given: Any, record: Record, partial_rows: bool) -> np.ndarray:
+def _read_weights(site: str, given: Any, record: Record, partial_rows: bool) -> np.ndarray:
+    """Returns the attention of a site as archives hold it."""
     try:
         weights = np.asarray(given)
     except (TypeError, ValueError, RuntimeError) as error:  # of PyTorch, for one on a GPU or with a gradient
         raise InputError(f"{site}: cannot be read as an array: {error}; give NumPy arrays") from None
-    _check_shape(site, weights, record)
-    if weights.dtype.kind != "f":
-        raise InputError(f"{site}: expected floating-point numbers, found {weights.dtype}; convert them to float32")
-    _check_values(site, weights, partial_rows)
-    return weights.astype(np.float32)
-
-
-def _check_shape(site: str, weights: np.ndarray, record: Record) -> None:
     query, key = SITES[site].axes
     expected = SITES[site].pick(len(record.source_tokens), len(record.target_output_tokens))
-    if weights.ndim == 4 and weights.shape[2:] == expected:
-        return
-    advice = "cut the padding off, and keep the special tokens"
-    if weights.ndim != 4:
-        advice = "stack the layers, and take one sentence out of the batch"
-    elif weights.shape[2:] == expected[::-1]:
-        advice = "exchange the last two axes"
-    raise InputError(
-        f"{site}: expected shape (layers, heads, {expected[0]} {query} tokens, {expected[1]} {key} tokens), found "
-        f"{weights.shape}; {advice}"
-    )
-
-
-def _check_values(site: str, weights: np.ndarray, partial_rows: bool) -> None:
-    for layer, of_layer in enumerate(weights):
-        place = f"{site}, layer {layer}"
-        if not np.isfinite(of_layer).all():
-            raise InputError(f"{place}: expected finite numbers, found {of_layer[~np.isfinite(of_layer)][0]}")
-        if (of_layer < 0).any():
-            raise InputError(
-                f"{place}: expected weights after the softmax, from 0 to 1, found {of_layer[of_layer < 0][0]:g}"
-            )
-        sums = of_layer.sum(axis=-1, dtype=np.float64)
-        wrong = sums >= 1 + TOLERANCE if partial_rows else np.abs(sums - 1) >= TOLERANCE
+    if weights.ndim != 4 or weights.shape[2:] != expected:
+        advice = "cut the padding off, and keep the special tokens"
+        if weights.ndim != 4:
+            advice = "stack the layers, and take one sentence out of the batch"
+        elif weights.shape[2:] == expected[::-1]:
+            advice = "exchange the last two axes"
+        raise InputError(
+            f"{site}: expected shape (layers, heads, {expected[0]} {query} tokens, {expected[1]} {key} tokens), found "
+            f"{weights.shape}; {advice}"
+        )
+    if weights.dtype.kind != "f":
+        raise InputError(f"{site}: expected floating-point numbers, found {weights.dtype}; convert them to float32")
+    numbers = {"finite numbers": ~np.isfinite(weights), "weights after the softmax, from 0 to 1": weights < 0}
+    for meaning, wrong in numbers.items():
         if wrong.any():
-            head, row = np.argwhere(wrong)[0]
-            expected = "at most 1" if partial_rows else "1"
-            raise InputError(
-                f"{place}, head {head}, row {row}: expected weights that sum to {expected}, found a sum of "
-                f"{sums[head, row]:.4g}; give weights after the softmax and before dropout"
-                + ("" if partial_rows else ", or partial_rows=True where rows divide their weight with other keys")
-            )
+            layer = np.argwhere(wrong)[0][0]
+            raise InputError(f"{site}, layer {layer}: expected {meaning}, found {weights[wrong][0]:g}")
+    sums = weights.sum(axis=-1, dtype=np.float64)
+    wrong = sums >= 1 + TOLERANCE if partial_rows else np.abs(sums - 1) >= TOLERANCE
+    if wrong.any():
+        layer, head, row = np.argwhere(wrong)[0]
+        raise InputError(
+            f"{site}, layer {layer}, head {head}, row {row}: expected weights that sum to "
+            f"{'at most 1' if partial_rows else '1'}, found a sum of {sums[layer, head, row]:.4g}; give weights after "
+            "the softmax and before dropout"
+            + ("" if partial_rows else ", or partial_rows=True where rows divide their weight with other keys")
+        )
+    return weights.astype(np.float32)

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -218,61 +218,36 @@ def _single_tokens(tokens: list[str]) -> dict[str, int]:
     }
 
 
-Place = tuple[str, int, int]
-"""Site, layer and head."""
-
-
-class TypedHead(NamedTuple):
-    """The type of a head.
-
-    - type: one of `config.names.inspection.HEAD_TYPES`.
-    - share: of the weight of all rows that have such a place, from 0 to 1.
-    - p: at most the p-value, after Holm's correction.
-    """
-
-    type: str
-    share: float
-    p: float
-
-
-def named_heads(table: pd.DataFrame) -> dict[Place, TypedHead]:
-    """Returns the types of the heads that have one, from a table of `HeadTypesMeter`."""
+def describe_types(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Returns the types of the named heads of a table of `HeadTypesMeter` as pages hold them, by `SITE/LAYER/HEAD`."""
     return {
-        (row["site"], int(row["layer"]), int(row["head"])): TypedHead(row["type"], row["share"], row["p"])
+        f"{row['site']}/{row['layer']}/{row['head']}": {
+            "label": HEAD_TYPES[row["type"]].label,
+            "short": HEAD_TYPES[row["type"]].short,
+            "meaning": HEAD_TYPES[row["type"]].meaning,
+            "share": round(row["share"], 4),
+        }
         for row in table[table["named"].astype(bool)].to_dict("records")
     }
 
 
-def describe_types(named: Mapping[Place, TypedHead]) -> dict[str, dict[str, Any]]:
-    """Returns the types of heads as pages hold them, by `SITE/LAYER/HEAD`."""
-    return {
-        "/".join(map(str, place)): {
-            "label": HEAD_TYPES[head.type].label,
-            "short": HEAD_TYPES[head.type].short,
-            "meaning": HEAD_TYPES[head.type].meaning,
-            "share": round(head.share, 4),
-        }
-        for place, head in named.items()
-    }
-
-
-def read_head_types(path: Path) -> dict[Place, TypedHead]:
-    """Reads the types of heads from the file that holds a table of `HeadTypesMeter`; none if there is no such file.
+def read_head_types(path: Path) -> pd.DataFrame:
+    """Reads a table of `HeadTypesMeter` from its file; an empty one if there is no such file.
 
     Raises:
         InputError: it is damaged.
     """
     if not path.is_file():
-        return {}
+        return pd.DataFrame(columns=list(COLUMNS))
+    types = {"site": str, "layer": int, "head": int, "type": str, "share": float, "named": bool}
     try:
-        table = pd.read_csv(path, keep_default_na=False, na_values={"share": "", "chance": "", "p": ""})
-        named = named_heads(table)
+        table = pd.read_csv(path, keep_default_na=False, na_values={"share": "", "chance": "", "p": ""}).astype(types)
     except DAMAGE as error:
         raise InputError(f"{path}: not a table of types of heads ({error}); delete it, or evaluate anew") from None
-    for head in named.values():
-        if head.type not in HEAD_TYPES or not 0 <= head.share <= 1:
-            raise InputError(
-                f"{path}: expected types among {', '.join(HEAD_TYPES)} with shares from 0 to 1, found {head.type} with "
-                f"{head.share}; delete it, or evaluate anew"
-            )
-    return named
+    right = table["type"].isin(list(HEAD_TYPES)) & table["share"].between(0, 1)
+    for row in table[table["named"] & ~right].itertuples():
+        raise InputError(
+            f"{path}: expected types among {', '.join(HEAD_TYPES)} with shares from 0 to 1, found {row.type} with "
+            f"{row.share}; delete it, or evaluate anew"
+        )
+    return table

@@ -202,23 +202,6 @@ def least_coverage(record: Record, covered: np.ndarray) -> float:
     return float(covered[words].min()) if words else math.nan
 
 
-@dataclass(frozen=True, kw_only=True)
-class SentenceMeasure(PageLabels):
-    """A measure of whole sentences.
-
-    Args:
-        function: takes a sentence and the `coverage` of its tokens.
-    """
-
-    function: Callable[[Record, np.ndarray], float]
-
-
-SENTENCE_MEASURES = {
-    "least_coverage": SentenceMeasure(function=least_coverage, lowest_first="least covered source first"),
-}
-"""The measures of sentences that are not means over heads; `MEASURES` are."""
-
-
 def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Makes the row of one sentence in `sentences.csv`.
 
@@ -231,7 +214,7 @@ def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str
         `mean_log_probability` of the target's tokens, `least_log_probability` and the token that has it
             (`least_likely_token`);
         each of `MEASURES`, the mean over layers and heads; not-a-number where a site has no such keys;
-        each of `SENTENCE_MEASURES`;
+        `least_coverage`;
         `under_attended`, `over_attended`: the source words with less than `UNDER` or more than `OVER` of their fair
             share of the attention, separated by spaces.
         What is measured of the attention is not-a-number, or no word, if a side is empty.
@@ -249,7 +232,7 @@ def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str
         "least_log_probability": likelihoods[least] if least is not None else math.nan,
         "least_likely_token": record.target_output_tokens[least] if least is not None else "",
         **{name: float(measures[name].mean()) if measures[name].size else math.nan for name in MEASURES},
-        **{name: row.function(record, covered) for name, row in SENTENCE_MEASURES.items()},
+        "least_coverage": least_coverage(record, covered),
         "under_attended": " ".join(_words(record, covered < UNDER)),
         "over_attended": " ".join(_words(record, covered > OVER)),
     }

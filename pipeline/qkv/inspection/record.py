@@ -83,7 +83,7 @@ class Record:
 
     @property
     def has_empty_side(self) -> bool:
-        """Whether the source or the target has no word. Such a sentence counts in no measure of attention."""
+        """True if the source or the target has no word. Such a sentence counts in no measure of attention."""
         return any(all(word is None for word in words) for words in (self.source_words, self.target_words))
 
     def by_token(self) -> "Record":

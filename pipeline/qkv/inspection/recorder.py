@@ -3,8 +3,8 @@ search found, or references, reads the log-probabilities and the attention of ev
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, compress, islice
+from dataclasses import dataclass, field, fields
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import keras
@@ -52,7 +52,10 @@ class ForcedPair:
     truncated: bool
     log_probabilities: list[float] | None = None
     prefix_tokens: int = 0
-    required: Sequence[str] = ()
+    required: list[str] = field(default_factory=list)
+
+
+_OF_PAIR = [one.name for one in fields(ForcedPair) if one.name in Record.__dataclass_fields__]
 
 
 class Read(NamedTuple):
@@ -125,9 +128,15 @@ class AttentionRecorder:
     def record_references(
         self, sources: Sequence[str], references: Sequence[str], sites: Collection[str] | None = None
     ) -> Iterator[Record]:
-        """Records given translations, in order; see `record`."""
-        pairs = encode_references(self.tokenizer, sources, references, self.max_positions)
-        return self.record(pairs, sites=sites)
+        """Records given translations, in order; they are encoded some at a time. See `record`."""
+
+        def pairs() -> Iterator[ForcedPair]:
+            for first in range(0, len(sources), ENCODED_SENTENCES):
+                texts = sources[first : first + ENCODED_SENTENCES], references[first : first + ENCODED_SENTENCES]
+                ids = self.tokenizer.encode(texts[0]), self.tokenizer.of_target.encode(texts[1])
+                yield from pair_references(*texts, *ids, self.max_positions, first)
+
+        return self.record(pairs(), sites=sites)
 
     def record(
         self,
@@ -193,26 +202,17 @@ class AttentionRecorder:
             outputs = self.tokenizer.pieces(pair.target_ids)
             scores = log_probabilities[i] if pair.log_probabilities is None else pair.log_probabilities
             record = Record(
-                id=pair.id,
-                source=pair.source,
-                reference=pair.reference,
-                hypothesis=pair.hypothesis,
+                **{name: getattr(pair, name) for name in _OF_PAIR},
                 source_tokens=self.tokenizer.pieces([*pair.source_ids, EOS]),
                 target_input_tokens=[*self.tokenizer.pieces([BOS]), *outputs[:-1]],
                 target_output_tokens=outputs,
                 source_words=source_words,
                 target_words=target_words,
                 token_log_probabilities=[float(x) for x in scores[:target]],
-                mode=pair.mode,
-                truncated=pair.truncated,
-                attention={
-                    site: of_batch[i][..., : shapes[site][0], : shapes[site][1]] for site, of_batch in weights.items()
-                },
-                sinks={site: of_batch[i][..., : shapes[site][0]] for site, of_batch in sinks.items()},
+                attention={site: weights[site][i][..., :rows, :keys] for site, (rows, keys) in shapes.items()},
+                sinks={site: sinks[site][i][..., : shapes[site][0]] for site in sinks},
                 source_unit=self.units.source,
                 target_unit=self.units.target,
-                prefix_tokens=pair.prefix_tokens,
-                required=list(pair.required),
             )
             reads.append(Read(record, int(is_right[i, :target].sum())))
         return reads
@@ -222,14 +222,13 @@ class AttentionRecorder:
         sources = self.tokenizer.words_from_text([pair.source for pair in pairs], self.units.source)
         source = [[*words[: len(pair.source_ids)], None] for pair, words in zip(pairs, sources, strict=True)]
         # The ids of a given text that was cut would spell other words where they stand for unknown characters.
-        given = [pair.mode == "forced" for pair in pairs]
-        hypotheses = [pair.hypothesis for pair in compress(pairs, given)]
-        texts = iter(self.tokenizer.of_target.words_from_text(hypotheses, self.units.target))
+        given = [pair for pair in pairs if pair.mode == "forced"]
+        texts = iter(self.tokenizer.of_target.words_from_text([pair.hypothesis for pair in given], self.units.target))
         target = [
             [*next(texts), None][: len(pair.target_ids)]
-            if forced
+            if pair.mode == "forced"
             else self.tokenizer.words_from_ids(pair.target_ids, self.units.target)
-            for pair, forced in zip(pairs, given, strict=True)
+            for pair in pairs
         ]
         return source, target
 
@@ -242,7 +241,7 @@ def pair_translations(
 ) -> Iterator[ForcedPair]:
     """Pairs each source with the translation that a search found."""
     for i, (source, translation) in enumerate(zip(sources, translations, strict=True)):
-        given = translation.prefix_tokens or translation.required
+        searched = translation.source_ids or translation.prefix_tokens or translation.required
         yield ForcedPair(
             i,
             source,
@@ -252,22 +251,10 @@ def pair_translations(
             translation.ids,
             mode,
             translation.truncated,
-            # An empty source was not searched.
-            translation.log_probabilities if translation.source_ids or given else None,
+            translation.log_probabilities if searched else None,  # an empty source was not
             translation.prefix_tokens,
-            translation.required,
+            list(translation.required),
         )
-
-
-def encode_references(
-    tokenizer: Tokenizer, sources: Sequence[str], references: Sequence[str], max_positions: int
-) -> Iterator[ForcedPair]:
-    """Pairs texts as `pair_references`; they are read and encoded some at a time."""
-    for first in range(0, len(sources), ENCODED_SENTENCES):
-        part = slice(first, first + ENCODED_SENTENCES)
-        texts = sources[part], references[part]
-        ids = tokenizer.encode(texts[0]), tokenizer.of_target.encode(texts[1])
-        yield from pair_references(*texts, *ids, max_positions, first)
 
 
 def pair_references(

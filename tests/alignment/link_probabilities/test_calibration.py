@@ -18,6 +18,7 @@ from qkv.alignment.link_probabilities import (
     error_of_links,
     write_calibration,
 )
+from qkv.alignment.links import as_links
 from qkv.statistics.logistic_regression import fit_logistic
 from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.records import EMPTY_SIDES, noisy_pairs
@@ -61,7 +62,7 @@ def test_no_pair_is_judged_by_a_fit_that_has_seen_it(pairs, monkeypatch):
     links, in_bins = [], Counter()
     for number, record in enumerate(records):
         unseen = LinkProbabilities((0,), tuple(folds[number % FOLDS]))
-        links.append(unseen.links([record], found.threshold))
+        links.append(as_links(unseen.matrix([record]) > found.threshold))
         in_bins.update(int(10 * p) for p in unseen.matrix([record]).ravel() if p > 0)
     assert np.isclose(found.aer, alignment_error_rate(links, gold).aer)
     assert {round(10 * one.low): one.number for one in found.reliability} == in_bins

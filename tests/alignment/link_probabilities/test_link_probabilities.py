@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from qkv.alignment.link_probabilities import LinkProbabilities, link_features, pair_features
+from qkv.alignment.link_probabilities import LinkProbabilities, link_features, pair_features, probabilities_of
+from qkv.alignment.links import as_links
 from qkv.alignment.word_matrix import row_words, word_matrix
 from tests.support.records import EMPTY_SIDES, number_of_features
 
@@ -50,8 +51,8 @@ def test_words_between_which_no_head_has_a_weight_are_never_linked(make_record):
     assert candidates.tolist() == [[True, False, True]] * 2
     sure = LinkProbabilities((0,), (*[0.0] * number_of_features(2), 9.0))
     assert sure.matrix([record])[:, 1].tolist() == [0, 0]
-    assert sure.links([record], 0.5) == {(0, 0), (2, 0), (0, 1), (2, 1)}
-    assert sure.of_links({(0, 1), (1, 0)}, [record]) == {(0, 1): pytest.approx(1, abs=1e-3), (1, 0): 0}
+    assert as_links(sure.matrix([record]) > 0.5) == {(0, 0), (2, 0), (0, 1), (2, 1)}
+    assert probabilities_of({(0, 1), (1, 0)}, sure.matrix([record])) == {(0, 1): pytest.approx(1, abs=1e-3), (1, 0): 0}
 
 
 def test_a_sentence_of_one_word_has_no_rivals_and_neighbours(make_record):
@@ -101,6 +102,7 @@ def test_an_empty_side_has_no_candidates_and_no_links(make_record, source_words,
     features, candidates = link_features(record, 0)
     assert features.shape == (*shape, number_of_features(2)) and candidates.shape == shape
     sure = LinkProbabilities((0,), (*[0.0] * number_of_features(2), 9.0))
-    assert sure.links([record], 0.5) == set() and sure.of_links(set(), [record]) == {}
+    assert as_links(sure.matrix([record]) > 0.5) == set() and probabilities_of(set(), sure.matrix([record])) == {}
     both = LinkProbabilities((0, 0), (*[0.0] * 2 * number_of_features(2), 9.0))
-    assert both.links([record, make_record(0, target_words, source_words, layers=1, heads=2)], 0.5) == set()
+    opposite = make_record(0, target_words, source_words, layers=1, heads=2)
+    assert as_links(both.matrix([record, opposite]) > 0.5) == set()

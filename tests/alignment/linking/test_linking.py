@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qkv.alignment.link_probabilities import Calibration, LinkProbabilities
-from qkv.alignment.linking import MeanLinks, make_linking
+from qkv.alignment.linking import Linking, mean_links
 from qkv.alignment.readout import ChosenReadout
 from tests.support.records import number_of_features
 
@@ -27,25 +27,25 @@ def test_the_links_of_two_readouts_are_combined(records):
     forward, backward = (readout.links(record) for readout, record in zip(READOUTS, records, strict=True))
     turned = {(i, j) for j, i in backward}
     assert forward != turned
-    assert make_linking("intersection")(READOUTS, records) == forward & turned
-    assert make_linking("union")(READOUTS, records) == forward | turned
-    assert make_linking("union")(READOUTS[:1], records[:1]) == forward
+    assert Linking("intersection")(READOUTS, records) == forward & turned
+    assert Linking("union")(READOUTS, records) == forward | turned
+    assert Linking("union")(READOUTS[:1], records[:1]) == forward
 
 
 def test_links_by_probability_are_those_above_the_threshold_whatever_the_readouts_say(records, calibration):
     matrix = calibration.probabilities.matrix(records)
     expected = {(int(i), int(j)) for j, i in np.argwhere(matrix > 0.4)}
     assert 0 < len(expected) < matrix.size
-    assert make_linking("probable", calibration)(READOUTS, records) == expected
+    assert Linking("probable", calibration)(READOUTS, records) == expected
 
 
 @pytest.mark.parametrize("way", ["probable", "mean-weights", "union"])
 def test_links_have_their_probabilities_where_those_are_wanted(records, calibration, way):
-    links = make_linking(way, calibration)(READOUTS, records)
-    found = make_linking(way, calibration, with_probabilities=True)(READOUTS, records)
+    links = Linking(way, calibration)(READOUTS, records)
+    found = Linking(way, calibration, with_probabilities=True)(READOUTS, records)
     matrix = calibration.probabilities.matrix(records)
     assert found == {(i, j): pytest.approx(matrix[j, i]) for i, j in links}
 
 
 def test_links_by_mean_weights_need_no_calibration(records):
-    assert make_linking("mean-weights")(READOUTS, records) == MeanLinks()(READOUTS, records)
+    assert Linking("mean-weights")(READOUTS, records) == mean_links(READOUTS, records)

@@ -11,19 +11,22 @@ from tests.support.records import score_heads
 
 
 def test_words_with_a_token_each_are_groups_of_their_own():
-    assert group_words([0, 0, 1, 2, None], 4) == ([0, 0, 1, 2, None], 4, None)
-    assert group_words([None], 0) == ([None], 0, None)
+    groups = group_words([0, 0, 1, 2, None], 4)
+    assert groups.of_tokens == [0, 0, 1, 2, None] and groups.number == 4
+    assert groups.of_words.tolist() == [0, 1, 2, 3]  # the last word has no token
+    assert group_words([None], 0).of_words.tolist() == []
 
 
-def test_a_word_without_a_token_of_its_own_is_grouped_with_the_next_and_none_with_what_was_cut_off():
+def test_a_word_without_a_token_of_its_own_is_grouped_with_the_next_and_with_none_if_it_was_cut_off():
     groups = group_words([1, 2, 2, 5, None], 8)
-    assert groups.of_tokens == [0, 1, 1, 2, None] and groups.number == 3
-    assert groups.of_words.tolist() == [0, 0, 1, 2, 2, 2, -1, -1]
+    assert groups.of_tokens == [0, 1, 1, 2, None] and groups.number == 4
+    assert groups.of_words.tolist() == [0, 0, 1, 2, 2, 2, 3, 3]
 
 
 def test_every_word_has_the_links_of_its_group():
     source, target = group_words([1, 2], 4), group_words([2], 4)
-    links = np.array([[[True, False]], [[False, True]]])  # (2, target group, source groups)
+    links = np.zeros((2, 2, 3), bool)  # (2, target groups, source groups), the last groups without tokens
+    links[0, 0, 0] = links[1, 0, 1] = True
     expected = np.zeros((2, 4, 4), bool)
     expected[0, :3, :2] = True
     expected[1, :3, 2] = True

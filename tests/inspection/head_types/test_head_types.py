@@ -8,7 +8,7 @@ import pytest
 
 from qkv.config.names.inspection import HEAD_TYPES
 from qkv.inspection.experiments.score_parts import in_float64, split_score
-from qkv.inspection.head_types import COLUMNS, HeadTypesMeter, named_heads
+from qkv.inspection.head_types import COLUMNS, HeadTypesMeter
 from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.known_heads import KNOWN, known_sentences, known_transformer
 from tests.support.records import EMPTY_SIDES, build_record
@@ -27,7 +27,8 @@ def find_types(records, gold=None):
 
 
 def types_of(table):
-    return {place: head.type for place, head in named_heads(table).items()}
+    named = table[table["named"].astype(bool)]
+    return {(row.site, row.layer, row.head): row.type for row in named.itertuples()}
 
 
 def test_a_model_of_known_heads_is_named_after_what_they_do(known):

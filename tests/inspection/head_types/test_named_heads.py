@@ -5,7 +5,7 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.inspection.head_tables import add_types
-from qkv.inspection.head_types import TypedHead, describe_types, named_heads, read_head_types
+from qkv.inspection.head_types import HeadTypesMeter, describe_types, read_head_types
 
 TABLE = pd.DataFrame(
     [
@@ -15,31 +15,30 @@ TABLE = pd.DataFrame(
     ],
     columns=["site", "layer", "head", "type", "share", "chance", "p", "rows", "named"],
 )
-NAMED = {("cross", 0, 0): TypedHead("aligner", 0.75, 1e-9), ("encoder", 1, 1): TypedHead("previous", 0.9, 1e-9)}
 
 
 def test_types_are_read_as_they_were_written(tmp_path):
-    assert named_heads(TABLE) == NAMED
     path = tmp_path / "head_types.csv"
-    assert read_head_types(path) == {}
+    assert describe_types(read_head_types(path)) == {}
     TABLE.to_csv(path, index=False)
-    assert read_head_types(path) == NAMED
+    pd.testing.assert_frame_equal(read_head_types(path), TABLE)
     TABLE[:0].to_csv(path, index=False)
-    assert read_head_types(path) == {}
+    assert describe_types(read_head_types(path)) == {}
 
 
-def test_pages_hold_them_by_their_places():
-    described = describe_types(NAMED)
+def test_pages_hold_those_of_named_heads_by_their_places():
+    described = describe_types(TABLE)
     assert list(described) == ["cross/0/0", "encoder/1/1"]
     assert described["cross/0/0"]["label"] == "aligner" and described["cross/0/0"]["share"] == 0.75
 
 
 def test_heads_get_three_columns_that_are_empty_where_there_is_no_type():
     heads = pd.DataFrame({"site": ["cross"] * 2, "layer": [0, 0], "head": [0, 1], "entropy": [1.0, 2.0]})
-    table = add_types(heads, NAMED)
+    table = add_types(heads, TABLE)
     assert list(table) == ["site", "layer", "head", "entropy", "type", "type_share", "type_p"]
     assert table["type"].tolist() == ["aligner", ""] and table["type_share"].isna().tolist() == [False, True]
-    assert list(add_types(heads[:0], NAMED)) == list(table)
+    assert list(add_types(heads[:0], TABLE)) == list(table)
+    assert add_types(heads, HeadTypesMeter().table())["type"].tolist() == ["", ""]
 
 
 @pytest.mark.parametrize(

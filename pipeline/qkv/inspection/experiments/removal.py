@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from ...layers.tap import tapped
 from ...runtime.parallel import in_order
-from ...text.batch_plan import FORCED_BATCH_TOKENS
+from ...text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ...text.tokens.special_tokens import BOS, EOS, PAD
 from .faithfulness import KEYS, SUMS, Scorer, as_shares
 
@@ -154,7 +154,7 @@ class ReducedReader:
         lengths = np.zeros(rows.max() + 1, np.int64)
         np.maximum.at(lengths, rows, positions + 1)
         found = np.zeros(len(rows))
-        for batch in _cut(np.argsort(lengths, kind="stable"), lengths, sources, self.batch_tokens):
+        for batch in batches_by_length(np.full_like(lengths, sources), lengths, self.batch_tokens):
             place_in_batch = np.full(len(lengths), -1)
             place_in_batch[batch] = np.arange(len(batch))
             here = np.flatnonzero(place_in_batch[rows] >= 0)
@@ -256,16 +256,6 @@ def keep_units(
 
 def _with_eos(kept: np.ndarray) -> np.ndarray:
     return np.pad(kept, [(0, 0), (0, 1)], constant_values=True)
-
-
-def _cut(order: np.ndarray, lengths: np.ndarray, sources: int, batch_tokens: int) -> Iterator[np.ndarray]:
-    """Cuts rows, ordered by length, into batches of up to `batch_tokens` positions."""
-    first = 0
-    for last, row in enumerate(order):
-        if last > first and (last + 1 - first) * max(lengths[row], sources) > batch_tokens:
-            yield order[first:last]
-            first = last
-    yield order[first:]
 
 
 def _make_graph(model: keras.Model) -> Graph:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...text.corpora.word_links import GoldAlignment
-from ..measures import MEASURES, SENTENCE_MEASURES, PageLabels, measure_site, sentence_row, under_attended_words
+from ..measures import MEASURES, PageLabels, measure_site, sentence_row, under_attended_words
 from ..record import Record
 
 
@@ -94,7 +94,8 @@ class ViewerRun:
 
 def shown_measures() -> dict[str, PageLabels]:
     """Returns the measures that have a label in the page."""
-    measures: dict[str, PageLabels] = {**MEASURES, **SENTENCE_MEASURES}
+    of_sentence = PageLabels(lowest_first="least covered source first")
+    measures: dict[str, PageLabels] = {**MEASURES, "least_coverage": of_sentence}
     return {name: row for name, row in measures.items() if row.note or row.lowest_first or row.highest_first}
 
 

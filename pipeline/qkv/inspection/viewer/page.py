@@ -200,12 +200,12 @@ class InlinePage:
     html: str
     height: int
 
-    @classmethod
-    def of_record(cls, record: Record, name: str, height: int) -> "InlinePage":
-        """Makes the page of one sentence, without the list of sentences."""
-        runs = [ViewerRun(name).add_all([record])]
-        return cls(viewer_page(name, runs, extension=Extension(style=WITHOUT_LIST)), height)
-
     def _repr_html_(self) -> str:
         frame = f'width="100%" height="{self.height}" style="border: 0" sandbox="allow-scripts allow-downloads"'
         return f'<iframe srcdoc="{escape(self.html)}" {frame} title="attention"></iframe>'
+
+
+def show_record(record: Record, name: str, height: int) -> InlinePage:
+    """Makes the page of one sentence, without the list of sentences."""
+    runs = [ViewerRun(name).add_all([record])]
+    return InlinePage(viewer_page(name, runs, extension=Extension(style=WITHOUT_LIST)), height)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from qkv.inspection.measures import MEASURES, SENTENCE_MEASURES, measure_site, sentence_row
-from qkv.inspection.viewer.data import ViewerRun
+from qkv.inspection.measures import measure_site, sentence_row
+from qkv.inspection.viewer.data import ViewerRun, shown_measures
 from qkv.inspection.viewer.page import viewer_page
 from tests.support.viewer import (
     GOLD,
@@ -100,7 +100,7 @@ def test_keys_and_clicks_move_through_sentences_and_heads(browser, html, tmp_pat
 def test_sentences_are_ordered_and_noted_by_the_measures_that_have_labels(browser, html, tmp_path):
     data, _ = embedded(html)
     rows = [sentence_row(record, measure_site(record)) for record in RECORDS]
-    labels = MEASURES | SENTENCE_MEASURES
+    labels = shown_measures()
     with open_viewer(browser, tmp_path, html) as page:
         options = page.locator("#sort option").all_text_contents()
         assert options[-len(data["orders"]) :] == [order["label"] for order in data["orders"]]
