@@ -60,7 +60,7 @@ def score_alignments(
 
 
 def _score(archive: AttentionArchive, scores: GoldScores, chosen_on: str) -> ReadoutScores:
-    for record in archive.records([site for site in aligned_sites() if site in archive.manifest["sites"]]):
+    for record in archive.records(aligned_sites()):
         scores.add(record)
     return scores.scores(chosen_on)
 
@@ -106,8 +106,7 @@ def write_archive_files(
     folder.root.mkdir(parents=True, exist_ok=True)
     readout = readouts.readout
     tables = SetTables(None if gold is None else dict(zip(archive.ids, gold, strict=False)), readout)
-    read = [*TYPED_SITES, *([readout.site] if readout else [])]
-    for record in archive.records([site for site in dict.fromkeys(read) if site in archive.manifest["sites"]]):
+    for record in archive.records([*TYPED_SITES, *([readout.site] if readout else [])]):
         tables.add(record)
     tables.write(folder)
     write_readout_scores(readouts, folder)

@@ -22,12 +22,11 @@ import math
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property, partial
 from itertools import groupby, takewhile
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
@@ -91,9 +90,11 @@ class AttentionArchive:
             return [self[one] for one in self.ids[id_]]
         return self.read(id_, list(self.manifest["sites"]))
 
-    def records(self, sites: Sequence[str], count: int | None = None) -> Iterator[Record]:
-        """Reads the first `count` sentences, or all, with the attention of some sites, `cross` among them."""
-        return (self.read(id_, sites) for id_ in self.ids[:count])
+    def records(self, sites: Iterable[str]) -> Iterator[Record]:
+        """Reads all sentences with the attention of some sites, `cross` among them; those that the archive does not
+        hold are left out."""
+        held = [site for site in dict.fromkeys(sites) if site in self.manifest["sites"]]
+        return (self.read(id_, held) for id_ in self.ids)
 
     def to_frame(self) -> "pd.DataFrame":
         """Returns the text of all sentences, a row for each, with numbers of tokens and summed log-probabilities."""
@@ -450,9 +451,7 @@ class ArchiveWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *others: object) -> None:
         if kind is None:
             self.close()
         self._open = False

@@ -93,22 +93,18 @@ SUMS = (*MEASURES, "taken")
 """The columns that are summed over the measured tokens of a sentence."""
 
 
-def with_means(sentences: pd.DataFrame) -> pd.DataFrame:
-    """Adds to the rows of sentences the removal `mean`, of the hard removal over its shares: the "area over the
-    perturbation curve" (DeYoung et al. 2020, section 4.1)."""
-    hard = sentences[sentences["removal"] == "hard"]
-    keys = ["id", *KEYS[:3]]
-    means = hard.groupby(keys, sort=False)[["tokens", *SUMS]].mean().reset_index()
-    return pd.concat([means.assign(removal="mean", share=np.nan), sentences], ignore_index=True)
-
-
 def sums_of_sentences(sentences: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """Returns the scorers and removals, a row each; the sums `(N, R, 3)` of `SUMS`; and the tokens `(N, R)`.
+
+    The removal `mean` is added, of the hard removal over its shares: the "area over the perturbation curve" (DeYoung et
+    al. 2020, section 4.1).
 
     Args:
         sentences: of `measure.measure_sentences`.
     """
-    rows = with_means(sentences)
+    hard = sentences[sentences["removal"] == "hard"]
+    means = hard.groupby(["id", *KEYS[:3]], sort=False)[["tokens", *SUMS]].mean().reset_index()
+    rows = pd.concat([means.assign(removal="mean", share=np.nan), sentences], ignore_index=True)
     keys = rows[list(KEYS)].drop_duplicates(ignore_index=True)
     place = rows.groupby(list(KEYS), sort=False, dropna=False).ngroup().to_numpy()
     ids, sentence = np.unique(rows["id"], return_inverse=True)
