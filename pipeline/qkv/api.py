@@ -54,6 +54,7 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
         raise InputError(f"checkpoint: expected best or last, found {checkpoint!r}")
     with importing_tensorflow():
         from .run.trained_run import load_run
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # it warns of graphs that are traced for other shapes
     return Run(load_run(Path(path), checkpoint))
 
 
