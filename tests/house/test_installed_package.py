@@ -12,6 +12,7 @@ import yaml
 from qkv.__main__ import COMMANDS
 from qkv.version import __version__
 from tests.support import KEPT_RUNS, ROOT
+from tests.support.documents import PYTHON, blocks_of
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
 PACKAGE = ROOT / "pipeline" / "qkv"
@@ -105,3 +106,79 @@ def test_the_page_comes_with_its_scripts(site):
 def test_every_folder_of_the_package_is_installed(site):
     own = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("__init__.py")}
     assert {path.relative_to(site / "qkv") for path in (site / "qkv").rglob("__init__.py")} == own
+
+
+@pytest.mark.skipif(not (ROOT / "runs/demo/manifest.json").is_file(), reason="needs the trained demo")
+@pytest.mark.parametrize("place", ["wheel", "clone"])
+def test_the_examples_of_the_page_run(site, tmp_path, place):
+    """With the demo, but nothing of the clone on Python's path where the wheel is meant."""
+    examples = blocks_of(PYTHON)
+    assert len(examples) == 10
+    assert all(code.count("\n") <= 5 for code in examples)
+    for folder in ("runs/demo", "data/demo", "configs"):
+        unneeded = shutil.ignore_patterns("tensorboard", "checkpoints", "evaluations")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=unneeded)
+    (tmp_path / "examples.py").write_text("\n".join([*examples, "print(qkv.__file__)"]), encoding="utf-8")
+    path = site if place == "wheel" else ROOT / "pipeline"
+    printed = subprocess.run(
+        [sys.executable, "examples.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(path)},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert printed.returncode == 0, printed.stderr
+    lines = printed.stdout.splitlines()
+    assert (lines[0], lines[-1]) == ("le chat dort .", str(path / "qkv" / "__init__.py"))
+    assert (tmp_path / "demo_saved_model" / "manifest.json").is_file()
+
+
+SCRIPT = """
+from pathlib import Path
+
+import qkv
+
+
+def translated(folder: Path, lines: list[str]) -> list[str]:
+    run: qkv.Run = qkv.load(folder)
+    return [one.text for one in run.translate(lines, beam_size=2)]
+
+
+def best(run: qkv.Run, line: str) -> tuple[str, float]:
+    first = run.translate(line)
+    second: qkv.Translated = run.translate(line, n_best=2)[1]
+    return first.text, first.log_probability - second.log_probability
+
+
+def links(run: qkv.Run, line: str) -> dict[tuple[int, int], float]:
+    return run.align(line, run.translate(line).text)
+
+
+def bleu(run: qkv.Run) -> float:
+    evaluation: qkv.Evaluation = run.evaluate(source="a.en", reference=Path("a.fr"))
+    return float(evaluation.metrics["bleu"]) + len(evaluation.archive)
+
+
+try:
+    trained = qkv.train("my.yaml", {"model.d_model": 64}, verbose=0)
+    print(best(trained, "a"), links(trained, "a"), bleu(trained), trained.export("marian", "b"))
+    print(qkv.AttentionArchive("c")[0].to_numpy().shape, translated(trained.path, ["a"]))
+except qkv.InputError as error:
+    print(error)
+"""
+
+
+def test_a_script_of_a_user_passes_strict_type_checks(site, tmp_path):
+    """Against the installed wheel; a mistake in it is found, so that its types are there."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    (library,) = (tmp_path / "venv" / "lib").glob("*/site-packages")
+    shutil.copytree(site / "qkv", library / "qkv")
+    assert (library / "qkv" / "py.typed").is_file()
+    check = [sys.executable, "-m", "mypy", "--strict", "--python-executable", tmp_path / "venv" / "bin" / "python"]
+    for text, errors in ((SCRIPT, 0), (SCRIPT.replace("first.text", "first.txet"), 1)):
+        (tmp_path / "script.py").write_text(text, encoding="utf-8")
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        checked = subprocess.run(
+            [*check, "script.py"], cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8"
+        )
+        assert (checked.returncode, checked.stdout.count("error:")) == (errors, errors), checked.stdout

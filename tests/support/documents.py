@@ -8,10 +8,15 @@ from tests.support import ROOT
 ARCHIVE = ROOT / "docs" / "use" / "archive.md"
 PLUGINS = ROOT / "docs" / "extend" / "plugins.md"
 EXPORT = ROOT / "docs" / "use" / "export.md"
+PYTHON = ROOT / "docs" / "use" / "python.md"
 MACHINES = ROOT / "docs" / "use" / "machines.md"
+
+
+def blocks_of(page: Path) -> list[str]:
+    """Returns the blocks of Python of a page."""
+    return re.findall(r"```py(?:thon)?\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
 def recipe(word: str, page: Path = ARCHIVE) -> str:
     """Returns the block of Python in which a word stands, the first one that has it."""
-    blocks = re.findall(r"```py(?:thon)?\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    return next(block for block in blocks if word in block)
+    return next(block for block in blocks_of(page) if word in block)
