@@ -6,10 +6,6 @@ from ..layers.keras_layers import check_sizes
 from .multi_head import MultiHeadAttention
 from .scores import Additive
 
-SETTLED = {"num_heads", "key_dim", "value_dim", "output_dim", "score", "projection", "value_projection"}
-SETTLED |= {"use_bias", "key_value_heads"}
-"""The fields of `AttentionSpec` that are no arguments of additive attention."""
-
 
 @keras.saving.register_keras_serializable(package="qkv")
 class AdditiveAttention(MultiHeadAttention):
@@ -61,5 +57,6 @@ class AdditiveAttention(MultiHeadAttention):
 
     def get_config(self):
         config = super().get_config()
-        own = {"units": self.units, "use_bias": self.bias_in_score}
-        return {name: x for name, x in config.items() if name not in SETTLED} | own
+        names = ["name", "trainable", "dtype", "dropout", "mechanism"]
+        names += ["kernel_initializer", "kernel_regularizer", "seed"]
+        return {name: config[name] for name in names} | {"units": self.units, "use_bias": self.bias_in_score}

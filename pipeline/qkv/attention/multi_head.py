@@ -129,23 +129,9 @@ class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.spec = spec = AttentionSpec(
-            num_heads,
-            key_dim,
-            value_dim,
-            output_dim,
-            score,
-            mechanism,
-            projection,
-            value_projection,
-            use_bias,
-            dropout,
-            key_value_heads,
-            kernel_initializer,
-            bias_initializer,
-            kernel_regularizer,
-            seed,
-        )
+        attends = (score, mechanism, projection, value_projection, use_bias, dropout, key_value_heads)
+        draws = (kernel_initializer, bias_initializer, kernel_regularizer, seed)
+        self.spec = spec = AttentionSpec(num_heads, key_dim, value_dim, output_dim, *attends, *draws)
         self.num_heads, self.key_value_heads = spec.num_heads, spec.key_value_heads
         self.key_dim, self.value_dim, self.output_dim = spec.key_dim, spec.value_dim, spec.output_dim
         own = {"seed": seed_of("mechanism", seed), "name": "mechanism", "dtype": self.dtype_policy}
