@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .api import Evaluation as Evaluation
     from .api import Run as Run
     from .api import Translated as Translated
+    from .api import TranslatedText as TranslatedText
     from .api import import_marian as import_marian
     from .api import load as load
     from .api import train as train
@@ -61,7 +62,7 @@ if __name__ != "qkv":  # two copies of a module would have two tables of scores,
     raise ImportError(f"the package is called qkv, not {__name__}: add the folder pipeline to Python's path")
 
 _PLACES = {
-    "api": ("Evaluation", "Run", "Translated", "import_marian", "load", "train"),
+    "api": ("Evaluation", "Run", "Translated", "TranslatedText", "import_marian", "load", "train"),
     "attention": ("AdditiveAttention", "CrossAttention", "MultiHeadAttention", "SelfAttention"),
     "errors": ("InputError",),
     "inspection.archive": ("AttentionArchive",),

@@ -295,7 +295,8 @@ class Run:
                 "alignments in the run's config (inspection.choose_head_on)"
             )
         directions = choose_readouts([Direction(self.trained, text, readout, normalizes=True)])
-        directions[0].warn(0, len(text))
+        for side, lines in (("source", text.source), ("target", text.target)):
+            self.trained.given_sentences[side].read(lines)  # which warns once of what is unlike the training text
         if linking is None:
             try:
                 calibration = link_calibration(directions)
