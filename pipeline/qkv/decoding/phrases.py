@@ -11,7 +11,6 @@ propose, P phrases, R hypotheses, S states, T tokens of the longest phrase and o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,7 +218,6 @@ class Need(NamedTuple):
     then: Any
 
 
-@dataclass(frozen=True, eq=False)
 class LexicalConstraint(Constraint):
     """Keeps to phrases.
 
@@ -232,16 +230,11 @@ class LexicalConstraint(Constraint):
         force_eos: whether the last of these tokens is EOS.
     """
 
-    ban: Ban | None
-    given: Requirements | None
-    max_lengths: Any
-    size: int
-    force_eos: bool
-
-    @property
-    def gap(self) -> int:
-        """The tokens between two phrases, which keep them from becoming a banned one."""
-        return int(self.ban is not None)
+    def __init__(self, ban: Ban | None, given: Requirements | None, max_lengths, size: int, force_eos: bool) -> None:
+        self.ban, self.given, self.max_lengths = ban, given, max_lengths
+        self.size, self.force_eos = size, force_eos
+        # A token between two phrases keeps them from becoming a banned one.
+        self.gap = int(ban is not None)
 
     def start(self):
         hypotheses = dynamic_shape(self.max_lengths)[0] * self.size
