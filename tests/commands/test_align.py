@@ -50,7 +50,12 @@ def train_run(text, folder, source, target):
     given |= {f"data.{name}.alignments": gold for name in ("validation", "test")}
     given |= {"data.source_language": source, "data.target_language": target}
     given |= {"data.train.alignments": "null", "data.tokenized": "false", "tokenizer.vocabulary_size": 64}
-    given |= {"training.max_updates": 2, "training.warmup_updates": 1, "training.validate_every_updates": 2}
+    given |= {
+        "model.encoder_layers": 1,
+        "training.max_updates": 2,
+        "training.warmup_updates": 1,
+        "training.validate_every_updates": 2,
+    }
     given |= {"inspection.probes": "[]", "run.directory": folder, "run.name": f"{source}_{target}"}
     arguments = [part for key, value in given.items() for part in (f"--{key}", str(value))]
     assert train.main(["--config", str(ROOT / "configs/tiny.yaml"), *arguments]) == 0

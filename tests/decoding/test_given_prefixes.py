@@ -38,8 +38,11 @@ def test_a_wide_beam_finds_the_best_of_all_targets_that_begin_so():
         np.testing.assert_allclose(np.asarray(found.scores[sentence])[: len(scores)], scores, rtol=1e-5)
 
 
-@pytest.mark.parametrize("how", SEARCHES)
-@pytest.mark.parametrize("name", ["transformer", "recurrent", "luong", "decoder-only"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("transformer", how) for how in SEARCHES]
+    + [(name, "beam with penalties") for name in ("recurrent", "luong", "decoder-only")],
+)
 def test_every_search_goes_on_from_the_prefix_with_the_log_probabilities_of_the_model(name, how):
     model = shared_model(MODELS[name][0], **MODELS[name][1])
     prefixes = [[7, 7, 7, 7], [], [5, 9]][: len(SOURCE)]  # what repeats is given, not searched

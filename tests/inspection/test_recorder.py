@@ -9,7 +9,7 @@ from qkv.inspection.recorder import AttentionRecorder, pair_references
 from qkv.text.lines.line import words_of
 from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support.text import SENTENCES
-from tests.support.tiny_models import shared_transformer
+from tests.support.tiny_models import TWO_LAYERS, shared_transformer
 
 SOURCES = [*SENTENCES[:4], "", "dog", SENTENCES[4]]
 REFERENCES = ["le chat voit le chien", "le chien", "", "the small dog sees Éva", "Éva", "le chien et le chat", "dog"]
@@ -19,7 +19,7 @@ MOST = 24
 
 @pytest.fixture(scope="module")
 def model(tokenizer):
-    return shared_transformer(vocabulary_size=tokenizer.vocabulary_size, max_positions=MOST)
+    return shared_transformer(**TWO_LAYERS, vocabulary_size=tokenizer.vocabulary_size, max_positions=MOST)
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,6 @@ KINDS = {
     "fit": CLASSES,
     "load": CLASSES,
 }
-LAYERS_OF_A_SIDE = {"encoder_layers", "decoder_layers", "layers"}
 LONGEST = np.array([6, 0, 9], "int32")  # one sentence without a token, which a beam drops at once
 
 
@@ -100,10 +99,8 @@ def results_of_layer(layer, case):
 
 
 def make_model(name):
-    """A model of one layer a side, where it has layers that are alike; that of `CLASSES` keeps two."""
     architecture, settings = MODELS[name]
-    fewer = {} if name in CLASSES else dict.fromkeys(LAYERS_OF_A_SIDE & settings.keys(), 1)
-    model = architecture(**settings | fewer)
+    model = architecture(**settings)
     model(SOURCE, TARGET)
     return model
 

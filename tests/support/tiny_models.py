@@ -16,11 +16,12 @@ SIZES = {
     "d_model": 8,
     "num_heads": 2,
     "d_ff": 12,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
     "dropout": 0.0,
     "max_positions": 12,
 }
+TWO_LAYERS = {"encoder_layers": 2, "decoder_layers": 2}  # where one must be told from the other
 SOURCE = np.array([[5, 9, 4, 16, 7, 3, 0], [8, 6, 3, 0, 0, 0, 0], [11, 12, 13, 14, 15, 4, 3]], "int32")
 TARGET = np.array([[2, 7, 10, 13, 5], [2, 4, 0, 0, 0], [2, 16, 15, 6, 0]], "int32")
 RECURRENT = {
@@ -36,7 +37,7 @@ DECODER_ONLY = {
     "d_model": 8,
     "num_heads": 2,
     "d_ff": 12,
-    "layers": 2,
+    "layers": 1,
     "dropout": 0.0,
     "max_positions": 12,
 }
@@ -52,7 +53,10 @@ MODELS = {
     "transformer with positions on queries and keys": (Transformer, SIZES | {"positions_on": "queries_and_keys"}),
     "transformer of other sizes": (
         Transformer,
-        SIZES | {"num_heads": 3} | every_site(key_dim=5, value_dim=3),
+        SIZES
+        | TWO_LAYERS
+        | {"num_heads": 3, "norm": "post", "positions": "learned"}
+        | every_site(key_dim=5, value_dim=3),
     ),
     "transformer without projections": (
         Transformer,
@@ -90,7 +94,13 @@ MODELS = {
     "decoder-only post": (
         DecoderOnly,
         DECODER_ONLY
-        | {"norm": "post", "positions": "learned", "tie_embeddings": "none", "decoder_self": {"score": "additive"}},
+        | {
+            "layers": 2,
+            "norm": "post",
+            "positions": "learned",
+            "tie_embeddings": "none",
+            "decoder_self": {"score": "additive"},
+        },
     ),
     "decoder-only with positions on queries and keys": (
         DecoderOnly,

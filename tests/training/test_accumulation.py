@@ -46,7 +46,7 @@ class SmallMemory:
 
 def make_updates(dropout=0.0):
     keras.utils.set_random_seed(3)
-    model = make_transformer(dropout=dropout, encoder_layers=1, decoder_layers=1)
+    model = make_transformer(dropout=dropout)
     optimizer = keras.optimizers.SGD(0.1)
     optimizer.build(model.trainable_variables)
     loss = TotalLoss(model, label_smoothing=0.1)

@@ -107,7 +107,7 @@ def test_context_weights_and_gradients_equal_those_of_softmax(score, block_size,
 
 
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", ["scaled_dot", "additive"])  # one of each kind of comparison
 def test_blockwise_in_a_graph_of_unknown_lengths_equals_softmax_with_every_mask(score, mask):
     expected, graph = graph_of(score, 3)
     mask = np.ones((1, 1, 1, S), bool) if MASKS[mask] is None else MASKS[mask]

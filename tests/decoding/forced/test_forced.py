@@ -9,7 +9,7 @@ from qkv.decoding.forced import forced_pass
 from qkv.model.recurrent import Recurrent
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.searches import greedily
-from tests.support.tiny_models import MODELS, RECURRENT, SOURCE, make_model, shared_transformer
+from tests.support.tiny_models import MODELS, RECURRENT, SOURCE, TWO_LAYERS, make_model, shared_transformer
 
 SITES = [name for name, site in names.inspection.SITES.items() if site.forced]
 L = 9  # of targets; sources have 7 tokens
@@ -18,7 +18,7 @@ B, S, H, LAYERS = *SOURCE.shape, 2, 2
 
 @pytest.fixture(scope="module")
 def model():
-    return shared_transformer()
+    return shared_transformer(**TWO_LAYERS)
 
 
 @pytest.fixture(scope="module")

@@ -159,12 +159,12 @@ def found_by(model, settings, rows=None, source=SOURCE, prefixes=None, most=10):
     return OF_MODEL.tokenizer.decode([words(row) for row in found.ids.numpy().reshape(-1, most)])
 
 
-@pytest.mark.parametrize("name", ["transformer", "recurrent", "luong", "decoder-only"])
+@pytest.mark.parametrize("name", ["transformer", "recurrent", "decoder-only"])
 def test_every_architecture_keeps_to_phrases(name):
     model = shared_model(MODELS[name][0], **MODELS[name][1])
     rows = [["cd", "a c"], [], ["fd"]]
-    coverage = {} if name == "luong" else {"coverage_penalty": 0.3}
-    texts = found_by(model, {"beam_size": 5, "n_best": 2, **coverage}, rows, prefixes=[[], [6, 8], [16, 16]])
+    settings = {"beam_size": 5, "n_best": 2, "coverage_penalty": 0.3}
+    texts = found_by(model, settings, rows, prefixes=[[], [6, 8], [16, 16]])
     assert texts[2].startswith("bc") and texts[4].startswith("f f")
     for text, phrases in zip(texts, [row for row in rows for _ in range(2)], strict=True):
         assert all(contains_words(text, phrase) for phrase in phrases), text

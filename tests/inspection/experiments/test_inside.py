@@ -14,19 +14,18 @@ from qkv.model.interface import TranslationModel
 from qkv.model.recurrent import Recurrent
 from qkv.model.transformer import Transformer
 from tests.support import ROOT
-from tests.support.tiny_models import MODELS, RECURRENT, SIZES, every_site, shared_model
+from tests.support.tiny_models import DECODER_ONLY, MODELS, RECURRENT, SIZES, every_site, shared_model
 
 CLEAN = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
 CORRUPTED = [5, 9, 8, 11, 7, 3], [2, 7, 6, 13]
-SMALL = SIZES | {"encoder_layers": 1, "decoder_layers": 1}
 CASES = {
-    "transformer": MODELS["transformer"],
-    "other sizes": (Transformer, SMALL | {"num_heads": 3} | every_site(key_dim=5, value_dim=3)),
-    "post": (Transformer, SMALL | {"norm": "post"}),
-    "blockwise": (Transformer, SMALL | every_site(mechanism="blockwise")),
+    "transformer": (Transformer, SIZES | {"decoder_layers": 2}),
+    "other sizes": (Transformer, SIZES | {"num_heads": 3} | every_site(key_dim=5, value_dim=3)),
+    "post": (Transformer, SIZES | {"norm": "post"}),
+    "blockwise": (Transformer, SIZES | every_site(mechanism="blockwise")),
     "odd mechanisms": (
         Transformer,
-        SMALL
+        SIZES
         | {
             "encoder_self": {"mechanism": "uniform"},
             "decoder_self": {"mechanism": "last"},
@@ -35,13 +34,13 @@ CASES = {
     ),
     "linformer and lsh": (
         Transformer,
-        SMALL | {"encoder_self": {"mechanism": "lsh"}, "cross": {"mechanism": "linformer"}},
+        SIZES | {"encoder_self": {"mechanism": "lsh"}, "cross": {"mechanism": "linformer"}},
     ),
     "recurrent": MODELS["recurrent"],
     "recurrent of one context vector": MODELS["recurrent of one context vector"],
     "recurrent of equal weights": (Recurrent, RECURRENT | {"cross_attention": "uniform"}),
     "luong": MODELS["luong"],
-    "decoder-only": MODELS["decoder-only"],
+    "decoder-only": (DecoderOnly, DECODER_ONLY | {"layers": 2}),
     "decoder-only post": MODELS["decoder-only post"],
 }
 

@@ -53,7 +53,7 @@ def read(model, layer=-1, head=0, change=0):
 
 @pytest.mark.parametrize("change", range(len(CHANGES)))
 def test_only_the_chosen_head_has_other_weights(change):
-    model = shared_transformer()
+    model = shared_transformer(decoder_layers=2)
     usual, found = read(model), read(model, 1, 0, change)
     mask = np.broadcast_to((SOURCE != 0)[:, None], usual.cross[1][:, 0].shape)
     expected = list(CHANGES.values())[change].replace(usual.cross[1], np.repeat(mask[:, None], 2, axis=1))[:, 0]
@@ -64,7 +64,7 @@ def test_only_the_chosen_head_has_other_weights(change):
 
 
 def test_layer_minus_one_changes_nothing_and_the_layers_are_restored_after_the_block():
-    model = shared_transformer()
+    model = shared_transformer(decoder_layers=2)
     expected = model.decode(TARGET, model.encode(SOURCE)).logits
     np.testing.assert_array_equal(read(model).logits, expected)
     with pytest.raises(KeyError), intervene([model.decoder_blocks[0].cross_attention], Intervention([[0, 0]])):
@@ -83,7 +83,7 @@ def test_the_order_of_a_permutation_depends_on_the_allowed_keys_alone():
 
 
 def test_a_zeroed_head_adds_nothing():
-    model = shared_transformer()
+    model = shared_transformer(decoder_layers=2)
     attention = model.decoder_blocks[1].cross_attention
     found = read(model, 1, 0, list(CHANGES).index("zeroed"))
     kernel = attention.output_projection.kernel
@@ -98,7 +98,7 @@ def test_a_zeroed_head_adds_nothing():
 
 
 def test_several_heads_are_changed_at_once():
-    model = shared_transformer()
+    model = shared_transformer(decoder_layers=2)
     layers = [block.cross_attention for block in model.decoder_blocks]
     usual = read(model)
     with intervene(layers, Intervention(np.array([[0, UNCHANGED], [UNCHANGED, 1]]))):
@@ -112,7 +112,7 @@ def test_several_heads_are_changed_at_once():
 
 
 def test_one_row_of_weights_is_given():
-    model = shared_transformer()
+    model = shared_transformer(decoder_layers=2)
     layers = [block.cross_attention for block in model.decoder_blocks]
     usual, given = read(model), np.zeros(SOURCE.shape[1], "float32")
     given[1] = 1
@@ -135,7 +135,7 @@ def test_uniform_weights_give_the_outputs_of_the_uniform_mechanism():
 
 
 def test_one_graph_serves_every_layer_head_and_change():
-    model = shared_transformer()
+    model = shared_transformer(decoder_layers=2)
     graph = tf.function(lambda *chosen: read(model, *chosen).logits, input_signature=[tf.TensorSpec([], tf.int32)] * 3)
     for chosen in ((-1, 0, 0), (0, 1, 0), (1, 0, 1), (1, 1, 2)):
         np.testing.assert_allclose(graph(*chosen), read(model, *chosen).logits, atol=1e-5)

@@ -8,7 +8,7 @@ from qkv.inspection.experiments.inside import read_inside
 from qkv.inspection.experiments.logit_parts import split_logit
 from qkv.inspection.experiments.score_parts import in_float64
 from qkv.model.decoder_only import DecoderOnly
-from tests.support.tiny_models import DECODER_ONLY, every_site, shared_model, shared_transformer
+from tests.support.tiny_models import DECODER_ONLY, TWO_LAYERS, every_site, shared_model, shared_transformer
 
 PAIR = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
 SETTINGS = [
@@ -23,7 +23,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_parts_add_up_to_the_logit(settings):
-    model = in_float64(shared_transformer(**settings))
+    model = in_float64(shared_transformer(**TWO_LAYERS, **settings))
     _, logits = read_inside(model, PAIR, ["logits"])
     heads = settings.get("num_heads", 2)
     for row, token in ((0, 7), (3, 11)):
@@ -36,7 +36,7 @@ def test_parts_add_up_to_the_logit(settings):
 
 
 def test_a_part_of_the_last_layer_is_what_its_value_adds_with_the_last_norm_held_fixed():
-    model = in_float64(shared_transformer())
+    model = in_float64(shared_transformer(**TWO_LAYERS))
     found, _ = read_inside(model, PAIR)
     row, token, head, place = 2, 9, 1, 3
     cross, norm = model.decoder_blocks[1].cross_attention, model.final_norms[1]
@@ -53,4 +53,4 @@ def test_another_architecture_and_a_row_that_is_not_there_are_refused():
     with pytest.raises(InputError, match="expected a Transformer"):
         split_logit(shared_model(DecoderOnly, **DECODER_ONLY), PAIR, 0, 7)
     with pytest.raises(InputError, match=r"row: .* 0 to 3"):
-        split_logit(in_float64(shared_transformer()), PAIR, 4, 7)
+        split_logit(in_float64(shared_transformer(**TWO_LAYERS)), PAIR, 4, 7)

@@ -9,7 +9,7 @@ from qkv.errors import InputError
 from qkv.inspection.experiments.inside import read_inside
 from qkv.inspection.experiments.row_steps import FUNCTIONS, row_steps
 from qkv.inspection.experiments.score_parts import in_float64
-from tests.support.tiny_models import every_site, shared_transformer
+from tests.support.tiny_models import TWO_LAYERS, every_site, shared_transformer
 
 PAIR = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
 HEAD, ROW, TOKEN = 1, 2, 13
@@ -33,7 +33,7 @@ def compute(steps, arrays):
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_the_lines_compute_what_the_model_computes(settings, tmp_path):
-    model = in_float64(shared_transformer(**settings))
+    model = in_float64(shared_transformer(**TWO_LAYERS, **settings))
     found, logits = read_inside(model, PAIR)
     for layer in ("encoder.1.self", "decoder.0.self", "decoder.0.cross", "decoder.1.cross"):
         steps = row_steps(model, PAIR, layer, HEAD, ROW, TOKEN)
@@ -63,7 +63,7 @@ def test_the_lines_compute_what_the_model_computes(settings, tmp_path):
 
 
 def test_a_value_alone_gives_the_logits_of_its_own_vector():
-    model = in_float64(shared_transformer())
+    model = in_float64(shared_transformer(**TWO_LAYERS))
     values = row_steps(model, PAIR, "decoder.1.cross", HEAD, ROW, TOKEN).values
     cross, norm = model.decoder_blocks[1].cross_attention, model.final_norms[1]
     kernel = cross.output_projection.kernel.numpy().reshape(2, 4, 8)[HEAD]
@@ -82,10 +82,10 @@ def test_a_value_alone_gives_the_logits_of_its_own_vector():
 )
 def test_what_no_lines_are_written_for_is_refused(settings, layer, message):
     with pytest.raises(InputError, match=message):
-        row_steps(in_float64(shared_transformer(**settings)), PAIR, layer, HEAD, ROW, TOKEN)
+        row_steps(in_float64(shared_transformer(**TWO_LAYERS, **settings)), PAIR, layer, HEAD, ROW, TOKEN)
 
 
 @pytest.mark.parametrize(("head", "row", "message"), [(2, 0, r"head: .* 0 to 1"), (0, 4, r"row: .* 0 to 3")])
 def test_a_head_or_row_that_is_not_there_is_refused(head, row, message):
     with pytest.raises(InputError, match=message):
-        row_steps(in_float64(shared_transformer()), PAIR, "decoder.0.cross", head, row, TOKEN)
+        row_steps(in_float64(shared_transformer(**TWO_LAYERS)), PAIR, "decoder.0.cross", head, row, TOKEN)

@@ -186,11 +186,11 @@ def test_nothing_changed_is_said(browser, run, tmp_path):
         assert sentence(page, 1)["logProbabilities"] == sentence(page)["logProbabilities"]
 
 
-@pytest.mark.parametrize("text", ["", "   ", "\n", "\u2581"], ids=repr)
-def test_an_empty_line_is_no_sentence(page, text):
-    type_and_send(page, text)
-    assert page.locator("#list .row").count() == 1
-    assert re.search("Type a sentence|nothing to translate", page.inner_text("[data-part=status]"))
+def test_an_empty_line_is_no_sentence(page):
+    for text in ("", "   ", "\n", "\u2581"):
+        type_and_send(page, text)
+        assert page.locator("#list .row").count() == 1
+        assert re.search("Type a sentence|nothing to translate", page.inner_text("[data-part=status]")), repr(text)
 
 
 def test_hostile_text_is_text(page):

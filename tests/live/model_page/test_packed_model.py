@@ -13,7 +13,6 @@ from qkv.errors import InputError
 from qkv.live import model_page
 from qkv.live.model_page import check_model, model_settings, named_arrays, pack
 from qkv.text.tokens.special_tokens import BOS, EOS
-from tests.support.pages import engine_in
 from tests.support.random_runs import random_run
 
 SOURCES = [[5, 9, 14, 30, 7], [8], [11, 12, 13, 14, 15, 4, 40, 41, 42]]
@@ -94,16 +93,15 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("settings", OPTIONS.values(), ids=OPTIONS)
-def test_the_page_computes_what_the_model_does(browser, tokenizer, tmp_path, settings):
+def test_the_page_computes_what_the_model_does(engine, tokenizer, tmp_path, settings):
     run = rounded_run(tokenizer, tmp_path, **settings)
     if settings.get("output_bias"):  # so that the end is likely from the beginning
         bias = next(v for v in run.model.variables if v.path.endswith("embedding/bias"))
         bias.assign(np.where(np.arange(bias.shape[0]) == EOS, 8.0, bias.numpy()))
-    with engine_in(browser) as page:
-        compare(run, translate(page, run))
+    compare(run, translate(engine, run))
 
 
-def test_a_head_that_is_off_contributes_nothing(browser, tokenizer, tmp_path):
+def test_a_head_that_is_off_contributes_nothing(engine, tokenizer, tmp_path):
     """Its context is zero before the output projection, as if its rows of the projection were."""
     run = rounded_run(tokenizer, tmp_path, decoder_layers=2, positions_on="queries_and_keys")
     places = {
@@ -111,8 +109,7 @@ def test_a_head_that_is_off_contributes_nothing(browser, tokenizer, tmp_path):
         "encoder_self/0/0": "encoder_0/self",
         "decoder_self/0/1": "decoder_0/self",
     }
-    with engine_in(browser) as page:
-        whole, changed = translate(page, run), translate(page, run, places)
+    whole, changed = translate(engine, run), translate(engine, run, places)
     for place, layer in places.items():
         head, size = int(place[-1]), 4
         (kernel,) = [v for v in run.model.variables if v.path.endswith(f"{layer}_attention/output/kernel")]
@@ -123,10 +120,9 @@ def test_a_head_that_is_off_contributes_nothing(browser, tokenizer, tmp_path):
     assert whole != changed
 
 
-def test_it_is_the_same_after_every_head_was_on_again(browser, tokenizer, tmp_path):
+def test_it_is_the_same_after_every_head_was_on_again(engine, tokenizer, tmp_path):
     run = rounded_run(tokenizer, tmp_path)
-    with engine_in(browser) as page:
-        assert translate(page, run) == translate(page, run)
+    assert translate(engine, run) == translate(engine, run)
 
 
 @pytest.mark.parametrize(

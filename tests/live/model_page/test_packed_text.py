@@ -8,19 +8,19 @@ import pytest
 
 from qkv.config import RunConfig
 from qkv.errors import InputError
+from qkv.files.run_directory import RunDirectory
 from qkv.live.model_page import pack_normalizer, pack_tokenizer
 from qkv.text.lines.line import as_line
 from qkv.text.tokens.run_tokenizer import train_tokenizer
 from qkv.text.tokens.subword_models import SentencePieceModel
 from qkv.text.tokens.tokenizer import Tokenizer
-from tests.support.pages import engine_in
 from tests.support.random_runs import random_run
 from tests.support.text import MARKS, ODD, SENTENCES, lines_with, measure_look
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 @pytest.mark.parametrize("repeated", [False, True])
-def test_subwords_are_those_of_the_library(browser, tokenizers, tmp_path, kind, repeated):
+def test_subwords_are_those_of_the_library(engine, tokenizers, tmp_path, kind, repeated):
     """The ids, where they end in the text, and the text that any ids spell; also where parts are equally good, of which
     TensorFlow Text takes others than SentencePiece itself."""
     tokenizer = tokenizers[kind]
@@ -34,15 +34,14 @@ def test_subwords_are_those_of_the_library(browser, tokenizers, tmp_path, kind, 
     lines += [*lines_with(ODD, seed=1), "", "   ", "x" * 5000, ("le chat noir " * 400)[:5000]]
     chance = random.Random(2)
     rows = [[chance.randrange(tokenizer.vocabulary_size) for _ in range(chance.randrange(12))] for _ in range(200)]
-    with engine_in(browser) as page:
-        found = page.evaluate(
-            """({model, lines, rows}) => {
-              const subwords = new SubwordModel(model);
-              const texts = rows.map((row) => subwords.decode(row));
-              return { encoded: lines.map((line) => subwords.encode(line)), texts };
-            }""",
-            {"model": pack_tokenizer(random_run(tokenizer, tmp_path)), "lines": lines, "rows": rows},
-        )
+    found = engine.evaluate(
+        """({model, lines, rows}) => {
+          const subwords = new SubwordModel(model);
+          const texts = rows.map((row) => subwords.decode(row));
+          return { encoded: lines.map((line) => subwords.encode(line)), texts };
+        }""",
+        {"model": pack_tokenizer(random_run(tokenizer, tmp_path)), "lines": lines, "rows": rows},
+    )
     library = SentencePieceModel(tokenizer.model) if repeated else tokenizer._subwords
     pairs = zip(library.encode(lines), library.ends(lines), strict=True)
     for line, one, (ids, places) in zip(lines, found["encoded"], pairs, strict=True):
@@ -50,14 +49,19 @@ def test_subwords_are_those_of_the_library(browser, tokenizers, tmp_path, kind, 
     assert found["texts"] == tokenizer.decode(rows)
 
 
-def normalized_run(tokenizer, folder, language, sentences=SENTENCES, **settings):
-    """A run that normalises typed text, whose training text was these sentences."""
-    run = random_run(tokenizer, folder)
-    run.directory.source_look.parent.mkdir(parents=True)
-    measure_look(sentences, tokenized=True).write(run.directory.source_look)
+@pytest.fixture(scope="module")
+def run(tokenizer, tmp_path_factory):
+    return random_run(tokenizer, tmp_path_factory.mktemp("run"))
+
+
+def normalizing(run, folder, language, sentences, **settings):
+    """That run as one that normalises typed text, whose training text was these sentences."""
+    directory = RunDirectory(folder)
+    directory.source_look.parent.mkdir(parents=True)
+    measure_look(sentences, tokenized=True).write(directory.source_look)
     values = run.config.model_dump()
     values["data"] |= {"source_language": language, "normalize": settings}
-    return replace(run, config=RunConfig.model_validate(values))
+    return replace(run, directory=directory, config=RunConfig.model_validate(values))
 
 
 @pytest.mark.parametrize(
@@ -72,33 +76,28 @@ def normalized_run(tokenizer, folder, language, sentences=SENTENCES, **settings)
     ],
     ids=str,
 )
-def test_typed_text_is_normalised_as_by_the_run(browser, tokenizer, tmp_path, language, settings):
+def test_typed_text_is_normalised_as_by_the_run(engine, run, tmp_path, language, settings):
     names = [*SENTENCES, "the dog of Mr. Éva 's &apos; town", "a cat"]  # with capitals inside sentences
     lines = [*lines_with(MARKS, seed=3), "The dog 's cat, &apos; 's.", "'s  Éva 's"]
     for number, sentences in enumerate((names, [line.lower() for line in SENTENCES], ["A cat .", "The dog ."])):
-        run = normalized_run(tokenizer, tmp_path / str(number), language, sentences, **settings)
-        with engine_in(browser) as page:
-            found = page.evaluate("([rules, lines]) => lines.map(typedText(rules))", [pack_normalizer(run), lines])
+        changed = normalizing(run, tmp_path / str(number), language, sentences, **settings)
+        found = engine.evaluate("([rules, lines]) => lines.map(typedText(rules))", [pack_normalizer(changed), lines])
         for line, ours in zip(lines, found, strict=True):
-            assert ours == run.normalizer(as_line(line.replace("\n", " "), "")), repr(line)
+            assert ours == changed.normalizer(as_line(line.replace("\n", " "), "")), repr(line)
 
 
-def test_text_is_composed_and_otherwise_left_alone_where_the_run_leaves_it(tokenizer, browser, tmp_path):
-    assert pack_normalizer(random_run(tokenizer, tmp_path)) is None
-    with engine_in(browser) as page:
-        assert page.evaluate("typedText(null)('E\u0301va\\n Dog.')") == "Éva  Dog."
+def test_text_is_composed_and_otherwise_left_alone_where_the_run_leaves_it(engine, run):
+    assert pack_normalizer(run) is None
+    assert engine.evaluate("typedText(null)('E\u0301va\\n Dog.')") == "Éva  Dog."
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t", "\u00a0", "\u3000", "\u2028", "\u200b", "\ufeff", "\u0085", "\0"])
-def test_a_line_without_anything_to_be_seen_has_no_tokens_in_the_page(tokenizer, browser, tmp_path, text):
-    model = pack_tokenizer(random_run(tokenizer, tmp_path))
-    with engine_in(browser) as page:
-        found = page.evaluate("([model, text]) => new SubwordModel(model).encode(text)", [model, text])
+def test_a_line_without_anything_to_be_seen_has_no_tokens_in_the_page(engine, run, text):
+    found = engine.evaluate("([model, text]) => new SubwordModel(model).encode(text)", [pack_tokenizer(run), text])
     assert found == {"ids": [], "ends": []}
 
 
-def test_a_tokenizer_of_another_program_is_refused(tokenizer, tmp_path):
-    run = random_run(tokenizer, tmp_path)
+def test_a_tokenizer_of_another_program_is_refused(run):
     given = run.config.model_copy(update={"tokenizer": SimpleNamespace(kind="given")})
     with pytest.raises(InputError, match="an imported run, whose tokenizer has no counterpart in a page"):
         pack_tokenizer(replace(run, config=given))

@@ -59,7 +59,7 @@ def test_an_epoch_keeps_a_number_of_updates():
 
 @pytest.fixture(scope="module")
 def step():
-    model = make_transformer(dropout=0.5, encoder_layers=1, decoder_layers=1)
+    model = make_transformer(dropout=0.5)
     optimizer = keras.optimizers.SGD(0.1)
     optimizer.build(model.trainable_variables)
     return TrainStep(TotalLoss(model), optimizer, tf.distribute.get_strategy())

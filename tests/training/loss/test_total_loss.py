@@ -15,7 +15,7 @@ from tests.support.training import batch_of
 
 def make_model(dropout=0.0):
     keras.utils.set_random_seed(3)
-    return make_transformer(dropout=dropout, encoder_layers=1, decoder_layers=1)
+    return make_transformer(dropout=dropout)
 
 
 def tensors(rows):
@@ -34,7 +34,7 @@ def test_without_other_terms_the_total_is_the_smoothed_cross_entropy():
 def test_the_loss_and_its_gradient_know_the_output_bias(r_drop):
     """Against the plain formula, differentiated by TensorFlow; two passes without dropout are two equal ones."""
     keras.utils.set_random_seed(3)
-    model = make_transformer(encoder_layers=1, decoder_layers=1, output_bias=True)
+    model = make_transformer(output_bias=True)
     batch = tensors([0, 1, 2])
     targets = batch.target_output.numpy().ravel()
     weights = (targets != PAD).astype("float32")

@@ -40,7 +40,7 @@ def test_muon_turns_matrices_by_nearly_orthogonal_steps_and_leaves_the_rest_to_a
             assert np.sum(-change / scale * (u @ v)) > 0.9 * len(values) * values.mean()  # towards the nearest one
         else:
             np.testing.assert_allclose(change, -RATE * np.sign(gradient), rtol=1e-3, atol=1e-6)
-    assert matrices > 20
+    assert matrices > 10
 
 
 @pytest.mark.parametrize("name", ["adam", "muon"])
@@ -56,4 +56,4 @@ def test_weight_decay_takes_a_part_of_each_matrix_and_nothing_of_embeddings_and_
         matrices += is_matrix
         expected = -RATE * 0.5 * before if is_matrix else np.zeros_like(before)
         np.testing.assert_allclose(change - decayed_change, expected, atol=1e-6)
-    assert matrices > 20
+    assert matrices > 10

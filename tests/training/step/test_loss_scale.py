@@ -69,7 +69,7 @@ def test_a_scale_goes_on_from_its_state():
 def make_half(dtype="mixed_float16", dropout=0.1):
     """A model in float16 with its updates."""
     keras.utils.set_random_seed(3)
-    model = make_transformer(dropout=dropout, encoder_layers=1, decoder_layers=1, dtype=dtype, name="transformer")
+    model = make_transformer(dropout=dropout, dtype=dtype, name="transformer")
     optimizer = make_optimizer(0.01, optimizer="adam", beta_1=0.9, beta_2=0.98, epsilon=1e-6)
     optimizer.build(model.trainable_variables)
     step = TrainStep(TotalLoss(model, label_smoothing=0.1), optimizer, ALONE, clip_norm=1.0)
@@ -131,7 +131,7 @@ def test_a_gradient_that_overflows_at_the_least_scale_ends_training(halves):
 
 def test_gradients_in_float16_are_those_of_float32_but_for_rounding(halves):
     (half, *_), _ = halves
-    whole = make_transformer(dropout=0.0, encoder_layers=1, decoder_layers=1)
+    whole = make_transformer(dropout=0.0)
     half.set_weights(whole.get_weights())
     for layer in half._flatten_layers():
         if hasattr(layer, "dropped_bytes"):

@@ -18,7 +18,7 @@ from tests.support.training import batch_of
 
 def make_step(r_drop=0.0, **settings):
     keras.utils.set_random_seed(3)
-    model = make_transformer(dropout=0.0, encoder_layers=1, decoder_layers=1)
+    model = make_transformer(dropout=0.0)
     # Not Adam: what it makes of a gradient that is zero but for rounding, as that of keys' biases, is chance.
     optimizer = keras.optimizers.SGD(0.1)
     optimizer.build(model.trainable_variables)

@@ -15,7 +15,7 @@ from tests.support.processes import clusters, finish, start
 from tests.support.run_contents import contents_but_names, differing
 from tests.support.tiny_runs import small_config, write_small_corpus
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
 CHANGES = {
     "model.dropout": 0.0,
@@ -97,7 +97,6 @@ def test_two_worker_processes_reach_the_weights_of_one_and_only_the_chief_writes
     assert [path for folder in folders for path in (folder / "temporary").iterdir()] == []
 
 
-@pytest.mark.minutes
 def test_two_workers_follow_the_total_that_the_chief_has_measured(one_process):
     changes = {key: value for key, value in CHANGES.items() if "_updates" not in key}
     clocked = {"training.max_updates": None, "training.schedule": "clock", "training.max_minutes": 0.1}
@@ -111,7 +110,6 @@ def test_two_workers_follow_the_total_that_the_chief_has_measured(one_process):
     assert f"trained for {progress['update']} updates" in (folders[0] / "output").read_text()
 
 
-@pytest.mark.minutes
 def test_two_devices_reach_the_weights_of_one_with_accumulated_batches_too(one_process):
     folder = one_process / "devices"
     names = {"devices": "alone", "accumulated on devices": "accumulated alone"}
@@ -144,7 +142,6 @@ def wait_until(holds, processes):
         time.sleep(0.02)
 
 
-@pytest.mark.minutes
 def test_after_a_kill_the_other_worker_ends_and_the_same_command_ends_as_without_it(one_process):
     """One run loses its chief, and the other worker once it has gone on."""
     finish(*start_two(one_process, "whole", DROPPING))
@@ -163,7 +160,6 @@ def test_after_a_kill_the_other_worker_ends_and_the_same_command_ends_as_without
     assert differing(contents_but_names(runs / "killed"), contents_but_names(runs / "whole")) == []
 
 
-@pytest.mark.minutes
 def test_a_signal_to_one_worker_stops_both_at_one_update_with_a_checkpoint(one_process):
     """To the one that is not the chief: the votes of both are added up, whoever's they are."""
     processes, folders = start_two(one_process, "stopped", DROPPING | SLOW)

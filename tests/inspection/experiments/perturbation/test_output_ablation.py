@@ -21,7 +21,7 @@ def effects_of_outputs(*arguments, **options):
 
 @pytest.fixture(scope="module")
 def table():
-    return effects_of_outputs(shared_transformer(), PAIRS, batch_tokens=10, workers=2)
+    return effects_of_outputs(shared_transformer(decoder_layers=2), PAIRS, batch_tokens=10, workers=2)
 
 
 def test_every_head_has_a_row_of_each_kind_the_largest_loss_first(table):
@@ -32,7 +32,7 @@ def test_every_head_has_a_row_of_each_kind_the_largest_loss_first(table):
 
 def test_a_head_whose_mean_stands_for_it_adds_a_constant(table):
     """The head's part of the projection moves into its bias: what it adds on average, whatever it reads."""
-    model = shared_transformer()
+    model = shared_transformer(decoder_layers=2)
     attention = model.decoder_blocks[1].cross_attention
     kernel, bias = attention.output_projection.kernel, attention.output_projection.bias
     contexts = []
@@ -64,7 +64,7 @@ def test_a_head_whose_mean_stands_for_it_adds_a_constant(table):
 
 def test_outputs_of_another_sentence_are_never_the_own_ones():
     """The one head gives all tokens the mean of the values, so the other sentence's output is that of its source."""
-    model = make_transformer(decoder_layers=1, num_heads=1, cross={"mechanism": "uniform"})
+    model = make_transformer(num_heads=1, cross={"mechanism": "uniform"})
     first, second = PAIRS[0], PAIRS[2]
     found = effects_of_outputs(model, [first, second]).set_index("change")["loss_change"]
     read, losses = make_forced_graph(model), []
@@ -77,7 +77,7 @@ def test_outputs_of_another_sentence_are_never_the_own_ones():
 
 
 def test_batches_change_nothing(table):
-    again = effects_of_outputs(shared_transformer(), PAIRS)
+    again = effects_of_outputs(shared_transformer(decoder_layers=2), PAIRS)
     keys = ["layer", "head", "change"]
     one, other = (found.sort_values(keys)["loss_change"].to_numpy() for found in (table, again))
     np.testing.assert_allclose(one, other, atol=1e-5)

@@ -15,7 +15,7 @@ PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 
 
 
 def test_loss_change_and_argmax_changed_are_means_over_all_tokens():
-    model = shared_transformer()
+    model = shared_transformer(decoder_layers=2)
     layers = [block.cross_attention for block in model.decoder_blocks]
     table = perturbation_effects(model, PAIRS, batch_tokens=10, workers=2).table()
     table = table[table["change"].isin(CHANGES)]

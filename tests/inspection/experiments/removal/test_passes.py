@@ -18,12 +18,12 @@ POSITIONS = np.array([2, 4, 1, 4, 0])
 @pytest.fixture(scope="module")
 def reader():
     random.seed(0)  # this runs before each test's own seed, and a model's weights follow it
-    return ReducedReader(shared_transformer())
+    return ReducedReader(shared_transformer(decoder_layers=2))
 
 
 @pytest.fixture(scope="module")
 def graph():
-    return make_forced_graph(shared_transformer())
+    return make_forced_graph(shared_transformer(decoder_layers=2))
 
 
 def predict(graph, source, position):
@@ -60,7 +60,7 @@ def test_a_token_that_is_taken_away_may_be_any(name, reader):
 def test_units_that_are_not_kept_are_zero_and_eos_and_the_target_keep_theirs(reader, graph):
     """Against a table in which each thinned vector is one of the vocabulary. Source, target and output share a table in
     the model that is read, so a target thinned by mistake would be seen."""
-    model, other = shared_transformer(), make_transformer(tie_embeddings="none")
+    model, other = shared_transformer(decoder_layers=2), make_transformer(decoder_layers=2, tie_embeddings="none")
     table = model.source_embedding.table.numpy()
     for mine, theirs in zip(
         model.encoder_blocks + model.decoder_blocks, other.encoder_blocks + other.decoder_blocks, strict=True

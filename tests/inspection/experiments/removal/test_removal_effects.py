@@ -26,16 +26,16 @@ def scored(model):
 
 @pytest.fixture(scope="module")
 def sentences():
-    return list(scored(shared_transformer()))
+    return list(scored(shared_transformer(decoder_layers=2)))
 
 
 @pytest.fixture(scope="module")
 def table(sentences):
-    return measure_sentences(shared_transformer(), sentences, shares=(0, 0.2, 0.5, 1))
+    return measure_sentences(shared_transformer(decoder_layers=2), sentences, shares=(0, 0.2, 0.5, 1))
 
 
 def test_drops_are_those_of_one_pass_after_the_other(table, sentences):
-    read = make_forced_graph(shared_transformer())
+    read = make_forced_graph(shared_transformer(decoder_layers=2))
     assert set(table["id"]) == {0, 1}  # a sentence needs a source, and a token to measure
     for sentence in sentences[:2]:
         source, target = PAIRS[sentence.id]
@@ -72,14 +72,16 @@ def test_taking_everything_away_costs_the_same_whatever_the_order(table):
 
 
 def test_uniform_attention_is_as_faithful_as_chance():
-    model = make_transformer(cross={"mechanism": "uniform"})
+    model = make_transformer(decoder_layers=2, cross={"mechanism": "uniform"})
     table = measure_sentences(model, scored(model))
     hard = table[table["removal"] == "hard"].set_index(["id", "share", "scorer"])["comprehensiveness"].unstack()
     assert (hard["random"] == hard["weights"]).all() and (hard["random"] != 0).all()
 
 
 def test_batches_and_workers_change_nothing(table, sentences):
-    again = measure_sentences(shared_transformer(), sentences, shares=(0, 0.2, 0.5, 1), batch_tokens=9, workers=2)
+    again = measure_sentences(
+        shared_transformer(decoder_layers=2), sentences, shares=(0, 0.2, 0.5, 1), batch_tokens=9, workers=2
+    )
     pd.testing.assert_frame_equal(again, table, check_exact=False, atol=1e-6)
 
 

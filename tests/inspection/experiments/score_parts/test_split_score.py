@@ -7,7 +7,7 @@ from qkv.errors import InputError
 from qkv.inspection.experiments.inside import read_inside
 from qkv.inspection.experiments.score_parts import explained_sites, in_float64, split_score
 from qkv.model.decoder_only import DecoderOnly
-from tests.support.tiny_models import DECODER_ONLY, every_site, shared_model, shared_transformer
+from tests.support.tiny_models import DECODER_ONLY, TWO_LAYERS, every_site, shared_model, shared_transformer
 
 PAIR = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
 LAYERS = ["encoder.1.self", "decoder.0.cross", "decoder.1.self", "decoder.1.cross"]
@@ -23,7 +23,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_parts_add_up_to_the_scores_of_every_layer(settings):
-    model = shared_transformer(**settings)
+    model = shared_transformer(**TWO_LAYERS, **settings)
     double = in_float64(model)
     names = [f"{layer}.{array}" for layer in LAYERS for array in ("scores", "weights")]
     (usual, _), (found, _) = (read_inside(one, PAIR, names) for one in (model, double))
@@ -43,7 +43,7 @@ def test_parts_add_up_to_the_scores_of_every_layer(settings):
 
 
 def test_parts_are_named_after_all_that_has_written_into_the_stream():
-    double = in_float64(shared_transformer(norm="post"))
+    double = in_float64(shared_transformer(**TWO_LAYERS, norm="post"))
     parts = split_score(double, PAIR, "decoder.0.cross", 0, 1)
     heads = [f"decoder.0.self.head.{head}" for head in (0, 1)]
     own = ["token", "position", *heads, "decoder.0.self.bias", "decoder.0.self.norm", "queries.bias"]
@@ -66,7 +66,7 @@ def normalized(x, norm, whole):
 
 def test_a_part_goes_through_the_normalisations_above_it_as_numpy_computes_it():
     """The first head's output and the tokens, from the first layer of a post-norm encoder to a score of the second."""
-    model = shared_transformer(norm="post")
+    model = shared_transformer(**TWO_LAYERS, norm="post")
     first, second = model.encoder_blocks
     of_first, of_second = (
         [w.numpy().astype(float) for w in b.self_attention.qkv_projection.weights] for b in (first, second)
@@ -100,7 +100,7 @@ def test_a_part_goes_through_the_normalisations_above_it_as_numpy_computes_it():
 
 @pytest.mark.parametrize(("score", "head"), [("cosine", 0), ("additive", 0), ("concat", 1)])
 def test_other_scores_are_refused_by_name_where_they_are_asked_for(score, head):
-    double = in_float64(shared_transformer(cross={"score": score}))
+    double = in_float64(shared_transformer(**TWO_LAYERS, cross={"score": score}))
     with pytest.raises(InputError, match=rf"decoder\.1\.cross: .*scaled_dot, dot, general.*found {score}"):
         split_score(double, PAIR, "decoder.1.cross", head, 0)
     scores = read_inside(double, PAIR, ["encoder.1.self.scores"])[0]["encoder.1.self.scores"]
@@ -109,7 +109,7 @@ def test_other_scores_are_refused_by_name_where_they_are_asked_for(score, head):
 
 
 def test_unknown_places_and_other_architectures_are_refused():
-    double = in_float64(shared_transformer())
+    double = in_float64(shared_transformer(**TWO_LAYERS))
     with pytest.raises(InputError, match=r"decoder\.0\.cros: expected one of encoder\.0\.self.*did you mean"):
         split_score(double, PAIR, "decoder.0.cros", 0, 0)
     with pytest.raises(InputError, match="head: expected a number from 0 to 1, found 2"):
@@ -121,7 +121,7 @@ def test_unknown_places_and_other_architectures_are_refused():
 
 
 def test_scores_with_a_bias_of_distance_are_refused_and_those_of_cross_attention_are_not():
-    model = shared_transformer(positions="alibi")
+    model = shared_transformer(**TWO_LAYERS, positions="alibi")
     assert explained_sites(model) == ["cross"]
     double = in_float64(model)
     with pytest.raises(InputError, match=r"encoder\.0\.self: positions alibi add to scores"):

@@ -7,7 +7,7 @@ import pytest
 from qkv.attention import CrossAttention, SelfAttention
 from qkv.inspection.experiments.spectra import compares_by_product, query_key_kernels, rank_projections, truncate_heads
 from tests.support.layer_contract import stir
-from tests.support.tiny_models import SOURCE, TARGET, make_transformer
+from tests.support.tiny_models import SOURCE, TARGET, TWO_LAYERS, make_transformer
 
 generator = np.random.default_rng(0)
 TARGETS, SOURCES = (generator.normal(size=(2, length, 10)).astype("float32") for length in (3, 6))
@@ -102,7 +102,7 @@ def test_a_head_of_lower_rank_than_asked_for_has_finite_weights():
 
 @pytest.mark.parametrize("positions_on", ["input", "queries_and_keys"])
 def test_a_model_of_full_rank_is_unchanged_one_of_rank_0_is_uniform_and_restoring_restores(positions_on):
-    model = make_transformer(positions_on=positions_on)
+    model = make_transformer(**TWO_LAYERS, positions_on=positions_on)
 
     def outputs():
         found = model.decode(TARGET, model.encode(SOURCE))
