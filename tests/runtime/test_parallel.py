@@ -105,6 +105,12 @@ def test_only_some_items_are_taken_ahead_of_the_reader():
     assert len(taken) == 3
 
 
+def test_a_single_item_is_computed_by_the_reader_itself():
+    (found,) = in_order(lambda item: (item, threading.current_thread()), ["a"], workers=2)
+    assert found == ("a", threading.current_thread())
+    assert list(in_order(str, [], workers=2)) == []
+
+
 def test_an_exception_of_a_worker_reaches_the_reader():
     def fails(item):
         if item == 3:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
+from itertools import chain, islice
 from multiprocessing import get_context, parent_process
 from queue import Full, Queue
 from threading import Event, Thread
@@ -93,11 +94,17 @@ def _compute(item):
 def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """Computes `map(function, items)` in threads, in order.
 
-    At most `workers` items are computed ahead of the caller, so that memory stays flat.
+    At most `workers` items are computed ahead of the caller, so that memory stays flat. A single item needs no thread,
+    which would take as long as a short sentence.
     """
+    stream = iter(items)
+    first = list(islice(stream, 2))
+    if len(first) < 2:
+        yield from map(function, first)
+        return
     ahead: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        for item in items:
+        for item in chain(first, stream):
             ahead.append(pool.submit(function, item))
             if len(ahead) > workers:
                 yield ahead.popleft().result()
