@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class ExportWishes(NamedTuple):
-    """What is asked of an export.
+    """The request of an export.
 
     - format: a key of `EXPORT_FORMATS`.
     - quantization: one of `QUANTIZATIONS`, for ctranslate2; None for float32.

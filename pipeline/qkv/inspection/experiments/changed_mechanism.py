@@ -1,4 +1,4 @@
-"""What becomes of a trained model when one thing about its cross-attention is changed, and nothing is learnt anew.
+"""A trained model with one thing about its cross-attention changed, and nothing learnt anew.
 
 Letters: B batch, H heads, T target positions, S source positions, D model width, K key size, V value size.
 """
