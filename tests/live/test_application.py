@@ -40,6 +40,10 @@ class StubRun:
             raise self.error
         return Answer(make_record(0, "a b", "c d"), {"text": question.text}, question)
 
+    def divide(self, text):
+        self.asked.append(text)
+        return {"sentences": text.split(" / "), "spaces": [" / "]} if " / " in text else None
+
     def explain(self, question):
         self.asked.append(question)
         if self.error:
@@ -145,6 +149,16 @@ def test_the_scores_of_a_row_are_explained_to_who_may_ask(client, stub):
     assert ask(client, "/explain", **WHY, run=1).status_code == 400
     stub.error = InputError("head: expected")
     assert ask(client, "/explain", **WHY).json == {"error": "head: expected"}
+
+
+def test_a_text_is_divided_for_who_may_ask(client, stub):
+    divided = ask(client, "/divide", text="a b / c")
+    assert divided.status_code == 200 and divided.json == {"sentences": ["a b", "c"], "spaces": [" / "]}
+    assert ask(client, "/divide").json is None and stub.asked == ["a b / c", "a b"]
+    assert ask(client, "/divide", headers={"Host": "localhost"}).status_code == 403
+    for wrong in ({"run": 1}, {"text": "a" * (MOST_CHARACTERS + 1)}, {"more": 1}):
+        refused = ask(client, "/divide", **wrong)
+        assert refused.status_code == 400 and refused.json["error"].startswith(next(iter(wrong)))
 
 
 def test_other_requests_are_refused(client, stub):

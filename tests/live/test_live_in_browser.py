@@ -2,7 +2,7 @@
 
 import re
 from contextlib import contextmanager
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pytest
@@ -66,6 +66,38 @@ def test_a_sentence_is_translated_and_its_attention_is_drawn(page, live):
     ]
     assert page.locator("#list .row").count() == 1
     assert page.locator(".run:not(.absent) svg .cell").count() > 0
+    assert page.inner_text("[data-part=status]") == ""
+
+
+def test_a_paragraph_is_translated_by_sentences_and_each_is_shown(page, live):
+    texts = [f"{TEXT} .", f"{OTHER} .", f"{TEXT} le chien !"]
+    page.fill("[data-part=text]", "{}  {}\n\n{}\n".format(*texts))
+    page.get_by_role("button", name="Translate").click()
+    settle(page)
+    facts = [live.answer(Question(text=text)).facts["sentence"] for text in texts]
+    translations = [one["hypothesis"] for one in facts]
+    assert page.locator(".paragraph p").evaluate("p => p.textContent") == "{}  {}\n\n{}".format(*translations)
+    assert page.locator("#list .row").count() == 3
+    assert page.inner_text("[data-part=status]") == "The run was trained on other text: the vocabulary has no '.'."
+    link = page.locator(".paragraph a").nth(1)
+    link.focus()
+    page.keyboard.press("Enter")
+    assert [one.get_attribute("aria-current") for one in page.locator(".paragraph a").all()] == [None, "true", None]
+    assert page.evaluate("document.activeElement.textContent") == translations[1]
+    assert len(tokens(page)) == len(facts[1]["target"]) and page.locator("#texts").inner_text().count(texts[1]) == 1
+    assert page.evaluate("viewer.store.state.id") == 1
+    page.locator(".paragraph p").press("j")
+    assert page.locator(".paragraph a[aria-current]").inner_text() == translations[2]
+    address = page.evaluate("linkTo(livePanel.case)")
+    assert texts[2] in unquote(address) and texts[1] not in unquote(address)
+
+
+def test_without_sentencex_a_paragraph_is_one_sentence_and_that_is_said(page, live, monkeypatch):
+    monkeypatch.setattr(live, "divide", lambda text: None)
+    ask(page, f"{TEXT} . {OTHER} .")
+    assert page.locator("#list .row").count() == 1 and page.locator(".paragraph").count() == 0
+    assert page.inner_text("[data-part=status]").endswith("sentencex, which divides texts, is not installed.")
+    ask(page, TEXT)
     assert page.inner_text("[data-part=status]") == ""
 
 

@@ -1,5 +1,7 @@
 """Answers of a live run: those of its translator, of forced passes and of single perturbations, and what it refuses."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,16 @@ def test_a_sentence_is_composed_its_lines_are_joined_and_unknown_characters_are_
     answer = live.answer(Question(text=TEXT.replace("É", "E\u0301").replace(" cat", "\ncat")))
     assert answer.record.source == TEXT and answer.facts["ids"] == plain.facts["ids"]
     assert live.answer(Question(text=f"{TEXT} Жд")).facts["difference"] == "the vocabulary has no 'Ж', 'д'"
+
+
+def test_a_text_is_divided_as_the_run_divides_it(live, monkeypatch):
+    text = "The cat sees Éva.  She sees it.\n\nMr. Smith sees both."
+    sentences = ["The cat sees Éva.", "She sees it.", "", "Mr. Smith sees both."]
+    assert live.divide(text) == {"sentences": sentences, "spaces": ["  ", "\n", "\n"]}
+    assert live.divide(TEXT) == {"sentences": [TEXT], "spaces": []}
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    vars(live.run).pop("splitter")
+    assert live.divide(text) is None
 
 
 def test_a_change_of_nothing_changes_no_bit(live, plain):

@@ -1,7 +1,8 @@
-"""The live page as a web application: four addresses, one question at a time.
+"""The live page as a web application: five addresses, one question at a time.
 
 - `GET /?token=...`: the page.
 - `POST /answer`: a question as JSON (see `question`), answered as JSON.
+- `POST /divide`: a question, answered with the sentences of its text, or `null` where nothing can divide it.
 - `POST /explain`: a question on scores as JSON, answered as JSON.
 - `POST /save`: the numbers of answers, kept as an attention archive in the run's folder.
 """
@@ -11,7 +12,7 @@ import json
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,6 @@ log = logging.getLogger(__name__)
 MOST_BYTES = 256 * 1024  # of a question: a row of weights of 10,000 tokens would be longer, and no model has as many
 MOST_WAITING = 16  # a class; an answer takes a tenth of a second
 MOST_KEPT_BYTES = 100_000_000  # of their weights
-
 
 HEADERS = {
     # Notebooks show the page in a frame; others cannot, since they do not know the token.
@@ -68,6 +68,7 @@ class LivePage:
         self._addresses = Map(
             [
                 Rule("/", methods=["GET"], endpoint=self._show),
+                Rule("/divide", methods=["POST"], endpoint=self._divide),
                 Rule("/answer", methods=["POST"], endpoint=self._answer),
                 Rule("/explain", methods=["POST"], endpoint=self._explain),
                 Rule("/save", methods=["POST"], endpoint=self._save),
@@ -99,33 +100,32 @@ class LivePage:
     def _show(self, request: Request) -> Response:
         return Response(self._page, mimetype="text/html")
 
+    def _divide(self, request: Request) -> Response:
+        question = read_question(_body(request))
+        with self._asked(question.run) as run:
+            return _json(run.divide(question.text))
+
     def _answer(self, request: Request) -> Response:
         question = read_question(_body(request))
-        run = self._run(question.run)
-        with self._place():
+        with self._asked(question.run) as run:
             answer = run.answer(question)
-            number = self._keep(run, answer)
-        return _json({"answer": number, **answer.facts})
+            return _json({"answer": self._keep(run, answer), **answer.facts})
 
     def _explain(self, request: Request) -> Response:
         question = read_request(ScoreQuestion, _body(request))
-        run = self._run(question.run)
-        with self._place():
+        with self._asked(question.run) as run:
             return _json(run.explain(question))
 
-    def _run(self, number: int) -> LiveRun:
+    @contextmanager
+    def _asked(self, number: int) -> Iterator[LiveRun]:
+        """Waits for the turn to ask the run of that number, if not too many are waiting already."""
         if number >= len(self._runs):
             raise BadRequest(f"run: expected a number below {len(self._runs)}, found {number}")
-        return self._runs[number]
-
-    @contextmanager
-    def _place(self) -> Iterator[None]:
-        """Waits for its turn, if not too many are waiting already."""
         if not self._places.acquire(blocking=False):
-            raise ServiceUnavailable("busy: others are waiting already; ask again in a moment", retry_after=1)
+            raise ServiceUnavailable("busy: others are waiting already; ask again in a moment")
         try:
             with self._turn:
-                yield
+                yield self._runs[number]
         finally:
             self._places.release()
 
@@ -154,16 +154,13 @@ def _body(request: Request) -> bytes:
     return request.get_data(cache=False)
 
 
-def _json(value: Any) -> Response:
-    return Response(json.dumps(value, ensure_ascii=False, allow_nan=False), mimetype="application/json")
+def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return Response(text, status, headers, mimetype="application/json")
 
 
 def _error(status: int, message: str) -> Response:
-    response = _json({"error": message})
-    response.status_code = status
-    if status == ServiceUnavailable.code:
-        response.headers["Retry-After"] = "1"
-    return response
+    return _json({"error": message}, status, {"Retry-After": "1"} if status == ServiceUnavailable.code else None)
 
 
 FOLDER = "live"  # in the run's

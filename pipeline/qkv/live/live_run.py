@@ -5,6 +5,7 @@ Letters: S source positions, T target positions, K tokens that are shown.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,6 +77,12 @@ class LiveRun:
         self._recorder = AttentionRecorder(read, run.tokenizer, sites=SHOWN_SITES, max_positions=longest)
         self._alternatives = Alternatives(read, run.tokenizer)
 
+    def divide(self, text: str) -> dict[str, list[str]] | None:
+        """Returns a text's `Paragraph`, JSON-ready; None if sentencex, which finds sentences, is not installed."""
+        with suppress(InputError):
+            return self.run.splitter.divide_lines(text)._asdict()
+        return None
+
     def answer(self, question: Question) -> Answer:
         """Answers a question.
 
@@ -133,9 +140,8 @@ class LiveRun:
             return self._translator(question).translate_ids([ids], [question.prefix])[0]
         self._check_target(question.target)
         target = question.target or [EOS]
-        longest = self.run.config.model.max_positions
         (translated,) = self.run.tokenizer.decode([target])
-        source = ids[: longest - 1]
+        source = ids[: self.run.config.model.max_positions - 1]
         return [Translation(translated, source, target, [0.0] * len(target), len(source) < len(ids))]
 
     def _translator(self, question: Question) -> Translator:

@@ -30,7 +30,6 @@ from .page import SHOWN_SITES, describe_changes, find_examples, live_page
 
 ENGINE = Path(__file__).parent / "engine"
 
-
 NOTICE = """\
 <p id="notice">The model is being opened. If this line stays, the file is damaged, or this browser is too old: it needs
 Chrome 103, Firefox 113, Safari 16.4 or later.</p>
@@ -104,9 +103,7 @@ PAGE = "a page with the model inside"
 MOST_PARAMETERS = 20_000_000
 """A page with more takes seconds to open and seconds for a sentence: docs/measurements."""
 
-
 LARGEST = float(np.finfo(np.float16).max)
-
 
 SUPPORTED: Mapping[str, Any] = {
     **STANDARD_TRANSFORMER,

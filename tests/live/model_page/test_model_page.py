@@ -193,6 +193,14 @@ def test_an_empty_line_is_no_sentence(page):
         assert re.search("Type a sentence|nothing to translate", page.inner_text("[data-part=status]")), repr(text)
 
 
+def test_several_sentences_are_read_as_one_and_that_is_said(page):
+    type_and_send(page, f"{PROBES[0]['source']}. {PROBES[1]['source']}.")
+    assert page.locator("#list .row").count() == 2 and page.locator(".paragraph").count() == 0
+    assert page.inner_text("[data-part=status]").endswith("a page with the model inside does not divide texts.")
+    type_and_send(page, PROBES[0]["source"])
+    assert page.inner_text("[data-part=status]") == ""
+
+
 def test_hostile_text_is_text(page):
     for text in (HOSTILE, "x" * 5000, "le chat " * 600, "\x00\x01\ufeff\uffff", "\u0301" * 50, "😀" * 300):
         type_and_send(page, text)

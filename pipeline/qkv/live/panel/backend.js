@@ -8,6 +8,8 @@
 //   changes    the kinds of change on offer, such as {zeroed: {label: "off", meaning: "the head adds nothing"}}
 //   rows       whether weights can be moved within a row
 //   examples   sentences to begin with
+//   divide(text)   a promise of {sentences, spaces}, with the spaces between them, or of null where nothing can divide a
+//              text; missing where that cannot be asked
 //   answer(question, tell)   a promise of the facts, see question.py and live_run.py; `tell(text)` says what it waits for
 //   explain(question)        a promise of the parts of a row's scores, see live_run.py; missing where that cannot be asked
 //   save(answers)            a promise of the names of folders; missing where nothing can be saved
@@ -19,6 +21,10 @@ class ServerBackend {
   constructor(facts) {
     Object.assign(this, facts);
     this.token = new URLSearchParams(location.search).get("token") ?? "";
+  }
+
+  divide(text) {
+    return this.post("divide", { text }, () => {});
   }
 
   async answer(question, tell) {

@@ -66,10 +66,12 @@ class Edits {
 }
 
 class Case {
-  constructor(id, text, beam, runs) {
+  // `paragraph`: the text that it is a sentence of: {cases, spaces}, with the spaces between them; an empty line is null.
+  constructor(id, text, beam, runs, paragraph) {
     this.id = id;
     this.text = text;
     this.beam = beam;
+    this.paragraph = paragraph;
     this.original = Array(runs).fill(null); // facts of the backend, run by run
     this.changed = Array(runs).fill(null);
     this.edits = Array.from({ length: runs }, () => new Edits());

@@ -1,6 +1,13 @@
 "use strict";
 // The panel of a live page: a sentence is typed, translated, changed, and compared with what it was.
 
+// A text as one line.
+const asLine = (text) => text.replace(/\s+/g, " ").trim();
+
+const SEVERAL = /\p{STerm}\p{P}*\s+\p{L}|[。！？]\p{P}*\p{L}|\n/u; // of what looks like more than one sentence
+const NOT_INSTALLED = "The text was read as one sentence: sentencex, which divides texts, is not installed.";
+const NOT_DIVIDED = "The text was read as one sentence: a page with the model inside does not divide texts.";
+
 class Panel {
   // `root`: the element with the panel's HTML, see panel.html.
   constructor(viewer, backend, root) {
@@ -103,30 +110,46 @@ class Panel {
     return this.backend.answer(question, (text) => this.tell(text));
   }
 
-  // Translates a sentence with every run, and applies `edits`, one a run, where they are given.
-  ask(text, { beam = Number(this.find("beam").value), edits = [] } = {}) {
-    const line = text.replace(/\s+/g, " ").trim();
-    if (!line) {
+  // Translates a text with every run, sentence by sentence where it can be divided. `edits`, one a run, were made to one
+  // sentence: with them it is one.
+  ask(text, { beam = Number(this.find("beam").value), edits = null } = {}) {
+    const divides = this.backend.divide && !edits, typed = divides ? text.trim() : asLine(text);
+    if (!typed) {
       this.tell("Type a sentence first.");
       return this.turn;
     }
-    this.find("text").value = line;
+    this.find("text").value = typed;
     return this.enqueue("translating …", async () => {
-      const asked = new Case(this.cases.size, line, beam, this.backend.runs.length);
-      for (const [run, { name }] of this.backend.runs.entries()) {
-        if (this.backend.runs.length > 1) this.tell(`translating with ${name} …`);
-        asked.original[run] = await this.request(asked.question(run));
+      const divided = divides ? await this.backend.divide(typed) : null, { sentences, spaces } = divided ?? { sentences: [typed], spaces: [] };
+      const paragraph = { cases: [], spaces }, lines = sentences.map(asLine);
+      for (const [place, line] of lines.entries()) {
+        if (lines.length > 1) this.tell(`translating sentence ${place + 1} of ${lines.length} …`);
+        if (line) await this.translate(line, beam, paragraph);
+        else paragraph.cases.push(null);
       }
-      this.cases.set(asked.id, asked);
-      asked.original.forEach((facts, run) => this.show(asked, run, false, facts));
-      this.store.select(asked.id);
-      for (const [run, edit] of edits.entries()) {
+      const asked = paragraph.cases.filter(Boolean);
+      for (const [run, edit] of (edits ?? []).entries()) {
         if (edit.empty) continue;
-        asked.edits[run] = edit;
-        await this.change(asked, run);
+        asked[0].edits[run] = edit;
+        await this.change(asked[0], run);
       }
-      return asked.original.map((facts) => facts.difference).filter(Boolean).map((why) => `The run was trained on other text: ${why}.`)[0];
+      const told = asked.flatMap(({ original }) => original.map((facts) => facts.difference)).filter(Boolean).slice(0, 1).map((why) => `The run was trained on other text: ${why}.`);
+      if (!divided && !edits && SEVERAL.test(text.trim())) told.push(this.backend.divide ? NOT_INSTALLED : NOT_DIVIDED);
+      return told.join(" ");
     });
+  }
+
+  // Translates one sentence of a paragraph with every run; the first one is shown.
+  async translate(line, beam, paragraph) {
+    const asked = new Case(this.cases.size, line, beam, this.backend.runs.length, paragraph);
+    for (const [run, { name }] of this.backend.runs.entries()) {
+      if (this.backend.runs.length > 1) this.tell(`translating with ${name} …`);
+      asked.original[run] = await this.request(asked.question(run));
+    }
+    this.cases.set(asked.id, asked);
+    paragraph.cases.push(asked);
+    asked.original.forEach((facts, run) => this.show(asked, run, false, facts));
+    if (paragraph.cases.length === 1) this.store.select(asked.id);
   }
 
   // Changes the edits of the shown sentence by `change(edits)`, and translates it anew.
@@ -167,7 +190,7 @@ class Panel {
     const asked = this.case, parts = this.find("case");
     this.find("actions").hidden = !asked;
     if (!asked) return parts.replaceChildren();
-    parts.replaceChildren(...this.backend.runs.flatMap((_, run) => this.view.drawRun(asked, run)));
+    keepPlace(parts, () => parts.replaceChildren(...this.backend.runs.flatMap((_, run) => this.view.drawRun(asked, run))));
   }
 
   // Shows another of the n best translations, and its attention.

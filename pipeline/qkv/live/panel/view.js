@@ -18,6 +18,7 @@ class CaseView {
 
   drawRun(asked, run) {
     const parts = [], several = this.panel.backend.runs.length > 1, name = this.panel.backend.runs[run].name;
+    if (asked.paragraph.spaces.length) parts.push(this.drawParagraph(asked, run, several ? name : "translation"));
     for (const changed of [false, true]) {
       const facts = asked.facts(run, changed);
       if (!facts) continue;
@@ -34,6 +35,25 @@ class CaseView {
     if (!edits.empty || edits.past.length) parts.push(this.drawEdits(asked, run, edits));
     if (asked.changed[run]) parts.push(drawComparison(asked.original[run], asked.changed[run]));
     return parts;
+  }
+
+  // The translation of the text that a sentence is of; a click on another sentence shows that one.
+  drawParagraph({ id, paragraph }, run, title) {
+    const row = htmlElement("div", { class: "paragraph" }), text = htmlElement("p", { dir: "auto" });
+    paragraph.cases.forEach((one, place) => {
+      if (place) text.append(paragraph.spaces[place - 1]);
+      if (!one) return;
+      const link = htmlElement("a", {
+        href: `#${one.id}`, title: one.text, "aria-current": one.id === id ? "true" : null, "data-focus": `paragraph-${run} ${one.id}`,
+      }, one.original[run].sentence.hypothesis || "(empty)");
+      link.addEventListener("click", (event) => {
+        event.preventDefault();
+        this.panel.store.select(one.id);
+      });
+      text.append(link);
+    });
+    row.append(htmlElement("span", { class: "name" }, title), text);
+    return row;
   }
 
   drawEdits(asked, run, edits) {
