@@ -256,7 +256,7 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
     assert found["faithfulness"]["targets"] == "references" and found["faithfulness"]["sentences"] == 2
     faithful = pd.read_csv(mine / "faithfulness.csv", keep_default_na=False)
     assert set(faithful["scorer"]) == set(SOURCE_SCORERS) and set(faithful["removal"]) == {"hard", "mean", "soft"}
-    assert (mine / "faithfulness.png").is_file() and len(pd.read_csv(mine / "faithfulness_sentences.csv")) == 2 * 8 * 4
+    assert (mine / "faithfulness.png").is_file() and len(pd.read_csv(mine / "faithfulness_sentences.csv")) == 2 * 9 * 4
 
     printed = caplog.text
     for value in ("sentences", "BLEU", "chrF", "AER", "chosen on validation", "for the diagonal", str(mine)):
