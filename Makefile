@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test pytest test-slow test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
+.PHONY: demo test pytest test-slow contract test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
 	@echo "make test         lint, types and tests, but for those that take minutes"
 	@echo "make test-slow    those"
+	@echo "make contract     Keras' own contract test of all layers, on each backend that is installed, with mixed precision"
 	@echo "make test-lower   the tests on the lowest versions of all packages, in an environment of its own"
 	@echo "make lock         renew requirements.lock and tests/requirements.lock from the requirements.txt beside them"
 	@echo "make licences     list the licences of all that is locked, in tests/licences.md"
@@ -73,6 +74,9 @@ pytest: $(VENV)/tests
 test-slow: $(VENV)/tests
 	@echo "== pytest, what takes minutes"
 	@$(PYTEST) -m minutes
+
+contract: $(VENV)/tests
+	@ALL_BACKENDS=1 $(BIN)/python -m pytest -m minutes tests/layers/test_keras_contract.py
 
 # Deprecations of old versions among themselves are no failures; matplotlib 3.9 calls what pyparsing 3.2 deprecates.
 .venv-lower/ready: tests/lower.txt

@@ -193,7 +193,7 @@ def evaluation(folder: Path) -> Read:
     results.mkdir(parents=True)
     translations(results)
     (results / "a").rename(results / "translations.tsv")
-    metrics = {"bleu": {"score": 12.5, "signature": "x"}, "loss": 2.5, "sentences": 5, "mode": "translated"}
+    metrics = {"bleu": 12.5, "loss": 2.5, "sentences": 5, "mode": "translated"}
     (results / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
 
     def read(folder: Path) -> object:

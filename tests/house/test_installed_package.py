@@ -109,9 +109,8 @@ def test_every_folder_of_the_package_is_installed(site):
 
 
 @pytest.mark.skipif(not (ROOT / "runs/demo/manifest.json").is_file(), reason="needs the trained demo")
-@pytest.mark.parametrize("place", ["wheel", "clone"])
-def test_the_examples_of_the_page_run(site, tmp_path, place):
-    """With the demo, but nothing of the clone on Python's path where the wheel is meant."""
+def test_the_examples_of_the_page_run_from_a_wheel(site, tmp_path):
+    """With the demo, and nothing of the clone on Python's path: `test_documents.py` runs them there."""
     examples = blocks_of(PYTHON)
     assert len(examples) == 10
     assert all(code.count("\n") <= 5 for code in examples)
@@ -119,17 +118,16 @@ def test_the_examples_of_the_page_run(site, tmp_path, place):
         unneeded = shutil.ignore_patterns("tensorboard", "checkpoints", "evaluations")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=unneeded)
     (tmp_path / "examples.py").write_text("\n".join([*examples, "print(qkv.__file__)"]), encoding="utf-8")
-    path = site if place == "wheel" else ROOT / "pipeline"
     printed = subprocess.run(
         [sys.executable, "examples.py"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(path)},
+        env={**os.environ, "PYTHONPATH": str(site)},
         capture_output=True,
         encoding="utf-8",
     )
     assert printed.returncode == 0, printed.stderr
     lines = printed.stdout.splitlines()
-    assert (lines[0], lines[-1]) == ("le chat dort .", str(path / "qkv" / "__init__.py"))
+    assert (lines[0], lines[-1]) == ("le chat dort .", str(site / "qkv" / "__init__.py"))
     assert (tmp_path / "demo_saved_model" / "manifest.json").is_file()
 
 
