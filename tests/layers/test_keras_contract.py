@@ -1,5 +1,5 @@
-"""Every layer passes Keras' own contract test: on TensorFlow at once; under mixed precision, and on JAX and PyTorch too,
-with `make contract`, by hand, since that takes minutes for each backend.
+"""Every layer passes Keras' own contract test: on TensorFlow at once; under mixed precision, on JAX and on PyTorch with
+`make contract`, by hand, since each backend takes minutes.
 
 PyTorch is no part of the tests' environment; where it is missing, its tests are skipped.
 """
