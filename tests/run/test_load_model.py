@@ -8,8 +8,10 @@ import keras
 import numpy as np
 import pytest
 
+from qkv.errors import InputError
 from qkv.metrics import TokenAccuracy
 from qkv.metrics.of_tokens import TokenCrossEntropy
+from qkv.run.load_model import load_model
 from tests.support import ROOT
 from tests.support.tiny_models import SOURCE, TARGET, make_transformer
 
@@ -40,3 +42,9 @@ def test_a_model_compiled_by_our_parts_is_loaded_by_its_folder_and_by_its_file(b
     run = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.split() == [backend, str(backend == "tensorflow")]
+
+
+def test_a_path_without_a_model_is_refused_by_name(tmp_path):
+    for path in (tmp_path, tmp_path / "model.keras"):
+        with pytest.raises(InputError, match=r"model\.keras: no such file; expected a \.keras file"):
+            load_model(path)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ..config.names.inspection import SITES, site_name
 from ..errors import InputError, did_you_mean
 from ..files.atomic import output_when_done
-from ..files.run_directory import RunDirectory
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..text.tokens.special_tokens import WORD_START
 from .cli import (
@@ -95,18 +94,13 @@ def main(arguments: list[str]) -> None:
         raise InputError('expected what to explain: --sentence "...", --change or --pronouns FILE')
     if options.arrays and options.arrays.suffix != ".npz":
         raise InputError(f"--arrays: expected a name that ends in .npz, found {str(options.arrays)!r}")
-    run_folder: RunDirectory = options.run
     with importing_tensorflow():
         from ..run.trained_run import load_run
 
-    run = load_run(run_folder.root, options.checkpoint)
-    reports = []
-    if options.sentence:
-        reports.append(_explain_sentence(run, options))
-    if options.change:
-        reports.append(_explain_changes(run))
-    if options.pronouns:
-        reports.append(_explain_pronouns(run, options.pronouns))
+    run = load_run(options.run.root, options.checkpoint)
+    reports = [_explain_sentence(run, options)] if options.sentence else []
+    reports += [_explain_changes(run)] if options.change else []
+    reports += [_explain_pronouns(run, options.pronouns)] if options.pronouns else []
     sys.stdout.write("\n".join(reports))
 
 
@@ -116,8 +110,7 @@ def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
     from ..inspection.experiments.row_steps import row_steps
     from ..inspection.experiments.score_parts import layer_name
 
-    sentence = (options.sentence, options.target) if options.target else options.sentence
-    pair, predicted = run.read_ids(sentence)
+    pair, predicted = run.read_ids((options.sentence, options.target) if options.target else options.sentence)
     pieces = run.tokenizer.pieces
     source, read, written = pieces(pair[0]), pieces(pair[1]), pieces(predicted)
     in_encoder = options.site == "encoder"
@@ -174,11 +167,10 @@ def _keys_table(steps: "RowSteps", tokens: Sequence[str], pieces: Any) -> "pd.Da
     import pandas as pd
 
     values = steps.values
-    count = len(values["weights"])
     divided = f"/sqrt({values['q'].size})" if not np.array_equal(values["scores"], values["products"]) else "score"
     table = pd.DataFrame(
         {
-            "token": tokens[:count],
+            "token": tokens[: len(values["weights"])],
             "q.k": [f"{x:.1f}" for x in values["products"]],
             divided: [f"{x:.2f}" for x in values["scores"]],
             "weight": [f"{x:.3f}" for x in values["weights"]],

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import keras
 
+from ..errors import InputError
 from ..metrics import of_tokens as of_tokens
 from ..model.decoder_only import DecoderOnly as DecoderOnly
 from ..model.recurrent import Recurrent as Recurrent
@@ -17,8 +18,14 @@ def load_model(path: str | Path) -> keras.Model:
     Args:
         path: a `.keras` file, or the folder of a run, which has one.
 
+    Raises:
+        InputError: there is no such file.
+
     Example:
         >>> load_model("runs/demo").summary()  # doctest: +SKIP
     """
     path = Path(path)
-    return keras.saving.load_model(path / "model.keras" if path.is_dir() else path)
+    file = path / "model.keras" if path.is_dir() else path
+    if not file.is_file():
+        raise InputError(f"{file}: no such file; expected a .keras file, or the folder of a trained run")
+    return keras.saving.load_model(file)

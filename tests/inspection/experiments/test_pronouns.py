@@ -11,7 +11,8 @@ from qkv.inspection.experiments.pronouns import (
     measure_without,
     read_cases,
 )
-from tests.support.tiny_models import make_transformer
+from qkv.model.recurrent import Recurrent
+from tests.support.tiny_models import RECURRENT, make_transformer, shared_model, shared_transformer
 
 IT, NOUNS, EOS = 5, (6, 7), 3
 CASES = [
@@ -60,6 +61,12 @@ def test_a_planted_head_is_found_and_missed_when_it_is_gone(planted):
     assert other == pytest.approx(whole, abs=1e-6)
 
 
+def test_a_model_whose_encoder_has_no_such_heads_is_refused():
+    for model in (shared_model(Recurrent, **RECURRENT), shared_transformer(encoder_self={"mechanism": "linformer"})):
+        with pytest.raises(InputError, match="expected a Transformer"):
+            find_pointing_heads(model, CASES)
+
+
 def test_other_heads_are_taken_from_the_same_layers():
     assert control_sets([(0, 1), (1, 2)], layers=2, per_layer=3) == [
         ((0, 0), (1, 0)),
@@ -88,6 +95,7 @@ def test_a_table_of_sentences_gives_the_positions_of_its_words(tmp_path, tokeniz
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("", "expected a table with the columns source"),
         ("source\ttarget\n", "found no pronoun, noun, right, wrong"),
         (HEADER, "found none"),
         (HEADER + "the cat\tle chat\tcat\tdog\tle\tchat\n", ":2: expected the word 'dog' once .* 0 times"),

@@ -62,7 +62,7 @@ def read_cases(path: Path, tokenizer: Tokenizer) -> list[PronounCase]:
     try:
         table = pd.read_csv(path, sep="\t", quoting=3, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {error}") from error
+        raise InputError(f"{path}: expected a table with the columns {', '.join(COLUMNS)}: {error}") from error
     if missing := [name for name in COLUMNS if name not in table]:
         raise InputError(f"{path}: expected the columns {', '.join(COLUMNS)}, found no {', '.join(missing)}")
     if table.empty:
@@ -95,7 +95,12 @@ def find_pointing_heads(model: keras.Model, cases: Sequence[PronounCase]) -> pd.
     Returns:
         A row for each head, the best first: `layer`, `head`, `points` (sentences), `weight` (mean on the noun's tokens)
         and `sentences`.
+
+    Raises:
+        InputError: the model is no Transformer whose encoder has weights that can be changed.
     """
+    if "encoder_self" not in changeable_layers(model):
+        raise InputError("expected a Transformer whose encoder computes contexts from weights")
     memory = model.encode(_pad([case.source_ids for case in cases]), training=False)
     weights = np.stack([ops.convert_to_numpy(layer) for layer in memory.self_attention], axis=1)
     rows = [weights[i, :, :, case.pronoun] for i, case in enumerate(cases)]  # (layers, H, S)
@@ -117,11 +122,9 @@ def measure_without(model: keras.Model, cases: Sequence[PronounCase], heads: Seq
     memory = changed.encode(_pad([case.source_ids for case in cases]), training=False)
     logits = changed.decode(_pad([case.target_ids for case in cases]), memory, training=False).logits
     logits = ops.convert_to_numpy(logits).astype("float64")
-    leads = [
-        logits[i, len(case.target_ids) - 1, case.right] - logits[i, len(case.target_ids) - 1, case.wrong]
-        for i, case in enumerate(cases)
-    ]
-    return float(np.mean(1 / (1 + np.exp(-np.array(leads)))))
+    rows = [logits[i, len(case.target_ids) - 1] for i, case in enumerate(cases)]
+    leads = np.array([row[case.right] - row[case.wrong] for row, case in zip(rows, cases, strict=True)])
+    return float(np.mean(1 / (1 + np.exp(-leads))))
 
 
 def _pad(rows: Sequence[Sequence[int]]) -> np.ndarray:

@@ -105,7 +105,6 @@ def row_steps(model: keras.Model, pair: Pair, layer: str, head: int, row: int, t
     others = [found[f"{layer}.head.{other}"][row] for other in range(attention.num_heads) if other != head]
     arrays["other_heads"] = np.sum(others, axis=0) if others else np.zeros_like(stream[row])
     residual = getattr(block, "cross_attention_residual" if kind == "cross" else "self_attention_residual")
-    enter = "before"
     if kind == "cross":
         arrays["memory"] = convert_to_numpy(model.encode(np.array([pair[0]], "int32")).states)[0]
         key_places = model.source_positions.on_queries_and_keys(len(pair[0]))
@@ -114,8 +113,7 @@ def row_steps(model: keras.Model, pair: Pair, layer: str, head: int, row: int, t
         visible = slice(0, row + 1 if side == "decoder" else len(ids))
         arrays["stream"] = stream[visible]
         key_places = None if placed is None else placed[visible]
-        enter = "stream"
-    entered = _normalized(enter, residual, "pre", "attention", arrays)
+    entered = _normalized("before" if kind == "cross" else "stream", residual, "pre", "attention", arrays)
     if kind == "cross":
         steps = [Step("x", entered, "the state of this position, as the layer reads it")]
     else:
