@@ -14,7 +14,7 @@ from qkv.live.application import MOST_BYTES, MOST_WAITING, LivePage
 from qkv.live.gate import TOKEN_HEADER, Gate
 from qkv.live.live_run import Answer
 from qkv.live.page import live_page
-from qkv.live.question import MOST_CHARACTERS, Question, ScoreQuestion
+from qkv.live.question import MOST_CHARACTERS, LogitQuestion, Question, ScoreQuestion
 from tests.support.processes import PATIENCE_SECONDS
 from tests.support.viewer import make_record
 
@@ -43,6 +43,9 @@ class StubRun:
     def divide(self, text):
         self.asked.append(text)
         return {"sentences": text.split(" / "), "spaces": [" / "]} if " / " in text else None
+
+    def split(self, question):
+        return self.explain(question)
 
     def explain(self, question):
         self.asked.append(question)
@@ -138,17 +141,23 @@ def test_what_is_no_question_is_refused_in_words(client, stub, body, message):
 WHY = {"target": [5, 3], "site": "cross", "layer": 0, "head": 0, "query": 1}
 
 
-def test_the_scores_of_a_row_are_explained_to_who_may_ask(client, stub):
-    answer = ask(client, "/explain", **WHY)
+WHY_THIS = {"target": [5, 3], "query": 1}
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "asked"), [("/explain", ScoreQuestion, WHY), ("/split", LogitQuestion, WHY_THIS)]
+)
+def test_scores_and_logits_are_explained_to_who_may_ask(client, stub, address, kind, asked):
+    answer = ask(client, address, **asked)
     assert answer.status_code == 200 and answer.json == {"keys": ["a"]}
-    assert stub.asked == [ScoreQuestion(text="a b", **WHY)]
-    assert ask(client, "/explain", headers={"Host": "localhost"}, **WHY).status_code == 403
+    assert stub.asked == [kind(text="a b", **asked)]
+    assert ask(client, address, headers={"Host": "localhost"}, **asked).status_code == 403
     for wrong in ({"query": -1}, {"head": "0"}, {"more": 1}, {"target": None}):
-        refused = ask(client, "/explain", **WHY | wrong)
+        refused = ask(client, address, **asked | wrong)
         assert refused.status_code == 400 and refused.json["error"].startswith(next(iter(wrong)))
-    assert ask(client, "/explain", **WHY, run=1).status_code == 400
+    assert ask(client, address, **asked, run=1).status_code == 400
     stub.error = InputError("head: expected")
-    assert ask(client, "/explain", **WHY).json == {"error": "head: expected"}
+    assert ask(client, address, **asked).json == {"error": "head: expected"}
 
 
 def test_a_text_is_divided_for_who_may_ask(client, stub):

@@ -9,7 +9,7 @@ import pytest
 
 from qkv.live.live_run import LiveRun
 from qkv.live.page import find_examples
-from qkv.live.question import Question, ScoreQuestion
+from qkv.live.question import LogitQuestion, Question, ScoreQuestion
 from qkv.live.server import serve
 from tests.support.pages import open_page
 from tests.support.random_runs import random_run
@@ -298,6 +298,25 @@ def test_a_chosen_cell_says_which_parts_gave_its_score(page, live):
     assert page.locator(".why select").input_value() == "0"
     page.keyboard.press("Escape")
     assert page.locator(".why").count() == 0
+
+
+def test_a_chosen_token_says_what_gave_its_logit_with_a_bar_under_each_source_word(page, live):
+    ask(page)
+    page.locator(".translation .token").nth(1).click()
+    page.get_by_text("Why this word", exact=True).click()
+    page.wait_for_selector(".logit .under")
+    ids = live.answer(Question(text=TEXT)).facts["ids"]
+    facts = live.split(LogitQuestion(text=TEXT, target=ids, query=1))
+    shown = [float(text.replace("−", "-")) for text in page.locator(".under .share").all_inner_texts()]
+    assert shown == [pytest.approx(value, abs=0.006) for _, value in facts["sources"]]
+    heights = page.locator(".under .bar").evaluate_all("all => all.map((one) => one.getBoundingClientRect().height)")
+    largest = max(abs(value) for _, value in facts["sources"])
+    assert heights == [pytest.approx(48 * abs(value) / largest, abs=1) for _, value in facts["sources"]]
+    against = page.locator(".under .bar").evaluate_all("all => all.map((one) => one.classList.contains('against'))")
+    assert against == [value < 0 for _, value in facts["sources"]] and len(set(against)) == 2
+    assert f"{facts['total']:+.2f}".replace("-", "−") in page.inner_text(".logit")
+    page.locator(".translation .token").nth(2).click()  # stays unfolded
+    page.wait_for_selector(".logit .under li")
 
 
 def test_only_single_heads_of_what_the_model_has_are_explained(page):

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from keras.ops import convert_to_numpy
 
 from qkv.decoding.build import build_search, build_translator
 from qkv.decoding.forced import forced_pass
@@ -16,9 +17,10 @@ from qkv.inspection.experiments.intervention import (
     intervene,
     one_head,
 )
+from qkv.inspection.experiments.logit_parts import source_logits
 from qkv.inspection.experiments.score_parts import explained_sites, split_score
 from qkv.live.live_run import LiveRun
-from qkv.live.question import GivenRow, HeadChange, Question, ScoreQuestion
+from qkv.live.question import GivenRow, HeadChange, LogitQuestion, Question, ScoreQuestion
 from qkv.model.decoder_only import DecoderOnly
 from qkv.run.trained_run import load_run
 from qkv.text.batch import forced_batch
@@ -219,6 +221,29 @@ def test_the_scores_of_a_row_are_explained_as_the_run_explains_them(live, plain)
 def test_rows_that_are_not_there_are_not_explained(live, plain, asked, message):
     with pytest.raises(InputError, match=message):
         live.explain(ScoreQuestion(**ROW | {"target": plain.facts["ids"]} | asked))
+
+
+def test_the_logit_of_a_token_is_split_over_the_source_words_and_what_else_there_is(live, plain):
+    ids = plain.facts["ids"]
+    pair = [*live.run.tokenizer.encode([TEXT])[0], EOS], [BOS, *ids[:-1]]
+    model, (source, target) = live.run.float64_model, (np.array([ids]) for ids in pair)
+    logits = convert_to_numpy(model.decode(target, model.encode(source, training=False), training=False).logits)[0]
+    for query in (0, len(ids) - 1):
+        facts = live.split(LogitQuestion(text=TEXT, target=ids, query=query))
+        values = [value for _, value in facts["sources"] + facts["others"]]
+        assert sum(values) == pytest.approx(facts["total"], abs=1e-4)
+        assert facts["total"] == pytest.approx(logits[query, ids[query]] - logits[query].mean(), abs=1e-4)
+        assert [token for token, _ in facts["sources"]] == plain.record.source_tokens
+        read = source_logits(model, pair, ids)[query]
+        np.testing.assert_allclose([value for _, value in facts["sources"]], read, atol=1e-5)
+        assert np.abs(read).min() > 0
+
+
+def test_a_logit_that_is_not_there_is_not_split(live, plain):
+    with pytest.raises(InputError, match=f"row: expected a number below {len(plain.facts['ids'])}, found 99"):
+        live.split(LogitQuestion(text=TEXT, target=plain.facts["ids"], query=99))
+    with pytest.raises(InputError, match="tokens: expected ids below"):
+        live.split(LogitQuestion(text=TEXT, target=[9_999], query=0))
 
 
 def test_a_run_says_which_scores_it_can_explain(live):

@@ -1,9 +1,9 @@
-"""The live page as a web application: five addresses, one question at a time.
+"""The live page as a web application: six addresses, one question at a time.
 
 - `GET /?token=...`: the page.
 - `POST /answer`: a question as JSON (see `question`), answered as JSON.
 - `POST /divide`: a question, answered with the sentences of its text, or `null` where nothing can divide it.
-- `POST /explain`: a question on scores as JSON, answered as JSON.
+- `POST /explain`, `POST /split`: a question on the scores of a row or on a logit as JSON, answered as JSON.
 - `POST /save`: the numbers of answers, kept as an attention archive in the run's folder.
 """
 
@@ -31,7 +31,7 @@ from ..run.manifest import archive_manifest
 from .gate import Gate
 from .live_run import Answer, LiveRun
 from .page import SERVED
-from .question import MOST_KEPT, SaveRequest, ScoreQuestion, read_question, read_request
+from .question import MOST_KEPT, LogitQuestion, SaveRequest, ScoreQuestion, read_question, read_request
 
 log = logging.getLogger(__name__)
 MOST_BYTES = 256 * 1024  # of a question: a row of weights of 10,000 tokens would be longer, and no model has as many
@@ -71,6 +71,7 @@ class LivePage:
                 Rule("/divide", methods=["POST"], endpoint=self._divide),
                 Rule("/answer", methods=["POST"], endpoint=self._answer),
                 Rule("/explain", methods=["POST"], endpoint=self._explain),
+                Rule("/split", methods=["POST"], endpoint=self._split),
                 Rule("/save", methods=["POST"], endpoint=self._save),
             ]
         )
@@ -115,6 +116,11 @@ class LivePage:
         question = read_request(ScoreQuestion, _body(request))
         with self._asked(question.run) as run:
             return _json(run.explain(question))
+
+    def _split(self, request: Request) -> Response:
+        question = read_request(LogitQuestion, _body(request))
+        with self._asked(question.run) as run:
+            return _json(run.split(question))
 
     @contextmanager
     def _asked(self, number: int) -> Iterator[LiveRun]:

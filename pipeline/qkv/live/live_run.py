@@ -19,7 +19,9 @@ from ..config.names.model import ATTENTION_SITES
 from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translation, Translator
 from ..errors import InputError
+from ..inspection.experiments.inside import Pair
 from ..inspection.experiments.intervention import CHANGES, UNCHANGED, ChangedModel, Intervention, changeable_layers
+from ..inspection.experiments.logit_parts import split_logit
 from ..inspection.experiments.score_parts import explained_sites, layer_name, split_score
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder, ForcedPair, pair_translations
@@ -33,9 +35,9 @@ from ..text.lines.typed_line import find_unknown, name_characters
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from ..text.tokens.tokenizer import Tokenizer
 from .page import SHOWN_SITES
-from .question import GivenRow, HeadChange, Question, ScoreQuestion
+from .question import GivenRow, HeadChange, LogitQuestion, Question, ScoreQuestion
 
-DIGITS = 6  # after the point, of explained scores
+DIGITS = 6  # after the point, of explained scores and logits
 
 
 @dataclass(frozen=True)
@@ -112,12 +114,9 @@ class LiveRun:
         Raises:
             InputError: the run has no such token, site, layer, head or row, or its scores cannot be split.
         """
-        run = self.run
-        self._check_target(question.target)
+        run, pair = self.run, self._pair(question)
         if question.site not in ATTENTION_SITES:
             raise InputError(f"site: expected {', '.join(ATTENTION_SITES)}, found {question.site!r:.60}")
-        source = run.tokenizer.encode([self._typed_line(question.text)])[0][: run.config.model.max_positions - 1]
-        pair = [*source, EOS], [BOS, *(question.target or [EOS])[:-1]]
         layer = layer_name(question.site, question.layer)
         parts = split_score(run.float64_model, pair, layer, question.head, question.query).merged()
         return {
@@ -127,6 +126,35 @@ class LiveRun:
             "scores": parts.scores.round(DIGITS).tolist(),
             "differences": np.moveaxis(parts.differences, -1, 0).round(DIGITS).tolist(),
         }
+
+    def split(self, question: LogitQuestion) -> dict[str, Any]:
+        """Splits the logit of the token that a row predicts, less its mean over the vocabulary.
+
+        Returns:
+            JSON-ready: the sum; what cross-attention has read from each source token for it, and the other parts:
+            lists of (name, value).
+
+        Raises:
+            InputError: the run has no such token or row, or its logits cannot be split.
+        """
+        pair = self._pair(question)
+        if question.query >= len(question.target):
+            raise InputError(f"row: expected a number below {len(question.target)}, found {question.query}")
+        parts = split_logit(self.run.float64_model, pair, question.query, question.target[question.query])
+        read = parts["source"] >= 0
+        of_sources = parts[read].groupby("source")["difference"].sum().reindex(range(len(pair[0])), fill_value=0.0)
+        others = parts[~read].groupby("part", sort=False)["difference"].sum()
+        return {
+            "total": round(float(parts["difference"].sum()), DIGITS),
+            "sources": list(zip(self.run.tokenizer.pieces(pair[0]), of_sources.round(DIGITS).to_list(), strict=True)),
+            "others": list(zip(others.index.to_list(), others.round(DIGITS).to_list(), strict=True)),
+        }
+
+    def _pair(self, question: LogitQuestion) -> Pair:
+        """Returns the ids that the model reads."""
+        self._check_target(question.target)
+        source = self.run.tokenizer.encode([self._typed_line(question.text)])[0]
+        return [*source[: self.run.config.model.max_positions - 1], EOS], [BOS, *(question.target or [EOS])[:-1]]
 
     def _typed_line(self, text: str) -> str:
         """Returns a text as the run reads it; its lines are one sentence."""

@@ -1,4 +1,5 @@
-"""The requests of a live page, read from JSON and checked: questions, questions on scores, and answers to save."""
+"""The requests of a live page, read from JSON and checked: questions, questions on scores and logits, and answers to
+save."""
 
 import json
 from typing import Annotated, TypeVar
@@ -80,20 +81,24 @@ class Question(_Part):
     row: GivenRow | None = None
 
 
-class ScoreQuestion(Head):
-    """The question why a head looks where it looks in one row, of a translation as the model has it.
+class LogitQuestion(_Part):
+    """The question why a token of a translation was written, as the model has it.
 
     Attributes:
         text: the sentence as it was typed.
         run: index of the run.
         target: ids of the translation.
-        query: index of the row.
+        query: index of the row that predicts the token.
     """
 
     text: str = Field(max_length=MOST_CHARACTERS)
     run: Index = 0
     target: list[Index] = Field(max_length=MOST_TOKENS)
     query: Index
+
+
+class ScoreQuestion(LogitQuestion, Head):
+    """The question why a head looks where it looks in one row."""
 
 
 class SaveRequest(_Part):

@@ -12,6 +12,7 @@
 //              text; missing where that cannot be asked
 //   answer(question, tell)   a promise of the facts, see question.py and live_run.py; `tell(text)` says what it waits for
 //   explain(question)        a promise of the parts of a row's scores, see live_run.py; missing where that cannot be asked
+//   split(question)          a promise of the parts of a token's logit, see live_run.py; missing where that cannot be asked
 //   save(answers)            a promise of the names of folders; missing where nothing can be saved
 
 const MOST_TRIES = 20;
@@ -39,6 +40,10 @@ class ServerBackend {
 
   explain(question) {
     return this.post("explain", question, () => {});
+  }
+
+  split(question) {
+    return this.post("split", question, () => {});
   }
 
   async save(answers) {

@@ -76,7 +76,7 @@ class Case {
     this.changed = Array(runs).fill(null);
     this.edits = Array.from({ length: runs }, () => new Edits());
     this.token = null; // {run, changed, place}: whose alternatives are shown
-    this.why = new Map(); // promises of what was asked about scores, by the question
+    this.why = new Map(); // promises of what was asked about scores and logits, by the question
   }
 
   // The question to a run. Without edits it asks for the original.
@@ -92,9 +92,14 @@ class Case {
     return { ...this.question(run, changed ? this.edits[run] : null), n_best: 1, prefix: [], target: facts.ids, row };
   }
 
+  // The question why a token of the original translation was written.
+  logitQuestion(run, query) {
+    return { text: this.text, run, target: this.original[run].ids, query };
+  }
+
   // The question why a head looks where it looks, in a row of the original translation.
   scoreQuestion(run, site, layer, head, query) {
-    return { text: this.text, run, target: this.original[run].ids, site, layer, head, query };
+    return { ...this.logitQuestion(run, query), site, layer, head };
   }
 
   facts(run, changed) {

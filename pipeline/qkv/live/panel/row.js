@@ -1,5 +1,5 @@
 "use strict";
-// One row of a head's weights: moved by hand, and its scores explained.
+// One row of a head's weights, moved by hand; its scores and the logit of the token that it predicts, explained.
 
 const SETTLED = 120; // milliseconds after the last movement
 
@@ -83,6 +83,24 @@ function drawPairs(facts, key) {
   for (const { query, key, value } of shown) line(query, key, value);
   if (count) line(`${count} other ${count === 1 ? "pair" : "pairs"}`, "", rest);
   return list;
+}
+
+// A bar under each source word, and a line for each other part; `facts` as `split` promises them.
+function drawLogit({ total, sources, others }) {
+  const words = htmlElement("ol", { class: "under", "aria-label": "What cross-attention has read from each word" });
+  const largest = Math.max(1e-9, ...sources.map(([, value]) => Math.abs(value)));
+  for (const [token, value] of sources) {
+    const item = htmlElement("li"), bar = htmlElement("span", { class: value < 0 ? "bar against" : "bar" });
+    bar.style.setProperty("--length", (Math.abs(value) / largest).toFixed(4));
+    item.append(htmlElement("span", { dir: "auto" }, nameToken(token)), htmlElement("span", { class: "share" }, formatChange(value)), bar);
+    words.append(item);
+  }
+  const read = sources.reduce((sum, [, value]) => sum + value, 0), rest = others.filter(([, value]) => value).map(([part, value]) => `${formatChange(value)} ${part}`);
+  return [
+    htmlElement("p", {}, `Logit ${formatChange(total)} from the mean of all tokens. Cross-attention gave ${formatChange(read)}, from each source word:`),
+    words,
+    htmlElement("p", {}, `The rest: ${rest.join(", ")}.`),
+  ];
 }
 
 // `facts` as `explain` promises them; `key` is shown first, `choose(key)` is told when another one is.

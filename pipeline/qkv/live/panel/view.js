@@ -5,7 +5,7 @@ class CaseView {
   // `panel` does what buttons ask for.
   constructor(panel) {
     this.panel = panel;
-    this.open = { nBest: false, row: false }; // which parts are unfolded
+    this.open = { nBest: false, row: false, logit: false }; // which parts are unfolded
     this.asked = { row: null, column: null, key: null }; // the cell that was chosen last, and the key that is explained
   }
 
@@ -90,8 +90,30 @@ class CaseView {
       this.panel.edit(run, (edits) => edits.setPrefix(ids, text));
     };
     box.append(drawAlternatives(facts.alternatives[place], facts.ids[place], goOn));
-    if (this.panel.backend.rows) box.append(this.drawRowOf(asked, run, changed, place));
+    const { split, rows, runs } = this.panel.backend;
+    if (split && !changed && "cross" in runs[run].heads) box.append(this.drawLogit(asked, run, place));
+    if (rows) box.append(this.drawRowOf(asked, run, changed, place));
     return box;
+  }
+
+  // What gave a token its logit: a bar under each source word, and the other parts. It is asked for when it is unfolded.
+  drawLogit(asked, run, place) {
+    const details = this.folded("logit", "Why this word"), result = htmlElement("div", { class: "logit", "aria-live": "polite" });
+    details.append(result);
+    const show = async () => {
+      if (!details.open || result.hasChildNodes()) return;
+      const question = asked.logitQuestion(run, place), name = JSON.stringify(question);
+      if (!asked.why.has(name)) asked.why.set(name, this.panel.backend.split(question));
+      try {
+        result.replaceChildren(...drawLogit(await asked.why.get(name)));
+      } catch ({ message }) {
+        asked.why.delete(name);
+        result.replaceChildren(htmlElement("p", { class: "warning" }, message));
+      }
+    };
+    details.addEventListener("toggle", show);
+    show();
+    return details;
   }
 
   // The weights of the shown head at a token, to be moved.
