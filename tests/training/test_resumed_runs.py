@@ -229,5 +229,5 @@ def test_a_run_by_the_clock_ends_the_same_if_it_is_killed(make_config, monkeypat
     assert len(set(history_of(killed)["learning_rate"])) == len(history_of(killed))
     with caplog.at_level("INFO"):
         assert train(config, resume=killed) == 0
-    assert f"{last} updates were measured once for 1 minutes" in caplog.text
+    assert f"its {last} updates filled 1 minutes" in caplog.text
     assert "--training.max_minutes 2 --run.name killed-longer" in caplog.text

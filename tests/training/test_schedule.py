@@ -58,21 +58,44 @@ def clock_rates(schedule, updates):
 def test_a_rate_by_the_clock_rises_and_stays_until_the_total_is_known_and_then_falls_to_zero():
     schedule = ClockSchedule(2.0, 4)
     assert clock_rates(schedule, [0, 1, 3, 50]) == [0.5, 1, 2, 2]
-    schedule.total_updates.assign(104)
+    schedule.follow([(0, 104)])
     assert clock_rates(schedule, [0, 1, 3, 4, 54, 79, 104, 150]) == [0.5, 1, 2, 2, 1, 0.5, 0, 0]
 
 
 def test_a_total_of_one_update_has_the_peak():
     schedule = ClockSchedule(1.0, 4)
-    schedule.total_updates.assign(1)
+    schedule.follow([(0, 1)])
     assert clock_rates(schedule, [0, 1]) == [1, 0]
 
 
 def test_warm_up_by_the_clock_takes_a_share_of_a_short_training():
     schedule = ClockSchedule(1.0, 1000)
-    schedule.total_updates.assign(200)
+    schedule.follow([(0, 200)])
     assert clock_rates(schedule, [14, 29]) == pytest.approx([0.5, 1])
     assert np.argmax(clock_rates(schedule, range(200))) in (29, 30)
+
+
+def test_a_rate_by_the_clock_falls_from_where_it_is_to_zero_at_each_new_total():
+    schedule = ClockSchedule(2.0, 4)
+    schedule.follow([(0, 104), (54, 154), (104, 129)])
+    assert clock_rates(schedule, [3, 104, 129, 200]) == pytest.approx([2, 0.5, 0, 0], abs=1e-6)
+    schedule.follow([(0, 104), (54, 154)])  # 1 after 54 updates, and a hundred are left
+    assert clock_rates(schedule, [54, 79, 104, 154]) == pytest.approx([1, 0.75, 0.5, 0])
+
+
+def test_a_total_that_is_estimated_in_the_warm_up_does_not_change_it():
+    once, twice = ClockSchedule(1.0, 40), ClockSchedule(1.0, 40)
+    once.follow([(0, 400)])
+    twice.follow([(0, 400), (20, 240)])
+    assert clock_rates(once, range(40)) == clock_rates(twice, range(40))
+    assert clock_rates(twice, [40, 140, 240]) == pytest.approx([1, 0.5, 0])
+
+
+def test_the_same_total_again_changes_no_bit_of_the_rate():
+    once, twice = ClockSchedule(1.0, 7), ClockSchedule(1.0, 7)
+    once.follow([(0, 307)])
+    twice.follow([(0, 307), (31, 307), (62, 307)])
+    assert clock_rates(once, range(310)) == clock_rates(twice, range(310))
 
 
 def test_setting_the_total_traces_no_graph_again():
@@ -84,6 +107,6 @@ def test_setting_the_total_traces_no_graph_again():
         return schedule(update)
 
     assert float(graph(tf.constant(50))) == 1
-    schedule.total_updates.assign(101)
+    schedule.follow([(0, 101)])
     assert float(graph(tf.constant(51))) == pytest.approx(0.5)
     assert len(traces) == 1

@@ -40,7 +40,7 @@ class Training:
         log_every_updates: updates between two logs.
         checkpoint_every_minutes: minutes of training without a checkpoint after which an interim one is saved; None
             for never.
-        time_budget: fixes the total of updates while training runs; None if it is known or not limited.
+        time_budget: estimates the total of updates while training runs; None if it is known or not limited.
     """
 
     step: TrainStep
@@ -112,10 +112,9 @@ class Training:
             progress.seconds = self.clock.seconds()
             logs = self._read_logs() if progress.update % self.log_every_updates == 0 else {}
             self.events.on_train_batch_end(progress.update - 1, logs)
-            if not self._knows_total:
-                self._measure_total()
-            total = progress.total_updates or self.stopping.limits.max_updates
-            if self._knows_total and is_due(progress.update, self.validate_every_updates, total):
+            if self.time_budget is not None and self.time_budget.is_ready(progress, self._waited_seconds):
+                self._estimate_first_total()
+            if self._is_validation_due():
                 self._validate()
             elif self._is_interim_due():
                 self._save_interim()
@@ -132,10 +131,18 @@ class Training:
         rate = keras.ops.convert_to_numpy(self.step.optimizer.learning_rate)
         return {**place, **logs, "learning_rate": float(rate), **self.accumulation.logs()}
 
+    def _is_validation_due(self) -> bool:
+        if self.time_budget is not None:
+            return self.time_budget.is_validation_due(self.progress)
+        return is_due(self.progress.update, self.validate_every_updates, self.stopping.limits.max_updates)
+
     def _validate(self) -> None:
         progress = self.progress
         self.events.on_test_begin()
         logs = self._read_logs()
+        if progress.total_updates is not None:
+            logs["total_updates"] = progress.total_updates
+        began = self.clock.seconds()
         logs.update(self.workers.of_chief(self.validate() if self.workers.is_chief else None, "to validate"))
         is_best = self._note_metric(logs)
         interrupted, progress.seconds = progress.seconds, self.clock.seconds()
@@ -143,6 +150,9 @@ class Training:
         progress.history.append(logs)
         # Before the checkpoint is written: if the process dies in between, the resumed run repeats the callbacks.
         self.events.on_test_end(logs)
+        if self.time_budget is not None and progress.total_updates is not None:
+            progress.seconds = self.clock.seconds()
+            self.time_budget.estimate(progress, began, progress.seconds - began, progress.seconds)
         self._note_saving()
         if self.checkpoints is not None:
             self.checkpoints.save(self.model, self.step.optimizer, progress, is_best)
@@ -162,7 +172,7 @@ class Training:
 
     def _save_interim(self) -> None:
         self._note_saving()
-        # A run without its total starts anew, so that the total is fixed at the same update as without interruption.
+        # A run without its total starts anew, so that the first one is estimated where it is without interruption.
         if self.checkpoints is not None and self._knows_total:
             self.checkpoints.save_interim(self.model, self.step.optimizer, self.progress)
 
@@ -175,12 +185,10 @@ class Training:
     def _knows_total(self) -> bool:
         return self.time_budget is None or self.progress.total_updates is not None
 
-    def _measure_total(self) -> None:
-        """Fixes the total of updates once enough of them are measured, and saves it."""
+    def _estimate_first_total(self) -> None:
+        """Estimates the total of updates with the time of a validation, and saves it."""
         progress, time_budget = self.progress, self.time_budget
         assert time_budget is not None
-        if not time_budget.is_ready(progress, self._waited_seconds):
-            return
         interrupted = started = self.clock.seconds()
         for _ in range(2 if self.workers.is_chief else 0):  # the first one traces its graphs
             started = self.clock.seconds()
@@ -189,7 +197,7 @@ class Training:
                 if hasattr(callback, "rehearse"):
                     callback.rehearse()
         progress.seconds = self.clock.seconds()
-        time_budget.fix(progress, progress.seconds, progress.seconds - started)
+        time_budget.estimate(progress, interrupted, progress.seconds - started, progress.seconds)
         self.meter.leave_out(progress.seconds - interrupted)
         self._save_interim()
 

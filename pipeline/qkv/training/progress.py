@@ -28,7 +28,7 @@ class Progress:
         history: one row of logs for each validation.
         unread: loss, tokens and gradient norm of each update since the last logs.
         last_logs: the last logs of training.
-        total_updates: the update at which training ends, once it is measured; None where it is not.
+        total_updates: the update at which training ends by the last estimate, see `TimeBudget`; None without one.
         loss_scale: the state of the scale of the loss in float16, see `LossScale.state`; empty in other precisions.
         batch_tokens: the size of batches, where it was found by trying; None where the config says it.
         split_positions: batches of as many positions, padding included, did not fit into memory, and larger ones are
@@ -55,6 +55,16 @@ class Progress:
     split_positions: Count | None = None
     split_updates: Count = 0
     origin: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def totals(self) -> list[tuple[int, int]]:
+        """Every estimate of the total, oldest first: (the update after which it was made, 0 for the first; the
+        total)."""
+        if self.total_updates is None:
+            return []
+        updates = [0, *(int(row["update"]) for row in self.history)]
+        totals = [*(int(row.get("total_updates", self.total_updates)) for row in self.history), self.total_updates]
+        return list(zip(updates, totals, strict=True))
 
     @property
     def best_validation(self) -> dict[str, Number]:

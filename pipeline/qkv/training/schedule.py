@@ -1,13 +1,13 @@
 """Learning rates as a function of the update."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
-WARMUP_SHARE = 0.15  # of a total that is measured
+WARMUP_SHARE = 0.15  # of a total that is estimated
 
 
 def inverse_sqrt(update, warmup, total):
@@ -76,36 +76,50 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class ClockSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises evenly from zero to the peak, then falls evenly to zero at a total that is set while training runs.
+    """Rises evenly from zero to the peak, then falls evenly to zero at a total that is estimated while training runs.
 
-    Until `total_updates` is set, the rate rises and stays at the peak. From then on it is a function of the update and
-    the total: it rises over `warmup_updates` or `WARMUP_SHARE` of the total, whichever is less, and falls linearly
-    (Bergsma et al. 2025). Graphs read the total from its variable, so setting it traces no graph again.
+    Until the first total, the rate rises and stays at the peak. From then on it is a function of the update and the
+    totals: it rises over `warmup_updates` or `WARMUP_SHARE` of the first total, whichever is less, and falls linearly
+    (Bergsma et al. 2025). With each further total it falls in a line from where it is to zero there, and so never
+    rises. Graphs read the line from variables, so a new total traces no graph again.
 
     Args:
         peak: the highest learning rate.
         warmup_updates: the maximum number of updates over which the learning rate rises.
 
-    Attributes:
-        total_updates: a float32 scalar variable; 0 until it is set.
-
     Example:
         >>> schedule = ClockSchedule(peak=1.0, warmup_updates=2)
-        >>> schedule.total_updates.assign(20)
-        >>> [round(float(schedule(update)), 2) for update in (0, 1, 10, 19)]
-        [0.5, 1.0, 0.56, 0.06]
+        >>> schedule.follow([(0, 20), (10, 16)])
+        >>> [round(float(schedule(update)), 2) for update in (0, 1, 10, 15)]
+        [0.5, 1.0, 0.56, 0.09]
     """
 
     def __init__(self, peak, warmup_updates):
         self.peak = peak
-        self.warmup_updates = warmup_updates
-        self.total_updates = keras.Variable(0.0, dtype="float32", trainable=False, name="total_updates")
+        self.warmup_updates = max(warmup_updates, 1)
+        self.warmup, self.slope, self.total = (
+            keras.Variable(0.0, dtype="float32", trainable=False, name=name) for name in ("warmup", "slope", "total")
+        )
+        self.follow([])
+
+    def follow(self, totals: Sequence[tuple[int, int]]) -> None:
+        """Sets the line on which the rate falls.
+
+        Args:
+            totals: (number of updates made, total estimated after them), oldest first; none as long as it is unknown.
+        """
+        _, total = totals[0] if totals else (0, 0)
+        warmup = max(min(self.warmup_updates, WARMUP_SHARE * total), 1) if totals else self.warmup_updates
+        slope = 1 / max(total - warmup, 1)
+        for update, later in totals[1:]:
+            start = max(update, warmup)
+            slope *= max(total - start, 0) / max(later - start, 1)
+            total = later
+        for variable, value in ((self.warmup, warmup), (self.slope, slope), (self.total, total)):
+            variable.assign(value)
 
     def __call__(self, update):
         done = ops.cast(update, "float32") + 1
-        total = ops.convert_to_tensor(self.total_updates)
-        warmup = max(self.warmup_updates, 1)
-        capped = ops.maximum(ops.minimum(warmup, WARMUP_SHARE * total), 1)
-        falling = (total - done + 1) / ops.maximum(total - capped, 1)
-        share = ops.where(total > 0, ops.minimum(done / capped, falling), done / warmup)
-        return self.peak * ops.clip(share, 0, 1)
+        warmup, slope, total = (ops.convert_to_tensor(value) for value in (self.warmup, self.slope, self.total))
+        falling = ops.where(total > 0, slope * (total - done + 1), 1)
+        return self.peak * ops.clip(ops.minimum(done / warmup, falling), 0, 1)

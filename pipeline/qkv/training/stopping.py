@@ -27,8 +27,8 @@ class Limits:
         max_updates: a number of updates.
         max_epochs: a number of passes over the training text.
         max_minutes: minutes of training.
-        measured: whether training ends at `Progress.total_updates`, which is measured from `max_minutes`, instead of at
-            `max_minutes`.
+        measured: whether training ends at `Progress.total_updates`, which is estimated for `max_minutes`, instead of
+            at `max_minutes`.
         ends_at_zero: whether the learning rate is zero at `max_updates`.
     """
 
@@ -89,9 +89,9 @@ class StoppingRules:
         minutes = limits.max_minutes or 0
         if progress.total_updates is not None and progress.update >= progress.total_updates:
             return Ending(
-                f"{progress.total_updates} updates, as measured for {minutes:g} minutes",
-                f"its {progress.update} updates were measured once for {minutes:g} minutes (training.max_minutes), and "
-                "its learning rate has ended with them",
+                f"{progress.total_updates} updates, as many as fitted into {minutes:g} minutes",
+                f"its {progress.update} updates filled {minutes:g} minutes (training.max_minutes), and its learning "
+                "rate has ended with them",
                 f"--training.max_minutes {2 * minutes:g}",
                 resumes=False,
             )

@@ -1,5 +1,5 @@
-"""The number of updates of a training that is given minutes, fixed once from the speed of its first updates; and the
-updates after which the model is validated."""
+"""The number of updates of a training that is given minutes, estimated from the speed of its updates, first after some
+twenty of them and again at each validation; and the updates after which the model is validated."""
 
 import math
 from collections.abc import Callable
@@ -15,19 +15,20 @@ SKIPPED_UPDATES = 5  # the first ones of a session trace graphs and fill caches
 MEASURED_UPDATES = 20
 MEASURED_SHARE = 0.03  # of the minutes
 MOST_MEASURED_SECONDS = 120.0
+ROOM = 0.05  # of the updates made: as many follow where the minutes are over, in which the learning rate falls
 
 
 @dataclass
 class TimeBudget:
-    """Measures the speed of the first updates and sets `Progress.total_updates` and the schedule by it.
+    """Measures the speed of updates and sets `Progress.total_updates` and the schedule by it.
 
     Args:
         schedule: the learning rates, which end at the total.
         limits: the minutes that the total should fill, and the maximum numbers of updates and epochs.
         updates_per_epoch: number of updates of an epoch.
         validate_every: updates between two validations; None for `VALIDATIONS` of them.
-        workers: all workers, which follow the chief's measurement.
-        agree_every: number of updates between two questions to the chief.
+        workers: all workers, which follow the chief's estimates.
+        agree_every: number of updates between two questions to the chief before the first estimate.
     """
 
     schedule: ClockSchedule
@@ -39,65 +40,106 @@ class TimeBudget:
     agree_every: int = 1
 
     def restore(self, progress: Progress) -> None:
-        """Starts a session: sets the schedule to the total of the run, if it is fixed already."""
+        """Starts a session, with the learning rate of the totals that were estimated before."""
         self.first_update = progress.update + SKIPPED_UPDATES
-        self.started: float | None = None
-        self.update_seconds = math.inf
-        self.schedule.total_updates.assign(progress.total_updates or 0)
+        self.measured_from: tuple[int, float] | None = None
+        self.schedule.follow(progress.totals)
 
     def is_ready(self, progress: Progress, seconds: Callable[[], float]) -> bool:
-        """Returns whether enough updates are measured; to be called after every update until the total is fixed.
+        """Returns whether the first total can be estimated; to be called after every update.
 
         Args:
             progress: how far the run has come.
             seconds: waits for the device, and returns the time spent in training.
         """
-        measured = progress.update - self.first_update
-        if measured < 0:
+        if self.measured_from is None:
+            if progress.update < self.first_update:
+                return False
+            self.measured_from = progress.update, seconds()
+        if progress.total_updates is not None or progress.update % self.agree_every:
             return False
-        if self.started is None:
-            self.started = seconds()
-        lasted = seconds() - self.started
-        enough = min(60 * (self.limits.max_minutes or 0) * MEASURED_SHARE, MOST_MEASURED_SECONDS)
-        if progress.update % self.agree_every:
-            return False
-        ready = measured >= MEASURED_UPDATES and lasted >= enough
-        if not self.workers.of_chief(ready, "to measure its speed"):
-            return False
-        self.update_seconds = lasted / max(measured, 1)
-        return True
+        updates, lasted = self._measured(progress, seconds())
+        ready = updates >= MEASURED_UPDATES and lasted >= self._enough_seconds
+        return bool(self.workers.of_chief(ready, "to measure its speed"))
 
-    def fix(self, progress: Progress, seconds: float, validation_seconds: float) -> None:
-        """Fixes the total.
+    def estimate(self, progress: Progress, validation_began: float, validation_seconds: float, seconds: float) -> None:
+        """Estimates the total, the first one or another after a validation.
+
+        The last total stays if training has ended, or if this session has measured too few updates.
 
         Args:
             progress: how far the run has come; gets the total.
-            seconds: time spent in training.
+            validation_began: the time spent in training when the updates gave way to a validation.
             validation_seconds: the time that a validation takes.
+            seconds: the time spent in training.
         """
-        seconds_left = 60 * (self.limits.max_minutes or 0) - seconds
-        updates = updates_within(seconds_left, self.update_seconds, validation_seconds, self.validate_every)
-        # There are at least as many again as were made until now: the learning rate needs room to fall.
-        ends = [progress.update + max(updates, progress.update)]
-        if self.limits.max_updates is not None:
-            ends.append(self.limits.max_updates)
-        if self.limits.max_epochs is not None:
-            ends.append(self.limits.max_epochs * self.updates_per_epoch)
-        progress.total_updates = round(self.workers.of_chief(min(ends), "to measure a validation"))
-        self.schedule.total_updates.assign(progress.total_updates)
+        made, total = progress.update, progress.total_updates
+        if made == total:
+            return
+        updates, lasted = self._measured(progress, validation_began)
+        self.measured_from = made - updates, seconds - lasted  # leaves the validation out
+        if total is None or updates >= MEASURED_UPDATES or lasted >= self._enough_seconds:
+            seconds_left = 60 * (self.limits.max_minutes or 0) - seconds
+            left = updates_within(
+                seconds_left,
+                lasted / max(updates, 1),
+                validation_seconds,
+                self.validate_every,
+                VALIDATIONS - len(progress.history),
+            )
+            # Where the minutes are over, the learning rate needs some updates to fall.
+            room = made if total is None else min(math.ceil(ROOM * made), total - made)
+            ends = [made + max(left, room)]
+            if self.limits.max_updates is not None:
+                ends.append(self.limits.max_updates)
+            if self.limits.max_epochs is not None:
+                ends.append(self.limits.max_epochs * self.updates_per_epoch)
+            total = min(ends)
+            self.measured_from = made, seconds
+        progress.total_updates = int(self.workers.of_chief(total, "to estimate its updates"))
+        self.schedule.follow(progress.totals)
+
+    @property
+    def _enough_seconds(self) -> float:
+        return min(60 * (self.limits.max_minutes or 0) * MEASURED_SHARE, MOST_MEASURED_SECONDS)
+
+    def _measured(self, progress: Progress, seconds: float) -> tuple[int, float]:
+        """Returns how many updates are measured, and their seconds."""
+        update, began = self.measured_from or (progress.update, seconds)
+        return progress.update - update, seconds - began
+
+    def is_validation_due(self, progress: Progress) -> bool:
+        """Returns whether the model is validated after this update.
+
+        With no number of updates between two validations, those left are spread evenly over the updates left.
+        """
+        if progress.total_updates is None:
+            return False
+        if self.validate_every is not None:
+            return progress.update % self.validate_every == 0
+        last = int(progress.history[-1]["update"]) if progress.history else 0
+        left = VALIDATIONS - len(progress.history)
+        return left * (progress.update - last) >= progress.total_updates - last
 
 
-def updates_within(seconds: float, update_seconds: float, validation_seconds: float, validate_every: int | None) -> int:
+def updates_within(
+    seconds: float,
+    update_seconds: float,
+    validation_seconds: float,
+    validate_every: int | None,
+    validations: int = VALIDATIONS,
+) -> int:
     """Returns how many updates fit into a time, their validations included; negative if the validations alone do not.
 
     Args:
         seconds: the time.
         update_seconds: seconds per update.
         validation_seconds: seconds per validation.
-        validate_every: updates between two validations; None for `VALIDATIONS` of them.
+        validate_every: updates between two validations; None for a number of them.
+        validations: that number.
     """
     if validate_every is None:
-        return math.floor((seconds - VALIDATIONS * validation_seconds) / update_seconds)
+        return math.floor((seconds - validations * validation_seconds) / update_seconds)
     return math.floor(seconds / (update_seconds + validation_seconds / validate_every))
 
 

@@ -125,14 +125,3 @@ def test_the_time_in_which_the_total_is_measured_does_not_count_in_the_time_left
     line.on_train_batch_end(99, {**SECOND, "minutes": 2.0})
     line.on_train_batch_end(199, {**SECOND, "update": 200, "minutes": 3.0})
     assert [row.split("  ")[-1] for row in stream.getvalue().splitlines()] == ["4:00 left", "3:00 left", "2:00 left"]
-
-
-@pytest.mark.parametrize(("total", "said"), [(130, 0), (300, 1)])
-def test_a_training_that_takes_longer_than_it_was_measured_for_says_so_once(total, said):
-    stream = io.StringIO()
-    line = ProgressLine(Limits(max_minutes=2, measured=True), 80, Progress(total_updates=total), stream)
-    for logs in (FIRST, SECOND, {**SECOND, "update": 150, "minutes": 2.0}):
-        line.on_train_batch_end(0, logs)
-    found = [row for row in stream.getvalue().splitlines() if "slower" in row]
-    assert len(found) == said
-    assert all("all 300 will take about 3.5 minutes, not 2; Ctrl-C" in row for row in found)

@@ -56,7 +56,7 @@ def test_a_training_that_has_ended_too_early_says_what_to_change(progress, warmu
             Progress(update=70, total_updates=70, seconds=300),
             Limits(max_minutes=5, measured=True),
             None,
-            "70 updates were measured once for 5 minutes",
+            "70 updates filled 5 minutes",
             "max_minutes 10",
             False,
         ),

@@ -26,8 +26,8 @@ SCHEDULES = {
     "cosine": Schedule("falls along half a cosine wave to zero at max_updates", ends_at_zero=True),
     "constant": Schedule("stays at the peak"),
     "clock": Schedule(
-        "falls linearly to zero at max_minutes: the first updates are timed, and the number of updates that fit is "
-        "fixed from then on",
+        "falls linearly to zero at max_minutes: updates are timed, and the number that fits is estimated again at each "
+        "validation",
         measures_total=True,
     ),
 }

@@ -18,7 +18,6 @@ LONGEST_SILENCE_SECONDS = 10
 BAR_WIDTH = 20
 MEANS = {"loss": "loss {:.3f}", "tokens_per_second": "{:,.0f} tokens/s", "learning_rate": "learning rate {:.2e}"}
 COUNTS = {"skipped_updates": "{:.0f} updates left out", "compilations": "{:.0f} graphs compiled"}
-LATE = 1.25  # times the minutes for which a total of updates was measured
 
 
 def clock(seconds: float) -> str:
@@ -52,7 +51,6 @@ class ProgressLine(keras.callbacks.Callback):
         self.first: tuple[float, float] | None = None
         self.first_total: int | None = None
         self.printed_at = progress.seconds
-        self.said_late = False
 
     def on_train_begin(self, logs=None):
         self._print_status("starting: the first update takes the longest")
@@ -79,8 +77,6 @@ class ProgressLine(keras.callbacks.Callback):
             self.first = logs["update"], seconds
             self.first_total = self.progress.total_updates
         left = self._seconds_left(logs["update"], seconds)
-        if self.limits.measured and left is not None:
-            self._say_if_late(seconds + left)
         fields = [f"update {logs['update']:>6.0f}", f"epoch {logs['epoch'] + 1:.0f}"]
         fields += [form.format(logs[name]) for name, form in MEANS.items() if name in logs]
         fields += [form.format(logs[name]) for name, form in COUNTS.items() if logs.get(name)]
@@ -89,15 +85,6 @@ class ProgressLine(keras.callbacks.Callback):
             if seconds and self.stream.isatty():
                 fields.insert(0, _bar(seconds / (seconds + left)))
         return "  ".join(fields)
-
-    def _say_if_late(self, whole: float) -> None:
-        """Says once that the whole training takes longer than it was measured for."""
-        minutes = self.limits.max_minutes or 0
-        total = self.progress.total_updates
-        if total is not None and not self.said_late and whole > LATE * 60 * minutes:
-            self.said_late = True
-            line = f"updates have become slower: all {total} will take about {whole / 60:.1f} minutes, not {minutes:g}"
-            self._print(f"{line}; Ctrl-C stops training, and the same command continues it", rewritable=False)
 
     def _seconds_left(self, update: float, seconds: float) -> float | None:
         assert self.first
