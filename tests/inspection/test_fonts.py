@@ -51,6 +51,13 @@ def test_a_script_without_a_font_is_told_once_with_what_to_install(only_matplotl
     assert len(caplog.messages) == 1
 
 
+def test_emoji_are_no_script_of_their_first_ones_name(only_matplotlibs, caplog):
+    fonts.fonts_for("👩\u200d💻 👍🏽")
+    (message,) = caplog.messages
+    assert message.startswith("heat maps: no installed font has the emoji characters 🏽👍👩💻, so boxes are drawn; ")
+    assert "fonts-symbola," in message
+
+
 @pytest.mark.parametrize("name", ["Last Resort High-Efficiency", ".LastResort"])
 def test_boxes_for_every_character_are_no_font(name, monkeypatch):
     boxes = font_manager.FontEntry(fname="boxes.ttf", name=name, size="scalable")

@@ -75,6 +75,22 @@ def test_tokens_of_any_script_and_with_markup_are_drawn_as_text_without_warnings
     assert figure_to_png(figure).startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize(
+    ("token", "label"),
+    [
+        ("▁می\u200cروم", "▁می\u200cروم"),
+        ("▁نمی\u200c", "▁نمی\u200c"),
+        ("ශ්\u200dරී", "ශ්\u200dරී"),
+        ("\u200c", r"\u200c"),
+        ("▁\u200d", r"▁\u200d"),
+        ("a\u200bb\u202e", r"a\u200bb\u202e"),
+    ],
+)
+def test_a_joiner_is_spelt_out_only_where_nothing_else_is_seen(make_record, token, label):
+    record = dataclasses.replace(make_record(0), target_output_tokens=[token, *make_record(0).target_output_tokens[1:]])
+    assert labels(panels(attention_figure(record))[0], "right")[0] == label
+
+
 @pytest.mark.parametrize("heads", [1, 4, 5, 8])
 @pytest.mark.parametrize(("T", "S"), [(2, 3), (60, 57)])
 def test_size_grows_with_the_sentence_up_to_a_limit_and_every_panel_lies_inside(make_record, heads, T, S):

@@ -42,7 +42,7 @@ def test_tensorboard_has_the_probes_as_a_table_that_markdown_does_not_change(eve
     lines = tables[8].splitlines()
     assert lines[0] == "| # | source | reference | translation |"
     assert lines[2].startswith("| 0 | Jane visits Africa . | Jane visite l'Afrique . | ")
-    assert lines[3].startswith(r"| 1 | a \* star \| and \[brackets\] |  | ")
+    assert lines[3].startswith("| 1 | a &#42; star &#124; and &#91;brackets&#93; |  | ")
 
 
 def test_tensorboard_has_a_picture_of_each_probes_attention(events):

@@ -13,6 +13,8 @@ OWN = "DejaVu Sans"  # comes with matplotlib
 REGULAR = 400  # weight
 _INVISIBLE = ("Cc", "Cf", "Zl", "Zp", "Zs")  # Unicode's categories of control and format characters and spaces
 _EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "IDEOGRAPHIC")
+_PACKAGES = {"emoji": "fonts-symbola", "symbol": "fonts-symbola"}  # matplotlib draws no colours
+_FIRST_EMOJI = 0x1F000
 _reported: set[str] = set()  # scripts
 
 log = logging.getLogger(__name__)
@@ -50,7 +52,7 @@ def _fonts_with(characters: frozenset[str]) -> list[str]:
     for script in sorted({_script(character) for character in left} - _reported):
         _reported.add(script)
         examples = "".join(sorted(character for character in left if _script(character) == script)[:5])
-        package = "fonts-noto-cjk" if script.startswith(_EAST_ASIAN) else "fonts-noto"
+        package = "fonts-noto-cjk" if script.startswith(_EAST_ASIAN) else _PACKAGES.get(script, "fonts-noto")
         log.warning(
             "heat maps: no installed font has the %s characters %s, so boxes are drawn; install a font that has them: "
             "on Debian and Ubuntu the package %s, elsewhere see https://fonts.google.com/noto",
@@ -112,4 +114,7 @@ def _add_fonts_installed_lately() -> bool:
 
 
 def _script(character: str) -> str:
+    """Returns the first word of a character's name, which is the script of letters, or the kind of a symbol."""
+    if unicodedata.category(character).startswith("S"):
+        return "emoji" if ord(character) >= _FIRST_EMOJI else "symbol"
     return unicodedata.name(character, "unnamed").split()[0]

@@ -176,6 +176,7 @@ def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, s
 
 LABEL_CHARACTERS = 18
 TITLE_CHARACTERS = 70
+_JOINERS = "\u200c\u200d"  # of Persian, Sinhala and emoji among others; drawn as nothing, or as the shapes beside them
 
 
 def _axis_labels(record: Record, site: str, side: str) -> tuple[list[str], list[str]]:
@@ -187,7 +188,9 @@ def _axis_labels(record: Record, site: str, side: str) -> tuple[list[str], list[
 
 
 def _one_line(text: str, longest: int = LABEL_CHARACTERS) -> str:
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    """Spells characters that nobody could see; joiners only where a label has nothing else, since they shape words."""
+    shown = set(_JOINERS) if any(c.isprintable() and c not in " \u2581" for c in text) else set()
+    text = "".join(c if c.isprintable() or c in shown else c.encode("unicode_escape").decode() for c in text)
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 

@@ -23,7 +23,8 @@ from ...inspection.measures import MEASURES
 from ...inspection.record import Record
 from ...inspection.recorder import AttentionRecorder
 
-MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>|#!~$"})
+MARKDOWN = str.maketrans({character: f"&#{ord(character)};" for character in "&\\`*_{}[]()<>|#!~$"})
+"""As entities: TensorBoard's Markdown knows no backslash before some of them, and would show it."""
 PLACE = ("update", "epoch", "minutes")
 
 
