@@ -278,9 +278,9 @@ def test_the_coverage_bonus_equals_the_formula_and_rewards_no_attention_beyond_1
     np.testing.assert_allclose(settings.coverage_bonus(attention), expected, rtol=1e-6)
 
 
-def test_more_best_hypotheses_than_the_beam_holds_are_refused():
-    with pytest.raises(ValueError, match="best: expected between 1 and the size of the beam, 2, found 3"):
-        BeamSettings(size=2, best=3)
+def test_more_best_hypotheses_than_can_finish_are_refused():
+    with pytest.raises(ValueError, match="best: expected between 1 and 3, for a beam of 2, found 4"):
+        BeamSettings(size=2, best=4)
 
 
 def test_a_coverage_penalty_without_coverage_is_refused():

@@ -197,6 +197,7 @@ def test_settings_stop_at_the_door():
         "qkv.evaluation.systems",
         "qkv.evaluation.page",
         "qkv.evaluation.request",
+        "qkv.evaluation.tuning",
         "qkv.exchange.export",
         "qkv.exchange.marian_config",  # which makes them of another program's
         "qkv.exchange.marian_import",

@@ -16,7 +16,6 @@ from .cli import (
     add_normalize_option,
     add_workers_option,
     exit_cleanly,
-    file_to_write,
     run_folder,
     text_file,
 )
@@ -52,9 +51,6 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--target", type=text_file, metavar="FILE", help="with these translations, one a line")
     parser.add_argument(
         "--set", choices=DATA_SETS, help="align this set of RUN's config instead of --source and --target"
-    )
-    parser.add_argument(
-        "--output", type=file_to_write, metavar="FILE", help="write the links to this file (default: standard output)"
     )
     parser.add_argument(
         "--symmetrise",
@@ -128,7 +124,7 @@ def main(arguments: list[str]) -> None:
         from ..alignment.aligner import choose_readouts, link_calibration, load_directions
         from ..alignment.linking import Linking, align_in_processes
         from ..text.corpora.formats import read_parallel_files
-        from ..text.corpora.word_links import format_pharaoh_line, write_pharaoh
+        from ..text.corpora.word_links import format_pharaoh_line
 
     corpus = read_set(options.run, options.set) if options.set else read_parallel_files(options.source, options.target)
     names = str(options.source or "source"), str(options.target or "target")
@@ -145,12 +141,8 @@ def main(arguments: list[str]) -> None:
     reverse = tuple(direction.reverse for direction in directions)
     linking = Linking(options.symmetrise, calibration, options.probabilities, reverse)
     links = align_in_processes(directions, linking, options.subwords, options.workers)
-    links = _with_progress(links, directions)
-    if options.output:
-        write_pharaoh(options.output, links)
-    else:
-        for sentence in links:
-            sys.stdout.write(format_pharaoh_line(sentence))
+    for sentence in _with_progress(links, directions):
+        sys.stdout.write(format_pharaoh_line(sentence))
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ from ..config.decoding import DecodingSettings
 from ..config.ensemble import check_members, check_members_search
 from ..config.names import describe
 from ..config.names.translation import BLEU_TOKENIZERS
-from ..config.run import RunConfig, RunSettings, load_started_run, with_decoding
+from ..config.run import RunConfig, RunSettings, load_trained_run, with_decoding
 from ..config.schema import expectation, help_text
 from ..errors import InputError, LostWorkerError, did_you_mean, invocation, mistake, nearest_key, refusal
 from ..files.paths import (
@@ -287,7 +287,7 @@ def read_search(options: argparse.Namespace) -> RunConfig:
     for run in runs:
         run.check_weights(options.checkpoint)
     check_members(runs)
-    config = with_decoding(load_started_run(options.run.config), vars(options))
+    config = with_decoding(load_trained_run(options.run), vars(options))
     check_members_search(config, options.others)
     _check_required(config, options)
     if options.workers > 1 and config.decoding.search == "sampling":

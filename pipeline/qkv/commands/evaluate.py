@@ -1,11 +1,13 @@
 """Evaluates a trained run: `python evaluate.py runs/demo`, or `--help`."""
 
 import argparse
+import logging
 from dataclasses import replace
+from typing import Any
 
 from ..config.names.inspection import EXPERIMENTS
-from ..config.run import RunConfig, settings_of_set
-from ..errors import InputError
+from ..config.run import TUNED, RunConfig, settings_of_set
+from ..errors import InputError, invocation
 from ..files.paths import name_problem
 from ..runtime.import_tensorflow import importing_tensorflow
 from .cli import (
@@ -26,6 +28,9 @@ from .cli import (
     text_file,
     whole_number,
 )
+
+SHORT = 0.9  # the brevity penalty of translations that a length penalty may help
+log = logging.getLogger(__name__)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -58,6 +63,14 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_constraint_options(parser, "; each adds its name to the results' folder")
     _add_measures(parser)
+    parser.add_argument(
+        "--tune",
+        nargs="?",
+        choices=("on", "off"),
+        const="on",
+        help=f"choose {' and '.join(TUNED)} on the validation set first, and keep them in RUN/decoding.yaml, which "
+        "every command reads; off: delete that file (default: leave it)",
+    )
     add_decoding_options(parser)
     return parser
 
@@ -109,10 +122,14 @@ def check_options(options: argparse.Namespace) -> RunConfig:
     for name in EXPERIMENTS:
         if getattr(options, name) and options.others:
             raise InputError(f"--{name} is an experiment on one model; evaluate each run of the ensemble by itself")
+    if options.tune and options.others:
+        raise InputError("--tune: chooses for one run; tune each by itself: an ensemble searches as its first run does")
     if problem := name_problem(name := results_name(options)):
         raise InputError(f"--name: {problem}")
     options.run.evaluation(name).check_writable()
     config = read_search(options)
+    if options.tune == "on":
+        _check_tunable(config, options)
     if not options.source:
         settings_of_set(config, options.set, options.run.config)
     if options.bleu_tokenizer is None:
@@ -120,16 +137,46 @@ def check_options(options: argparse.Namespace) -> RunConfig:
     return config.model_copy(update={"data": config.data.model_copy(update={"bleu_tokenizer": options.bleu_tokenizer})})
 
 
+def _check_tunable(config: RunConfig, options: argparse.Namespace) -> None:
+    for name in TUNED:
+        if getattr(options, name) is not None:
+            raise InputError(f"--{name}: is what --tune chooses; leave one of them out")
+    if config.decoding.search != "beam":
+        raise InputError(f"--tune: chooses a beam, and decoding.search is {config.decoding.search}; add --search beam")
+    if config.data.validation is None:
+        raise InputError(f"{options.run.config}: data.validation is null, so --tune has nothing to choose on")
+
+
+def _describe_search(options: argparse.Namespace, config: RunConfig, metrics: dict[str, Any]) -> str | None:
+    """Returns a line on the search: that it was chosen, or how to mend short translations; None if neither applies."""
+    run = options.run
+    if run.decoding.exists():
+        if any(getattr(options, name) is not None for name in TUNED):
+            return None
+        chosen = ", ".join(f"{name} {getattr(config.decoding, name):g}" for name in TUNED)
+        return f"search: {chosen}, from {run.decoding}; {invocation('evaluate', run.root, '--tune', 'off')} deletes it"
+    can_be_tuned = config.decoding.search == "beam" and config.data.validation is not None
+    if metrics.get("brevity_penalty", 1.0) >= SHORT or not can_be_tuned:
+        return None
+    return (
+        f"translations are short (brevity penalty {metrics['brevity_penalty']:.3f}); choose a length penalty on the "
+        f"validation set: {invocation('evaluate', run.root, '--tune')}"
+    )
+
+
 @exit_cleanly
 def main(arguments: list[str]) -> None:
     """Reads the command line, evaluates, and prints a short table. TensorFlow is loaded after `--help`."""
     options = make_parser().parse_args(arguments)
+    if options.tune == "off" and not options.others:
+        options.run.decoding.unlink(missing_ok=True)
     config = check_options(options)
     log_to_output()
     with importing_tensorflow():
         from ..evaluation.evaluate_set import evaluate_set
         from ..evaluation.printed_table import print_table
         from ..evaluation.request import EvaluationRequest, read_configured_set, read_own_set
+        from ..evaluation.tuning import tune
         from ..metrics.bleu import check_bleu_tokenizer
         from ..run.ensemble import load_runs
         from ..text.phrases.sentence_files import SentenceFiles
@@ -139,6 +186,9 @@ def main(arguments: list[str]) -> None:
     )
     roots = [run.root for run in (options.run, *options.others)]
     run = load_runs(roots, options.checkpoint).with_config(config)
+    if options.tune == "on":
+        tune(run)
+        run = run.with_config(check_options(options))
     name = results_name(options)
     if options.source:
         normalizes = not options.no_normalize
@@ -159,3 +209,5 @@ def main(arguments: list[str]) -> None:
     )
     metrics = evaluate_set(request)
     print_table(metrics, options.run.evaluation(name).root)
+    if said := _describe_search(options, run.config, metrics):
+        log.warning(said)

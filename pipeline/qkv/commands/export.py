@@ -4,7 +4,7 @@ import argparse
 import logging
 
 from ..config.names import describe
-from ..config.run import load_started_run, with_decoding
+from ..config.run import load_trained_run, with_decoding
 from ..exchange.export import (
     BEAM,
     CHECKED_SENTENCES,
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> None:
     options = make_parser().parse_args(arguments)
     wishes = ExportWishes(options.format, options.quantization, options.at, options.sentences)
     options.run.check_weights(options.checkpoint)
-    config = with_decoding(load_started_run(options.run.config), vars(options) | BEAM)
+    config = with_decoding(load_trained_run(options.run), vars(options) | BEAM)
     wishes.check(config, options.run.root, options.folder)
     log_to_output()
     with new_folder(options.folder, "writes this folder") as folder:

@@ -5,7 +5,7 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from ..config.run import load_started_run
+from ..config.run import load_trained_run
 from ..errors import InputError, invocation
 from ..files.run_directory import RunDirectory
 from ..live import choose_models
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> None:
         raise InputError(f"--page: expected one run with one checkpoint, found {len(chosen)}")
     for root, checkpoint in chosen:  # wrong ones are told before TensorFlow is loaded
         RunDirectory(root).check_weights(checkpoint)
-        load_started_run(RunDirectory(root).config)
+        load_trained_run(RunDirectory(root))
     with importing_tensorflow():
         from ..live.model_page import write_model_page
         from ..live.server import load_live_runs, serve

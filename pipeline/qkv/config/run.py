@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ..errors import InputError
 from ..files.paths import name_problem
-from ..files.run_directory import check_version
+from ..files.run_directory import RunDirectory, check_version
 from .batches import BatchSettings
 from .corpus import CorpusSettings, ListedCorpusSettings
 from .data import DataSettings
@@ -107,6 +107,30 @@ def load_started_run(path: Path, overrides: Mapping[str, Any] | None = None, ori
     """
     check_version(path)
     return make_run_config(*read_yaml(path), path.parent.name, overrides, origin)
+
+
+TUNED = ("beam_size", "length_penalty")
+"""The settings of decoding that `evaluate.py --tune` chooses."""
+
+
+def load_trained_run(run: RunDirectory) -> RunConfig:
+    """Reads the settings with which a trained run translates: its own, and in their place those of its `decoding.yaml`,
+    if it has one.
+
+    Raises:
+        InputError: as `load_started_run`; or `decoding.yaml` cannot be read, has other keys than `TUNED`, or a value is
+            wrong.
+    """
+    config = load_started_run(run.config)
+    if not run.decoding.exists():
+        return config
+    values, _ = read_yaml(run.decoding)
+    if others := [str(key) for key in values if key not in TUNED]:
+        raise InputError(
+            f"{run.decoding}: expected {' and '.join(TUNED)}, as evaluate.py --tune writes them, found "
+            f"{', '.join(others)}; delete the file, and set other keys in {run.config}"
+        )
+    return with_decoding_values(config, values, str(run.decoding))
 
 
 def make_run_config(

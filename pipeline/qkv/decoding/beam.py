@@ -2,8 +2,8 @@
 
 Sutskever et al. 2014, section 3.2; length and coverage penalties of GNMT (Wu et al. 2016, equation 14).
 
-Letters: B batch, A sentences still searched, K beam size, N best hypotheses asked for, L maximum length of a target, V
-vocabulary, S source positions.
+Letters: B batch, A sentences still searched, K beam size, N best hypotheses asked for, P finished ones that are kept, L
+maximum length of a target, V vocabulary, S source positions.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,8 @@ class BeamSettings:
 
     Args:
         size: K, how many hypotheses of each sentence are extended at every step.
-        best: N, how many finished hypotheses of each sentence are returned, at most K.
+        best: N, how many finished hypotheses of each sentence are returned, at most 2 K - 1: when the last of a full
+            beam ends, as many can have ended.
         length_penalty: alpha. A hypothesis of n tokens, EOS included, scores its log-probability divided by
             `((5 + n) / 6) ^ alpha`: 0 favours short ones, as every token lowers the score; 1 is close to the mean per
             token.
@@ -51,7 +52,7 @@ class BeamSettings:
             all tokens.
 
     Raises:
-        ValueError: `best` is not between 1 and `size`.
+        ValueError: `best` is not between 1 and `2 * size - 1`.
     """
 
     size: int = 5
@@ -66,8 +67,14 @@ class BeamSettings:
     renormalize: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.best <= self.size:
-            raise ValueError(f"best: expected between 1 and the size of the beam, {self.size}, found {self.best}")
+        most = 2 * self.size - 1
+        if not 1 <= self.best <= most:
+            raise ValueError(f"best: expected between 1 and {most}, for a beam of {self.size}, found {self.best}")
+
+    @property
+    def places(self):
+        """P, how many finished hypotheses of a sentence are kept."""
+        return max(self.size, self.best)
 
     def length_divisor(self, length):
         """Returns the divisor of the log-probability of a hypothesis of `length` tokens."""
@@ -177,7 +184,7 @@ def beam_search(
         live, indices = keep_live(candidates, ends, settings.size)
         return drop_finished(state, finished, live, gather_columns(parents, indices), max_lengths, settings)
 
-    state = start_beam(source_state, target_state, constraint.start(), max_lengths, length, settings.size)
+    state = start_beam(source_state, target_state, constraint.start(), max_lengths, length, settings)
     (state,) = repeat_while(lambda state: dynamic_shape(state.rows)[0] > 0, lambda state: (extend(state),), (state,))
     return Hypotheses(*(x[:, : settings.best] for x in state.finished))
 
@@ -188,7 +195,7 @@ class BeamState(NamedTuple):
     - step: how many tokens every live hypothesis has.
     - rows: int32 `(A,)`, the sentences of the batch that are still searched.
     - live: `Hypotheses` `(A, K, ...)` that are still extended, scored by log-probability.
-    - finished: `Hypotheses` `(B, K, ...)` that have ended, of all sentences of the batch, scored as they are ranked.
+    - finished: `Hypotheses` `(B, P, ...)` that have ended, of all sentences of the batch, scored as they are ranked.
     - source_state: of the A sentences.
     - target_state: of the A * K live hypotheses.
     - kept: the constraint's state of the same.
@@ -203,22 +210,26 @@ class BeamState(NamedTuple):
     kept: Any
 
 
-def start_beam(source_state, target_state, kept, max_lengths, length, size) -> BeamState:
+def start_beam(source_state, target_state, kept, max_lengths, length, settings: BeamSettings) -> BeamState:
     """Returns the state before the first step: no token, nothing finished, and only sentences that may have a token. Of
     the others the empty hypothesis is finished, and certain."""
     batch = dynamic_shape(max_lengths)[0]
     rows = ops.cast(ops.nonzero(max_lengths > 0)[0], "int32")
-    # K equal hypotheses would stay equal, so only the first starts.
-    scores = ops.broadcast_to(ops.where(ops.arange(size) == 0, 0.0, MINUS_INFINITY), (batch, size))
-    ids = ops.full((batch, size, length), PAD, "int32")
-    empty = Hypotheses(ids, ops.zeros((batch, size, length)), scores)
+
+    def empty(count):
+        # Equal hypotheses would stay equal, so only the first starts.
+        scores = ops.broadcast_to(ops.where(ops.arange(count) == 0, 0.0, MINUS_INFINITY), (batch, count))
+        return Hypotheses(ops.full((batch, count, length), PAD, "int32"), ops.zeros((batch, count, length)), scores)
+
     may_have_tokens = ops.expand_dims(max_lengths > 0, 1)
-    finished = empty._replace(scores=ops.where(may_have_tokens, MINUS_INFINITY, scores))
+    finished = empty(settings.places)
+    finished = finished._replace(scores=ops.where(may_have_tokens, MINUS_INFINITY, finished.scores))
+    size = settings.size
     of_rows = ops.reshape(ops.expand_dims(rows * size, 1) + ops.arange(size, dtype="int32"), (-1,))
     return BeamState(
         ops.zeros((), "int32"),
         rows,
-        Hypotheses(*gather_rows(empty, rows)),
+        Hypotheses(*gather_rows(empty(size), rows)),
         finished,
         branch(ops.all(may_have_tokens), lambda: source_state, lambda: gather_rows(source_state, rows)),
         *gather_rows((target_state, kept), of_rows),
@@ -270,7 +281,7 @@ def extend_hypotheses(
 
 
 def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, bonus, settings: BeamSettings):
-    """Returns the best K finished hypotheses `(A, K, ...)`, among the ones finished before this step and those first K
+    """Returns the best P finished hypotheses `(A, P, ...)`, among the ones finished before this step and those first K
     candidates that end.
 
     Args:
@@ -286,7 +297,7 @@ def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, b
     among_first = ops.arange(2 * settings.size) < settings.size
     scores = ops.where(ops.logical_and(ends, among_first), scores, MINUS_INFINITY)
     finished = Hypotheses(*gather_rows(state.finished, state.rows))
-    return concatenate(finished, candidates._replace(scores=scores)).select_best(settings.size)[0]
+    return concatenate(finished, candidates._replace(scores=scores)).select_best(settings.places)[0]
 
 
 def keep_live(candidates: Hypotheses, ends, size):
@@ -298,7 +309,7 @@ def keep_live(candidates: Hypotheses, ends, size):
 
 
 def drop_finished(state, finished, live, parents, max_lengths, settings) -> BeamState:
-    """Stores the finished hypotheses, `(A, K, ...)`, and drops the sentences that need no further step; each of the
+    """Stores the finished hypotheses, `(A, P, ...)`, and drops the sentences that need no further step; each of the
     live ones, `(A, K, ...)`, extends one of `parents`, int32 `(A, K)`."""
     longest = ops.take(max_lengths, state.rows)
     at_longest = state.step >= longest
@@ -306,10 +317,11 @@ def drop_finished(state, finished, live, parents, max_lengths, settings) -> Beam
     finished = fill_up(finished, live._replace(scores=live.scores / divisor), at_longest)
     # No token adds probability and none takes coverage away, so no live hypothesis can score higher than this.
     reachable = (live.scores[:, :1] / divisor)[:, 0]
-    beam_full = ops.greater(finished.scores[:, -1], MINUS_INFINITY)
+    last = finished.scores[:, settings.size - 1]
+    beam_full = ops.greater(last, MINUS_INFINITY)
     if settings.end == "worst":
         best_live = live.scores[:, 0] / settings.length_divisor(state.step)
-        beam_full = ops.logical_and(beam_full, finished.scores[:, -1] >= best_live)
+        beam_full = ops.logical_and(beam_full, last >= best_live)
     out_of_reach = finished.scores[:, settings.best - 1] >= reachable
     done = ops.logical_or(at_longest, ops.logical_or(beam_full, out_of_reach))
     indices = (ops.expand_dims(state.rows, 1),) * 3

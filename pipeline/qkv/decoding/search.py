@@ -124,10 +124,11 @@ def top_k_of_many(x, count):
 def fill_up(finished, live, where):
     """Puts live hypotheses into the free places after the finished ones, in the sentences where `where`, bool `(A,)`,
     is true."""
-    size = dynamic_shape(finished.scores)[1]
+    size, most = (dynamic_shape(one.scores)[1] for one in (finished, live))
     places = ops.expand_dims(ops.arange(size, dtype="int32"), 0)
     count = ops.sum(ops.cast(ops.greater(finished.scores, MINUS_INFINITY), "int32"), axis=1, keepdims=True)
-    takes_live = ops.logical_and(ops.expand_dims(where, 1), places >= count)
+    takes_live = ops.logical_and(places >= count, places < count + most)
+    takes_live = ops.logical_and(ops.expand_dims(where, 1), takes_live)
     indices = ops.where(takes_live, size + places - count, places)
     return Hypotheses(*(gather_columns(x, indices) for x in concatenate(finished, live)))
 

@@ -69,6 +69,7 @@ class RunDirectory:
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
         self.config = self.root / "config.yaml"
+        self.decoding = self.root / "decoding.yaml"  # what `evaluate.py --tune` has chosen
         self.manifest = self.root / "manifest.json"  # written last: with it, the training is complete
         self.given_tokenizer = self.root / "tokenizer" / "given.json"  # of an imported run
         self.own_tokenizer = self.root / "tokenizer" / "sentencepiece.model"
@@ -119,7 +120,7 @@ class RunDirectory:
     def _files(self) -> Sequence[Path]:
         """The files beside these folders."""
         files = (self.preparation, self.corpus_report, self.source_look, self.target_look, self.model, self.history)
-        return self.config, self.manifest, *files
+        return self.config, self.decoding, self.manifest, *files
 
     def check_writable(self) -> None:
         """Raises an `InputError` unless what training writes lies in the run itself: a folder is no link and holds
@@ -215,7 +216,7 @@ class RunDirectory:
                 f"{run.root}: not a run, it has no config.yaml; expected a folder that train.py has created"
             )
         texts = run.tokenizer, run.corpus_report, run.source_look, run.target_look
-        for file in (run.manifest, *texts, run.history, run.ancestor_weights):
+        for file in (run.manifest, run.decoding, *texts, run.history, run.ancestor_weights):
             refuse_other_than_file(file, "what training wrote")
         check_version(run.config)
         return run

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from ..config import RunConfig
-from ..config.run import load_started_run
+from ..config.run import load_trained_run
 from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translator
 from ..errors import InputError
@@ -306,7 +306,7 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
     """
     run = RunDirectory.open(root)
     run.check_weights(checkpoint)
-    config = with_held_out_files(load_started_run(run.config), run)
+    config = with_held_out_files(load_trained_run(run), run)
     tokenizer = load_tokenizer(run.tokenizer).with_tag(config.decoding.tag)
     checkpoints = Checkpoints(run.checkpoints)
     # Without a manifest, training has not come to its end, and the model may be from a shorter one.
