@@ -200,6 +200,7 @@ class TestTrain:
         (tmp_path / "mine.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
         return tmp_path / "mine.yaml"
 
+    @pytest.mark.minutes
     def test_an_interrupted_call_is_resumed_by_the_same_call_and_shows_what_it_does(self, config, capsys):
         settings = {"training.max_updates": 7, "model.d_ff": 12}
         with pytest.raises(KeyboardInterrupt):

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.layer_cases import ATTENTION_CASES, MASKED_CASES, SCORE_CASES
-from tests.support.layer_contract import ATTENTION_CHECKS, LAYER_CHECKS
+from tests.support.layer_contract import ATTENTION_CHECKS, LAYER_CHECKS, batch_order, gradients, graph, symbolic_shapes
 
 
 def pairs(cases, checks, exempt=False):
@@ -26,7 +26,11 @@ def test_attention_keeps_the_contract_of_layers(case, check):
     check(case)
 
 
-@pytest.mark.parametrize(("case", "check"), pairs(MASKED_CASES, LAYER_CHECKS))
+OF_CALLS = [symbolic_shapes, gradients, graph, batch_order]
+"""The checks of what a call does; a mask is no part of a layer's config, weights or dtypes."""
+
+
+@pytest.mark.parametrize(("case", "check"), pairs(MASKED_CASES, OF_CALLS))
 def test_attention_with_a_mask_keeps_the_contract_of_layers(case, check):
     check(case)
 

@@ -13,6 +13,8 @@ from tests.benchmarks.racers import clock as clocks
 from tests.benchmarks.racers.batches import token_batches
 from tests.benchmarks.racers.clock import SHARES, Clock, read_checkpoints
 
+pytestmark = pytest.mark.minutes
+
 ECHO = {"echo": race.Racer("Echo", "tests.benchmarks.racers.echo")}
 LINES = ["a b c d e f g h", "the cat sees the small dog , yes", "one two three four five six seven"]
 

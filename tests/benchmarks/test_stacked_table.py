@@ -21,6 +21,8 @@ from tests.benchmarks.stacked.transformer import decode, encode, logits, shift_r
 from tests.benchmarks.stacked.weights import initial_weights, to_keras
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
+pytestmark = pytest.mark.minutes
+
 LAYERS, HEADS, VOCABULARY = 2, 2, 120
 SIZES = {"d_model": 32, "num_heads": HEADS, "d_ff": 48, "encoder_layers": LAYERS, "decoder_layers": LAYERS}
 

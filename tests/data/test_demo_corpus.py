@@ -317,6 +317,7 @@ def all_pairs(corpus: dict[str, list[SentencePair]]) -> list[SentencePair]:
     return [pair for split in SPLITS for pair in corpus[split]]
 
 
+@pytest.mark.minutes
 def test_generating_again_gives_the_committed_bytes(corpus: dict[str, list[SentencePair]]) -> None:
     for name, text in prepare.format_files(corpus, prepare.draw_pronouns(prepare.SEED + 1, corpus)).items():
         assert (FOLDER / name).read_bytes() == text.encode(), f"{name}: run python data/demo/prepare.py"

@@ -20,6 +20,8 @@ from tests.support.text import SENTENCES
 pytest.importorskip("tensorflow_text")
 from qkv.exchange.saved_model import LoadedSavedModel, SavedTranslator, write_saved_model
 
+pytestmark = pytest.mark.minutes
+
 DECODING = {"beam_size": 3, "length_penalty": 0.5, "min_length": 2, "no_repeat_ngram": 3}
 SOURCES = ["", "a ☃ cat", *SENTENCES, "chien " * 100]
 TARGETS = ["der Hund", "", "le ☃ chat", *SENTENCES[:0:-1], "Hund " * 200]

@@ -29,7 +29,7 @@ from qkv.commands.train import parse_train_arguments
 from qkv.config import load_run_config, names
 from qkv.files.run_directory import RunDirectory
 from tests.support import ROOT
-from tests.support.documents import EXPORT, recipe
+from tests.support.documents import EXPORT, KERAS, PYTHON, recipe
 
 pytestmark = pytest.mark.slow
 
@@ -428,6 +428,7 @@ def test_the_demo_prints_what_the_readme_shows(folder):
         assert label(line) in map(label, printed), line
 
 
+@pytest.mark.minutes
 def test_evaluating_leaves_the_files_of_the_table(folder):
     folder.make_runs("view", ["runs/demo"])
     page = (DOCS / "use" / "evaluation.md").read_text(encoding="utf-8")
@@ -532,13 +533,18 @@ def test_the_trained_demo_reads_the_apple_where_it_writes_pomme(capsys):
     assert max(bars, key=lambda bar: len(bar[1]))[0] == "▁apple"
 
 
-ELSEWHERE = [*PRINTING_PAGES, EXPORT]
+ELSEWHERE = [*PRINTING_PAGES, EXPORT, PYTHON]
 """Pages whose code has tests of its own."""
 
 
 @pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")  # of Keras, before it converts
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page, "python") and page not in ELSEWHERE], ids=page_id
+    "page",
+    [
+        pytest.param(page, id=page_id(page), marks=[pytest.mark.minutes] * (page == KERAS))
+        for page in PAGES
+        if blocks(page, "python") and page not in ELSEWHERE
+    ],
 )
 def test_python_runs_as_it_is_written(page, folder, monkeypatch, capsys):
     folder.make_runs("view", ["runs/demo"])

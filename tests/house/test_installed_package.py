@@ -110,7 +110,7 @@ def test_every_folder_of_the_package_is_installed(site):
 
 @pytest.mark.skipif(not (ROOT / "runs/demo/manifest.json").is_file(), reason="needs the trained demo")
 def test_the_examples_of_the_page_run_from_a_wheel(site, tmp_path):
-    """With the demo, and nothing of the clone on Python's path: `test_documents.py` runs them there."""
+    """With the demo, and nothing of the clone on Python's path."""
     examples = blocks_of(PYTHON)
     assert len(examples) == 10
     assert all(code.count("\n") <= 5 for code in examples)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from qkv.run.trained_run import load_run
 from tests.support import ROOT
@@ -36,6 +37,7 @@ np.savez(folder / "logits.npz", **logits)
 """
 
 
+@pytest.mark.minutes
 def test_a_model_reloaded_in_a_new_process_gives_the_same_logits(unbroken, tmp_path):
     models = {name: shared_transformer(**settings) for name, settings in VARIANTS.items()}
     for name, model in models.items():

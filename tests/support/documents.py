@@ -9,6 +9,7 @@ ARCHIVE = ROOT / "docs" / "use" / "archive.md"
 PLUGINS = ROOT / "docs" / "extend" / "plugins.md"
 EXPORT = ROOT / "docs" / "use" / "export.md"
 PYTHON = ROOT / "docs" / "use" / "python.md"
+KERAS = ROOT / "docs" / "use" / "keras.md"
 MACHINES = ROOT / "docs" / "use" / "machines.md"
 
 

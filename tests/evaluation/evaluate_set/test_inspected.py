@@ -58,6 +58,7 @@ def files_of(root):
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.minutes
 def test_every_member_has_its_own_archive_and_the_ensemble_none(evaluated):
     members = {str(path.relative_to(evaluated.members)) for path in evaluated.members.rglob("*") if path.is_file()}
     of_each = {"attention/manifest.json", "attention/sentences.jsonl", "heads.csv", "sentences.csv", "metrics.json"}
