@@ -266,15 +266,15 @@ class Run:
             sources: a sentence, or several.
             targets: the translation of each.
             at: the place where links are read, as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`, such as `"1,mean,output"`; by
-                default chosen on the gold alignments that the run's config names.
+                default chosen on the gold alignments that the run's config names, or else the last layer.
 
         Returns:
             For each pair its links (source word, target word), counted from 0, with their probabilities, which are
             calibrated on the gold alignments; not-a-number where the config names too few, or none.
 
         Raises:
-            InputError: there is nothing to choose the place by, the run has no such layer or head, or there are not as
-                many sources as targets.
+            InputError: the run has no such layer or head, or no cross-attention, or there are not as many sources as
+                targets.
         """
         from .alignment.aligned_text import AlignedText
         from .alignment.aligner import choose_readouts, link_calibration
@@ -289,11 +289,6 @@ class Run:
             )
         readout, linking = self._linkings.get(at, (None, None))
         readout = readout or find_readout(self.trained, at)
-        if readout is None:
-            raise InputError(
-                f'{self.path}: nothing to choose the layer and head by; give at="LAYER,HEAD,SIDE", or name gold '
-                "alignments in the run's config (inspection.choose_head_on)"
-            )
         directions = choose_readouts([Direction(self.trained, text, readout, normalizes=True)])
         for side, lines in (("source", text.source), ("target", text.target)):
             self.trained.given_sentences[side].read(lines)  # which warns once of what is unlike the training text
@@ -303,7 +298,8 @@ class Run:
             except InputError:  # too few gold alignments, or none
                 calibration = None
             linking = Linking(SYMMETRISATIONS[0], calibration, calibration is not None)
-            self._linkings[at] = readout, linking
+            assert directions[0].readout is not None
+            self._linkings[at] = directions[0].readout, linking
         found = [
             links if isinstance(links, dict) else dict.fromkeys(sorted(links), math.nan)
             for links in read_links(directions, linking, subwords=False)

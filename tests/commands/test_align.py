@@ -1,6 +1,8 @@
 """A run on text without spaces: what it counts as words in its files, and how it aligns text."""
 
+import contextlib
 import json
+import math
 import pickle
 import re
 import shutil
@@ -9,9 +11,12 @@ from itertools import product
 import pytest
 
 import evaluate
+import qkv
 import train
 from qkv.alignment import linking
 from qkv.commands import align
+from qkv.config.run import load_started_run
+from qkv.config.yaml import dump_yaml
 from qkv.files.run_directory import RunDirectory
 from qkv.inspection import AttentionArchive
 from qkv.text.corpora.word_links import read_pharaoh
@@ -88,6 +93,11 @@ def spread_here(monkeypatch):
     monkeypatch.setattr(linking, "spread", spread)
 
 
+def write_links(path, arguments):
+    with path.open("w", encoding="utf-8", newline="\n") as file, contextlib.redirect_stdout(file):
+        assert align.main(arguments) == 0
+
+
 def links_of(path):
     return [sentence.sure for sentence in read_pharaoh(path)]
 
@@ -109,14 +119,14 @@ def test_an_evaluation_counts_subwords_and_says_so(run, caplog):
 def test_align_numbers_subwords_characters_or_given_words(run, text, tmp_path, caplog, monkeypatch):
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--at", "0,0,output"]
     with caplog.at_level("INFO"):
-        assert align.main([str(run), *files, "--output", str(tmp_path / "subwords")]) == 0
+        write_links(tmp_path / "subwords", [str(run), *files])
     assert any("its subwords count as words" in line for line in caplog.messages)
     tokens = AttentionArchive(run / "evaluations/forced/attention").to_frame()["target_tokens"] - 1  # without EOS
     subwords = links_of(tmp_path / "subwords")
     assert [{j for _, j in links} for links in subwords] == [set(range(count)) for count in tokens]
     given = ["--target_words", str(text / "text.words")]
     caplog.clear()
-    assert align.main([str(run), *files, *given, "--output", str(tmp_path / "words")]) == 0
+    write_links(tmp_path / "words", [str(run), *files, *given])
     assert not any("count as words" in line for line in caplog.messages)
     words = links_of(tmp_path / "words")
     assert [{j for _, j in links} for links in words] == [set(range(len(line.split()))) for line in SEGMENTED]
@@ -126,7 +136,7 @@ def test_two_runs_link_characters(run, reverse, text, tmp_path, caplog, capsys):
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--symmetrise", "union"]
     files += ["--at", "0,0,output", "--reverse_at", "0,0,output"]
     with caplog.at_level("INFO"):
-        assert align.main([str(run), str(reverse), *files, "--output", str(tmp_path / "links")]) == 0
+        write_links(tmp_path / "links", [str(run), str(reverse), *files])
     assert any("its characters count as words" in line for line in caplog.messages)
     assert align.main([str(run), str(reverse), *files, "--probabilities"]) == 2  # gold links are of subwords
     assert "its gold links count spaces and subwords as words, and the text's links spaces and characters" in (
@@ -142,7 +152,7 @@ def test_two_runs_link_by_their_attention_before_links_are_read(run, text, tmp_p
     files += ["--target_words", str(text / "text.words"), "--at", "0,0,output", "--reverse_at", "0,0,output"]
     command = [str(run), str(run), *files, "--symmetrise"]
     with caplog.at_level("INFO"):
-        assert align.main([*command, "probable", "--output", str(tmp_path / "links")]) == 0
+        write_links(tmp_path / "links", [*command, "probable"])
     line = next(line for line in caplog.messages if line.startswith("probabilities of links: calibrated on"))
     threshold = float(re.search(r"error rate of the links above (0\.\d\d) \d", line)[1])
     assert align.main([*command, "probable", "--probabilities", "--workers", "2"]) == 0
@@ -206,9 +216,9 @@ def test_further_runs_that_cannot_count_are_refused(run, text, runs, capsys):
 
 def test_links_have_probabilities_by_gold_links(run, text, tmp_path, capsys):
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--at", "0,0,output"]
-    assert align.main([str(run), *files, "--output", str(tmp_path / "plain")]) == 0
+    write_links(tmp_path / "plain", [str(run), *files])
     command = [str(run), *files, "--probabilities"]
-    assert align.main([*command, "--output", str(tmp_path / "links")]) == 0
+    write_links(tmp_path / "links", [*command])
     assert links_of(tmp_path / "links") == links_of(tmp_path / "plain")
     lines = (tmp_path / "links").read_text(encoding="utf-8").split()
     assert lines and all(0 <= float(link.split(":")[1]) <= 1 for link in lines)
@@ -220,3 +230,30 @@ def test_probabilities_of_links_between_subwords_are_refused(run, text, capsys):
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh")]
     assert align.main([str(run), "--probabilities", "--subwords", *files]) == 2
     assert "leave out --subwords" in capsys.readouterr().err
+
+
+def test_without_gold_links_the_last_layer_is_read_and_its_error_rate_said_to_be_unknown(reverse, text, capsys, caplog):
+    files = ["--source", str(text / "text.zh"), "--target", str(text / "text.en")]
+    assert align.main([str(reverse), *files]) == 0
+    links = capsys.readouterr().out
+    assert f"{reverse}: no gold alignments to choose layer and head by" in caplog.text
+    assert align.main([str(reverse), *files, "--at", "0,mean,output"]) == 0
+    assert capsys.readouterr().out == links != ""
+    found = qkv.load(reverse).align("猫吃苹果。", "the cat eats apples .")
+    assert found and all(map(math.isnan, found.values()))
+
+
+def test_what_needs_gold_links_or_cross_attention_is_refused_before_tensorflow_is_loaded(
+    reverse, text, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(align, "importing_tensorflow", None)
+    files = ["--source", str(text / "text.zh"), "--target", str(text / "text.en")]
+    assert align.main([str(reverse), *files, "--probabilities"]) == 2
+    assert "probabilities are calibrated on gold alignments, and its config names none" in capsys.readouterr().err
+    other = RunDirectory(tmp_path / "other")
+    other.root.mkdir()
+    settings = load_started_run(RunDirectory(reverse).config).model_dump(mode="json")
+    settings["model"] = {"architecture": "recurrent", "cross_attention": "none"}
+    other.config.write_text(dump_yaml(settings), encoding="utf-8")
+    assert align.main([str(other.root), *files]) == 2
+    assert "its model has no cross-attention, and so no links to read" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from .gold import read_choice_set
 from .link_probabilities import LEAST_PAIRS, Calibration, calibrate
 from .linking import Direction
 from .readout import ChosenReadout, ProbableReadout, describe_readout
-from .readout_choice import find_readout, most_agreeing
+from .readout_choice import find_readout, last_layer, most_agreeing
 
 AGREEMENT_PAIRS = 500  # enough to tell heads apart
 log = logging.getLogger(__name__)
@@ -30,9 +30,6 @@ def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> 
     Args:
         directions: all runs on the same text; the first is not turned.
         subwords: whether subwords are linked instead of words; only for one run, since each has its own subwords.
-
-    Raises:
-        InputError: there is nothing to choose the layer and head by.
     """
     # Probabilities are of words.
     directions = [one.plain() for one in directions] if subwords else _with_units(directions)
@@ -62,7 +59,8 @@ def _with_units(directions: Sequence[Direction]) -> list[Direction]:
 
 
 def _choose_readouts(directions: Sequence[Direction]) -> list[ChosenReadout]:
-    """Returns the readout of each direction; unknown ones are chosen by agreement with a run of the other direction."""
+    """Returns the readout of each direction; unknown ones are chosen by agreement with a run of the other direction, or
+    else are the last layer: heads of one run agree as well where they look at a wrong word together."""
     readouts = [direction.readout for direction in directions]
     forward, backward = (
         [number for number, one in enumerate(directions) if one.reverse is reverse] for reverse in (False, True)
@@ -74,14 +72,17 @@ def _choose_readouts(directions: Sequence[Direction]) -> list[ChosenReadout]:
                 agreed = _choose_by_agreement(*(directions[number] for number in pair))
                 for number, readout in zip(pair, agreed, strict=True):
                     readouts[number] = readouts[number] or readout
-    known = [readout for readout in readouts if readout is not None]
-    if len(known) < len(readouts):
-        raise InputError(
-            f"{directions[readouts.index(None)].run.directory.root}: nothing to choose the layer and head by: give "
-            "--at LAYER,HEAD,SIDE, or a run of the opposite direction, or name gold alignments in the run's config "
-            "(inspection.choose_head_on)"
-        )
-    return known
+    return [readout or _take_last_layer(one.run) for readout, one in zip(readouts, directions, strict=True)]
+
+
+def _take_last_layer(run: TrainedRun) -> ChosenReadout:
+    log.warning(
+        "%s: no gold alignments to choose layer and head by, so that the mean of the last layer's heads is read, with "
+        "an error rate that is not known; a run of the opposite direction, or gold alignments that the config names "
+        "(inspection.choose_head_on), choose better",
+        run.directory.root,
+    )
+    return last_layer(run)
 
 
 def _choose_by_agreement(forward: Direction, backward: Direction) -> list[ChosenReadout]:

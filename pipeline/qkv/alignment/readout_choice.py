@@ -42,8 +42,14 @@ def find_readout(run: TrainedRun, at: str | None) -> ChosenReadout | None:
 
 
 def last_layer(run: TrainedRun) -> ChosenReadout:
-    """Returns the readout of the mean of the last layer's heads."""
+    """Returns the readout of the mean of the last layer's heads.
+
+    Raises:
+        InputError: the model has no cross-attention.
+    """
     record = next(run.recorder(["cross"]).record_references(["a"], ["a"]))
+    if "cross" not in record.attention:
+        raise InputError(f"{run.directory.root}: its model has no cross-attention, and so no links to read")
     layer = len(record.attention["cross"]) - 1
     return ChosenReadout(layer, MEAN_HEAD, "output", chosen_on="nothing: it is the last layer")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..config.names import describe
 from ..config.names.inspection import EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS
 from ..config.names.text import DATA_SETS
+from ..config.run import load_started_run
 from ..errors import InputError
 from ..runtime.import_tensorflow import importing_tensorflow
 from .cli import (
@@ -43,7 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Aligns the words of a parallel text by the cross-attention of a trained run. Writes one line of "
         "links per pair in Pharaoh format: source word-target word, from 0. The links of a run and one of the opposite "
         "direction are symmetrised. Layer, head and label side are given by --at, or else chosen: on the gold "
-        "alignments of the run's config, or by the agreement of the two directions.",
+        "alignments of the run's config, by the agreement of the two directions, or else the mean of the last layer.",
     )
     parser.epilog = READOUT_HELP
     _add_runs(parser)
@@ -118,6 +119,7 @@ def main(arguments: list[str]) -> None:
     """Reads the text, aligns it, writes the links."""
     options = make_parser().parse_args(arguments)
     _check(options)
+    _check_runs(options)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with importing_tensorflow():
         from ..alignment.aligned_text import read_set, with_given_words
@@ -162,6 +164,22 @@ def _check(options: argparse.Namespace) -> None:
         )
     if options.subwords and (options.source_words or options.target_words):
         raise InputError("--subwords and --source_words or --target_words name different words; give one of them")
+
+
+def _check_runs(options: argparse.Namespace) -> None:
+    """Raises an `InputError` for what the settings of the runs rule out, before TensorFlow is loaded."""
+    from ..alignment.gold import choice_settings
+    from ..text.corpora.held_out import with_held_out_files
+
+    for run in filter(None, (options.run, options.reverse, *options.more_runs)):
+        if getattr(load_started_run(run.config).model, "cross_attention", "") == "none":
+            raise InputError(f"{run.root}: its model has no cross-attention, and so no links to read")
+    choice = choice_settings(with_held_out_files(load_started_run(options.run.config), options.run))
+    if (options.probabilities or options.symmetrise == PROBABLE) and (choice is None or choice.alignments is None):
+        raise InputError(
+            f"{options.run.root}: probabilities are calibrated on gold alignments, and its config names none; name "
+            "some (inspection.choose_head_on) or leave out --probabilities"
+        )
 
 
 def _with_progress(links: Iterable[Any], directions: Sequence["Direction"]) -> Iterator[Any]:

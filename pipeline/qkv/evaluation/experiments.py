@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+import pandas as pd
 
 from ..alignment.readout import aligned_sites
 from ..alignment.word_matrix import group_words
@@ -33,6 +34,7 @@ from ..text.tokens.special_tokens import BOS, EOS
 from .request import EvaluationRequest, TokenisedSet
 from .tables import write_csv
 
+SHOWN_ROWS = 6
 log = logging.getLogger(__name__)
 
 
@@ -67,7 +69,8 @@ def write_faithfulness(
     title = f"{run.directory.root.name}, {data.name}: {measured} sentences, {tokens} target tokens"
     save_figure(faithfulness_figure(table, title), folder.faithfulness_figure)
     seconds = round(time.monotonic() - started, 2)
-    log.info("that took %.0f s", seconds)
+    columns = ["scorer", "layer", "head", "removal", "comprehensiveness", "sufficiency"]
+    _show(table[columns], run.directory.evaluation(data.name).faithfulness, seconds)
     forced = data.gold is not None or request.force_references
     targets = "references" if forced else "translations"
     return {"faithfulness": {"sentences": measured, "tokens": tokens, "targets": targets, "seconds": seconds}}
@@ -157,11 +160,21 @@ def write_perturbation(
         return {}
     ids = [(pairs[row].source_ids, pairs[row].target_ids) for row in rows]
     effects = perturbation_effects(request.run.model, ids, workers=parallel_batches()).among(len(pairs), rows)
-    write_csv(effects.table_with_intervals(), folder.perturbation, float_format="%.6f")
+    table = effects.table_with_intervals()
+    write_csv(table, folder.perturbation, float_format="%.6f")
     write_csv(effects.sentences(), folder.perturbation_sentences, float_format="%.6f")
     seconds = round(time.monotonic() - started, 2)
-    log.info("that took %.0f s", seconds)
+    columns = ["layer", "head", "change", "loss_change", "argmax_changed"]
+    largest = table[columns].sort_values("loss_change", ascending=False, kind="stable")
+    _show(largest, request.run.directory.evaluation(request.data.name).perturbation, seconds)
     return {"perturbation_seconds": seconds}
+
+
+def _show(table: pd.DataFrame, file: Path, seconds: float) -> None:
+    """Prints the first rows of a table, and the file in which all of it will be."""
+    first = table.head(SHOWN_ROWS)
+    log.info("%s", first.to_string(index=False, float_format="{:.3f}".format))
+    log.info("these are the first %d of %d rows, after %.0f s: %s", len(first), len(table), seconds, file)
 
 
 class Experiment(NamedTuple):

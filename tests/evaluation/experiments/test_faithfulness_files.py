@@ -1,11 +1,13 @@
 """What an evaluation writes about faithfulness, without gold alignments; with them, it is journeys/test_end_to_end."""
 
+import logging
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from qkv.alignment.readout import aligned_sites
-from qkv.evaluation.experiments import write_faithfulness
+from qkv.evaluation.experiments import SHOWN_ROWS, write_faithfulness
 from qkv.evaluation.request import EvaluationRequest, EvaluationSet, TokenisedSet
 from qkv.files.run_directory import EvaluationDirectory
 from qkv.run.trained_run import load_run
@@ -15,7 +17,8 @@ KEPT = KEPT_RUNS
 SOURCES, REFERENCES = ["the cat eats", "", "the apple", "a dog"], ["le chat mange", "un", "la pomme", "un chien"]
 
 
-def test_the_first_sentences_are_measured_and_empty_ones_left_out(tmp_path):
+def test_the_first_sentences_are_measured_and_empty_ones_left_out(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "qkv")
     run = load_run(KEPT / "transformer")
     data = EvaluationSet("mine", SOURCES, REFERENCES)
     text = TokenisedSet.of(data, run.tokenizer)
@@ -31,6 +34,9 @@ def test_the_first_sentences_are_measured_and_empty_ones_left_out(tmp_path):
     np.testing.assert_allclose(
         table["token_share"], tokens / sum(len(pair.target_ids) for pair in pairs[:3]), atol=1e-6
     )
+    assert caplog.messages[-2].split()[0] == "scorer" and caplog.messages[-2].count("\n") == SHOWN_ROWS
+    assert f"first {SHOWN_ROWS} of {len(table)} rows" in caplog.messages[-1]
+    assert caplog.messages[-1].endswith(str(run.directory.evaluation("mine").faithfulness))
     found = pd.read_csv(folder.faithfulness_sentences)
     assert set(found["id"]) == {0, 2} and folder.faithfulness_figure.read_bytes().startswith(b"\x89PNG")
     means = found[found["removal"] == "soft"].groupby("scorer")[["comprehensiveness", "tokens"]].sum()

@@ -133,6 +133,13 @@ def test_a_warning_is_given_once_and_not_for_a_few_odd_lines(typed, caplog):
     assert "marks are attached to words; expected sentences such as: the cat ." in caplog.text
 
 
+def test_an_example_that_does_the_same_is_not_held_against_a_line():
+    line = "today , I am thirsty ."
+    for training in (["today , I am late ."], ["a cat", "today , I am late ."]):
+        expected = None if training[0] != "a cat" else "marks are separated from words by spaces"
+        assert find_difference(line, measure_look(training, tokenized=False)) == expected
+
+
 def test_text_that_looks_right_and_is_known_warns_of_nothing(typed, caplog):
     reader = typed(longest=1000)
     texts, ids = reader.read([*SENTENCES, "", "\t"])

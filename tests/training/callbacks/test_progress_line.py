@@ -89,7 +89,7 @@ def test_the_silence_of_a_resumed_run_begins_with_its_session():
 
 def test_a_terminal_shows_a_bar_and_the_share_that_is_done(monkeypatch):
     text = show(Terminal())
-    assert "[############--------]  60 %  update    100" in text
+    assert "[############--------]  60 %  1:00 left  update    100" in text
 
 
 def test_a_line_on_a_terminal_is_cut_where_the_terminal_would_wrap_it(monkeypatch):

@@ -139,8 +139,8 @@ def refuse_byte(line: bytes, index: int, name: str, number: int, before: int | N
 
 def refuse_returns(line: bytes, place: str) -> None:
     """Raises an `InputError` if the only line of a text, with its end, holds several that end in a carriage return
-    alone; `place` names the text."""
-    if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
+    alone; `place` names the text. Before a line feed at the end, a single one may be part of a sentence."""
+    if line.rstrip(b"\r\n").count(b"\r") > line.endswith(b"\n"):
         raise InputError(
             f"{place}: lines end in a carriage return alone, as on old Macs; expected line feeds: convert the text: "
             "tr '\\r' '\\n' < FILE > CONVERTED"

@@ -106,13 +106,19 @@ class LookMeter:
         return TextLook(example, self.tokenized, self.escaped, capitals, frozenset(names), frozenset(marked))
 
 
+def has_separate_marks(line: str) -> bool:
+    """Returns whether spaces separate a full stop or a comma from the words of a line."""
+    return any(word in (".", ",") for word in line.split(" "))
+
+
 def find_difference(line: str, look: TextLook) -> str | None:
     """Returns in words why a line does not look like a text, or None."""
     words = [word for word in line.split(" ") if word]
     first = WORD.search(line)
     if look.tokenized and any(word[-1] in _MARKS and word[:-1].isalpha() for word in words if word not in look.marked):
         return "marks are attached to words"
-    if not look.tokenized and any(word in (".", ",") for word in words):
+    # Where the config leaves `tokenized` out, words and marks may be separated in the training text all the same.
+    if not look.tokenized and has_separate_marks(line) and not has_separate_marks(look.example):
         return "marks are separated from words by spaces"
     if look.capitals == "none" and line != line.lower():
         return "it has capital letters"

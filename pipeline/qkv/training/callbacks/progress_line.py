@@ -82,8 +82,8 @@ class ProgressLine(keras.callbacks.Callback):
         fields += [form.format(logs[name]) for name, form in COUNTS.items() if logs.get(name)]
         if left is not None:
             fields.append(f"{clock(left)} left")
-            if seconds and self.stream.isatty():
-                fields.insert(0, _bar(seconds / (seconds + left)))
+            if seconds and self.stream.isatty():  # the end is cut off where the terminal is narrow
+                fields = [_bar(seconds / (seconds + left)), fields[-1], *fields[:-1]]
         return "  ".join(fields)
 
     def _seconds_left(self, update: float, seconds: float) -> float | None:

@@ -128,6 +128,8 @@ def test_text_whose_lines_end_in_carriage_returns_alone_is_refused_by_files_and_
     for read in (lambda: read_lines(write(data)), lambda: from_stream(data)):
         with pytest.raises(InputError, match=r"lines end in a carriage return alone, .* tr '.r' '.n'"):
             read()
+    with pytest.raises(InputError, match="lines end in a carriage return alone"):
+        read_lines(write(b"a\rb\rc\n"))
 
 
 def test_packed_text_is_named_where_it_is_not_unpacked(write):
