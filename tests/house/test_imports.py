@@ -190,6 +190,7 @@ def test_settings_stop_at_the_door():
         "qkv.alignment.aligned_text",
         "qkv.alignment.gold",
         "qkv.alignment.readout_choice",
+        "qkv.commands.align",
         "qkv.commands.cli",
         "qkv.decoding.build",
         "qkv.commands.evaluate",
