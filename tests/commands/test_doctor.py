@@ -5,10 +5,11 @@ import shutil
 from collections import namedtuple
 
 import pytest
-import yaml
 
 from qkv.commands import doctor
-from qkv.config.run import dump, make_run_config
+from qkv.config import load_run_config
+from qkv.config.run import dump
+from qkv.run.proposal import Proposal
 from tests.support.tiny_runs import small_config, write_small_corpus
 
 pytestmark = pytest.mark.slow
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 def findings(capsys):
     """The lines before the proposal, and the proposal."""
-    found, proposal = capsys.readouterr().out.split("proposal", 1)
+    found, proposal = re.split(r"^proposal", capsys.readouterr().out, maxsplit=1, flags=re.MULTILINE)
     return found.splitlines(), proposal
 
 
@@ -36,14 +37,42 @@ def test_the_doctor_reports_on_everything_and_leaves_nothing_behind(config_file,
     assert [line.split()[0] for line in lines if not line.startswith("text ") or "for validation" in line] == parts
     assert re.search(r"text +(LOOK: )?\d+ of 120 training pairs, 10 for validation", "\n".join(lines))
     assert "1,000 updates" in lines[-2] and "333 validations" in lines[-2]
-    assert re.search(r"for [\d.]+ minutes on this machine: . \+ . layers, .* updates, .* epochs; to paste:", proposal)
-    pasted = yaml.safe_load(proposal.partition("to paste:")[2])
-    assert pasted["training"]["schedule"] == "clock" and pasted["model"]["dropout"] >= 0
-    values = yaml.safe_load(config_file.read_text(encoding="utf-8"))
-    for section in ("tokenizer", "batches", "model", "training"):
-        values[section] = pasted[section]
-    assert make_run_config(values, {}, "pasted").training.max_minutes == pasted["training"]["max_minutes"]
+    assert re.search(r"for [\d.]+ minutes on this machine, probably better .*: . \+ . layers, .* epochs; ", proposal)
+    assert "\n  training.schedule clock, not " in proposal and "\n  training.max_updates null, not 1000\n" in proposal
     assert sorted(config_file.parent.rglob("*")) == before
+
+
+def test_the_proposal_is_written_and_proposed_no_more(config_file, capsys, tmp_path):
+    text = config_file.read_text(encoding="utf-8").replace("model:\n", "model: # the sizes\n")
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    arguments = [str(tmp_path / "mine.yaml"), "--training.max_minutes", "0.2", "--training.max_updates", "99999"]
+    assert doctor.main([*arguments, "--write", str(tmp_path / "better.yaml")]) == 0
+    assert f"{tmp_path}/better.yaml: written" in findings(capsys)[1]
+    assert (tmp_path / "mine.yaml").read_text(encoding="utf-8") == text
+    better = load_run_config(tmp_path / "better.yaml")
+    assert (better.training.schedule, better.training.max_minutes, better.training.max_updates) == ("clock", 0.2, None)
+    assert "model: # the sizes\n" in (tmp_path / "better.yaml").read_text(encoding="utf-8")
+
+
+def test_settings_that_are_proposed_are_not_listed(config_file, capsys, monkeypatch):
+    monkeypatch.setattr(Proposal, "settings", lambda self: {"model.num_heads": 2})
+    assert doctor.main([str(config_file), "--training.max_updates", "1000", "--model.num_heads", "2"]) == 0
+    assert "proposal" not in capsys.readouterr().out
+
+
+def test_what_closes_an_export_is_said(config_file, capsys):
+    arguments = ["--training.max_updates", "1000", "--model.positions_on", "queries_and_keys"]
+    assert doctor.main([str(config_file), *arguments]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("export ")]
+    assert len(lines) == 2 and all("model." in line and "no counterpart" in line for line in lines)
+
+
+def test_shared_sentences_are_said_once(config_file, capsys, caplog, tmp_path):
+    text = config_file.read_text(encoding="utf-8")
+    (tmp_path / "shared.yaml").write_text(re.sub(r"/validation\.(en|fr)", r"/train.\1", text), encoding="utf-8")
+    assert doctor.main([str(tmp_path / "shared.yaml"), "--training.max_updates", "1000"]) == 0
+    said = capsys.readouterr().out + caplog.text
+    assert said.count("validation sources are in the training text") == 1
 
 
 def test_findings_that_need_attention_are_marked(config_file, capsys, monkeypatch):

@@ -12,7 +12,7 @@ from qkv.config import RunConfig, load_run_config
 from qkv.config.model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from qkv.config.run import dump
 from qkv.config.schema import walk
-from qkv.config.yaml import dump_yaml, parse_yaml
+from qkv.config.yaml import dump_yaml, edit_yaml, parse_yaml
 from tests.support import ROOT
 from tests.support.tiny_runs import MINIMAL, problem
 
@@ -62,6 +62,33 @@ class TestFiles:
     )
     def test_scalars_mean_what_they_look_like(self, text: str, value: Any):
         assert parse_yaml(text) == value
+
+    @pytest.mark.parametrize(
+        ("text", "edited"),
+        [
+            ("model: # sizes\n  # wide\n  d_model: 8 # (1)\n", "model: # sizes\n  # wide\n  d_model: 16 # (1)\n"),
+            ("model:\n    d_ff: 4\n", "model:\n    d_model: 16\n    d_ff: 4\n"),
+            ("model: {d_ff: 4} # flow\n", "model: {d_model: 16, d_ff: 4} # flow\n"),
+            ("model: # empty\nrun: {seed: 1}\n", "model: {d_model: 16} # empty\nrun: {seed: 1}\n"),
+            ("model: {}\n", "model: {d_model: 16}\n"),
+            ("run:\n  seed: 1 # last", "run:\n  seed: 1 # last\n\nmodel:\n  d_model: 16\n"),
+            ("model:\n  d_model:\n", "model:\n  d_model: 16\n"),
+            ('model:\r\n  d_model: "é" #\r\n', "model:\r\n  d_model: 16 #\r\n"),
+            ("model:\n  d_model: 16.0\n", "model:\n  d_model: 16.0\n"),
+        ],
+    )
+    def test_a_value_is_edited_and_the_rest_stays(self, text: str, edited: str):
+        assert edit_yaml(text, {"model.d_model": 16}) == edited
+
+    def test_several_values_are_edited_one_after_another_and_null_is_not_inserted(self):
+        values = {"model.d_model": 16, "training.max_updates": None, "model.d_ff": 64, "training.schedule": "clock"}
+        edited = edit_yaml("model:\n  d_model: 8\ntraining: {max_minutes: 5} # short\n", values)
+        assert edited == "model:\n  d_ff: 64\n  d_model: 16\ntraining: {schedule: clock, max_minutes: 5} # short\n"
+
+    @pytest.mark.parametrize("text", ["model: &m {d_model: 8}\nrun: *m\n", "model: {d_model: &d 8}\nrun: {a: *d}\n"])
+    def test_values_that_others_share_are_not_edited(self, text: str):
+        with pytest.raises(ValueError, match=r"aliases|not valid YAML"):
+            edit_yaml(text, {"model.d_model": 16})
 
     def test_the_language_code_of_norwegian_is_text(self, config_file: Path):
         config_file.write_text(MINIMAL.replace("target_language: fr", "target_language: no"))

@@ -1,10 +1,13 @@
 """Settings proposed for the minutes at hand."""
 
+import re
 from dataclasses import astuple, replace
 
 import pytest
 
+from qkv.config.yaml import parse_yaml
 from qkv.run.proposal import BATCHES, CHOICES, ModelSize, propose, token_cost
+from tests.support import ROOT
 
 SIZE = ModelSize(2, 1, 128, 256, 4)
 WORK_PER_SECOND = 10_000 * token_cost(SIZE, 4000, 2048)  # of a machine that reads 10,000 tokens/s with this size
@@ -60,5 +63,32 @@ def test_a_larger_size_costs_more(field):
 def test_a_proposal_is_a_sentence_and_sections_of_a_config():
     proposal = proposed()
     assert str(proposal).startswith("2 + 1 layers, d_model 128, vocabulary 4,000: about ")
-    assert list(proposal.settings()) == ["tokenizer", "batches", "model", "training"]
-    assert proposal.settings()["training"]["max_minutes"] == 5.0
+    assert {key.split(".")[0] for key in proposal.settings()} == {"tokenizer", "batches", "model", "training"}
+    assert proposal.settings()["training.max_minutes"] == 5.0
+
+
+OWN = (ROOT / "configs" / "own.yaml").read_text(encoding="utf-8")
+REFERENCE = 1e6  # the speed of the machine on which the cost of a token was measured
+
+
+def test_the_table_of_own_yaml_has_what_is_proposed_for_each_size_and_time():
+    numbers = [
+        [float(one.replace(",", "")) for one in line[1:].split()]
+        for line in OWN.splitlines()
+        if re.fullmatch(r"#( +[\d,.]+){10}", line)
+    ]
+    expected = []
+    for pairs in (5_000, 50_000, 150_000):
+        for minutes in (5, 60, 480):
+            one = propose(pairs, 10, minutes, REFERENCE)
+            sizes = astuple(one.size)[:4]
+            rest = (one.vocabulary_size, one.batch_tokens, *sizes, one.dropout, one.learning_rate)
+            expected.append([pairs, minutes, *rest])
+    assert numbers == expected
+
+
+def test_own_yaml_has_the_values_of_one_row_of_its_table():
+    values = parse_yaml(OWN)
+    for key, value in propose(150_000, 10, 5, REFERENCE).settings().items():
+        section, name = key.split(".")
+        assert values[section].get(name) == value, key

@@ -1,10 +1,17 @@
-"""Checks a training run before it starts: `qkv doctor CONFIG [--section.key VALUE ...]`."""
+"""Checks a training run before it starts: `qkv doctor CONFIG [--write FILE] [--section.key VALUE ...]`."""
 
 import argparse
 import logging
 import sys
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
 
+from ..config import RunConfig
+from ..config.yaml import edit_yaml
 from ..errors import InputError, invocation
+from ..files.atomic import write_output
 from ..run.start import check_config_paths
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.streams import OutputHandler
@@ -18,12 +25,41 @@ def make_parser() -> argparse.ArgumentParser:
         "doctor",
         description="Checks a training run before it starts: settings, text, machine, memory, disk and a few updates. "
         "Takes about a minute, says what training would do and how long it would take, and marks every line that needs "
-        "attention with LOOK. Leaves no files behind. Options replace settings of CONFIG, as in training: "
+        "attention with LOOK. Leaves no files behind but FILE. Options replace settings of CONFIG, as in training: "
         f"{invocation('train')} --help lists them.",
-        usage=f"{invocation('doctor')} CONFIG [--section.key VALUE ...]",
+        usage=f"{invocation('doctor')} CONFIG [--write FILE] [--section.key VALUE ...]",
     )
     parser.add_argument("config", metavar="CONFIG", help="a config file, such as configs/demo.yaml")
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="FILE",
+        help="Write CONFIG with the proposed settings to this file, or to itself; comments stay.",
+    )
     return parser
+
+
+def write_proposal(config: str, file: Path, settings: Mapping[str, Any]) -> None:
+    """Writes a config file with proposed settings, by dotted key, into a file, which may be the same."""
+    try:
+        text = edit_yaml(Path(config).read_bytes().decode("utf-8-sig"), settings)
+    except ValueError as error:
+        raise InputError(f"{config}: the proposal cannot be written into it: {error}; set the keys by hand") from None
+    write_output(file, text.encode())
+    sys.stdout.write(f"{file}: written\n")
+
+
+def describe_exports(config: RunConfig) -> Iterator[str]:
+    """Yields a setting that has no counterpart in a program for which runs are exported, if there is one, for each."""
+    from ..exchange.counterpart import STANDARD_TRANSFORMER, check_settings
+    from ..exchange.marian_export import SUPPORTED
+
+    programs = {"CTranslate2": STANDARD_TRANSFORMER, "Hugging Face's Marian": SUPPORTED}
+    for program, supported in programs.items():
+        try:
+            check_settings(config.model, supported, program, "model")
+        except InputError as error:
+            yield str(error)
 
 
 @exit_cleanly
@@ -34,13 +70,18 @@ def main(arguments: list[str]) -> None:
         return
     if not arguments or arguments[0].startswith("-"):
         raise InputError("expected a config file, such as configs/demo.yaml; see --help")
-    config = parse_train_arguments(["--config", *arguments]).config
+    given, overrides = make_parser().parse_known_args(arguments)
+    config = parse_train_arguments(["--config", given.config, *overrides]).config
     check_config_paths(config)
     logging.basicConfig(handlers=[OutputHandler()])
     with importing_tensorflow():
-        from ..run.checkup import check_up
+        from ..run.checkup import CheckupLine, check_up
 
-    for line in check_up(config):
+    proposed: Mapping[str, Any] = {}
+    for line in chain(check_up(config), (CheckupLine("export", text) for text in describe_exports(config))):
         label = "" if line.fine else "LOOK: "
         sys.stdout.write(f"{line.subject:<12}{label}{line.text}\n")
         sys.stdout.flush()
+        proposed = line.settings or proposed
+    if given.write is not None:
+        write_proposal(given.config, given.write, proposed)

@@ -122,6 +122,49 @@ def dump_yaml(values: dict[str, Any]) -> str:
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
+def edit_yaml(text: str, values: Mapping[str, Any]) -> str:
+    """Returns the text of a config file with other values, and with everything else as it was, comments too.
+
+    Args:
+        text: the text, which `read_yaml` has read.
+        values: values by dotted key of a section, such as `model.d_ff`. A key that is missing is inserted.
+
+    Raises:
+        ValueError: the text has other values where these stand, as by aliases.
+    """
+    wanted = _load(text)[0]
+    for key, value in values.items():
+        section, name = key.split(".")
+        present = wanted.get(section) or {}
+        if present.get(name, ...) != value and (name in present or value is not None):
+            wanted = replaced(wanted, (section, name), value)
+            text = _with_value(text, section, name, value)
+    if parse_yaml(text) != wanted:
+        raise ValueError("it has aliases, or one of these keys is not a plain value")
+    return text
+
+
+def _with_value(text: str, section: str, name: str, value: Any) -> str:
+    _, root = _load(text)
+    assert isinstance(root, yaml.MappingNode)
+    entry = dump_yaml({name: value}).strip()
+    node = next((node for key, node in root.value if key.value == section), None)
+    if node is None:
+        return f"{text.rstrip()}\n\n{section}:\n  {entry}\n"
+    start, end = node.start_mark.index, node.end_mark.index
+    if not node.value or isinstance(node, yaml.ScalarNode):  # an empty section
+        new = f" {{{entry}}}"
+    elif old := next((node for key, node in node.value if key.value == name), None):
+        start, end, new = old.start_mark.index, old.end_mark.index, f" {entry.removeprefix(f'{name}: ')}"
+    else:
+        first = node.value[0][0].start_mark
+        start = end = first.index
+        new = entry + (", " if node.flow_style else "\n" + " " * first.column)
+    if text[:start].endswith(" "):
+        new = new.lstrip()
+    return text[:start] + new + text[end:]
+
+
 def _keys(node: yaml.Node | None, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, int]]:
     """Yields the dotted key and the line, from 1, of everything in a document."""
     if node and depth > DEEPEST:

@@ -6,10 +6,10 @@ import math
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from ..config import RunConfig
 from ..config.model import TransformerSettings
-from ..config.yaml import dump_yaml
+from ..config.run import flat_settings
 from ..files.run_directory import RunDirectory
 from ..metrics.bleu import check_bleu_tokenizer
 from ..model.parts import describe_parameters
@@ -34,7 +34,6 @@ from ..runtime.devices import (
 from ..runtime.machine import keep_freed_memory, peak_memory, total_memory, usable_cores
 from ..text.batch import Batch
 from ..text.batch_plan import BatchPlan
-from ..text.corpora.overlap import describe_overlap
 from ..text.prepare import prepare_text
 from ..text.training_text import TrainingText
 from ..training.batch_size import known_batch_tokens
@@ -58,11 +57,13 @@ class CheckupLine(NamedTuple):
     - subject: the part of training that it describes, in one word.
     - text: what was found.
     - fine: whether nothing needs a closer look.
+    - settings: the proposed settings by dotted key.
     """
 
     subject: str
     text: str
     fine: bool = True
+    settings: Mapping[str, Any] | None = None
 
 
 def check_up(config: RunConfig) -> Iterator[CheckupLine]:
@@ -137,9 +138,6 @@ def _describe_text(config: RunConfig, run: RunDirectory, text: TrainingText) -> 
             f"{100 * corpus['share']:.1f} % of an epoch, each pair {corpus['repeats']:.2f} times{tag}",
             fine=corpus["repeats"] <= MANY_REPEATS and 2 * corpus["kept"] >= corpus["pairs"],
         )
-    for name, shared in report["overlap"].items():
-        if shared["sources"]:
-            yield CheckupLine("text", describe_overlap(shared, name), fine=False)
     source, target = (
         f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in text.segmentations[0].sides
     )
@@ -193,9 +191,16 @@ def _try_training(
         work_per_second = speed.tokens_per_second * token_cost(sizes, vocabulary, batches.batch_tokens)
         minutes = max(round(float(minutes), 1), 0.1)
         proposal = propose(len(lengths), 1 + float(lengths.mean()), minutes, work_per_second)
-        sections = dump_yaml(proposal.settings()).rstrip().replace("\n", "\n  ")
-        text_of_proposal = f"for {minutes:,g} minutes on this machine: {proposal}; to paste:\n  {sections}"
-        yield CheckupLine("proposal", text_of_proposal)
+        proposed, present = proposal.settings(), dict(flat_settings(config.model_dump()))
+        better = [
+            f"{key} {'null' if value is None else value}, not {present[key]}"
+            for key, value in proposed.items()
+            if value != present[key]
+        ]
+        if better:
+            what = f"for {minutes:,g} minutes on this machine, probably better than what is set: {proposal}; --write "
+            listed = "\n  ".join(["FILE writes it into a copy of the config or into the config itself:", *better])
+            yield CheckupLine("proposal", f"{what}{listed}", settings=proposed)
 
 
 def _largest_batch(plan: BatchPlan, text: TrainingText) -> int:

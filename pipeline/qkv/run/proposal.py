@@ -59,7 +59,7 @@ CHOICES = (
 )
 # The vocabulary that so many training pairs can fill, and the dropout that so many passes over them need.
 VOCABULARIES = ((0, 1000), (2_000, 2000), (20_000, 4000), (100_000, 8000), (500_000, 16000))
-DROPOUTS = ((0, 0.0), (3, 0.1), (15, 0.2), (60, 0.3))
+DROPOUTS = ((0, 0.0), (8, 0.1), (15, 0.2), (50, 0.3))
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,18 @@ class Proposal:
             f"vocabulary {self.vocabulary_size:,}: about {self.updates:,} updates, {self.epochs:.1f} epochs"
         )
 
-    def settings(self) -> dict[str, dict]:
-        """Returns the proposed sections of a config."""
+    def settings(self) -> dict[str, Any]:
+        """Returns the proposed settings by dotted key."""
         return {
-            "tokenizer": {"vocabulary_size": self.vocabulary_size},
-            "batches": {"batch_tokens": self.batch_tokens},
-            "model": {**asdict(self.size), "dropout": self.dropout},
-            "training": {"max_minutes": self.minutes, "schedule": "clock", "learning_rate": self.learning_rate},
+            "tokenizer.vocabulary_size": self.vocabulary_size,
+            "batches.batch_tokens": self.batch_tokens,
+            **{f"model.{name}": value for name, value in asdict(self.size).items()},
+            "model.dropout": self.dropout,
+            "training.schedule": "clock",
+            "training.max_minutes": self.minutes,
+            "training.max_updates": None,  # the minutes alone end the training
+            "training.max_epochs": None,
+            "training.learning_rate": self.learning_rate,
         }
 
 
