@@ -192,6 +192,7 @@ def test_settings_stop_at_the_door():
         "qkv.alignment.readout_choice",
         "qkv.commands.align",
         "qkv.commands.cli",
+        "qkv.commands.doctor",  # writes it
         "qkv.decoding.build",
         "qkv.commands.evaluate",
         "qkv.commands.export",

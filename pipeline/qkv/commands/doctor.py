@@ -8,14 +8,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ..config import RunConfig
+from pydantic import BaseModel
+
 from ..config.yaml import edit_yaml
 from ..errors import InputError, invocation
 from ..files.atomic import write_output
 from ..run.start import check_config_paths
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.streams import OutputHandler
-from .cli import ArgumentParser, exit_cleanly
+from .cli import ArgumentParser, exit_cleanly, file_to_write
 from .train import parse_train_arguments
 
 
@@ -32,9 +33,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("config", metavar="CONFIG", help="a config file, such as configs/demo.yaml")
     parser.add_argument(
         "--write",
-        type=Path,
+        type=file_to_write,
         metavar="FILE",
-        help="Write CONFIG with the proposed settings to this file, or to itself; comments stay.",
+        help="write CONFIG with the proposed settings to this file, which may be CONFIG; comments stay "
+        "(default: nothing is written)",
     )
     return parser
 
@@ -49,7 +51,7 @@ def write_proposal(config: str, file: Path, settings: Mapping[str, Any]) -> None
     sys.stdout.write(f"{file}: written\n")
 
 
-def describe_exports(config: RunConfig) -> Iterator[str]:
+def describe_exports(model: BaseModel) -> Iterator[str]:
     """Yields a setting that has no counterpart in a program for which runs are exported, if there is one, for each."""
     from ..exchange.counterpart import STANDARD_TRANSFORMER, check_settings
     from ..exchange.marian_export import SUPPORTED
@@ -57,7 +59,7 @@ def describe_exports(config: RunConfig) -> Iterator[str]:
     programs = {"CTranslate2": STANDARD_TRANSFORMER, "Hugging Face's Marian": SUPPORTED}
     for program, supported in programs.items():
         try:
-            check_settings(config.model, supported, program, "model")
+            check_settings(model, supported, program, "model")
         except InputError as error:
             yield str(error)
 
@@ -78,7 +80,7 @@ def main(arguments: list[str]) -> None:
         from ..run.checkup import CheckupLine, check_up
 
     proposed: Mapping[str, Any] = {}
-    for line in chain(check_up(config), (CheckupLine("export", text) for text in describe_exports(config))):
+    for line in chain(check_up(config), (CheckupLine("export", text) for text in describe_exports(config.model))):
         label = "" if line.fine else "LOOK: "
         sys.stdout.write(f"{line.subject:<12}{label}{line.text}\n")
         sys.stdout.flush()
