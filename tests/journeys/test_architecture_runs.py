@@ -64,7 +64,7 @@ def test_there_is_a_picture_for_every_layer(run, archive):
     assert pictures == [f"probe-000000-cross-layer-{i}.png" for i in range(LAYERS.get(name, 1))]
     events = EventAccumulator(str(root / "tensorboard"))
     events.Reload()
-    assert sum(tag.startswith("probe 0/") for tag in events.Tags()["tensors"]) == LAYERS.get(name, 1)
+    assert sum(tag.startswith("probe 0/average") for tag in events.Tags()["tensors"]) == LAYERS.get(name, 1)
 
 
 def test_it_translates_from_standard_input(run, monkeypatch, capsys):

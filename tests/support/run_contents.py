@@ -48,9 +48,11 @@ def contents(folder: Path) -> dict[str, Any]:
     }
     if not (folder / "tensorboard").is_dir():
         return files
-    events = events_of(folder)
-    tags = [tag for tag in events.Tags()["tensors"] if tag.split("/")[-1] not in (*TIMES, "session_start_info")]
-    return files | {tag: [event.step for event in events.Tensors(tag)] for tag in tags}
+    for run in ("tensorboard", "tensorboard/validation"):
+        events = events_of(folder, run)
+        tags = [tag for tag in events.Tags()["tensors"] if tag.split("/")[-1] not in (*TIMES, "session_start_info")]
+        files |= {f"{run}: {tag}": [event.step for event in events.Tensors(tag)] for tag in tags}
+    return files
 
 
 def contents_but_names(run: Path) -> dict[str, Any]:
@@ -88,7 +90,7 @@ def weights_in(path):
         return archive.read("model.weights.h5")
 
 
-def events_of(run):
+def events_of(run, folder="tensorboard"):
     """What TensorBoard reads, all of it."""
-    events = EventAccumulator(str(run / "tensorboard"))
+    events = EventAccumulator(str(run / folder))
     return events.Reload()

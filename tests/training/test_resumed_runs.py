@@ -62,8 +62,10 @@ def test_a_run_stopped_by_a_limit_and_by_a_signal_ends_as_one_that_was_never_sto
     assert list(history.index) == [2, 3, 6, 8]  # it was validated too where a limit ended it
     pd.testing.assert_frame_equal(history.loc[[3, 6, 8]], history_of(unbroken), check_exact=True)
     shown = events_of(run)
-    assert [event.step for event in shown.Tensors("training/loss")] == list(range(1, 9))
-    assert [event.step for event in shown.Tensors("validation/bleu")] == [2, 3, 6, 8]
+    assert [event.step for event in shown.Tensors("metrics/loss")] == list(range(1, 9))
+    validations = events_of(run, "tensorboard/validation")
+    assert [event.step for event in validations.Tensors("metrics/bleu")] == [2, 3, 6, 8]
+    assert [event.step for event in shown.Tensors("probe 0/average of layer 0")] == [2, 3, 6, 8]
     assert [update for _, update in probe_archives(run / "probes")] == [2, 3, 6, 8]
 
 

@@ -22,21 +22,32 @@ def events(unbroken):
     return accumulator.Reload()
 
 
-def test_tensorboard_has_curves_against_updates(unbroken, events):
-    tensors = set(events.Tags()["tensors"])
-    for name in ("loss", "gradient_norm", "learning_rate"):
+@pytest.fixture(scope="module")
+def validations(unbroken):
+    return EventAccumulator(str(unbroken / "tensorboard/validation"), size_guidance={"tensors": 0}).Reload()
+
+
+def test_one_chart_has_the_losses_of_training_and_validation(unbroken, events, validations):
+    assert [event.step for event in events.Tensors("metrics/loss")] == list(range(1, 9))
+    for name in ("gradient_norm", "learning_rate"):
         assert [event.step for event in events.Tensors(f"training/{name}")] == list(range(1, 9))
     for name in ("loss", "perplexity", "token_accuracy", "bleu"):
         steps = {
-            event.step: float(tf.make_ndarray(event.tensor_proto)) for event in events.Tensors(f"validation/{name}")
+            event.step: float(tf.make_ndarray(event.tensor_proto)) for event in validations.Tensors(f"metrics/{name}")
         }
         np.testing.assert_allclose(list(steps.values()), history_of(unbroken)[f"val_{name}"], rtol=1e-5)
         assert list(steps) == [3, 6, 8]
-    assert not {f"training/{name}" for name in ("update", "epoch", "minutes")} & tensors
+    assert not {f"training/{name}" for name in ("update", "epoch", "minutes")} & set(events.Tags()["tensors"])
+
+
+def test_curves_and_pictures_say_what_they_show(events):
+    tags = [tag for tag in events.Tags()["tensors"] if tag.startswith(("metrics/", "probes/", "probe 0/"))]
+    assert len(tags) > 4
+    assert all(events.SummaryMetadata(tag).summary_description for tag in tags)
 
 
 def test_tensorboard_has_the_probes_as_a_table_that_markdown_does_not_change(events):
-    (tag,) = [tag for tag in events.Tags()["tensors"] if tag.startswith("probes")]
+    (tag,) = [tag for tag in events.Tags()["tensors"] if tag == "probes"]
     tables = {event.step: tf.make_ndarray(event.tensor_proto).item().decode() for event in events.Tensors(tag)}
     assert list(tables) == [3, 6, 8]
     lines = tables[8].splitlines()
@@ -47,15 +58,14 @@ def test_tensorboard_has_the_probes_as_a_table_that_markdown_does_not_change(eve
 
 def test_tensorboard_has_a_picture_of_each_probes_attention(events):
     for probe in (0, 1):
-        (tag,) = [tag for tag in events.Tags()["tensors"] if tag.startswith(f"probe {probe}/")]
-        pictures = events.Tensors(tag)
+        pictures = events.Tensors(f"probe {probe}/average of layer 0")
         assert [event.step for event in pictures] == [3, 6, 8]
         assert tf.make_ndarray(pictures[0].tensor_proto)[2].startswith(b"\x89PNG")
 
 
 def test_tensorboard_has_the_sharpness_of_the_probes_attention_over_time(events):
     for name, highest in (("entropy", 5), ("eos_share", 1), ("diagonality", 1)):
-        values = events.Tensors(f"attention/{name}, layer 0")
+        values = events.Tensors(f"probes/{name}, layer 0")
         assert [event.step for event in values] == [3, 6, 8]
         assert all(0 < float(tf.make_ndarray(event.tensor_proto)) < highest for event in values)
 
@@ -91,15 +101,16 @@ def test_tensorboard_serves_runs_hyperparameters_and_vectors(served, unbroken):
         active = {name for name, plugin in listing.items() if plugin["enabled"]}
         time.sleep(0.1)
     assert wanted <= active
-    assert json.loads(served("data/runs")) == ["tensorboard"]
+    assert json.loads(served("data/runs")) == ["tensorboard", "tensorboard/validation"]
     experiment = json.loads(served("data/plugin/hparams/experiment?request=%7B%7D"))
     shown = {info["name"]: info for info in experiment["hparamInfos"]}
-    assert {"model.d_model", "model.attention.cross.score", "training.learning_rate", "run.seed"} <= shown.keys()
-    assert "validation/bleu" in {info["name"]["tag"] for info in experiment["metricInfos"]}
+    assert {"run.name", "corpus", "model.d_model"} <= shown.keys() and len(shown) < 30  # not the defaults
+    scores = {info["name"]["tag"] for info in experiment["metricInfos"]}
+    assert scores == {f"metrics/{name}" for name in ("loss", "perplexity", "token_accuracy", "bleu")}
     info = json.loads(served("data/plugin/projector/info?run=tensorboard"))["embeddings"][0]
     name = urllib.parse.quote(info["tensorName"])
     names = served(f"data/plugin/projector/metadata?run=tensorboard&name={name}").split("\n")
-    assert names[:4] == ["<pad>", "<unk>", "<s>", "</s>"] and len(names) == 90 + 1
+    assert names[1].startswith("<pad>\t") and len(names) == 1 + 90 + 1
     assert info["tensorShape"] == [90, 8]
     graph = served("data/plugin/graphs/graph?run=tensorboard&conceptual=false")
     assert "decoder_0" in graph and "MatMul" in graph

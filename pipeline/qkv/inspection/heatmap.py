@@ -126,13 +126,13 @@ class Sheet:
         self.pad = PAD / 72 / cell
         self.across = _panels_across(panels, len(columns) * cell)
         self._down = math.ceil(panels / self.across)
-        longest = max(_text_width(label, self.font) for label in columns)
-        self._left = max(_text_width(label, self.font) for label in rows) + 0.2
+        longest = max(text_width(label, self.font) for label in columns)
+        self._left = max(text_width(label, self.font) for label in rows) + 0.2
         self._above = longest * math.sin(SLANT) + 0.2
         self._right = longest * math.cos(SLANT) + 0.1  # the last labels lean over
         self._panel = len(columns) * cell, len(rows) * cell
         self._panels = self.across * (self._panel[0] + _GAP) - _GAP
-        heading = max(_text_width(line, self.font + 2) for line in title.split("\n")) + 0.2
+        heading = max(text_width(line, self.font + 2) for line in title.split("\n")) + 0.2
         self.width = max(self._left + self._panels + self._right + _BAR, heading)
         self.height = max(TITLE + self._down * (self._above + self._panel[1] + _BELOW), 3.0)
 
@@ -184,10 +184,10 @@ def _axis_labels(record: Record, site: str, side: str) -> tuple[list[str], list[
     target = record.target_output_tokens if side == "output" else record.target_input_tokens
     rows, _ = SITES[site].pick(record.source_tokens, target)
     _, columns = SITES[site].pick(record.source_tokens, record.target_input_tokens)
-    return [_one_line(token) for token in rows], [_one_line(token) for token in columns]
+    return [one_line(token) for token in rows], [one_line(token) for token in columns]
 
 
-def _one_line(text: str, longest: int = LABEL_CHARACTERS) -> str:
+def one_line(text: str, longest: int = LABEL_CHARACTERS) -> str:
     """Spells characters that nobody could see; joiners only where a label has nothing else, since they shape words."""
     shown = set(_JOINERS) if any(c.isprintable() and c not in " \u2581" for c in text) else set()
     text = "".join(c if c.isprintable() or c in shown else c.encode("unicode_escape").decode() for c in text)
@@ -199,7 +199,7 @@ def _figure_title(record: Record, site: str, layer: int, heads: list[int], side:
     shown = f"head {heads[0]}" if len(heads) == 1 else f"heads {heads[0]}-{heads[-1]}"
     rows, _ = SITES[site].pick("source tokens", LABEL_SIDES[side])
     _, columns = SITES[site].pick("source tokens", "input tokens")
-    sentence = f"{record.id}: {_one_line(record.source, TITLE_CHARACTERS)}"
+    sentence = f"{record.id}: {one_line(record.source, TITLE_CHARACTERS)}"
     return f"{sentence}\n{SITES[site].title}, layer {layer}, {shown}\nrows: {rows}; columns: {columns}"
 
 
@@ -222,7 +222,8 @@ def _panels_across(panels: int, panel_width: float) -> int:
     return next((across for across in range(fitting, 1, -1) if panels % across == 0), fitting)
 
 
-def _text_width(text: str, font: float) -> float:
+def text_width(text: str, font: float) -> float:
+    """Returns the width of a text in inches, for a font of so many points."""
     return sum(map(_character_width, text)) * font / 72
 
 

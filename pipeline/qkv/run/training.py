@@ -42,7 +42,7 @@ from ..training.build import (
     build_validation,
 )
 from ..training.callbacks.build import build_callbacks, callback_params, make_callbacks
-from ..training.callbacks.tensorboard import write_projector
+from ..training.callbacks.tensorboard import count_ids, write_projector
 from ..training.checkpoints import Checkpoints, keep_best_weights
 from ..training.progress import Progress
 from ..training.seeds import give_replicas_own_seeds
@@ -247,7 +247,12 @@ def _save_model(
     with replaced_when_done(run.model) as temporary:
         model.save(temporary)
     vectors = keras.ops.convert_to_numpy(model.output_embedding.table)
-    write_projector(run.tensorboard, text.tokenizer.pieces(range(len(vectors))), vectors)
+    pairs = text.segmentations[0]
+    languages = config.data.source_language, config.data.target_language
+    counts = {
+        language: count_ids(side.ids, len(vectors)) for language, side in zip(languages, pairs.sides, strict=True)
+    }
+    write_projector(run.tensorboard, text.tokenizer.pieces(range(len(vectors))), vectors, counts)
     origin = origin | {"data_sha256": recorded_sha256(run)}
     if run.ancestor.is_file():
         origin["started_from"] = read_json_object(run.ancestor)

@@ -34,7 +34,9 @@ def test_a_run_has_its_callbacks(tmp_path, monkeypatch):
     board, archive = callbacks[-2:]
     assert board.first_update == archive.first_update == 5
     assert board.recorder == archive.recorder == "recorder"
-    assert board.hyperparameters["run.seed"] == 1 and "training.learning_rate" in board.hyperparameters
+    assert archive.show == board.show_attention
+    assert {"run.name", "corpus", "model.d_model"} <= board.hyperparameters.keys()
+    assert "model.attention.cross.score" not in board.hyperparameters  # the default
     assert not any(name.startswith(("data.", "inspection.")) for name in board.hyperparameters)
 
 

@@ -62,19 +62,24 @@ def build_callbacks(
     probes = middle_pairs(validation) if given is None else [(one.source, one.reference) for one in given]
     recorder = AttentionRecorder(training.step.model, translator.tokenizer, max_positions=translator.max_positions)
     epoch_updates = training.batches.updates(0)
+    board = TensorBoard(run.tensorboard, translator, recorder, probes, hyperparameters(config, run), progress.update)
     return [
         ProgressLine(training.stopping.limits, epoch_updates, progress, stream),
         ProbeLines(translator, probes, stream),
         History(run.history, progress),
-        TensorBoard(run.tensorboard, translator, recorder, probes, hyperparameters(config, run), progress.update),
-        ProbeArchive(run.probes, recorder, probes, progress.update, config.inspection.probe_updates),
+        board,
+        ProbeArchive(
+            run.probes, recorder, probes, progress.update, config.inspection.probe_updates, board.show_attention
+        ),
     ]
 
 
 def hyperparameters(config: RunConfig, run: RunDirectory) -> dict[str, Any]:
-    """Returns what runs are compared by, by dotted key: name, corpus, seed, and the settings of text, model, training
-    and decoding. TensorBoard takes the mean of runs for which all of these are equal, and so of none."""
-    values = config.model_dump(mode="json", include={"run": {"seed"}, **dict.fromkeys(COMPARED, True)})
+    """Returns what runs are compared by, by dotted key: name, corpus, and what differs from the defaults of seed, text,
+    model, training and decoding. TensorBoard takes the mean of runs for which all of these are equal, and so of none.
+    """
+    compared = {"run": {"seed"}, **dict.fromkeys(COMPARED, True)}
+    values = config.model_dump(mode="json", include=compared, exclude_defaults=True)
     return {"run.name": run.root.name, "corpus": _describe_corpus(config.data, run), **dict(flat_settings(values))}
 
 

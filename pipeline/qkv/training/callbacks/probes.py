@@ -3,7 +3,7 @@ shows when alignment emerges."""
 
 import shutil
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -11,6 +11,7 @@ import keras
 
 from ...decoding.translator import Translator
 from ...inspection.archive import ArchiveWriter, probe_archives
+from ...inspection.record import Record
 from ...inspection.recorder import AttentionRecorder
 from ...runtime.streams import EscapingStream
 from ...text.corpora.corpus import Corpus
@@ -71,6 +72,7 @@ class ProbeArchive(keras.callbacks.Callback):
         first_update: number of updates made before. Archives of later updates are from an interrupted run, and are
             deleted.
         updates: numbers of updates after which an archive is written besides; 0 for the untrained model.
+        show: takes the number of updates and the records of each archive.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class ProbeArchive(keras.callbacks.Callback):
         probes: Sequence[tuple[str, str | None]],
         first_update: int = 0,
         updates: Collection[int] = (),
+        show: Callable[[int, Sequence[Record]], None] = lambda update, records: None,
     ) -> None:
         super().__init__()
         self.folder = folder
@@ -87,6 +90,7 @@ class ProbeArchive(keras.callbacks.Callback):
         self.pairs = [(source, reference) for source, reference in probes if reference]
         self.first_update = first_update
         self.updates = frozenset(updates)
+        self.show = show
 
     def on_train_begin(self, logs=None):
         for archive, update in probe_archives(self.folder):
@@ -108,6 +112,8 @@ class ProbeArchive(keras.callbacks.Callback):
         archive = self.folder / f"update-{update:08d}"
         shutil.rmtree(archive, ignore_errors=True)  # left by a crash
         sources, references = zip(*self.pairs, strict=True)
+        records = list(self.recorder.record_references(sources, references))
         with ArchiveWriter(archive, manifest={"update": update}) as writer:
-            for record in self.recorder.record_references(sources, references):
+            for record in records:
                 writer.append(record)
+        self.show(update, records)

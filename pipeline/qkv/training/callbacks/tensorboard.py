@@ -2,7 +2,8 @@
 vectors of the subwords in its projector."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unicodedata import category
@@ -13,12 +14,14 @@ import tensorflow as tf
 from google.protobuf import text_format
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.plugins.hparams import api as hparams_api
+from tensorboard.plugins.image.metadata import create_summary_metadata
 from tensorboard.plugins.projector import ProjectorConfig
 
+from ...config.names.translation import METRICS
 from ...decoding.translator import Translator
 from ...files.atomic import write_atomically
+from ...inspection.attention_card import AttentionCard, best_head
 from ...inspection.head_tables import heads_table
-from ...inspection.heatmap import attention_figure, figure_to_png
 from ...inspection.measures import MEASURES
 from ...inspection.record import Record
 from ...inspection.recorder import AttentionRecorder
@@ -26,10 +29,27 @@ from ...inspection.recorder import AttentionRecorder
 MARKDOWN = str.maketrans({character: f"&#{ord(character)};" for character in "&\\`*_{}[]()<>|#!~$"})
 """As entities: TensorBoard's Markdown knows no backslash before some of them, and would show it."""
 PLACE = ("update", "epoch", "minutes")
+MOST_HEADS = 16  # of a model whose heads have pictures of their own
+DESCRIPTIONS = {
+    "loss": "Negative log-likelihood of a target token in nats: in training, with dropout, and in validation, without.",
+    "perplexity": "exp(loss): among how many equally likely tokens the model seems to choose.",
+    "token_accuracy": "Share of target tokens that are the likeliest ones, given the right tokens before them.",
+    "bleu": "BLEU of greedy translations of the validation set, 0 to 100.",
+    "gradient_norm": "Length of the gradient before it is clipped, as root mean square since the last point.",
+    "learning_rate": "Step size of the optimizer.",
+    "tokens_per_second": "Target tokens trained on in a second, without validations.",
+    "entropy": "How spread the attention of a target token is, in nats: 0 on one source token. Mean over the heads.",
+    "diagonality": "How close attention is to the diagonal: 1 on it, 2/3 if spread evenly. Mean over the heads.",
+    "eos_share": "Share of attention on the end of the source sentence. Mean over the heads.",
+}
+"""What curves show, by the last word of their names."""
 
 
 class TensorBoard(keras.callbacks.Callback):
     """Writes event files; every step is a number of updates.
+
+    Validations are a run of their own below the training's, so that one chart has both losses, and the table of
+    settings has scores alone beside them.
 
     Args:
         folder: the folder of the event files.
@@ -51,24 +71,26 @@ class TensorBoard(keras.callbacks.Callback):
         first_update: int = 0,
     ) -> None:
         super().__init__()
-        self.folder = folder
+        self.folders = {"training": folder, "validation": folder / "validation"}
         self.translator = translator
         self.recorder = recorder
         self.sources = [source for source, _ in probes]
         self.references = [reference or "" for _, reference in probes]
         self.hyperparameters = hyperparameters or {}
         self.first_update = first_update
-        self.writer: Any = None
+        self.writers: dict[str, Any] = {}
+        self.cards: dict[tuple[str, ...], AttentionCard] = {}  # of the probes with a reference, by their tokens
 
     def on_train_begin(self, logs=None):
-        if self.first_update:
-            forget_from(self.folder, self.first_update + 1)
-        self.writer = tf.summary.create_file_writer(str(self.folder))
+        for name, folder in self.folders.items():
+            if self.first_update:
+                forget_from(folder, self.first_update + 1)
+            self.writers[name] = tf.summary.create_file_writer(str(folder))
         if not self.first_update:
-            with self.writer.as_default(step=0):
+            with self.writers["training"].as_default(step=0):
                 tf.summary.graph(self.recorder.graph)
         if self.hyperparameters:
-            with self.writer.as_default(step=self.first_update):
+            with self.writers["validation"].as_default(step=self.first_update):
                 hparams_api.hparams(as_hyperparameters(self.hyperparameters))
 
     def on_train_batch_end(self, batch, logs=None):
@@ -79,42 +101,106 @@ class TensorBoard(keras.callbacks.Callback):
         validation = {name[4:]: value for name, value in logs.items() if name.startswith("val_")}
         self._scalars("validation", validation, logs)
         if self.sources:
-            with self.writer.as_default(step=int(logs["update"])):
-                self._write_probes()
-        self.writer.flush()
+            with self.writers["training"].as_default(step=int(logs["update"])):
+                self._write_translations()
+        for writer in self.writers.values():
+            writer.flush()
 
     def rehearse(self) -> None:
         """Does what a validation asks for, and writes nothing, so that its time can be measured."""
         if self.sources:
             with tf.summary.record_if(False):
-                self._write_probes()
+                self._write_translations()
 
     def on_train_end(self, logs=None):
-        self.writer.close()
+        for writer in self.writers.values():
+            writer.close()
 
-    def _scalars(self, section: str, values: dict[str, float], logs: dict[str, float]) -> None:
-        with self.writer.as_default(step=int(logs["update"])):
+    def show_attention(self, update: int, records: Sequence[Record]) -> None:
+        """Shows the attention over the references of the probes after so many updates."""
+        places = [i for i, reference in enumerate(self.references) if reference]
+        with self.writers["training"].as_default(step=update):
+            self._write_attention([replace(record, id=places[record.id]) for record in records])
+
+    def _scalars(self, run: str, values: dict[str, float], logs: dict[str, float]) -> None:
+        with self.writers[run].as_default(step=int(logs["update"])):
             for name, value in values.items():
+                section = "metrics" if name in METRICS or run == "validation" else run
                 # TensorFlow refuses Python's numbers above 3e38, the perplexity of a training that diverges.
-                tf.summary.scalar(f"{section}/{name}", np.float64(value))
+                tf.summary.scalar(f"{section}/{name}", np.float64(value), description=DESCRIPTIONS.get(name))
 
-    def _write_probes(self) -> None:
+    def _write_translations(self) -> None:
         translations = self.translator.translate(self.sources)
         records = list(self.recorder.record_translations(self.sources, self.references, translations))
-        tf.summary.text("probes", probe_table(records))
-        for layer, heads in heads_table(records).groupby("layer"):
-            for name in [name for name, measure in MEASURES.items() if measure.in_tensorboard]:
-                if not np.isnan(mean := heads[name].mean()):  # all translations are empty
-                    tf.summary.scalar(f"attention/{name}, layer {layer}", mean)
-        for record in records:
-            for layer in range(len(record.attention["cross"])):
-                png = figure_to_png(attention_figure(record, "cross", layer), dots_per_inch=80)
-                image = tf.expand_dims(tf.io.decode_png(png, channels=3), 0)
-                tf.summary.image(
-                    f"probe {record.id}/cross-attention layer {layer}",
-                    image,
-                    description=f"{record.source.translate(MARKDOWN)}: all heads; rows are output tokens",
+        tf.summary.text("probes", probe_table(records), description="How the model translates the probes by now.")
+        if unreferenced := [record for record in records if not record.reference]:
+            self._write_attention(unreferenced, measured=not any(self.references))
+
+    def _write_attention(self, records: Sequence[Record], measured: bool = True) -> None:
+        if measured:
+            for layer, heads in heads_table(records).groupby("layer"):
+                for name in [name for name, measure in MEASURES.items() if measure.in_tensorboard]:
+                    if not np.isnan(mean := heads[name].mean()):  # all translations are empty
+                        tag = f"probes/{name}, layer {layer}"
+                        tf.summary.scalar(tag, mean, description=DESCRIPTIONS.get(name))
+        records = [record for record in records if record.attention["cross"].size]
+        cards = [self._card(record) for record in records]
+        weights = [card.weights(record) for card, record in zip(cards, records, strict=True)]
+        best = best_head(weights) if weights else (0, 0)
+        for record, card, words in zip(records, cards, weights, strict=True):
+            for name, matrix, caption, seen in pictures_of(words, best):
+                png = card.png(matrix, caption)
+                metadata = create_summary_metadata(display_name=None, description=describe(record, seen))
+                tensor = tf.constant([str(card.width), str(card.height), png])
+                tf.summary.write(
+                    f"probe {record.id}/{name}",
+                    tensor,
+                    metadata=tf.compat.v1.SummaryMetadata.FromString(metadata.SerializeToString()),
                 )
+
+    def _card(self, record: Record) -> AttentionCard:
+        """Makes the card of a record once for each reference; translations change."""
+        key = (*record.source_tokens, "", *record.target_output_tokens)
+        if key not in self.cards:
+            card = AttentionCard(record)
+            if record.mode != "forced":
+                return card
+            self.cards[key] = card
+        return self.cards[key]
+
+
+def pictures_of(words: np.ndarray, best: tuple[int, int]) -> Iterator[tuple[str, np.ndarray, tuple[str, str], str]]:
+    """Yields the pictures of a sentence in the order in which TensorBoard sorts their names.
+
+    Args:
+        words: cross-attention between words, `(L, H, T, S)`.
+        best: the layer and head that align best.
+
+    Yields:
+        Name, `(T, S)` weights, caption, and what is seen.
+    """
+    layers, heads = words.shape[:2]
+    for layer in range(layers):
+        seen = f"the mean over the {heads} heads of layer {layer}"
+        yield f"average of layer {layer}", words[layer].mean(axis=0), (f"layer {layer}", "all heads"), seen
+    if layers * heads > 1:
+        seen = "the head that looks most like an alignment of the probes by then; its number is in the corner"
+        yield "best head", words[best], (f"layer {best[0]}", f"head {best[1]}"), seen
+    if 1 < layers * heads <= MOST_HEADS:
+        for layer, head in np.ndindex(layers, heads):
+            seen = f"head {head} of layer {layer}"
+            yield f"layer {layer}, head {head}", words[layer, head], (f"layer {layer}", f"head {head}"), seen
+
+
+def describe(record: Record, seen: str) -> str:
+    """Says what a picture shows, in Markdown."""
+    source, target = (text.translate(MARKDOWN) for text in (record.source, record.hypothesis))
+    of_target = "its reference, which the model is made to read" if record.mode == "forced" else "its translation"
+    return (
+        f"Cross-attention: {seen}. Each row is a word that is being predicted, each column a word of the source; from "
+        f"white, 0, to dark blue, 1. Move the slider through the updates, click to enlarge.\n\n"
+        f"Source: {source}\n\nRows, {of_target}: {target}"
+    )
 
 
 def as_hyperparameters(values: dict[str, Any]) -> dict[str, bool | int | float | str]:
@@ -148,15 +234,20 @@ def probe_table(records: Sequence[Record]) -> str:
 
 NAME = "subwords"
 _UNWRITTEN = ("Cc", "Cs")  # control characters, and halves of characters, which UTF-8 does not have
+COUNTED_TOKENS = 10_000_000  # of each side, whose ids are counted
 
 
-def write_projector(folder: Path, pieces: Sequence[str], vectors: np.ndarray) -> None:
-    """Writes the vectors, their names, and the config that leads the projector to both.
+def write_projector(
+    folder: Path, pieces: Sequence[str], vectors: np.ndarray, counts: Mapping[str, np.ndarray] | None = None
+) -> None:
+    """Writes the vectors, the columns by which the projector names and colours them, and the config that leads it to
+    both.
 
     Args:
         folder: the folder of the run's event files.
         pieces: the vocabulary's spelling of each id.
         vectors: float `(V, d_model)`.
+        counts: how often each id is seen, `(V,)`, by the name of each side's language.
 
     Raises:
         ValueError: the numbers of names and vectors differ.
@@ -169,10 +260,27 @@ def write_projector(folder: Path, pieces: Sequence[str], vectors: np.ndarray) ->
     embedding.tensor_path, embedding.metadata_path = f"{NAME}.tsv", f"{NAME}_names.tsv"
     rows = ("\t".join(f"{value:.5g}" for value in vector) for vector in vectors.astype(float))
     write_atomically(folder / embedding.tensor_path, "".join(f"{row}\n" for row in rows).encode())
+    table = zip(map(_spell_name, pieces), *_columns(pieces, counts or {}), strict=True)
+    lines = [("subword", "characters", "language", "log10 of frequency"), *table]
     write_atomically(
-        folder / embedding.metadata_path, "".join(f"{name}\n" for name in map(_spell_name, pieces)).encode()
+        folder / embedding.metadata_path, "".join("\t".join(map(str, line)) + "\n" for line in lines).encode()
     )
     write_atomically(folder / "projector_config.pbtxt", text_format.MessageToString(config).encode())
+
+
+def _columns(pieces: Sequence[str], counts: Mapping[str, np.ndarray]) -> list[list[Any]]:
+    """Returns length, language and frequency of each subword; its language has nine tenths of what is seen of it."""
+    sides = np.array([*counts.values(), np.zeros(len(pieces))])[:, : len(pieces)]
+    total = sides.sum(axis=0)
+    names = np.array([*counts, "none"])
+    languages = np.where(total == 0, "none", np.where(sides.max(axis=0) >= 0.9 * total, names[sides.argmax(0)], "both"))
+    lengths = [len(piece.replace("\u2581", "")) for piece in pieces]
+    return [lengths, languages.tolist(), np.log10(np.maximum(total, 1)).round(2).tolist()]
+
+
+def count_ids(ids: np.ndarray, vocabulary_size: int) -> np.ndarray:
+    """Counts each id among the first `COUNTED_TOKENS`."""
+    return np.bincount(ids[:COUNTED_TOKENS], minlength=vocabulary_size)
 
 
 def _spell_name(piece: str) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tensorboard.plugins.projector import ProjectorConfig
 from tensorboard.plugins.projector.projector_plugin import _read_tensor_tsv_file
 
-from qkv.training.callbacks.tensorboard import write_projector
+from qkv.training.callbacks.tensorboard import count_ids, write_projector
 
 TRIMMED = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
 """What JavaScript's `trim` takes away."""
@@ -20,8 +20,10 @@ def read_names(folder):
     (embedding,) = config.embeddings
     lines = (folder / embedding.metadata_path).read_bytes().decode().split("\n")
     lines = [line for line in lines if line.strip(TRIMMED)]
-    assert "\t" not in lines[0]  # or it would be the headings
-    names = [line.split("\t")[0] for line in lines]
+    headings, *rows = [line.split("\t") for line in lines]
+    assert headings == ["subword", "characters", "language", "log10 of frequency"]
+    assert all(len(row) == len(headings) for row in rows)
+    names = [row[0] for row in rows]
     assert len(_read_tensor_tsv_file(str(folder / embedding.tensor_path))) == len(names)
     return names
 
@@ -58,3 +60,21 @@ def test_white_space_is_spelt_out_in_names(tmp_path, piece, name):
 def test_other_numbers_of_names_and_vectors_are_refused(tmp_path):
     with pytest.raises(ValueError, match="2 names and 3 vectors"):
         write_projector(tmp_path, ["a", "b"], np.zeros((3, 2)))
+
+
+def test_subwords_have_their_length_language_and_frequency(tmp_path):
+    pieces = ["</s>", "\u2581the", "\u2581la", ".", "x"]
+    counts = {"en": np.array([0, 95, 0, 50, 9]), "fr": np.array([0, 5, 10, 50, 1])}
+    write_projector(tmp_path, pieces, np.zeros((5, 2)), counts)
+    rows = [line.split("\t")[1:] for line in (tmp_path / "subwords_names.tsv").read_text().splitlines()[1:]]
+    assert rows == [
+        ["4", "none", "0.0"],
+        ["3", "en", "2.0"],
+        ["2", "fr", "1.0"],
+        ["1", "both", "2.0"],
+        ["1", "en", "1.0"],
+    ]
+
+
+def test_ids_are_counted_by_their_number():
+    assert count_ids(np.array([1, 3, 3], np.uint16), 5).tolist() == [0, 1, 0, 2, 0]

@@ -3,16 +3,19 @@
 import html
 import re
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
+from qkv.inspection.attention_card import AttentionCard
 from qkv.inspection.measures import MEASURES
 from qkv.training.callbacks import tensorboard
-from qkv.training.callbacks.tensorboard import MARKDOWN, TensorBoard, forget_from, probe_table
+from qkv.training.callbacks.tensorboard import MARKDOWN, TensorBoard, forget_from, pictures_of, probe_table
 
 
 def probe(id_, source, reference, hypothesis):
@@ -74,44 +77,76 @@ def test_without_event_files_there_is_nothing_to_hide(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_rehearsal_does_the_work_of_a_validation_and_writes_nothing(tmp_path, monkeypatch):
-    record = probe(0, "un chat", "a cat", "a dog")
-    record.attention = {"cross": [None, None]}
-    drawn, board = [], TensorBoard(tmp_path, None, None, [("un chat", "a cat")])
+def board_of(folder, records, probes=(("un chat", None), ("le chat", "the cat"))):
+    """A TensorBoard whose model finds `records` as translations of its probes."""
+    board = TensorBoard(folder, None, None, probes)
     board.translator = SimpleNamespace(translate=lambda sources: sources)
-    board.recorder = SimpleNamespace(record_translations=lambda *arguments: [record])
-    heads = pd.DataFrame({"layer": [0], **{name: [0.5] for name in MEASURES}})
-    monkeypatch.setattr(tensorboard, "heads_table", lambda records: heads)
-    monkeypatch.setattr(tensorboard, "attention_figure", lambda *arguments: drawn.append(arguments))
-    png = tf.io.encode_png(tf.zeros((2, 2, 3), tf.uint8)).numpy()
-    monkeypatch.setattr(tensorboard, "figure_to_png", lambda *arguments, **settings: png)
-    board.writer = tf.summary.create_file_writer(str(tmp_path))
+    board.recorder = SimpleNamespace(record_translations=lambda *arguments: records)
+    board.writers = {name: tf.summary.create_file_writer(str(path)) for name, path in board.folders.items()}
+    return board
+
+
+def flush(board):
+    for writer in board.writers.values():
+        writer.flush()
+
+
+def test_a_rehearsal_does_the_work_of_a_validation_and_writes_nothing(tmp_path, make_record, monkeypatch):
+    drawn, png = [], AttentionCard.png
+    monkeypatch.setattr(AttentionCard, "png", lambda *arguments: drawn.append(arguments) or png(*arguments))
+    board = board_of(tmp_path, [replace(make_record(0), reference=None, mode="greedy")])
     board.rehearse()
-    board.writer.flush()
-    assert len(drawn) == 2 and tags_in(tmp_path) == set()
+    flush(board)
+    assert len(drawn) == 9 and tags_in(tmp_path) == set()
     board.on_test_end({"update": 3})
-    assert len(drawn) == 4 and any(tag.startswith("probe 0/") for tag in tags_in(tmp_path))
+    assert len(drawn) == 18 and any(tag.startswith("probe 0/") for tag in tags_in(tmp_path))
 
 
-def test_measures_of_empty_translations_are_not_shown(tmp_path, monkeypatch):
-    record = probe(0, "un chat", "a cat", "")
-    record.attention = {"cross": []}
-    board = TensorBoard(tmp_path, None, None, [("un chat", "a cat")])
-    board.translator = SimpleNamespace(translate=lambda sources: sources)
-    board.recorder = SimpleNamespace(record_translations=lambda *arguments: [record])
+def test_measures_of_empty_translations_are_not_shown(tmp_path, make_record, monkeypatch):
     heads = pd.DataFrame({"layer": [0, 1], **{name: [float("nan"), 0.5] for name in MEASURES}})
     monkeypatch.setattr(tensorboard, "heads_table", lambda records: heads)
-    board.writer = tf.summary.create_file_writer(str(tmp_path))
-    board.on_test_end({"update": 3})
-    assert {tag.split(", ")[1] for tag in tags_in(tmp_path) if tag.startswith("attention/")} == {"layer 1"}
+    board_of(tmp_path, [replace(make_record(0), reference=None)], [("un chat", None)]).on_test_end({"update": 3})
+    assert {tag.split(", ")[1] for tag in tags_in(tmp_path) if tag.startswith("probes/")} == {"layer 1"}
+
+
+def test_every_head_of_a_probe_has_a_picture_at_every_probed_update(tmp_path, make_record):
+    """A probe keeps its number, whichever have references, and the picture of a head its tag."""
+    record = make_record(0)
+    board = board_of(tmp_path, [replace(record, reference=None, mode="greedy")])
+    forced = replace(record, mode="forced")
+    for update in (0, 25, 50):
+        board.show_attention(update, [forced])
+    board.on_test_end({"update": 60})
+    events = EventAccumulator(str(tmp_path)).Reload()
+    layers, heads = record.attention["cross"].shape[:2]
+    names = [f"average of layer {layer}" for layer in range(layers)] + ["best head"]
+    names += [f"layer {layer}, head {head}" for layer in range(layers) for head in range(heads)]
+    assert names == sorted(names)
+    for name in names:
+        shown = events.Tensors(f"probe 1/{name}")
+        assert [event.step for event in shown] == [0, 25, 50]
+        width, height, png = tf.make_ndarray(shown[0].tensor_proto)
+        assert tf.io.decode_png(png).shape == (int(height), int(width), 3)
+        assert [event.step for event in events.Tensors(f"probe 0/{name}")] == [60]
+    assert [event.step for event in events.Tensors("probes/entropy, layer 0")] == [0, 25, 50]
+
+
+@pytest.mark.parametrize(("layers", "heads", "pictures"), [(1, 1, 1), (1, 4, 6), (6, 8, 7), (2, 8, 19)])
+def test_a_model_of_many_heads_shows_the_means_of_its_layers_and_the_best(layers, heads, pictures):
+    words = np.random.default_rng(1).random((layers, heads, 3, 4))
+    shown = list(pictures_of(words, (layers - 1, heads - 1)))
+    assert len(shown) == pictures
+    matrices = {name: matrix for name, matrix, *_ in shown}
+    np.testing.assert_array_equal(matrices["average of layer 0"], words[0].mean(0))
+    if layers * heads > 1:
+        np.testing.assert_array_equal(matrices["best head"], words[-1, -1])
 
 
 def test_the_perplexity_of_a_training_that_diverges_is_shown(tmp_path):
-    board = TensorBoard(tmp_path, None, None, [])
-    board.writer = tf.summary.create_file_writer(str(tmp_path))
+    board = board_of(tmp_path, [], [])
     for update, value in enumerate([2.0, 1e39, 1e300, float("inf"), float("nan")], 1):
         board.on_test_end({"update": update, "val_perplexity": value})
-    shown = EventAccumulator(str(tmp_path)).Reload().Tensors("validation/perplexity")
+    shown = EventAccumulator(str(tmp_path / "validation")).Reload().Tensors("metrics/perplexity")
     assert [str(tf.make_ndarray(event.tensor_proto)) for event in shown] == ["2.0", "inf", "inf", "inf", "nan"]
 
 
