@@ -9,6 +9,7 @@ import math
 import struct
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib import font_manager
@@ -88,11 +89,15 @@ class AttentionCard:
     def _draw_labels(self, rows: Sequence[str], columns: Sequence[str]) -> np.ndarray:
         figure = Figure(figsize=(self.width / 72, self.height / 72), dpi=72)
         canvas = FigureCanvasAgg(figure)
-        style = {"fontsize": FONT, "fontfamily": fonts_for("".join((*rows, *columns))), "parse_math": False}
+        style: dict[str, Any] = {
+            "fontsize": FONT,
+            "fontfamily": fonts_for("".join((*rows, *columns))),
+            "parse_math": False,
+        }
         for row, label in enumerate(rows):
             middle = 1 - (self.above + (row + 0.5) * self.cell) / self.height
             figure.text((self.left - PAD) / self.width, middle, label, ha="right", va="center_baseline", **style)
-        slant = {"rotation": math.degrees(SLANT), "rotation_mode": "anchor"}
+        slant: dict[str, Any] = {"rotation": math.degrees(SLANT), "rotation_mode": "anchor"}
         for column, label in enumerate(columns):
             middle = (self.left + (column + 0.5) * self.cell) / self.width
             figure.text(middle, 1 - (self.above - PAD) / self.height, label, ha="left", va="bottom", **slant, **style)

@@ -78,7 +78,7 @@ def hyperparameters(config: RunConfig, run: RunDirectory) -> dict[str, Any]:
     """Returns what runs are compared by, by dotted key: name, corpus, and what differs from the defaults of seed, text,
     model, training and decoding. TensorBoard takes the mean of runs for which all of these are equal, and so of none.
     """
-    compared = {"run": {"seed"}, **dict.fromkeys(COMPARED, True)}
+    compared: dict[str, Any] = {"run": {"seed"}, **dict.fromkeys(COMPARED, True)}
     values = config.model_dump(mode="json", include=compared, exclude_defaults=True)
     return {"run.name": run.root.name, "corpus": _describe_corpus(config.data, run), **dict(flat_settings(values))}
 
