@@ -31,7 +31,7 @@ MARKDOWN = str.maketrans({character: f"&#{ord(character)};" for character in "&\
 PLACE = ("update", "epoch", "minutes")
 MOST_HEADS = 16  # of a model whose heads have pictures of their own
 DESCRIPTIONS = {
-    "loss": "Negative log-likelihood of a target token in nats: in training, with dropout, and in validation, without.",
+    "loss": "Cross-entropy of a target token in nats; in training with dropout and label smoothing, and so higher.",
     "perplexity": "exp(loss): among how many equally likely tokens the model seems to choose.",
     "token_accuracy": "Share of target tokens that are the likeliest ones, given the right tokens before them.",
     "bleu": "BLEU of greedy translations of the validation set, 0 to 100.",
