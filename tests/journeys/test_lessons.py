@@ -78,3 +78,6 @@ def test_checks_fail_without_the_solutions_and_nothing_fails_with_them(lesson):
     assert list(failed) == [cell.id for cell in unfilled if cell.id.startswith("check-")], told
     for name, message in told.values():
         assert name == "AssertionError" and len(message) > 20, told
+    assert all(output.traceback == [output.evalue] for output in failed.values())  # a sentence, and no more
+    said = [output for cell in notebook.cells for output in cell.outputs if output.get("name") == "stderr"]
+    assert not said, said  # nor TensorFlow's log
