@@ -58,6 +58,27 @@ def fixed_random_numbers(monkeypatch):
         keras.utils.set_random_seed(0)
 
 
+MOST_GRADIENTS = 1000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten_graphs():
+    """Forgets the graphs of earlier tests, once there are many.
+
+    TensorFlow registers the gradient of every `custom_gradient` that it traces for good, and with it the graph: 20 GB
+    for all tests in one process.
+    """
+    yield
+    if "tensorflow" in sys.modules:
+        from tensorflow.python.framework.ops import gradient_registry
+
+        names = [name for name in gradient_registry._registry if name.startswith("CustomGradient-")]
+        if len(names) > MOST_GRADIENTS:
+            for name in names:
+                del gradient_registry._registry[name]
+            gc.collect()
+
+
 @pytest.fixture(scope="session")
 def tokenizers(tmp_path_factory):
     """A tokenizer of each kind, trained on `SENTENCES`."""
