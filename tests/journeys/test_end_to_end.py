@@ -261,7 +261,7 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
     printed = caplog.text
     for value in ("sentences", "BLEU", "chrF", "AER", "chosen on validation", "for the diagonal", str(mine)):
         assert value in printed
-    assert printed.rstrip().endswith(f"tensorboard --logdir {run.parent}")
+    assert f"tensorboard --logdir {run.parent}" in printed
 
 
 def test_a_run_trained_in_half_precision_is_evaluated_in_single(text, tmp_path):
