@@ -106,7 +106,7 @@ def test_two_workers_follow_the_total_that_the_chief_has_measured(one_process):
     last = max((run / "checkpoints").glob("update-*.npz"))
     with np.load(last) as archive:
         progress = json.loads(str(archive["progress"]))
-    assert progress["update"] == progress["total_updates"] >= 50
+    assert progress["update"] == progress["total_updates"] > 25  # after which it is first estimated
     assert f"trained for {progress['update']} updates" in (folders[0] / "output").read_text()
 
 
