@@ -19,7 +19,7 @@ def root(tokenizer, tmp_path, monkeypatch):
         (run.directory.root / name).touch()
     for module in ("live.server", "run.trained_run"):  # all are imported before one is replaced
         monkeypatch.setattr(f"qkv.{module}.load_run", lambda root, checkpoint: run)
-    monkeypatch.setattr("qkv.commands.live.load_started_run", lambda path: run.config)
+    monkeypatch.setattr("qkv.commands.live.load_trained_run", lambda path: run.config)
     return run.directory.root
 
 
