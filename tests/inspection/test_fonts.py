@@ -6,7 +6,7 @@ import pytest
 from matplotlib import font_manager
 
 from qkv.inspection import fonts
-from qkv.inspection.heatmap import attention_figure, figure_to_png
+from qkv.inspection.heatmap import attention_figure, figure_as
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_script_without_a_font_is_told_once_with_what_to_install(only_matplotl
     assert "KHMER" in caplog.text and "fonts-noto," in caplog.text
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        figure_to_png(attention_figure(make_record(0, source="猫")))
+        figure_as(attention_figure(make_record(0, source="猫")), "png")
     assert len(caplog.messages) == 1
 
 

@@ -7,7 +7,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from qkv.inspection.heatmap import attention_figure, figure_to_png, save_figure
+from qkv.inspection.heatmap import attention_figure, figure_as, save_figure
 
 
 def panels(figure):
@@ -72,7 +72,7 @@ def test_tokens_of_any_script_and_with_markup_are_drawn_as_text_without_warnings
     assert shown[:5] == tokens[:5]
     assert shown[5] == r"a\nb\t"
     assert shown[7] == "x" * 17 + "…"
-    assert figure_to_png(figure).startswith(b"\x89PNG")
+    assert figure_as(figure, "png").startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_size_grows_with_the_sentence_up_to_a_limit_and_every_panel_lies_inside(
     assert 3 <= height <= 60
     assert len(panels(figure)) == heads
     if heads < 5:
-        picture = matplotlib.image.imread(io.BytesIO(figure_to_png(figure, dots_per_inch=50)))
+        picture = matplotlib.image.imread(io.BytesIO(figure_as(figure, "png", dots_per_inch=50)))
         assert picture.shape[:2] == pytest.approx((height * 50, width * 50), abs=1)
         cell = panels(figure)[0].get_window_extent().width / figure.dpi / S
         assert cell > 0.1  # inches
@@ -112,7 +112,7 @@ def test_no_label_leaves_the_picture_or_runs_into_a_panel(make_record, token, he
     record = make_record(0, (*range(S - 1), None), (*range(T - 1), None), heads=heads)
     tokens = {"source_tokens": [token] * S, "target_output_tokens": [token] * T}
     figure = attention_figure(dataclasses.replace(record, source="long " * 40, **tokens))
-    figure_to_png(figure, figure.dpi)
+    figure_as(figure, "png", figure.dpi)
     inside = figure.bbox
     boxes = [panel.get_window_extent() for panel in panels(figure)]
     for panel in panels(figure):

@@ -71,15 +71,10 @@ def attention_figure(
 
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Writes a PNG, SVG or PDF, as the suffix says; the file appears whole or not at all."""
-    write_output(Path(path), _figure_as(figure, Path(path).suffix.removeprefix(".")))
+    write_output(Path(path), figure_as(figure, Path(path).suffix.removeprefix(".")))
 
 
-def figure_to_png(figure: Figure, dots_per_inch: int = 120) -> bytes:
-    """Returns the bytes of a PNG file, for TensorBoard's image summaries."""
-    return _figure_as(figure, "png", dots_per_inch)
-
-
-def _figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
+def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
     """Returns the bytes of a `png`, `svg` or `pdf` file. The same figure gives the same bytes."""
     date = {"svg": "Date", "pdf": "CreationDate"}
     metadata = {date[kind]: None} if kind in date else None

@@ -6,7 +6,7 @@ import pytest
 
 from qkv.inspection.experiments.faithfulness import faithfulness_table
 from qkv.inspection.experiments.faithfulness_plot import faithfulness_figure
-from qkv.inspection.heatmap import figure_to_png
+from qkv.inspection.heatmap import figure_as
 from qkv.statistics.resampling import sentence_counts
 
 SCORERS = [("weights", 0, 0), ("weights", 0, "mean"), ("random", "", "")]
@@ -80,4 +80,4 @@ def test_the_picture_has_a_dot_for_every_scorer_in_the_order_of_the_table(table)
     for panel, measure in ((left, "comprehensiveness"), (right, "sufficiency")):
         dots = [line.get_xdata()[0] for line in panel.lines if line.get_marker() == "o"]
         np.testing.assert_allclose(dots, table[measure][:3])
-    assert figure_to_png(figure).startswith(b"\x89PNG")
+    assert figure_as(figure, "png").startswith(b"\x89PNG")
