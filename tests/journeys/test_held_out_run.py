@@ -47,7 +47,7 @@ def test_held_out_sets_are_evaluated_with_the_links_of_their_pairs(name, pairs, 
     assert metrics["alignment"]["sentences"] == pairs == len(table)
 
 
-def test_held_out_sets_are_aligned(run, capsys):
-    logging.getLogger().handlers.clear()
+def test_held_out_sets_are_aligned(run, capsys, monkeypatch):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
     assert align.main([str(run), "--set", "test", "--at", "0,0,output"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 7

@@ -73,11 +73,11 @@ class BlocksSettings(ArchitectureSettings):
     activation_dropout: Probability = 0.0
     """Drop this share of the units inside the feed-forward layers."""
     norm: Annotated[str, OneOf(NORMS)] = "pre"
-    """Apply layer normalisation at this place. Only post is exported for Hugging Face."""
+    """Apply layer normalisation at this place; the export for Hugging Face takes post alone."""
     positions: Annotated[str, OneOf(POSITIONS)] = "sinusoidal"
     """Represent positions in this way."""
     positions_on: Annotated[str, OneOf(POSITION_PLACES)] = "input"
-    """Add vectors of positions at this place. Only input is exported for CTranslate2 and Hugging Face."""
+    """Add vectors of positions at this place; exports for CTranslate2 and Hugging Face take input alone."""
     activation: Annotated[str, OneOf(ACTIVATIONS)] = "relu"
     """Use this activation in the feed-forward layers."""
     attention: Settings
