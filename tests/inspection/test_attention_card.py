@@ -55,3 +55,9 @@ def test_the_best_head_sees_other_words_with_other_words_whatever_looks_at_the_e
     weights[0, 2] = np.eye(5)[[1, 0, 4, 3]]  # the best if ends counted
     weights[1, 2, :3] = np.eye(5)[[1, 0, 2]]
     assert best_head([weights]) == (1, 2)
+
+
+def test_a_character_that_no_font_has_is_a_box_without_a_warning_for_each(make_record):
+    record = make_record(0)
+    tokens = ("\U00013080", *record.source_tokens[1:])  # an Egyptian hieroglyph
+    assert AttentionCard(replace(record, source_tokens=tokens)).height > 0

@@ -16,7 +16,7 @@ from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from .fonts import OWN, fonts_for
+from .fonts import OWN, drawn_boxes, fonts_for
 from .heatmap import SLANT, WEIGHTS, one_line, text_width
 from .record import Record
 
@@ -101,7 +101,8 @@ class AttentionCard:
         for column, label in enumerate(columns):
             middle = (self.left + (column + 0.5) * self.cell) / self.width
             figure.text(middle, 1 - (self.above - PAD) / self.height, label, ha="left", va="bottom", **slant, **style)
-        canvas.draw()
+        with drawn_boxes():
+            canvas.draw()
         return np.asarray(canvas.buffer_rgba())[..., 0] >> 1
 
 

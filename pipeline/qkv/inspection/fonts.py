@@ -3,7 +3,9 @@
 import functools
 import logging
 import unicodedata
-from collections.abc import Collection, Mapping
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 from matplotlib import font_manager
 from matplotlib.font_manager import FontEntry
@@ -27,6 +29,15 @@ def fonts_for(text: str) -> list[str]:
     """
     missing = {c for c in text if not has_character(OWN, c) and unicodedata.category(c) not in _INVISIBLE}
     return [OWN, *_fonts_with(frozenset(missing))]
+
+
+@contextmanager
+def drawn_boxes() -> Iterator[None]:
+    """Draws boxes for missing characters in silence: `fonts_for` has named them in one line, matplotlib would in one
+    for each."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from", category=UserWarning)
+        yield
 
 
 @functools.cache

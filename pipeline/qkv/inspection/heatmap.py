@@ -6,7 +6,6 @@ Layers and heads are counted from 0, as in the tables. Figures are plain `Figure
 import functools
 import io
 import math
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from matplotlib.figure import Figure
 from ..config.names.inspection import LABEL_SIDES, SITES
 from ..files.atomic import write_output
 from .colours import INK
-from .fonts import OWN, fonts_for
+from .fonts import OWN, drawn_boxes, fonts_for
 from .record import Record
 
 WEIGHTS = LinearSegmentedColormap.from_list("attention", ["white", INK["light"]])
@@ -79,9 +78,7 @@ def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
     date = {"svg": "Date", "pdf": "CreationDate"}
     metadata = {date[kind]: None} if kind in date else None
     file = io.BytesIO()
-    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "qkv"}):
-        # `fonts_for` has said in one line which script has no installed font; this would be a warning per character.
-        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from", category=UserWarning)
+    with drawn_boxes(), rc_context({"svg.hashsalt": "qkv"}):
         # PIL's default level of 6 takes twice as long for a tenth fewer bytes
         settings: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if kind == "png" else {}
         figure.savefig(file, format=kind, dpi=dots_per_inch, metadata=metadata, **settings)
