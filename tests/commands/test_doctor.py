@@ -54,10 +54,14 @@ def test_the_proposal_is_written_and_proposed_no_more(config_file, capsys, tmp_p
     assert "model: # the sizes\n" in (tmp_path / "better.yaml").read_text(encoding="utf-8")
 
 
-def test_settings_that_are_proposed_are_not_listed(config_file, capsys, monkeypatch):
+def test_settings_that_are_proposed_are_not_listed_and_nothing_is_changed(config_file, capsys, monkeypatch):
     monkeypatch.setattr(Proposal, "settings", lambda self: {"model.num_heads": 2})
-    assert doctor.main([str(config_file), "--training.max_updates", "1000", "--model.num_heads", "2"]) == 0
-    assert "proposal" not in capsys.readouterr().out
+    text = config_file.read_bytes()
+    arguments = ["--training.max_updates", "1000", "--model.num_heads", "2", "--write", str(config_file)]
+    assert doctor.main([str(config_file), *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert "proposal" not in printed and printed.endswith("written as it was, for nothing better is proposed\n")
+    assert config_file.read_bytes() == text
 
 
 def test_what_closes_an_export_is_said(config_file, capsys):

@@ -174,8 +174,10 @@ def _check_runs(options: argparse.Namespace) -> None:
     for run in filter(None, (options.run, options.reverse, *options.more_runs)):
         if getattr(load_started_run(run.config).model, "cross_attention", "") == "none":
             raise InputError(f"{run.root}: its model has no cross-attention, and so no links to read")
+    if not (options.probabilities or options.symmetrise == PROBABLE):
+        return
     choice = choice_settings(with_held_out_files(load_started_run(options.run.config), options.run))
-    if (options.probabilities or options.symmetrise == PROBABLE) and (choice is None or choice.alignments is None):
+    if choice is None or choice.alignments is None:
         raise InputError(
             f"{options.run.root}: probabilities are calibrated on gold alignments, and its config names none; name "
             "some (inspection.choose_head_on) or leave out --probabilities"

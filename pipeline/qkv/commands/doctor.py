@@ -48,7 +48,7 @@ def write_proposal(config: str, file: Path, settings: Mapping[str, Any]) -> None
     except ValueError as error:
         raise InputError(f"{config}: the proposal cannot be written into it: {error}; set the keys by hand") from None
     write_output(file, text.encode())
-    sys.stdout.write(f"{file}: written\n")
+    sys.stdout.write(f"{file}: written{'' if settings else ' as it was, for nothing better is proposed'}\n")
 
 
 def describe_exports(model: BaseModel) -> Iterator[str]:

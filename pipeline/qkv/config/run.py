@@ -114,8 +114,8 @@ TUNED = ("beam_size", "length_penalty")
 
 
 def load_trained_run(run: RunDirectory) -> RunConfig:
-    """Reads the settings with which a trained run translates: its own, and in their place those of its `decoding.yaml`,
-    if it has one.
+    """Reads the settings with which a trained run translates: its own, of which its `decoding.yaml`, if it has one,
+    replaces some.
 
     Raises:
         InputError: as `load_started_run`; or `decoding.yaml` cannot be read, has other keys than `TUNED`, or a value is

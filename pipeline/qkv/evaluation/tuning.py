@@ -90,10 +90,8 @@ def _translate(
             yield penalty, [best_finished(n_best, divisors) for n_best in found]
         return
     for penalty in penalties:  # which counts before hypotheses have finished
-        yield (
-            penalty,
-            [one for one, *_ in _search(run, sources, settings.model_copy(update={"length_penalty": penalty}))],
-        )
+        found = _search(run, sources, settings.model_copy(update={"length_penalty": penalty}))
+        yield penalty, [one for one, *_ in found]
 
 
 def _search(run: TrainedRun, sources: list[str], settings: DecodingSettings) -> list[list[Translation]]:

@@ -240,8 +240,7 @@ COUNTED_TOKENS = 10_000_000  # of each side, whose ids are counted
 def write_projector(
     folder: Path, pieces: Sequence[str], vectors: np.ndarray, counts: Mapping[str, np.ndarray] | None = None
 ) -> None:
-    """Writes the vectors, the columns by which the projector names and colours them, and the config that leads it to
-    both.
+    """Writes the vectors, the columns with their names and colours, and the config that leads the projector to both.
 
     Args:
         folder: the folder of the run's event files.
