@@ -3,7 +3,14 @@
 import pytest
 
 from tests.support.layer_cases import ATTENTION_CASES, MASKED_CASES, SCORE_CASES
-from tests.support.layer_contract import ATTENTION_CHECKS, LAYER_CHECKS, batch_order, gradients, graph, symbolic_shapes
+from tests.support.layer_contract import (
+    ATTENTION_CHECKS,
+    LAYER_CHECKS,
+    batch_order,
+    compiled,
+    gradients,
+    symbolic_shapes,
+)
 
 
 def pairs(cases, checks, exempt=False):
@@ -16,7 +23,7 @@ def pairs(cases, checks, exempt=False):
     ]
 
 
-@pytest.mark.parametrize(("case", "check"), pairs(SCORE_CASES, LAYER_CHECKS))
+@pytest.mark.parametrize(("case", "check"), pairs(SCORE_CASES, [*LAYER_CHECKS, compiled]))
 def test_score_keeps_the_contract_of_layers(case, check):
     check(case)
 
@@ -26,7 +33,7 @@ def test_attention_keeps_the_contract_of_layers(case, check):
     check(case)
 
 
-OF_CALLS = [symbolic_shapes, gradients, graph, batch_order]
+OF_CALLS = [symbolic_shapes, gradients, compiled, batch_order]
 """The checks of what a call does; a mask is no part of a layer's config, weights or dtypes."""
 
 

@@ -56,8 +56,7 @@ def search(chain, settings, max_lengths=None, length=MOST_LETTERS, how="in a gra
     return type(found)(*map(np.asarray, found))
 
 
-@pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize(("alpha", "how"), [(0.0, "in a graph"), (2.0, "in a graph"), (0.6, "eagerly")])
 def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_hypotheses(alpha, how):
     settings = BeamSettings(size=150, best=5, length_penalty=alpha)
     chain = chains(3)
@@ -91,7 +90,7 @@ def test_a_beam_of_one_is_greedy_search(how):
 
 def test_wider_beams_find_no_lower_scores():
     chain = chains(50, seed=2)
-    found = [search(chain, BeamSettings(size=size, length_penalty=0.0)) for size in (1, 3, 150)]
+    found = [search(chain, BeamSettings(size, min(size, 5), 0.0)) for size in (1, 3, 150)]
     ended = np.all([np.any(hypotheses.ids[:, 0] == EOS, axis=-1) for hypotheses in found], axis=0)
     narrow, middle, wide = (hypotheses.scores[ended, 0] for hypotheses in found)
     assert np.sum(ended) > 20
@@ -112,7 +111,7 @@ def test_hypotheses_do_not_depend_on_other_sentences_of_the_batch_and_their_orde
 
 
 @pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("lengths", [[3, 0, 4, 0], [0, 2], [0, 0]])
+@pytest.mark.parametrize("lengths", [[3, 0, 4, 0], [0, 0]])
 def test_a_sentence_that_may_have_no_token_has_the_empty_hypothesis_alone(lengths, how):
     settings, chain = BeamSettings(size=3, best=2), chains(len(lengths))
     found = search(chain, settings, lengths, how=how)
@@ -184,7 +183,7 @@ def beam_of_hugging_face(chain, size, alpha, longest, renormalize, full=False):
     return finished
 
 
-@pytest.mark.parametrize(("alpha", "renormalize"), [(1.0, True), (0.6, False), (0.0, True)])
+@pytest.mark.parametrize(("alpha", "renormalize"), [(1.0, True), (0.6, False)])
 def test_a_search_by_the_rules_of_hugging_face(alpha, renormalize):
     logits = np.random.default_rng(11).normal(size=(40, V, V))
     logits[:, :, PAD] += 1  # PAD has its part of the probability
@@ -199,7 +198,7 @@ def test_a_search_by_the_rules_of_hugging_face(alpha, renormalize):
         np.testing.assert_allclose(found.scores[sentence], [score for score, _ in expected], rtol=1e-4)
         assert all(words(row).index(EOS) == len(words(row)) - 1 for row in found.ids[sentence])
         by_end[expected != beam_of_hugging_face(chain[sentence], 3, alpha, 6, renormalize, full=True)] += 1
-    assert by_end[False] and (by_end[True] or alpha == 0)
+    assert by_end[False] and by_end[True]
 
 
 def test_a_forced_end_keeps_the_models_own_log_probability_of_it():
@@ -217,7 +216,7 @@ def test_a_forced_end_keeps_the_models_own_log_probability_of_it():
         assert found.scores[sentence, 0] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("least", [0, 1, 2, 3])
+@pytest.mark.parametrize("least", [1, 3])
 def test_no_hypothesis_ends_before_its_least_length(least):
     settings = BeamSettings(size=150, best=3, min_length=least)
     chain = chains(4, seed=4)
@@ -227,7 +226,7 @@ def test_no_hypothesis_ends_before_its_least_length(least):
         assert [words(row) for row in found.ids[sentence]] == [tokens for _, tokens in expected]
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 3])
 def test_no_run_of_n_tokens_stands_twice(n):
     def allowed(tokens):
         runs = [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
@@ -288,11 +287,11 @@ def test_a_coverage_penalty_without_coverage_is_refused():
         search(chains(1), BeamSettings(coverage_penalty=0.1), how="eagerly")
 
 
-@pytest.mark.parametrize("name", ["transformer of other sizes", "recurrent", "luong", "decoder-only post"])
+@pytest.mark.parametrize("name", ["transformer of other sizes", "recurrent", "decoder-only post"])
 def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
     model, size = shared_model(MODELS[name][0], **MODELS[name][1]), 3
     settings = BeamSettings(size=size, best=size)
-    most = np.full(len(SOURCE), 8, "int32")
+    most = np.full(len(SOURCE), 5, "int32")
     memory = model.encode(SOURCE)._replace(self_attention=())
 
     def cached(tokens, memory, cache):
@@ -306,14 +305,9 @@ def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
         output = model.decode(history[:, : int(step) + 1], rows_for_each(memory, rows))
         return output.logits[:, -1], (history, step + 1)
 
-    def search_with_cache(source, most):
-        memory = model.encode(source)._replace(self_attention=())
-        cache = rows_for_each(model.start_cache(memory), ops.shape(source)[0] * size)
-        return beam_search(cached, memory, cache, most, 8, settings)
-
-    found = in_graph(search_with_cache, SOURCE, most)(SOURCE, most)
-    empty = (ops.zeros((len(SOURCE) * size, 8), "int32"), ops.zeros((), "int32"))
-    expected = beam_search(full, memory, empty, most, 8, settings)
+    found = beam_search(cached, memory, rows_for_each(model.start_cache(memory), len(SOURCE) * size), most, 5, settings)
+    empty = (ops.zeros((len(SOURCE) * size, 5), "int32"), ops.zeros((), "int32"))
+    expected = beam_search(full, memory, empty, most, 5, settings)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(found.ids, expected.ids)
 

@@ -42,21 +42,22 @@ def search(chain, most, **settings):
     ]
 
 
-@pytest.mark.parametrize("size", [1, 3, 4])
-@pytest.mark.parametrize("settings", [{}, {"renormalize": True}, {"force_eos": True, "divisor": "power"}])
+@pytest.mark.parametrize(
+    ("size", "settings"), [(3, {}), (3, {"renormalize": True}), (4, {"force_eos": True, "divisor": "power"})]
+)
 def test_what_has_finished_in_a_beam_ranked_anew_is_what_each_penalty_finds(size, settings):
     logits = np.random.default_rng(3).normal(size=(SENTENCES, V, V)) * 2
     logits[:, :, EOS] += np.linspace(-6, 2, SENTENCES)[:, None]
     chain, most = normalized(logits), np.tile(np.arange(4, LONGEST + 1, dtype="int32"), SENTENCES // 6)
     every = search(chain, most, size=size, best=2 * size - 1, length_penalty=0.0, **settings)
     changed = set()
-    for penalty in (0.0, 0.6, 1.0, 2.0, 3.0):
+    for penalty in (0.0, 1.0, 3.0):
         expected = search(chain, most, size=size, best=1, length_penalty=penalty, **settings)
         divisor = BeamSettings(length_penalty=penalty, divisor=settings.get("divisor", "gnmt")).length_divisor
         found = [best_finished(some, np.asarray(divisor(np.arange(LONGEST + 1)))) for some in every]
         assert [one.ids for one in found] == [one.ids for one, *_ in expected]
         changed.add(tuple(map(len, (one.ids for one in found))))
-    assert size == 1 or (len(changed) > 2 and max(map(len, every)) > size)
+    assert len(changed) == 3 and max(map(len, every)) > size
 
 
 @pytest.fixture
@@ -72,20 +73,19 @@ def run(tmp_path):
 def test_the_highest_bleu_of_validation_is_that_of_searches_of_their_own(run, monkeypatch, caplog):
     caplog.set_level(logging.INFO, "qkv")
     monkeypatch.setattr(tuning, "BEAMS", (3,))
-    monkeypatch.setattr(tuning, "PENALTIES", (0.0, 2.0))
-    monkeypatch.setattr(tuning, "MOST_SENTENCES", 30)
+    monkeypatch.setattr(tuning, "PENALTIES", (2.0,))
+    monkeypatch.setattr(tuning, "MOST_SENTENCES", 8)
     scores, loaded = {}, load_run(run)
     monkeypatch.setattr(tuning, "score_bleu", lambda texts, *_, **__: scores.setdefault(tuple(texts), len(scores)))
     tune(loaded)
     sources = (RunDirectory("data/demo").root / "validation.en").read_text(encoding="utf-8").splitlines()
-    sources = sources[:: -(-len(sources) // 30)]
+    sources = sources[:: -(-len(sources) // 8)]
     assert re.search(rf"on {len(sources)} sentences of the validation set", caplog.text)
-    for beam in (2, 3):
-        for penalty in (0.0, 1.0, 2.0):
-            decoding = loaded.config.decoding.model_copy(update={"beam_size": beam, "length_penalty": penalty})
-            own = loaded.with_config(loaded.config.model_copy(update={"decoding": decoding}))
-            ids = own.tokenizer.encode(sources)
-            assert tuple(best.text for best, *_ in own.translator.translate_ids(ids)) in scores
+    for beam, penalty in (2, 2.0), (3, 1.0):
+        decoding = loaded.config.decoding.model_copy(update={"beam_size": beam, "length_penalty": penalty})
+        own = loaded.with_config(loaded.config.model_copy(update={"decoding": decoding}))
+        ids = own.tokenizer.encode(sources)
+        assert tuple(best.text for best, *_ in own.translator.translate_ids(ids)) in scores
 
 
 def stubbed(monkeypatch, scores):

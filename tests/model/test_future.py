@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.attention.scores import SCORES
 from tests.support.tiny_models import SOURCE, shared_transformer
 
 T = 5
@@ -24,19 +23,12 @@ def in_one_cached_step(model, source, target):
     return output.logits, tf.stack(output.decoder_self), tf.stack(output.cross)
 
 
-@functools.cache
-def compiled_step(model):
-    """A step as a function that XLA compiles: once for each length, whatever the targets."""
-    return tf.function(model.decode, jit_compile=True)
-
-
-def token_by_token(model, source, target, step_of=lambda model: model.decode):
+def token_by_token(model, source, target):
     """One position after another."""
     memory = model.encode(source)
     cache, steps = model.start_cache(memory), []
-    step = step_of(model)
     for t in range(T):
-        output = step(tf.constant(target[:, t : t + 1]), memory, cache)
+        output = model.decode(tf.constant(target[:, t : t + 1]), memory, cache)
         cache = output.cache
         own = tf.pad(tf.stack(output.decoder_self), ((0, 0),) * 4 + ((0, T - t - 1),))
         steps.append((output.logits, own, tf.stack(output.cross)))
@@ -57,12 +49,10 @@ PATHS = {
     "training": lambda model, source, target: full(model, source, target, training=True),
     "call": lambda model, source, target: (model(source, target),),
     "graph": in_graph(full),
-    "graph without weights": in_graph(lambda model, source, target: full(model, source, target)[:1]),
-    "graph of training": in_graph(lambda model, source, target: full(model, source, target, True)),
+    "graph of training": in_graph(lambda model, source, target: full(model, source, target, True)[:1]),
     "compiled": in_graph(full, jit_compile=True),
     "one cached step": in_one_cached_step,
     "cached steps": token_by_token,
-    "compiled cached steps": lambda model, source, target: token_by_token(model, source, target, compiled_step),
 }
 
 
@@ -87,14 +77,14 @@ def test_later_tokens_change_nothing_before_them_and_get_weights_of_exactly_zero
     assert_future_is_unseen(path, shared_transformer())
 
 
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", ["scaled_dot", "additive"])
 def test_no_gradient_flows_from_a_prediction_to_later_tokens(score):
     model = shared_transformer(decoder_self={"score": score}, cross={"score": score}, tie_embeddings="none")
     row = TARGET[:1]  # every token once, so that rows of the table stand for positions
     with tf.GradientTape(persistent=True) as tape:
         logits = model(SOURCE[:1], row, training=True)
-        totals = [tf.reduce_sum(logits[:, t] ** 2) for t in range(T)]
-    for t, total in enumerate(totals):
+        totals = {t: tf.reduce_sum(logits[:, t] ** 2) for t in (0, 3)}
+    for t, total in totals.items():
         table = tf.convert_to_tensor(tape.gradient(total, model.target_embedding.table.value)).numpy()
         sizes = np.abs(table[row[0]]).max(-1)
         assert (sizes[: t + 1] > 0).all()

@@ -125,7 +125,6 @@ def results_of_model(model, name):
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     targets = np.roll(TARGET, -1, 1)
 
-
     def values():
         logits = model(SOURCE, TARGET)
         return loss(targets, logits), logits

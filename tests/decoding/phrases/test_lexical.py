@@ -96,8 +96,9 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_targets_that_keep_to_
         np.testing.assert_allclose(found.scores[sentence, 0], score, rtol=1e-5)
 
 
-@pytest.mark.parametrize("size", [2, 5])
-@pytest.mark.parametrize("end", [{}, {"force_eos": True, "min_length": 3, "no_repeat_ngram": 1, "renormalize": True}])
+@pytest.mark.parametrize(
+    ("size", "end"), [(5, {}), (2, {"force_eos": True, "min_length": 3, "no_repeat_ngram": 1, "renormalize": True})]
+)
 def test_phrases_are_met_and_bans_hold_even_where_the_model_would_never_say_so(size, end):
     rows = [["ab"], [], ["a", "b"], ["b a", "abab"], ["a a a"], ["bb", "a", "ab"]]
     chain = toy_chains(len(rows), seed=3)
@@ -132,7 +133,7 @@ def test_sentences_without_phrases_are_found_as_without_a_list_bit_for_bit():
         free = [sentence for sentence, row in enumerate(rows) if not row]
         np.testing.assert_array_equal(one[free], other[free])
         np.testing.assert_array_equal(one, third)
-    for sentence in (0, 1, 3):
+    for sentence in (0, 1):
         alone = search_chain(chain[[sentence]], settings, 8, [rows[sentence]])
         np.testing.assert_array_equal(alone.ids[0], mixed.ids[sentence])
         np.testing.assert_allclose(alone.scores[0], mixed.scores[sentence], rtol=1e-6)
@@ -159,7 +160,7 @@ def found_by(model, settings, rows=None, source=SOURCE, prefixes=None, most=10):
     return OF_MODEL.tokenizer.decode([words(row) for row in found.ids.numpy().reshape(-1, most)])
 
 
-@pytest.mark.parametrize("name", ["transformer", "recurrent", "decoder-only"])
+@pytest.mark.parametrize("name", ["transformer", "recurrent"])
 def test_every_architecture_keeps_to_phrases(name):
     model = shared_model(MODELS[name][0], **MODELS[name][1])
     rows = [["cd", "a c"], [], ["fd"]]
@@ -171,11 +172,12 @@ def test_every_architecture_keeps_to_phrases(name):
         assert not any(contains_words(text, phrase) for phrase in BAN.texts), text
 
 
-@pytest.mark.parametrize("settings", [{"beam_size": 1}, {"search": "sampling", "n_best": 20}], ids=str)
-@pytest.mark.parametrize("end", [{}, {"force_eos": True, "min_length": 4}], ids=str)
-def test_other_searches_keep_to_bans_and_refuse_requirements(settings, end):
+@pytest.mark.parametrize(
+    "settings", [{"beam_size": 1, "force_eos": True, "min_length": 4}, {"search": "sampling", "n_best": 20}], ids=str
+)
+def test_other_searches_keep_to_bans_and_refuse_requirements(settings):
     model = shared_model(*MODELS["transformer"][:1], **MODELS["transformer"][1])
-    texts = found_by(model, settings | end)
+    texts = found_by(model, settings)
     assert not any(contains_words(text, phrase) for phrase in BAN.texts for text in texts)
     with pytest.raises(ValueError, match="required: only a beam search can meet requirements"):
         found_by(model, settings, [["cd"], [], []])

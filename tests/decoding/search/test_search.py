@@ -28,7 +28,6 @@ def test_a_target_that_reaches_its_limit_ends_in_eos_if_that_is_forced(settings)
         ("recurrent of one context vector", SEARCHES["beam"]),
         ("transformer", SEARCHES["beam with penalties"]),
         ("recurrent", SEARCHES["sampling"]),
-        ("decoder-only", SEARCHES["sampling"]),
     ],
 )
 def test_every_search_finds_targets_with_the_log_probabilities_that_the_model_gives_them(name, settings):
@@ -62,9 +61,8 @@ def a_model():
     [
         lambda constraints: GreedySearch(**constraints),
         lambda constraints: build_search(DecodingSettings(search="sampling", n_best=3, **constraints), 1),
-        lambda constraints: build_search(DecodingSettings(beam_size=3, n_best=3, **constraints), 1),
     ],
-    ids=["greedy", "sampling", "beam"],
+    ids=["greedy", "sampling"],
 )
 def test_constraints_hold_in_every_search(make):
     free = found_by(make({}), a_model())
