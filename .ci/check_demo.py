@@ -21,5 +21,5 @@ for sentence in sentences:
     assert weights.shape[2:] == (len(sentence["target_output_tokens"]), len(sentence["source_tokens"]))
     np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
 assert len(list((evaluation / "heatmaps").glob("*.png"))) == 4  # of the probes
-assert list((run / "tensorboard").glob("events.out.tfevents.*"))
+assert all(list(folder.glob("events.out.tfevents.*")) for folder in (run, run / "validation"))
 print(f"demo: BLEU {metrics['bleu']:.2f}, AER {metrics['alignment']['aer']:.2f}; 1 passed, 0 failed")

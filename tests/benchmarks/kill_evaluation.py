@@ -49,7 +49,7 @@ def main() -> int:
     generator, bad, kills = random.Random(options.seed), 0, 0
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / options.run.name
-        shutil.copytree(options.run, run, ignore=shutil.ignore_patterns("evaluations", "tensorboard"))
+        shutil.copytree(options.run, run, ignore=shutil.ignore_patterns("evaluations", "*tfevents*"))
         started = time.monotonic()
         assert start(run, options, "unbroken").wait() == 0
         seconds = time.monotonic() - started

@@ -115,7 +115,7 @@ def test_the_examples_of_the_page_run_from_a_wheel(site, tmp_path):
     assert len(examples) == 10
     assert all(code.count("\n") <= 5 for code in examples)
     for folder in ("runs/demo", "data/demo", "configs"):
-        unneeded = shutil.ignore_patterns("tensorboard", "checkpoints", "evaluations")
+        unneeded = shutil.ignore_patterns("*tfevents*", "checkpoints", "evaluations")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=unneeded)
     (tmp_path / "examples.py").write_text("\n".join([*examples, "print(qkv.__file__)"]), encoding="utf-8")
     printed = subprocess.run(

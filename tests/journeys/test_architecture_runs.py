@@ -62,7 +62,7 @@ def test_there_is_a_picture_for_every_layer(run, archive):
     name, root = run
     pictures = sorted(path.name for path in (root / "evaluations/test/heatmaps").glob("*.png"))
     assert pictures == [f"probe-000000-cross-layer-{i}.png" for i in range(LAYERS.get(name, 1))]
-    events = EventAccumulator(str(root / "tensorboard"))
+    events = EventAccumulator(str(root))
     events.Reload()
     assert sum(tag.startswith("probe 0/average") for tag in events.Tags()["tensors"]) == LAYERS.get(name, 1)
 

@@ -138,7 +138,7 @@ def test_training_leaves_everything_that_a_run_consists_of(run):
     found = files_below(run)
     for name in ("config.yaml", "manifest.json", "model.keras", "history.csv", "tokenizer/sentencepiece.model"):
         assert name in found
-    assert any(name.startswith("tensorboard/events.out.tfevents.") for name in found)
+    assert any(name.startswith("events.out.tfevents.") for name in found)
     assert any(name.startswith("checkpoints/update-") for name in found)
     assert pd.read_csv(run / "history.csv")["update"].tolist() == [4]
 

@@ -4,7 +4,7 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
-from qkv.run.training import delete_records, open_run_folder
+from qkv.run.training import open_run_folder
 from tests.support.failing_files import every_failure
 
 
@@ -24,6 +24,7 @@ def test_a_new_run_that_fails_after_a_checkpoint_keeps_its_folder(tmp_path):
 
 
 MARK = "0123456789abcdef.qkv-tmp"
+EVENTS = "events.out.tfevents.1700000000.host.1.0.v2"
 
 
 def begin(root, *names):
@@ -41,7 +42,7 @@ def test_a_run_that_was_killed_before_it_had_a_config_is_begun_again(names, tmp_
         assert [path.name for path in run.root.iterdir()] == [".lock"]
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "notes.txt", "tokenizer/sentencepiece.model"])
+@pytest.mark.parametrize("name", ["config.yaml", "notes.txt", "tokenizer/sentencepiece.model", EVENTS])
 def test_a_folder_with_anything_else_in_it_is_refused_and_not_changed(name, tmp_path):
     begin(tmp_path / "run", name)
     with pytest.raises(InputError, match="exists already"), open_run_folder(tmp_path / "run", None, writes=True):
@@ -63,12 +64,13 @@ def test_half_written_files_of_a_killed_training_are_deleted_and_nobody_elses(tm
     left += [f"encoded/.train.{MARK}.npy", f"checkpoints/.best.{MARK}.npz", f"tokenizer/.sentencepiece.{MARK}.model"]
     left += [
         f"probes/update-00000003/.shard-00000.{MARK}.npz",
-        f"tensorboard/.subwords.{MARK}.tsv",
+        f"projector/.subwords.{MARK}.tsv",
+        f".projector_config.{MARK}.pbtxt",
         ".preparation.json",
     ]
     others = [".env.template", ".bashrc.20240101", "probes/.npmrc.original", ".history.a1b2c3d4.csv"]
     others += [f"evaluations/.test.host.12.abc/.heads.{MARK}.csv", f".viewer.{MARK}.html", ".DS_Store", "notes.txt"]
-    others += ["config.yaml", "corpus_report.json", "checkpoints/best.npz", "probes/.notes"]
+    others += ["config.yaml", "corpus_report.json", "checkpoints/best.npz", "probes/.notes", EVENTS]
     begin(tmp_path / "run", *left, *others)
     with open_run_folder(tmp_path / "run", tmp_path / "run", writes=False) as run:
         assert all((run.root / name).exists() for name in left)
@@ -77,7 +79,20 @@ def test_half_written_files_of_a_killed_training_are_deleted_and_nobody_elses(tm
         assert found == {*others, ".lock"}
 
 
-@pytest.mark.parametrize("name", ["probes", "tensorboard", "checkpoints", "encoded", "probes/update-00000000"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "probes",
+        "projector",
+        "validation",
+        "checkpoints",
+        "encoded",
+        "probes/update-00000000",
+        f"validation/{EVENTS}",
+        EVENTS,
+        f"{EVENTS}.resumed",
+    ],
+)
 def test_a_link_in_what_training_writes_is_refused_before_anything_is_deleted(name, tmp_path):
     begin(tmp_path / "home", f".notes.{MARK}.txt")
     begin(tmp_path / "run", "config.yaml", f".history.{MARK}.csv")
@@ -97,7 +112,7 @@ def test_a_run_is_trained_through_a_link_to_its_folder(tmp_path):
         assert {path.name for path in run.root.iterdir()} == {"config.yaml", ".lock", "notes.txt"}
 
 
-@pytest.mark.parametrize("name", ["history.csv", "model.keras", "manifest.json", "checkpoints/update-00000002.npz"])
+@pytest.mark.parametrize("name", ["history.csv", "model.keras", "checkpoints/update-00000002.npz", EVENTS])
 def test_a_folder_in_the_place_of_a_file_is_refused_before_training(name, tmp_path):
     begin(tmp_path / "run", "config.yaml")
     (tmp_path / "run" / name).mkdir(parents=True)
@@ -106,7 +121,7 @@ def test_a_folder_in_the_place_of_a_file_is_refused_before_training(name, tmp_pa
         pass
 
 
-@pytest.mark.parametrize("name", ["tensorboard", "probes", "tokenizer"])
+@pytest.mark.parametrize("name", ["validation", "probes", "tokenizer"])
 def test_a_file_in_the_place_of_a_folder_is_refused_before_training(name, tmp_path):
     begin(tmp_path / "run", "config.yaml", name)
     expected, run = rf"run/{name}: this is a file, in the place of a folder", tmp_path / "run"
@@ -114,7 +129,7 @@ def test_a_file_in_the_place_of_a_folder_is_refused_before_training(name, tmp_pa
         pass
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "tensorboard"])
+@pytest.mark.parametrize("name", ["checkpoints", "validation"])
 def test_a_folder_that_takes_no_files_is_refused_before_training(name, tmp_path, monkeypatch):
     begin(tmp_path / "run", "config.yaml", f"{name}/file")
     monkeypatch.setattr(
@@ -128,16 +143,17 @@ def test_a_folder_that_takes_no_files_is_refused_before_training(name, tmp_path,
 def test_what_others_have_put_into_a_new_run_stays_when_it_fails(tmp_path):
     begin(tmp_path / "home", "precious")
     with pytest.raises(KeyError), open_run_folder(tmp_path / "run", None, writes=True) as run:
-        begin(run.root, "config.yaml", "encoded/train.ids.npy", "notes.txt")
+        begin(run.root, "config.yaml", "encoded/train.ids.npy", EVENTS, f"validation/{EVENTS}", "notes.txt")
+        begin(run.root, "projector_config.pbtxt", "projector/subwords.tsv", "my.tfevents", "tensorboard/notes.txt")
         (run.root / "home").symlink_to(tmp_path / "home")
         run.probes.symlink_to(tmp_path / "home")
         raise KeyError
-    assert {path.name for path in run.root.iterdir()} == {"notes.txt", "home", "probes"}
+    assert {path.name for path in run.root.iterdir()} == {"notes.txt", "home", "probes", "my.tfevents", "tensorboard"}
     assert (tmp_path / "home" / "precious").exists()
 
 
 def test_a_run_whose_deletion_is_killed_has_its_config_until_nothing_else_is_there(tmp_path):
-    names = ["config.yaml", "corpus_report.json", "encoded/train.ids.npy", "tokenizer/sentencepiece.model"]
+    names = ["config.yaml", "corpus_report.json", "encoded/train.ids.npy", "tokenizer/sentencepiece.model", EVENTS]
 
     def prepare(folder):
         begin(folder / "run", ".lock", *names)
@@ -178,11 +194,7 @@ def test_a_worker_that_writes_nothing_has_a_temporary_folder_for_a_new_run(tmp_p
 
 
 def test_records_of_a_training_without_a_checkpoint_are_deleted_and_prepared_text_is_not(tmp_path):
-    run = RunDirectory(tmp_path)
-    run.history.touch()
-    run.corpus_report.touch()
-    for folder in (run.tensorboard, run.probes, run.encoded):
-        folder.mkdir()
-        (folder / "file").touch()
-    delete_records(run)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus_report.json", "encoded"]
+    kept = ["corpus_report.json", "encoded/file", "my.tfevents"]
+    begin(tmp_path, "history.csv", EVENTS, f"{EVENTS}.resumed", f"validation/{EVENTS}", "probes/file", *kept)
+    RunDirectory(tmp_path).delete_records()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus_report.json", "encoded", "my.tfevents"]

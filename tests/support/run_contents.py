@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
+from qkv.files.run_directory import EVENT_FILES
+
 TIMES = ["minutes", "tokens_per_second"]  # all else of a run depends on text, settings and seed alone
 NAMED = ("config.yaml", "manifest.json")
 """Files of a run that hold its name."""
@@ -44,14 +46,12 @@ def contents(folder: Path) -> dict[str, Any]:
     files = {
         str(path.relative_to(folder)): content(path) if path.is_file() else None
         for path in folder.rglob("*")
-        if "tfevents" not in path.name
+        if not path.match(EVENT_FILES)
     }
-    if not (folder / "tensorboard").is_dir():
-        return files
-    for run in ("tensorboard", "tensorboard/validation"):
-        events = events_of(folder, run)
+    for place in sorted({path.parent for path in folder.rglob(EVENT_FILES)}):
+        events = events_of(place)
         tags = [tag for tag in events.Tags()["tensors"] if tag.split("/")[-1] not in (*TIMES, "session_start_info")]
-        files |= {f"{run}: {tag}": [event.step for event in events.Tensors(tag)] for tag in tags}
+        files |= {f"{place.relative_to(folder)}: {tag}": [event.step for event in events.Tensors(tag)] for tag in tags}
     return files
 
 
@@ -90,7 +90,6 @@ def weights_in(path):
         return archive.read("model.weights.h5")
 
 
-def events_of(run, folder="tensorboard"):
+def events_of(folder):
     """What TensorBoard reads, all of it."""
-    events = EventAccumulator(str(run / folder))
-    return events.Reload()
+    return EventAccumulator(str(folder)).Reload()

@@ -63,7 +63,7 @@ def test_a_run_stopped_by_a_limit_and_by_a_signal_ends_as_one_that_was_never_sto
     pd.testing.assert_frame_equal(history.loc[[3, 6, 8]], history_of(unbroken), check_exact=True)
     shown = events_of(run)
     assert [event.step for event in shown.Tensors("metrics/loss")] == list(range(1, 9))
-    validations = events_of(run, "tensorboard/validation")
+    validations = events_of(run / "validation")
     assert [event.step for event in validations.Tensors("metrics/bleu")] == [2, 3, 6, 8]
     assert [event.step for event in shown.Tensors("probe 0/average of layer 0")] == [2, 3, 6, 8]
     assert [update for _, update in probe_archives(run / "probes")] == [2, 3, 6, 8]
@@ -106,7 +106,7 @@ def test_a_run_that_was_killed_before_its_manifest_is_completed_by_the_same_comm
     """The model may even be that of a shorter training."""
     run = tmp_path / "unbroken"
     shutil.copytree(unbroken, run)
-    for name in ("manifest.json", "tensorboard/subwords.tsv"):
+    for name in ("manifest.json", "projector/subwords.tsv"):
         (run / name).unlink()
     (run / "model.keras").write_bytes(b"of a shorter training")
     temporary_path(run / "manifest.json").write_bytes(b"half")

@@ -10,7 +10,12 @@ import urllib.request
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.plugins.base_plugin import TBContext
+from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
+from werkzeug.test import Client
 
 from tests.support.processes import PATIENCE_SECONDS
 from tests.support.run_contents import history_of
@@ -18,13 +23,13 @@ from tests.support.run_contents import history_of
 
 @pytest.fixture(scope="module")
 def events(unbroken):
-    accumulator = EventAccumulator(str(unbroken / "tensorboard"), size_guidance={"images": 0, "tensors": 0})
+    accumulator = EventAccumulator(str(unbroken), size_guidance={"images": 0, "tensors": 0})
     return accumulator.Reload()
 
 
 @pytest.fixture(scope="module")
 def validations(unbroken):
-    return EventAccumulator(str(unbroken / "tensorboard/validation"), size_guidance={"tensors": 0}).Reload()
+    return EventAccumulator(str(unbroken / "validation"), size_guidance={"tensors": 0}).Reload()
 
 
 def test_one_chart_has_the_losses_of_training_and_validation(unbroken, events, validations):
@@ -70,9 +75,26 @@ def test_tensorboard_has_the_sharpness_of_the_probes_attention_over_time(events)
         assert all(0 < float(tf.make_ndarray(event.tensor_proto)) < highest for event in values)
 
 
+def test_a_run_is_named_as_its_folder_and_the_projector_finds_its_vectors(unbroken):
+    runs = EventMultiplexer().AddRunsFromDirectory(str(unbroken.parent))
+    assert set(runs.Runs()) == {"unbroken", "unbroken/validation"}
+    provider = MultiplexerDataProvider(runs, str(unbroken.parent))
+    apps = ProjectorPlugin(TBContext(data_provider=provider, logdir=str(unbroken.parent))).get_plugin_apps()
+
+    def ask(page, **asked):
+        return Client(apps[page]).get("/", query_string=asked)
+
+    assert ask("/runs").json == ["unbroken"]
+    (vectors,) = ask("/info", run="unbroken").json["embeddings"]
+    assert vectors["tensorShape"] == [90, 8]
+    asked = {"run": "unbroken", "name": vectors["tensorName"]}
+    assert len(ask("/metadata", **asked).text.splitlines()) == 1 + 90
+    assert np.frombuffer(ask("/tensor", **asked).data, np.float32).size == 90 * 8
+
+
 @pytest.fixture(scope="module")
 def served(unbroken):
-    """Asks a TensorBoard of the run, in a process of its own, for what its plugins show."""
+    """Asks a TensorBoard of the runs, in a process of its own, for what its plugins show."""
     program = (
         "import sys, tensorboard.program as program\n"
         "board = program.TensorBoard()\n"
@@ -80,7 +102,7 @@ def served(unbroken):
         "print(board.launch(), flush=True)\n"
         "sys.stdin.read()\n"
     )
-    command = [sys.executable, "-c", program, str(unbroken)]
+    command = [sys.executable, "-c", program, str(unbroken.parent)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as board:
         address = board.stdout.readline().decode().strip()
 
@@ -101,16 +123,16 @@ def test_tensorboard_serves_runs_hyperparameters_and_vectors(served, unbroken):
         active = {name for name, plugin in listing.items() if plugin["enabled"]}
         time.sleep(0.1)
     assert wanted <= active
-    assert json.loads(served("data/runs")) == ["tensorboard", "tensorboard/validation"]
+    assert json.loads(served("data/runs")) == ["unbroken", "unbroken/validation"]
     experiment = json.loads(served("data/plugin/hparams/experiment?request=%7B%7D"))
     shown = {info["name"]: info for info in experiment["hparamInfos"]}
     assert {"run.name", "corpus", "model.d_model"} <= shown.keys() and len(shown) < 30  # not the defaults
     scores = {info["name"]["tag"] for info in experiment["metricInfos"]}
     assert scores == {f"metrics/{name}" for name in ("loss", "perplexity", "token_accuracy", "bleu")}
-    info = json.loads(served("data/plugin/projector/info?run=tensorboard"))["embeddings"][0]
+    info = json.loads(served("data/plugin/projector/info?run=unbroken"))["embeddings"][0]
     name = urllib.parse.quote(info["tensorName"])
-    names = served(f"data/plugin/projector/metadata?run=tensorboard&name={name}").split("\n")
+    names = served(f"data/plugin/projector/metadata?run=unbroken&name={name}").split("\n")
     assert names[1].startswith("<pad>\t") and len(names) == 1 + 90 + 1
     assert info["tensorShape"] == [90, 8]
-    graph = served("data/plugin/graphs/graph?run=tensorboard&conceptual=false")
+    graph = served("data/plugin/graphs/graph?run=unbroken&conceptual=false")
     assert "decoder_0" in graph and "MatMul" in graph

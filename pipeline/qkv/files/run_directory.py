@@ -4,6 +4,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
+from itertools import chain
 from pathlib import Path
 
 from ..errors import InputError, invocation
@@ -22,6 +23,7 @@ from .lock import folder_locked
 from .paths import refuse_other_than_file
 
 MADE_BY = f"# made by qkv {__version__}\n"
+EVENT_FILES = "events.out.tfevents.*"  # TensorBoard's, in the folders that it takes for runs
 OLDEST = 0, 2  # the version whose runs are read, and all since
 _VERSION = re.compile(r"# made by qkv (([0-9]{1,9})\.([0-9]{1,9})\S{0,40})")
 
@@ -85,7 +87,9 @@ class RunDirectory:
         self.checkpoints = self.root / "checkpoints"
         self.model = self.root / "model.keras"
         self.history = self.root / "history.csv"
-        self.tensorboard = self.root / "tensorboard"
+        self.validation_events = self.root / "validation"  # those of the training lie in the run's own folder
+        self.projector_config = self.root / "projector_config.pbtxt"  # where TensorBoard looks for it
+        self.projector = self.root / "projector"
         self.probes = self.root / "probes"
         self._lock = self.root / ".lock"
 
@@ -113,23 +117,28 @@ class RunDirectory:
     @property
     def _folders(self) -> Sequence[Path]:
         """The folders that training writes."""
-        folders = (self.held_out, self.encoded, self.checkpoints, self.tensorboard, self.probes)
+        folders = (self.held_out, self.encoded, self.checkpoints, self.validation_events, self.projector, self.probes)
         return self.own_tokenizer.parent, self.ancestor.parent, *folders
 
     @property
     def _files(self) -> Sequence[Path]:
         """The files beside these folders."""
         files = (self.preparation, self.corpus_report, self.source_look, self.target_look, self.model, self.history)
-        return self.config, self.decoding, self.manifest, *files
+        return self.config, self.decoding, self.manifest, *files, self.projector_config
+
+    @property
+    def event_files(self) -> Sequence[Path]:
+        """TensorBoard's files of the training, which name the run as its folder."""
+        return sorted(self.root.glob(EVENT_FILES))
 
     def check_writable(self) -> None:
         """Raises an `InputError` unless what training writes lies in the run itself: a folder is no link and holds
-        none, and no folder is in the place of a file."""
+        none, nor is an event file one, and no folder is in the place of a file."""
         for folder in self._folders:
             check_own_folder(folder)
-            for path in folder.rglob("*"):
-                refuse_link(path)
-        for file in (*self._files, *self.checkpoints.glob("*.npz")):
+        for path in (*self.event_files, *chain.from_iterable(folder.rglob("*") for folder in self._folders)):
+            refuse_link(path)
+        for file in (*self._files, *self.event_files, *self.checkpoints.glob("*.npz")):
             refuse_folder(file)
 
     def check_weights(self, checkpoint: str = "best") -> None:
@@ -164,6 +173,13 @@ class RunDirectory:
         for folder in self._folders:
             delete_temporary_files_below(folder)
 
+    def delete_records(self) -> None:
+        """Deletes what callbacks wrote in a training that was killed before its first checkpoint."""
+        for file in (self.history, self.projector_config, *self.event_files):
+            file.unlink(missing_ok=True)
+        for folder in (self.validation_events, self.projector, self.probes):
+            shutil.rmtree(folder, ignore_errors=True)
+
     def delete(self) -> None:
         """Deletes what training has written, the config last: whenever this is interrupted, the same command trains the
         run. What others have put into the folder stays."""
@@ -171,7 +187,7 @@ class RunDirectory:
         for folder in self._folders:
             if folder.is_dir() and not folder.is_symlink():
                 shutil.rmtree(folder)
-        for file in (*self._files[::-1], self._lock):
+        for file in (*self.event_files, *self._files[::-1], self._lock):
             file.unlink(missing_ok=True)
         with suppress(OSError):
             self.root.rmdir()

@@ -2,7 +2,6 @@
 
 import logging
 import shlex
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -104,8 +103,7 @@ def _run_training(
         if workers.is_chief:
             run.manifest.unlink(missing_ok=True)  # until the longer training is complete
             own = build_callbacks(config, run, translator, training, progress, text.validation, stream)
-        params = callback_params(config, run, batches)
-        reason = training.run(progress, [*own, *named, *callbacks], params)
+        reason = training.run(progress, [*own, *named, *callbacks], callback_params(config, run, batches))
         if reason == INTERRUPTED:
             if workers.is_chief:
                 _report_interrupted(run, progress, saved=bool(checkpoints.all()))
@@ -229,15 +227,8 @@ def restore(
         if started:
             checkpoints.delete_superseded()
         else:
-            delete_records(run)
+            run.delete_records()
     return progress
-
-
-def delete_records(run: RunDirectory) -> None:
-    """Deletes the files that callbacks wrote in a training that was killed before its first checkpoint."""
-    run.history.unlink(missing_ok=True)
-    for folder in (run.tensorboard, run.probes):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _save_model(
@@ -247,12 +238,10 @@ def _save_model(
     with replaced_when_done(run.model) as temporary:
         model.save(temporary)
     vectors = keras.ops.convert_to_numpy(model.output_embedding.table)
-    pairs = text.segmentations[0]
     languages = config.data.source_language, config.data.target_language
-    counts = {
-        language: count_ids(side.ids, len(vectors)) for language, side in zip(languages, pairs.sides, strict=True)
-    }
-    write_projector(run.tensorboard, text.tokenizer.pieces(range(len(vectors))), vectors, counts)
+    sides = zip(languages, text.segmentations[0].sides, strict=True)
+    counts = {language: count_ids(side.ids, len(vectors)) for language, side in sides}
+    write_projector(run, text.tokenizer.pieces(range(len(vectors))), vectors, counts)
     origin = origin | {"data_sha256": recorded_sha256(run)}
     if run.ancestor.is_file():
         origin["started_from"] = read_json_object(run.ancestor)

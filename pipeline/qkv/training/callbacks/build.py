@@ -61,10 +61,9 @@ def build_callbacks(
     given = config.inspection.probes
     probes = middle_pairs(validation) if given is None else [(one.source, one.reference) for one in given]
     recorder = AttentionRecorder(training.step.model, translator.tokenizer, max_positions=translator.max_positions)
-    epoch_updates = training.batches.updates(0)
-    board = TensorBoard(run.tensorboard, translator, recorder, probes, hyperparameters(config, run), progress.update)
+    board = TensorBoard(run, translator, recorder, probes, hyperparameters(config, run), progress.update)
     return [
-        ProgressLine(training.stopping.limits, epoch_updates, progress, stream),
+        ProgressLine(training.stopping.limits, training.batches.updates(0), progress, stream),
         ProbeLines(translator, probes, stream),
         History(run.history, progress),
         board,

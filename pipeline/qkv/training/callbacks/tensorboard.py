@@ -20,6 +20,7 @@ from tensorboard.plugins.projector import ProjectorConfig
 from ...config.names.translation import METRICS
 from ...decoding.translator import Translator
 from ...files.atomic import write_atomically
+from ...files.run_directory import EVENT_FILES, RunDirectory
 from ...inspection.attention_card import AttentionCard, best_head
 from ...inspection.head_tables import heads_table
 from ...inspection.measures import MEASURES
@@ -48,11 +49,11 @@ DESCRIPTIONS = {
 class TensorBoard(keras.callbacks.Callback):
     """Writes event files; every step is a number of updates.
 
-    Validations are a run of their own below the training's, so that one chart has both losses, and the table of
-    settings has scores alone beside them.
+    TensorBoard names a run as the folder of its event files, and so they lie in the run's own. Validations are a run of
+    their own below it: one chart has both losses, and the table of settings has scores alone beside them.
 
     Args:
-        folder: the folder of the event files.
+        run: the folder of the run.
         translator: translates with the model that is trained.
         recorder: records the attention of the same model.
         probes: (source, reference or None) of each fixed sentence.
@@ -63,7 +64,7 @@ class TensorBoard(keras.callbacks.Callback):
 
     def __init__(
         self,
-        folder: Path,
+        run: RunDirectory,
         translator: Translator,
         recorder: AttentionRecorder,
         probes: Sequence[tuple[str, str | None]],
@@ -71,7 +72,7 @@ class TensorBoard(keras.callbacks.Callback):
         first_update: int = 0,
     ) -> None:
         super().__init__()
-        self.folders = {"training": folder, "validation": folder / "validation"}
+        self.folders = {"training": run.root, "validation": run.validation_events}
         self.translator = translator
         self.recorder = recorder
         self.sources = [source for source, _ in probes]
@@ -210,10 +211,9 @@ def as_hyperparameters(values: dict[str, Any]) -> dict[str, bool | int | float |
 
 def forget_from(folder: Path, update: int) -> None:
     """Makes TensorBoard hide this update and later ones in the folder's earlier event files."""
-    now = time.time()
-    files = sorted(folder.glob("*tfevents*"))
-    if not files:
+    if not (files := sorted(folder.glob(EVENT_FILES))):
         return
+    now = time.time()
     start = Event(wall_time=now, step=update, session_log=SessionLog(status=SessionLog.SessionStatus.START))
     # Twice: TensorBoard takes the first one that it reads for the start of the run, and hides nothing.
     events = [Event(wall_time=now, file_version="brain.Event:2"), start, start]
@@ -238,12 +238,12 @@ COUNTED_TOKENS = 10_000_000  # of each side, whose ids are counted
 
 
 def write_projector(
-    folder: Path, pieces: Sequence[str], vectors: np.ndarray, counts: Mapping[str, np.ndarray] | None = None
+    run: RunDirectory, pieces: Sequence[str], vectors: np.ndarray, counts: Mapping[str, np.ndarray] | None = None
 ) -> None:
     """Writes the vectors, the columns with their names and colours, and the config that leads the projector to both.
 
     Args:
-        folder: the folder of the run's event files.
+        run: the folder of the run.
         pieces: the vocabulary's spelling of each id.
         vectors: float `(V, d_model)`.
         counts: how often each id is seen, `(V,)`, by the name of each side's language.
@@ -254,17 +254,15 @@ def write_projector(
     if len(pieces) != len(vectors):
         raise ValueError(f"expected one name for each vector, found {len(pieces)} names and {len(vectors)} vectors")
     config = ProjectorConfig()
-    embedding = config.embeddings.add()
-    embedding.tensor_name = NAME
-    embedding.tensor_path, embedding.metadata_path = f"{NAME}.tsv", f"{NAME}_names.tsv"
+    embedding = config.embeddings.add(tensor_name=NAME)
+    paths = f"{run.projector.name}/{NAME}.tsv", f"{run.projector.name}/{NAME}_names.tsv"
+    embedding.tensor_path, embedding.metadata_path = paths
     rows = ("\t".join(f"{value:.5g}" for value in vector) for vector in vectors.astype(float))
-    write_atomically(folder / embedding.tensor_path, "".join(f"{row}\n" for row in rows).encode())
+    write_atomically(run.root / paths[0], "".join(f"{row}\n" for row in rows).encode())
     table = zip(map(_spell_name, pieces), *_columns(pieces, counts or {}), strict=True)
     lines = [("subword", "characters", "language", "log10 of frequency"), *table]
-    write_atomically(
-        folder / embedding.metadata_path, "".join("\t".join(map(str, line)) + "\n" for line in lines).encode()
-    )
-    write_atomically(folder / "projector_config.pbtxt", text_format.MessageToString(config).encode())
+    write_atomically(run.root / paths[1], "".join("\t".join(map(str, line)) + "\n" for line in lines).encode())
+    write_atomically(run.projector_config, text_format.MessageToString(config).encode())
 
 
 def _columns(pieces: Sequence[str], counts: Mapping[str, np.ndarray]) -> list[list[Any]]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tensorboard.plugins.projector import ProjectorConfig
 from tensorboard.plugins.projector.projector_plugin import _read_tensor_tsv_file
 
+from qkv.files.run_directory import RunDirectory
 from qkv.training.callbacks.tensorboard import count_ids, write_projector
 
 TRIMMED = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
@@ -29,7 +30,7 @@ def read_names(folder):
 
 
 def write(folder, pieces):
-    write_projector(folder, pieces, np.arange(2.0 * len(pieces)).reshape(-1, 2))
+    write_projector(RunDirectory(folder), pieces, np.arange(2.0 * len(pieces)).reshape(-1, 2))
     return read_names(folder)
 
 
@@ -59,14 +60,14 @@ def test_white_space_is_spelt_out_in_names(tmp_path, piece, name):
 
 def test_other_numbers_of_names_and_vectors_are_refused(tmp_path):
     with pytest.raises(ValueError, match="2 names and 3 vectors"):
-        write_projector(tmp_path, ["a", "b"], np.zeros((3, 2)))
+        write_projector(RunDirectory(tmp_path), ["a", "b"], np.zeros((3, 2)))
 
 
 def test_subwords_have_their_length_language_and_frequency(tmp_path):
     pieces = ["</s>", "\u2581the", "\u2581la", ".", "x"]
     counts = {"en": np.array([0, 95, 0, 50, 9]), "fr": np.array([0, 5, 10, 50, 1])}
-    write_projector(tmp_path, pieces, np.zeros((5, 2)), counts)
-    rows = [line.split("\t")[1:] for line in (tmp_path / "subwords_names.tsv").read_text().splitlines()[1:]]
+    write_projector(RunDirectory(tmp_path), pieces, np.zeros((5, 2)), counts)
+    rows = [line.split("\t")[1:] for line in (tmp_path / "projector/subwords_names.tsv").read_text().splitlines()[1:]]
     assert rows == [
         ["4", "none", "0.0"],
         ["3", "en", "2.0"],

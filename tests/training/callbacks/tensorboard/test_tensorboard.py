@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
+from qkv.files.run_directory import RunDirectory
 from qkv.inspection.attention_card import AttentionCard
 from qkv.inspection.measures import MEASURES
 from qkv.training.callbacks import tensorboard
@@ -72,14 +73,15 @@ def test_updates_after_a_resumed_checkpoint_are_shown_once_however_often_a_run_i
     ]
 
 
-def test_without_event_files_there_is_nothing_to_hide(tmp_path):
+def test_without_event_files_of_ours_there_is_nothing_to_hide(tmp_path):
+    (tmp_path / "others.tfevents").touch()
     forget_from(tmp_path, 3)
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["others.tfevents"]
 
 
 def board_of(folder, records, probes=(("un chat", None), ("le chat", "the cat"))):
     """A TensorBoard whose model finds `records` as translations of its probes."""
-    board = TensorBoard(folder, None, None, probes)
+    board = TensorBoard(RunDirectory(folder), None, None, probes)
     board.translator = SimpleNamespace(translate=lambda sources: sources)
     board.recorder = SimpleNamespace(record_translations=lambda *arguments: records)
     board.writers = {name: tf.summary.create_file_writer(str(path)) for name, path in board.folders.items()}
