@@ -80,12 +80,20 @@ def model_by_formula(model, source, target):
     return np.array(logits), np.array(rows)
 
 
-@pytest.mark.parametrize("score", ["additive", "concat", "dot", "scaled_dot", "general", "cosine"])
 @pytest.mark.parametrize(
-    "decoder", [{"decoder": "bahdanau"}, {"decoder": "luong"}, {"decoder": "luong", "input_feeding": True}]
+    ("score", "decoder", "input_feeding"),
+    [
+        ("additive", "bahdanau", False),
+        ("general", "bahdanau", False),
+        ("dot", "luong", False),
+        ("concat", "luong", True),
+        ("scaled_dot", "luong", True),
+        ("cosine", "luong", False),
+    ],
 )
-def test_logits_and_weights_equal_the_papers_formula(score, decoder):
-    model = shared_model(Recurrent, **SETTINGS | decoder | {"cross_attention": score})
+def test_logits_and_weights_equal_the_papers_formula(score, decoder, input_feeding):
+    settings = {"decoder": decoder, "cross_attention": score} | ({"input_feeding": True} if input_feeding else {})
+    model = shared_model(Recurrent, **SETTINGS | settings)
     source, target = SOURCE[2], TARGET[0]
     output = model.decode(target[None], model.encode(source[None]))
     logits, weights = model_by_formula(model, source, target)

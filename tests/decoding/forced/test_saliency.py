@@ -52,7 +52,7 @@ def test_saliency_equals_finite_differences(name):
     assert found.std() > 0.02
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["transformer", "recurrent"])
 def test_saliency_in_a_graph_is_the_same_and_leaves_the_layer_unchanged(name):
     model = model_of(name)
     expected = gradient_times_input(model, SOURCE, TARGET, OUTPUT)

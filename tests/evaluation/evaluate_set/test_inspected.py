@@ -25,7 +25,7 @@ from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support import KEPT_RUNS
 
 KEPT = KEPT_RUNS
-NAMES = ["transformer", "recurrent", "decoder_only"]
+NAMES = ["transformer", "recurrent"]
 SOURCES = ["the cat eats", "a", "", "jane visits africa in september .", "the apple"]
 REFERENCES = ["le chat mange", "un", "", "jane visite l'afrique en septembre .", "la pomme"]
 SECONDS = ("translation_seconds", "scores_seconds", "seconds")
@@ -33,7 +33,7 @@ SECONDS = ("translation_seconds", "scores_seconds", "seconds")
 
 @pytest.fixture(scope="module")
 def ensemble(tmp_path_factory):
-    """All kept runs, searched greedily, with two sentences in a shard."""
+    """Kept runs, searched greedily, with two sentences in a shard."""
     folder = tmp_path_factory.mktemp("runs")
     runs = load_runs([Path(shutil.copytree(KEPT / name, folder / name)) for name in NAMES])
     decoding = runs.config.decoding.model_copy(update={"beam_size": 1})
@@ -58,7 +58,6 @@ def files_of(root):
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
-@pytest.mark.minutes
 def test_every_member_has_its_own_archive_and_the_ensemble_none(evaluated):
     members = {str(path.relative_to(evaluated.members)) for path in evaluated.members.rglob("*") if path.is_file()}
     of_each = {"attention/manifest.json", "attention/sentences.jsonl", "heads.csv", "sentences.csv", "metrics.json"}
@@ -107,19 +106,19 @@ def test_the_page_shows_the_members_side_by_side(evaluated):
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
     assert [run["name"] for run in data["runs"]] == NAMES
     likelihoods = [[sentence["likelihood"] for sentence in run["sentences"]] for run in data["runs"]]
-    assert len({tuple(of_run) for of_run in likelihoods}) == 3
+    assert len({tuple(of_run) for of_run in likelihoods}) == 2
 
 
 def test_commands_open_the_folder_of_a_member(evaluated, tmp_path, capsys):
     members = [str(evaluated.member(name).root) for name in NAMES]
     assert view.main([*members, "--output", str(tmp_path / "page.html")]) == 0
     assert draw.main([members[1], "--sentence", "0", "--output", str(tmp_path / "picture.svg")]) == 0
-    assert measure.main([members[2], "--folder", str(tmp_path / "measured")]) == 0
-    assert (tmp_path / "measured/heads.csv").read_bytes() == evaluated.member(NAMES[2]).heads.read_bytes()
+    assert measure.main([members[0], "--folder", str(tmp_path / "measured")]) == 0
+    assert (tmp_path / "measured/heads.csv").read_bytes() == evaluated.member(NAMES[0]).heads.read_bytes()
     capsys.readouterr()
     assert compare.main([str(evaluated.root), members[0]]) == 0
     printed = capsys.readouterr().out
-    assert "ensemble of 3, greedy" in printed and f"{evaluated.root.parents[1]}" in printed
+    assert "ensemble of 2, greedy" in printed and f"{evaluated.root.parents[1]}" in printed
 
 
 def test_the_folder_of_an_ensemble_says_where_the_archives_are(evaluated, tmp_path, capsys):
@@ -151,7 +150,7 @@ def test_a_killed_evaluation_goes_on_with_the_member_it_was_at_and_ends_with_the
     evaluate_set(request_of("whole.again"))
     # The shard that was not whole is recorded again, and so is the last one of a complete archive.
     expected = [("transformer", 4)] + [("recurrent", id_) for id_ in (2, 3, 4)]
-    assert written[len(first) + 1 :] == expected + [("decoder_only", id_) for id_ in range(5)]
+    assert written[len(first) + 1 :] == expected
     again, whole = (files_of(ensemble.directory.evaluation(name).root) for name in ("whole.again", "whole"))
     assert again.keys() == whole.keys()
     for name, content in whole.items():
@@ -165,7 +164,7 @@ def test_a_killed_evaluation_goes_on_with_the_member_it_was_at_and_ends_with_the
 
 def test_an_evaluation_goes_on_only_with_the_same_members(ensemble):
     """A model that is there twice has no further weights; seeds of dropout, which every process draws, say nothing."""
-    one, other = [KEPT / name for name in NAMES[:2]]
+    one, other = [KEPT / name for name in NAMES]
     found = [fingerprint(load_runs(roots), set="x") for roots in ([one], [one, one], [one, other], [other, one])]
     assert len(set(found)) == 4
-    assert [fingerprint(load_runs(roots), set="x") for roots in ([one], [one, other])] == [found[0], found[2]]
+    assert fingerprint(load_runs([one, other]), set="x") == found[2]

@@ -12,18 +12,12 @@ from qkv.evaluation.request import EvaluationRequest, read_configured_set
 from qkv.model.transformer import Transformer
 from qkv.run.trained_run import load_run
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
-from tests.benchmarks.modules_entered import walk_evaluate, walk_translate, walk_update
+from tests.benchmarks.modules_entered import counts_step_of_evaluation, walk_translate, walk_update, walking
 
 
 @pytest.fixture
 def root(unbroken, tmp_path):
     return shutil.copytree(unbroken, tmp_path / "run")
-
-
-def test_an_evaluation_enters_few_modules_and_seldom_goes_back(root):
-    walk = walk_evaluate(root)
-    assert len(walk.modules) <= 25 and walk.returns <= 10, walk.stays
-    assert {"decoding/translator.py", "inspection/recorder.py", "alignment/head_scores.py"} <= {*walk.modules}
 
 
 def test_a_translation_and_an_update_enter_few_modules(root):
@@ -56,13 +50,17 @@ def read(monkeypatch):
     return found
 
 
-def test_each_pair_is_encoded_once_by_the_search_and_once_by_the_forced_pass(root, read):
-    """References, the set on which the readout is chosen, translations and probes are four sets of pairs."""
+def test_an_evaluation_enters_few_modules_and_each_pair_is_encoded_twice(root, read):
+    """Once by the search and once by the forced pass; references, the set on which the readout is chosen, translations
+    and probes are four sets of pairs."""
     run = load_run(root)
     data = read_configured_set(run, "counted", "test")
     for found in read.values():
         found.clear()  # of the golden outputs
-    evaluate_set(EvaluationRequest(run, data))
+    with walking(counts_step_of_evaluation) as walk:
+        evaluate_set(EvaluationRequest(run, data))
+    assert len(walk.modules) <= 25 and walk.returns <= 10, walk.stays
+    assert {"decoding/translator.py", "inspection/recorder.py", "alignment/head_scores.py"} <= {*walk.modules}
     longest = run.config.model.max_positions - 1
     probes = [probe.source for probe in run.config.inspection.probes] * 2  # searched, and read
     sources = run.tokenizer.encode([*data.source * 3, *data.choose_on.corpus.source, *probes])

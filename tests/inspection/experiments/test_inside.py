@@ -20,8 +20,7 @@ CLEAN = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
 CORRUPTED = [5, 9, 8, 11, 7, 3], [2, 7, 6, 13]
 CASES = {
     "transformer": (Transformer, SIZES | {"decoder_layers": 2}),
-    "other sizes": (Transformer, SIZES | {"num_heads": 3} | every_site(key_dim=5, value_dim=3)),
-    "post": (Transformer, SIZES | {"norm": "post"}),
+    "post": (Transformer, SIZES | {"norm": "post", "num_heads": 3} | every_site(key_dim=5, value_dim=3)),
     "blockwise": (Transformer, SIZES | every_site(mechanism="blockwise")),
     "odd mechanisms": (
         Transformer,
@@ -38,7 +37,6 @@ CASES = {
     ),
     "recurrent": MODELS["recurrent"],
     "recurrent of one context vector": MODELS["recurrent of one context vector"],
-    "recurrent of equal weights": (Recurrent, RECURRENT | {"cross_attention": "uniform"}),
     "luong": MODELS["luong"],
     "decoder-only": (DecoderOnly, DECODER_ONLY | {"layers": 2}),
     "decoder-only post": MODELS["decoder-only post"],
@@ -271,12 +269,11 @@ def test_a_loop_over_more_or_fewer_positions_is_refused(target):
 
 
 def test_scores_of_mechanisms_that_have_none_are_refused_by_name():
-    for case, name in (
-        ("linformer and lsh", "decoder.0.cross.scores"),
-        ("linformer and lsh", "encoder.0.self.scores"),
-        ("recurrent of equal weights", "*.scores"),
+    for model, name in (
+        (model_of("linformer and lsh"), "decoder.0.cross.scores"),
+        (model_of("linformer and lsh"), "encoder.0.self.scores"),
+        (shared_model(Recurrent, **RECURRENT, cross_attention="uniform"), "*.scores"),
     ):
-        model = model_of(case)
         with pytest.raises(InputError, match="found none: the mechanism there does not score each pair"):
             read_inside(model, CLEAN, [name])
 

@@ -14,12 +14,10 @@ from tests.support.tiny_models import TWO_LAYERS, every_site, shared_transformer
 PAIR = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
 HEAD, ROW, TOKEN = 1, 2, 13
 SETTINGS = [
-    {},
-    {"norm": "post", "positions": "learned", "activation": "gelu"},
+    {"norm": "post", "positions": "learned", "activation": "gelu", **every_site(key_value_heads=1)},
     {"positions_on": "queries_and_keys", "activation": "silu", "output_bias": True},
     {"num_heads": 3, **every_site(key_dim=5, value_dim=3, score="dot", use_bias=False)},
     every_site(projection=False, value_projection=False),
-    every_site(key_value_heads=1),
 ]
 
 

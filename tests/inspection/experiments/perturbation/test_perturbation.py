@@ -21,7 +21,7 @@ def test_loss_change_and_argmax_changed_are_means_over_all_tokens():
     table = table[table["change"].isin(CHANGES)]
     assert len(table) == 2 * 2 * len(CHANGES) and (table["tokens"] == 10).all()
     assert table["loss_change"].is_monotonic_decreasing
-    for row in table[::3].to_dict("records"):
+    for row in table[::5].to_dict("records"):
         losses, changed = [], []
         for pair in PAIRS:
             batch = forced_batch([pair])

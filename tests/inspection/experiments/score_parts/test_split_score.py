@@ -12,9 +12,7 @@ from tests.support.tiny_models import DECODER_ONLY, TWO_LAYERS, every_site, shar
 PAIR = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
 LAYERS = ["encoder.1.self", "decoder.0.cross", "decoder.1.self", "decoder.1.cross"]
 SETTINGS = [
-    {},
-    {"norm": "post", "positions": "learned", "cross": {"score": "general"}},
-    {"norm": "post", "positions_on": "queries_and_keys", "tie_embeddings": "none", "scale_embeddings": False},
+    {"norm": "post", "positions": "learned", "scale_embeddings": False, "cross": {"score": "general"}},
     {"num_heads": 3, "positions_on": "queries_and_keys", **every_site(key_dim=5, value_dim=3, score="dot")},
     every_site(projection=False, value_projection=False),
     {"positions": "rotary", **every_site(key_value_heads=1)},
@@ -98,7 +96,7 @@ def test_a_part_goes_through_the_normalisations_above_it_as_numpy_computes_it():
     assert np.abs(parts.pairs[at]).max() > 0.01
 
 
-@pytest.mark.parametrize(("score", "head"), [("cosine", 0), ("additive", 0), ("concat", 1)])
+@pytest.mark.parametrize(("score", "head"), [("cosine", 0), ("concat", 1)])
 def test_other_scores_are_refused_by_name_where_they_are_asked_for(score, head):
     double = in_float64(shared_transformer(**TWO_LAYERS, cross={"score": score}))
     with pytest.raises(InputError, match=rf"decoder\.1\.cross: .*scaled_dot, dot, general.*found {score}"):
