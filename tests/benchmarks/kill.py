@@ -98,16 +98,6 @@ def after(seconds: float) -> Callable[[Path, Callable[[], bool]], None]:
     return wait
 
 
-def after_checkpoint(update: int) -> Callable[[Path, Callable[[], bool]], None]:
-    """The moment in which the checkpoint of an update has been written."""
-
-    def wait(run: Path, running: Callable[[], bool]) -> None:
-        while running() and not (run / "checkpoints" / f"update-{update:08d}.npz").is_file():
-            time.sleep(0.005)
-
-    return wait
-
-
 def while_writing(number: int) -> Callable[[Path, Callable[[], bool]], None]:
     """The moment in which so many checkpoints of this process are there and another one is being written."""
 

@@ -11,7 +11,7 @@ from tests.support import ROOT
 
 pytestmark = [pytest.mark.minutes, pytest.mark.skipif(sys.platform != "linux", reason="forks after TensorFlow")]
 
-SECONDS = 2
+SECONDS = 0.3
 
 
 def test_a_few_changed_files_of_each_kind_are_read_or_refused():
