@@ -3,13 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qkv.alignment.error_rate import (
-    AlignmentScore,
-    alignment_error_rate,
-    check_ranges,
-    diagonal_links,
-    random_links,
-)
+from qkv.alignment.error_rate import AlignmentScore, alignment_error_rate, check_ranges, diagonal_links, random_links
 from qkv.errors import InputError
 from qkv.text.corpora.word_links import GoldAlignment, read_pharaoh, write_pharaoh
 

@@ -206,10 +206,7 @@ def test_keras_own_layer_gives_the_same_weights():
 def test_the_mask_of_the_queries_goes_on_with_the_context_and_none_with_the_weights(kind):
     layer, attend = KINDS[kind]({})
     embedding = keras.layers.Embedding(VOCABULARY, WIDTH, mask_zero=True)
-    for context, weights in (
-        attend(embedding(TARGET), embedding(SOURCE)),
-        functional(layer, attend)[1].outputs,
-    ):
+    for context, weights in (attend(embedding(TARGET), embedding(SOURCE)), functional(layer, attend)[1].outputs):
         mask = context._keras_mask
         assert getattr(weights, "_keras_mask", None) is None
         assert keras.backend.standardize_dtype(mask.dtype) == "bool"

@@ -268,12 +268,7 @@ def training_trial(place: Path) -> Trial:
     run = place / "runs" / "small"
     run.parent.mkdir()
     sys.argv = ["train.py"]
-    return Trial(
-        place,
-        run,
-        lambda: train.main(["--config", str(config)]),
-        tidy_training,
-    )
+    return Trial(place, run, lambda: train.main(["--config", str(config)]), tidy_training)
 
 
 def evaluation_trial(place: Path, run: Path) -> Trial:

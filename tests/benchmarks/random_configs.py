@@ -47,14 +47,7 @@ UPDATES = 3
 WRITES = 40
 """Of a short training, about; a kill that comes later than its last write kills nothing."""
 
-KEPT = {
-    "run.name",
-    "run.directory",
-    "run.devices",
-    "training.max_updates",
-    "model.architecture",
-    "training.callbacks",
-}
+KEPT = {"run.name", "run.directory", "run.devices", "training.max_updates", "model.architecture", "training.callbacks"}
 """What is not drawn like the rest: the property or the machine's GPUs decide it, each architecture comes in its turn,
 or a file that a callback writes goes on where a killed one has ended."""
 

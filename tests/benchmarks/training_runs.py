@@ -63,11 +63,7 @@ def tested(run: Path) -> dict[str, object]:
     if not (ROOT / run / "evaluations/test/metrics.json").is_file():
         _command("evaluate.py", run)
     metrics = json.loads((ROOT / run / "evaluations/test/metrics.json").read_text(encoding="utf-8"))
-    return {
-        "test BLEU": metrics["bleu"],
-        "test loss": metrics["loss"],
-        "translation s": metrics["translation_seconds"],
-    }
+    return {"test BLEU": metrics["bleu"], "test loss": metrics["loss"], "translation s": metrics["translation_seconds"]}
 
 
 def write_table(rows: list[dict[str, object]], folder: Path) -> None:

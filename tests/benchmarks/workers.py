@@ -74,11 +74,7 @@ KINDS: dict[str, dict[str, Any]] = {
     },
     "started": {},  # from another run
 }
-KILLED = CHANGES | {
-    "training.max_updates": 40,
-    "training.log_every_updates": 3,
-    "inspection.probes": [],
-}
+KILLED = CHANGES | {"training.max_updates": 40, "training.log_every_updates": 3, "inspection.probes": []}
 
 
 class WorkerRuns:

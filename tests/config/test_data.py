@@ -19,10 +19,7 @@ def test_parts_are_chosen_one_by_one(config_file):
     ("settings", "message"),
     [
         ("normalize: {moses: true}", "data: normalize divides words, and tokenized is false; expected tokenized: true"),
-        (
-            "tokenized: true\n  normalize: {moses: true, europarl: true}",
-            "either moses or europarl, found both",
-        ),
+        ("tokenized: true\n  normalize: {moses: true, europarl: true}", "either moses or europarl, found both"),
         ("normalize: {mosse: true}", "data.normalize.mosse"),
     ],
 )

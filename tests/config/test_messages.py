@@ -146,10 +146,7 @@ class TestWrongSettings:
         (["--run.devices", "-1"], r"run\.devices: expected an integer >= 0 and <= 1024 or null, found -1"),
         (["--run.devices", "two"], r"run\.devices: expected an integer"),
         (["--devices", "2"], r"--devices: no such option; did you mean --run\.devices\?"),
-        (
-            ["--batches.batch_tokens", "0"],
-            r"batches\.batch_tokens: expected an integer >= 1 and <= 10000000 or auto",
-        ),
+        (["--batches.batch_tokens", "0"], r"batches\.batch_tokens: expected an integer >= 1 and <= 10000000 or auto"),
         (["--batches.batch_tokens", "all"], r"expected an integer >= 1 and <= 10000000 or auto, found 'all'"),
         (["--decoding.batch_sentences", "0"], r"batch_sentences: expected an integer >= 1 and <= 100000 or auto, f"),
         (["--training.precision", "float16"], r"one of auto, float32, mixed_bfloat16, mixed_float16, found 'float16'"),

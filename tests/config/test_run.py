@@ -28,12 +28,7 @@ def changed(config_file):
 
 @pytest.mark.parametrize(
     ("own", "options", "expected"),
-    [
-        (1, ["--n_best", "3"], 3),
-        (5, ["--n_best", "3"], 5),
-        (5, ["--n_best", "3", "--beam_size", "4"], 4),
-        (5, [], 5),
-    ],
+    [(1, ["--n_best", "3"], 3), (5, ["--n_best", "3"], 5), (5, ["--n_best", "3", "--beam_size", "4"], 4), (5, [], 5)],
 )
 def test_more_translations_widen_the_beam_unless_its_size_is_given(own, options, expected, changed):
     decoding, _ = changed(*options, beam_size=own)

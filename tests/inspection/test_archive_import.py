@@ -17,10 +17,7 @@ SENTENCES = [
     Sentence(["▁the", "▁ca", "t", "</s>"], ["▁le", "▁chat", "</s>"], start="<pad>", reference="un chat"),
     Sentence(["▁a", "</s>"], ["▁un", "▁de", "ux", "</s>"], log_probabilities=[-1, -0.5, 0, -2], truncated=True),
 ]
-GOLD = [
-    GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})),
-    GoldAlignment(frozenset(), frozenset()),
-]
+GOLD = [GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})), GoldAlignment(frozenset(), frozenset())]
 
 
 def weights_of(sentences, layers=2, heads=3, dtype="float64"):

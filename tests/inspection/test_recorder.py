@@ -75,11 +75,7 @@ def test_log_probabilities_of_translations_are_those_of_the_forced_pass(model, r
     records = list(recorder.record_translations(SOURCES, REFERENCES, translations))
     for record, translation in zip(records, translations, strict=True):
         record.validate()
-        assert (record.mode, record.hypothesis, record.truncated) == (
-            "greedy",
-            translation.text,
-            translation.truncated,
-        )
+        assert (record.mode, record.hypothesis, record.truncated) == ("greedy", translation.text, translation.truncated)
         ids = translation.ids  # of an empty source EOS alone, which no search looked at
         batch = (np.array([row], "int32") for row in ([*translation.source_ids, EOS], [BOS, *ids[:-1]], ids))
         forced = forced_pass(model, *batch, ("cross",))

@@ -21,7 +21,7 @@ from tests.support.keras_contract import CASES, DTYPES, check
 SETTINGS = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("masked")])
 def test_a_layer_passes_the_contract_test_of_keras(name):
     check(name, train=False)
 

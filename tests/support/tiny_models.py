@@ -50,7 +50,6 @@ def every_site(**settings):
 
 MODELS = {
     "transformer": (Transformer, SIZES),
-    "transformer with positions on queries and keys": (Transformer, SIZES | {"positions_on": "queries_and_keys"}),
     "transformer of other sizes": (
         Transformer,
         SIZES
@@ -60,7 +59,7 @@ MODELS = {
     ),
     "transformer without projections": (
         Transformer,
-        SIZES | every_site(projection=False, value_projection=False),
+        SIZES | {"positions_on": "queries_and_keys"} | every_site(projection=False, value_projection=False),
     ),
     "transformer of odd mechanisms": (
         Transformer,
@@ -98,13 +97,10 @@ MODELS = {
             "layers": 2,
             "norm": "post",
             "positions": "learned",
+            "positions_on": "queries_and_keys",
             "tie_embeddings": "none",
             "decoder_self": {"score": "additive"},
         },
-    ),
-    "decoder-only with positions on queries and keys": (
-        DecoderOnly,
-        DECODER_ONLY | {"positions_on": "queries_and_keys"},
     ),
     "decoder-only with ALiBi and a sink": (
         DecoderOnly,

@@ -56,11 +56,7 @@ def test_gold_that_counts_from_one_is_told(tmp_path, caplog):
     [
         ([LINK, LINK], {}, "a: 2 gold alignments for 1 sentences"),
         ([LINK], {"mode": "beam"}, r"a: sentence 7 is a translation of the model \(mode beam\)"),
-        (
-            [GoldAlignment(frozenset(), frozenset({(9, 0)}))],
-            {},
-            r"no line has a link .* \(1 links are out of",
-        ),
+        ([GoldAlignment(frozenset(), frozenset({(9, 0)}))], {}, r"no line has a link .* \(1 links are out of"),
     ],
 )
 def test_gold_that_does_not_fit_is_refused(tmp_path, gold, changes, message):

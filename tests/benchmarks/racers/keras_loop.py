@@ -59,11 +59,7 @@ def pad(rows: Sequence[Sequence[int]], length: int | None = None) -> np.ndarray:
 
 
 def fit(
-    model: keras.Model,
-    pairs: Pairs,
-    clock: Clock,
-    batch_tokens: int,
-    rate: Callable[[int, float], float] | None = None,
+    model: keras.Model, pairs: Pairs, clock: Clock, batch_tokens: int, rate: Callable[[int, float], float] | None = None
 ) -> int:
     """Trains a compiled model by `fit` until the time is over.
 

@@ -1,7 +1,6 @@
 """The graph of a forced pass gives what the pass gives, for batches of any shape."""
 
 import numpy as np
-import pytest
 
 from qkv.decoding.forced import forced_pass, gradient_times_input, make_forced_graph
 from tests.support.tiny_models import SOURCE, TARGET, shared_transformer
@@ -9,9 +8,8 @@ from tests.support.tiny_models import SOURCE, TARGET, shared_transformer
 OUTPUT = np.concatenate([TARGET[:, 1:], np.full((len(TARGET), 1), 3, "int32")], 1)
 
 
-@pytest.mark.parametrize("sites", [(), ("cross", "encoder")])
-def test_a_graph_gives_what_the_pass_gives_and_is_traced_once(sites):
-    model = shared_transformer()
+def test_a_graph_gives_what_the_pass_gives_and_is_traced_once():
+    model, sites = shared_transformer(), ("cross", "encoder")
     graph = make_forced_graph(model, sites)
     for rows, sources, targets in ((3, 7, 5), (2, 7, 4), (1, 6, 5)):
         batch = SOURCE[:rows, :sources], TARGET[:rows, :targets], OUTPUT[:rows, :targets]

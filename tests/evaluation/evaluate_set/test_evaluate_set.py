@@ -103,7 +103,7 @@ def make_gold_set(name, pairs, folder):
     return read_gold_set(name, Corpus(sources, targets, list(range(1, 1 + len(pairs))), name), path)
 
 
-def test_a_set_of_empty_pairs_is_evaluated(tokenizer, tmp_path):
+def test_sets_of_empty_pairs_and_text_without_references_are_evaluated(tokenizer, tmp_path):
     run = random_run(tokenizer, tmp_path)
     run.directory.tokenizer.parent.mkdir(parents=True)
     run.directory.tokenizer.write_bytes(tokenizer.model)
@@ -115,12 +115,5 @@ def test_a_set_of_empty_pairs_is_evaluated(tokenizer, tmp_path):
         assert pd.read_csv(evaluation.heads)[[*MEASURES]].isna().all(axis=None)
         assert not evaluation.perturbation.exists() and not evaluation.faithfulness.exists()
         assert [record.hypothesis for record in AttentionArchive(evaluation.attention)] == ["", ""]
-
-
-def test_text_without_references_is_evaluated(tokenizer, tmp_path):
-    run = random_run(tokenizer, tmp_path)
-    run.directory.tokenizer.parent.mkdir(parents=True)
-    run.directory.tokenizer.write_bytes(tokenizer.model)
-    run.directory.config.touch()
     metrics = evaluate_set.evaluate_set(EvaluationRequest(run, EvaluationSet("own", SENTENCES[:2])))
     assert metrics["sentences"] == 2 and not {"loss", "bleu"} & metrics.keys()

@@ -62,8 +62,7 @@ def test_without_matrices_the_states_themselves_are_compared(right_shares):
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "taking"),
-    [("keys := values", "value", "key"), ("values := keys", "key", "value")],
+    ("name", "given", "taking"), [("keys := values", "value", "key"), ("values := keys", "key", "value")]
 )
 def test_keys_and_values_stand_for_each_other(name, given, taking, right_shares):
     model = shared_transformer()

@@ -12,11 +12,10 @@ from tests.support.tiny_models import DECODER_ONLY, TWO_LAYERS, every_site, shar
 
 PAIR = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
 SETTINGS = [
-    {},
     {"norm": "post", "positions": "learned", "cross": {"score": "additive"}},
-    {"positions_on": "queries_and_keys", "output_bias": True, "tie_embeddings": "none"},
     {"num_heads": 3, **every_site(key_dim=5, value_dim=3), "positions": "alibi"},
-    every_site(projection=False, value_projection=False),
+    {"positions_on": "queries_and_keys", "output_bias": True, "tie_embeddings": "none"}
+    | every_site(projection=False, value_projection=False),
     {"positions": "rotary", **every_site(key_value_heads=1)},
 ]
 

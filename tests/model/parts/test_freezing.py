@@ -43,8 +43,7 @@ def test_a_layers_parts_are_its_attention_its_network_and_its_normalisations():
     assert set().union(*parts) == layers and sum(map(len, parts)) == len(layers)
 
 
-@pytest.mark.parametrize(("optimizer", "groups"), [("adam", [[3, 0]]), ("muon", [[1, 2], [3, 0]])])
-def test_frozen_weights_stay_bit_for_bit_and_all_others_are_trained(optimizer, groups):
+def test_frozen_weights_stay_bit_for_bit_and_all_others_are_trained():
     keras.utils.set_random_seed(3)
     architecture, settings = MODELS["transformer"]
     model = make_model(architecture, **settings)
@@ -52,12 +51,12 @@ def test_frozen_weights_stay_bit_for_bit_and_all_others_are_trained(optimizer, g
     frozen = {id(x) for part in ("encoder", "cross_attention") for x in weights_of_part(model, part)}
     before = model.get_weights()
     settings = {"beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-9}
-    made = make_optimizer(0.01, optimizer=optimizer, **settings)
+    made = make_optimizer(0.01, optimizer="muon", **settings)
     made.build(model.trainable_variables)
     step = TrainStep(TotalLoss(model), made, tf.distribute.get_strategy())
     accumulation = Accumulation(step)
     for _ in range(2):
-        accumulation.make([batch_of(rows) for rows in groups], Progress())
+        accumulation.make([batch_of(rows) for rows in ([1, 2], [3, 0])], Progress())
     for variable, value in zip(model.weights, before, strict=True):
         assert np.array_equal(variable, value) == (id(variable) in frozen), variable.path
     trained = sum(x.size for x, y in zip(before, model.weights, strict=True) if id(y) not in frozen)

@@ -55,8 +55,7 @@ def test_values_are_means_over_tokens_and_intervals_of_drawn_sentences(sentences
             repeated = [np.repeat(np.arange(4), row) for row in counts]
             drawn[scorer, head] = np.array([sums[one].sum() / tokens[one].sum() for one in repeated])
             np.testing.assert_allclose(
-                [found[f"{measure}_low"], found[f"{measure}_high"]],
-                np.quantile(drawn[scorer, head], [0.025, 0.975]),
+                [found[f"{measure}_low"], found[f"{measure}_high"]], np.quantile(drawn[scorer, head], [0.025, 0.975])
             )
         first = table.iloc[0]
         assert first["scorer"] == "weights"

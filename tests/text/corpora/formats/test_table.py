@@ -73,8 +73,7 @@ def test_a_csv_file_is_known_by_its_name_packed_or_not(write, name):
 
 
 @pytest.mark.parametrize(
-    ("content", "rows"),
-    [('"a","b"\n"c","d"\ne,f\n', "2 of 3 rows"), ('a,b\nc,d\n"he said ""e""",f\n', "1 of 3 rows")],
+    ("content", "rows"), [('"a","b"\n"c","d"\ne,f\n', "2 of 3 rows"), ('a,b\nc,d\n"he said ""e""",f\n', "1 of 3 rows")]
 )
 def test_quotes_that_look_like_those_of_a_spreadsheet_are_warned_of(write, content, rows, caplog):
     Table(write(content), ",")

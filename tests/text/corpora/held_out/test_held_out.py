@@ -121,10 +121,7 @@ def test_the_split_of_a_text_is_the_same_for_ever():
     ("sizes", "told"),
     [
         ({"validation": 0}, r"data.validation.share: the share of the 20 pairs of text is less than one pair"),
-        (
-            {"validation": 7, "test": 4},
-            r"data.validation and data.test would hold out 11 of 20 pairs; expected at",
-        ),
+        ({"validation": 7, "test": 4}, r"data.validation and data.test would hold out 11 of 20 pairs; expected at"),
         ({"validation": 3, "test": 3}, r"of 20 pairs only 2 can be held out as data.validation, expected 3"),
     ],
 )

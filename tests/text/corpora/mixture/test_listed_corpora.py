@@ -201,12 +201,7 @@ def test_filters_leave_out_pairs_and_are_counted_by_reason_and_corpus(corpus, tm
     filters = {"identical": True, "digits": True, "near_duplicates": True, "source_script": "latin"}
     _, text = prepared(corpus, tmp_path, "run", [files(corpus, "part-1"), odd], **{"data.filters": filters})
     report = report_of(tmp_path, "run")
-    assert report["corpora"][1]["filtered"] == {
-        "script": 0,
-        "identical": 1,
-        "digits": 0,
-        "near_duplicate": 1,
-    }
+    assert report["corpora"][1]["filtered"] == {"script": 0, "identical": 1, "digits": 0, "near_duplicate": 1}
     assert report["lines"]["identical"] == [f"{odd['source']} + {odd['target']}:2"]
     assert report["kept"] == len(text.segmentations[0].source)
     assert report["corpora"][1]["kept"] == 2
