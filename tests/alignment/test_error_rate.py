@@ -68,8 +68,6 @@ def test_links_out_of_range_are_dropped_and_reported_by_line(caplog):
         "2 word links on 1 lines point outside their sentences and are left out, the first ones at a.align:2, of 2 and "
         "3 words, counted from 0"
     ]
-    with pytest.raises(InputError, match="3 gold alignments for 2 source"):
-        check_ranges(golds, [2, 2], [3, 3, 2], "a.align")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from ..config import load_run_config
 from ..config.run import settings_of_set
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
-from ..inspection.record import Record
+from ..inspection.record import Record, shorten
 from ..text.corpora.corpus import Corpus
 from ..text.corpora.formats import read_corpus
 from ..text.corpora.held_out import with_held_out_files
@@ -105,9 +105,6 @@ def with_given_words(
     return AlignedText(corpus.source, corpus.target, words[0], words[1], names)
 
 
-SHOWN_CHARACTERS = 60  # of a line in an error message
-
-
 def read_given_words(path: Path, sentences: Sequence[str]) -> Sequence[str]:
     """Reads the tokenised copy of a text.
 
@@ -134,8 +131,8 @@ def _find_problem(path: Path, lines: Sequence[str], sentences: Sequence[str]) ->
     for number, (line, sentence) in enumerate(zip(lines, sentences, strict=True), 1):
         if "".join(line.split()) != "".join(sentence.split()):
             return (
-                f"{path}:{number}: expected the characters of {_shorten(sentence)}, with spaces between words; "
-                f"found {_shorten(line)}; a tokenised copy may differ from the text by spaces alone"
+                f"{path}:{number}: expected the characters of {shorten(sentence)!r}, with spaces between words; "
+                f"found {shorten(line)!r}; a tokenised copy may differ from the text by spaces alone"
             )
     return None
 
@@ -183,7 +180,3 @@ def _places(text: list[str], line: list[str]) -> list[int]:
         scale = (last - first) / max(end - start, 1)
         places += [min(first + int(scale * step), len(line) - 1) for step in range(end - start)]
     return places
-
-
-def _shorten(text: str) -> str:
-    return repr(text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…")

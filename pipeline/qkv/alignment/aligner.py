@@ -191,13 +191,12 @@ def _calibrate(directions: Sequence[Direction]) -> Calibration:
             f"{' and '.join(first.units)}, so the probabilities do not apply; leave out --probabilities"
         )
     text = AlignedText(gold_set.corpus.source, gold_set.corpus.target)
+    turned = WordUnits(*reversed(units))
     streams = (
-        replace(
-            direction,
-            text=text.turned() if direction.reverse else text,
-            units=type(units)(*reversed(units)) if direction.reverse else units,
-        ).records()
-        for direction in directions
+        replace(one, text=text.turned(), units=turned).records()
+        if one.reverse
+        else replace(one, text=text, units=units).records()
+        for one in directions
     )
     layers = [direction.readout.layer for direction in directions if direction.readout is not None]
     calibration = calibrate(zip(*streams, strict=True), gold_set.gold, layers, gold_set.name)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
 from ..text.corpora.word_links import GoldAlignment, Link, OutsideLinks
 
 LINK_COUNTS = ("links", "sure", "links_in_sure", "links_in_possible")
@@ -55,11 +54,7 @@ def error_terms(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def alignment_error_rate(links: Sequence[Collection[Link]], gold: Sequence[GoldAlignment]) -> AlignmentScore:
-    """Scores a corpus. Counts are pooled over all sentences; rates of single sentences are never averaged.
-
-    Raises:
-        ValueError: the two lists differ in length.
-    """
+    """Scores a corpus. Counts are pooled over all sentences; rates of single sentences are never averaged."""
     counts = [count_links(own, right) for own, right in zip(links, gold, strict=True)]
     return AlignmentScore.of(np.sum(counts, axis=0) if counts else np.zeros(4))
 
@@ -80,15 +75,7 @@ def check_ranges(
 
     Returns:
         The alignments, and how many links were dropped.
-
-    Raises:
-        InputError: the three lists differ in length, so the gold file belongs to other text.
     """
-    if not len(gold) == len(source_word_counts) == len(target_word_counts):
-        raise InputError(
-            f"{len(gold)} gold alignments for {len(source_word_counts)} source and {len(target_word_counts)} target "
-            "sentences: each line of the gold file must belong to the same line of the two text files"
-        )
     outside = OutsideLinks()
     lines = enumerate(zip(gold, source_word_counts, target_word_counts, strict=True), 1)
     checked = [outside.leave_out(*line, place=f"{path}:{number}") for number, line in lines]

@@ -60,16 +60,8 @@ class HeadCounts:
         self.counts: dict[tuple[str, str], list[np.ndarray]] = {}
 
     def add(self, record: Record) -> None:
-        """Counts the next sentence.
-
-        Raises:
-            ValueError: the record's target was not given (mode `forced`), or a gold link is out of range.
-        """
+        """Counts the next sentence, whose target was given: gold links belong to its words."""
         gold, word_counts = next(self._given)
-        if record.mode != "forced":
-            raise ValueError(
-                f"sentence {record.id}: expected mode 'forced' to compare with gold links, found {record.mode!r}"
-            )
         for site, side in product(aligned_sites(), LABEL_SIDES):
             if site in record.attention:
                 count = _count_sentence(record, site, side, gold, word_counts)
@@ -99,13 +91,7 @@ class HeadCounts:
 
 def best_row(table: pd.DataFrame) -> pd.Series:
     """Returns the row of a table of `HeadCounts` with the lowest error rate, the first of equals. Choose on one set,
-    report on another.
-
-    Raises:
-        ValueError: no row has an error rate.
-    """
-    if table["aer"].isna().all():
-        raise ValueError("no row has an alignment error rate: there were no links to compare")
+    report on another."""
     return table.iloc[int(np.nanargmin(table["aer"].to_numpy(float)))]
 
 
@@ -126,8 +112,6 @@ def _count_sentence(
 def _as_matrix(links: Iterable[Link], n_source: int, n_target: int) -> np.ndarray:
     matrix = np.zeros((n_target, n_source), bool)
     for i, j in links:
-        if not (0 <= i < n_source and 0 <= j < n_target):
-            raise ValueError(f"gold link {i}-{j} lies outside its {n_target} target words or its source; check_ranges")
         matrix[j, i] = True
     return matrix
 
@@ -143,11 +127,6 @@ def _make_table(site: str, side: str, counts: np.ndarray) -> pd.DataFrame:
     columns |= {"eos_share": ratio(counts[..., 5], counts[..., 4]), "aer_low": low, "aer_high": high}
     table = pd.DataFrame({name: column.ravel() for name, column in columns.items()}, places).reset_index()
     return table.assign(site=site, side=side)[list(COLUMNS)]
-
-
-def choose_readout(table: pd.DataFrame, chosen_on: str) -> ChosenReadout:
-    """Returns the readout with the lowest error rate in the table of the set that `chosen_on` names."""
-    return ChosenReadout.from_row(best_row(table), chosen_on=chosen_on)
 
 
 @dataclass(frozen=True)
@@ -210,13 +189,13 @@ class GoldScores:
         if readout is None:
             if table["aer"].isna().all():
                 return ReadoutScores()
-            readout = choose_readout(table, chosen_on)
+            readout = ChosenReadout.from_row(best_row(table), chosen_on=chosen_on)
         if not isinstance(readout, ProbableReadout):
             metrics = alignment_metrics(table, readout, self._gold_set)
             return ReadoutScores(readout, table, self._heads.of_sentences(readout), metrics)
         sentences = self._heads.of_sentences(readout.plain)
         counts = np.array(self._probable)
-        low, high = ratio_interval(*(term[:, None] for term in error_terms(counts)))
+        low, high = ratio_interval(*error_terms(counts[:, None]))
         row = {
             **readout.to_json(),
             "linked": PROBABLE,

@@ -38,7 +38,6 @@ from .word_matrix import grouped_attention, heads_and_mean, spread_links
 LEAST_WEIGHT = 0.01
 """Words with no more weight than this between them, of any head on either side, are linked with probability 0."""
 
-
 _ADDED = 1e-3  # to weights before their logarithm, since some are 0
 NEIGHBOURS = tuple(steps for steps in product((-1, 0, 1), repeat=2) if any(steps))
 """How far the neighbours of (target word, source word) are from it."""
@@ -61,16 +60,8 @@ class LinkProbabilities:
 
         Args:
             records: its record of each model; the second one's source is the target of the first.
-
-        Raises:
-            ValueError: the records have another number of heads.
         """
         features, candidates = pair_features(records, self.layers)
-        if features.shape[-1] + 1 != len(self.coefficients):
-            raise ValueError(
-                f"expected records of {len(self.coefficients) - 1} features, found {features.shape[-1]}: the model has "
-                "another number of heads"
-            )
         return np.where(candidates, probability_of(features, np.array(self.coefficients)), 0.0)
 
 
@@ -146,10 +137,8 @@ FOLDS = 5
 LEAST_PAIRS = 30
 """Fewer pairs with gold links calibrate nothing."""
 
-
 MOST_PAIRS = 1000
 """More make no difference to some ten or a hundred coefficients."""
-
 
 _THRESHOLDS = np.arange(5, 96) / 100
 

@@ -22,7 +22,7 @@ from ..inspection.record import Record
 from ..run.trained_run import TrainedRun
 from ..text.corpora.word_links import GoldAlignment
 from .gold import GoldSet, read_choice_set
-from .head_scores import HeadCounts, best_row, choose_readout
+from .head_scores import HeadCounts, best_row
 from .link_probabilities import MOST_PAIRS, calibrate
 from .readout import MEAN_HEAD, AlignmentReadout, ChosenReadout, ProbableReadout, aligned_sites, read_links
 from .word_matrix import heads_and_mean
@@ -78,20 +78,16 @@ def choose_on_gold(run: TrainedRun, gold_set: GoldSet, recorded: Sequence[str] =
     table = heads.table()
     if table.empty:
         return None
-    readout = choose_readout(table, gold_set.name)
+    best = best_row(table)
+    readout = ChosenReadout.from_row(best, chosen_on=gold_set.name)
     calibration = calibrate(([one] for one, _ in kept), [gold for _, gold in kept], [readout.layer], gold_set.name)
     if calibration is None:
         return readout
     calibration = replace(calibration, weights=(sha256(run.weights),))
-    return ProbableReadout.of(readout, calibration, float(best_row(table)["aer"]))
+    return ProbableReadout.of(readout, calibration, float(best["aer"]))
 
 
 def _parse_readout(text: str, run: TrainedRun) -> ChosenReadout:
-    """Parses `LAYER,HEAD,SIDE[,LINKS[,SITE]]`.
-
-    Raises:
-        InputError: it is not of that form, or the run has no such layer or head.
-    """
     form = re.fullmatch(
         rf"(\d+),(\d+|{MEAN_HEAD}),({'|'.join(LABEL_SIDES)})"
         rf"(?:,({'|'.join(map(re.escape, EXTRACTIONS))})(?:,({'|'.join(aligned_sites())}))?)?",
@@ -164,7 +160,8 @@ def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agre
 def _flat_links(record: Record, turned: bool = False) -> np.ndarray:
     """Returns 0 or 1 for each readout and word pair, `(readouts, source words * target words)`; `turned` if the
     record's source is the target."""
-    links = np.stack([links_of_heads(record, side) for side in LABEL_SIDES])  # (side, layer, head, target, source)
+    weights = heads_and_mean(record)
+    links = np.stack([read_links(record, weights, side, "target") for side in LABEL_SIDES])
     if not turned:
         links = np.swapaxes(links, -1, -2)
     # No `reshape(-1, ...)`: a sentence may have no words.
@@ -182,12 +179,3 @@ def alignment_sites(config: RunConfig) -> tuple[str, ...]:
     """Returns the sites from which a run's alignments are read; `gradients`, which takes long, only if the config lists
     it."""
     return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)
-
-
-def links_of_heads(record: Record, side: str) -> np.ndarray:
-    """Reads the links of every layer and head of the cross-attention, and of the mean of each layer's heads.
-
-    Returns:
-        bool `(layer, heads + 1, target words, source words)`, the mean last: the largest weight of each target word.
-    """
-    return read_links(record, heads_and_mean(record), side, "target")

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..config.names.inspection import LABEL_SIDES
 from ..inspection.record import Record
 
 
@@ -43,15 +42,9 @@ def row_words(target_words: Sequence[int | None], side: str) -> list[int | None]
         side: `output`: row t aligns output token t. `input`: row t aligns input token t, which is output token t - 1;
             the first row's is BOS. The last token's row is then the one that predicts EOS; a truncated sentence lacks
             that row, so its last token is not aligned.
-
-    Raises:
-        ValueError: unknown side.
     """
-    if side == "output":
-        return list(target_words)
-    if side == "input":
-        return [None, *target_words][: len(target_words)]
-    raise ValueError(f"side: expected one of {', '.join(LABEL_SIDES)}, found {side!r}")
+    first = {"output": [], "input": [None]}[side]
+    return [*first, *target_words][: len(target_words)]
 
 
 def word_matrix(
@@ -74,14 +67,8 @@ def word_matrix(
 
     Returns:
         `(..., target words, source words)`; the row of a target word that has no token is zero.
-
-    Raises:
-        ValueError: the lists do not fit the axes, or a word lies outside its sentence.
     """
-    if weights.shape[-2:] != (len(row_words), len(source_words)):
-        raise ValueError(f"weights: expected shape (..., {len(row_words)}, {len(source_words)}), found {weights.shape}")
-    rows = _membership(row_words, n_target_words, "target")
-    columns = _membership(source_words, n_source_words, "source")
+    rows, columns = _membership(row_words, n_target_words), _membership(source_words, n_source_words)
     pieces = np.maximum(rows.sum(axis=0), 1)
     return (rows / pieces).T @ (weights @ columns)
 
@@ -101,16 +88,10 @@ def eos_argmax_counts(
     return on_eos, int(with_word.sum())
 
 
-def _membership(words: Sequence[int | None], count: int, name: str) -> np.ndarray:
+def _membership(words: Sequence[int | None], count: int) -> np.ndarray:
     """Returns a matrix `(tokens, words)`: 1 where the token belongs to the word."""
-    member = np.zeros((len(words), count), np.float32)
-    for token, word in enumerate(words):
-        if word is None:
-            continue
-        if not 0 <= word < count:
-            raise ValueError(f"{name} token {token} belongs to word {word} of {count}")
-        member[token, word] = 1
-    return member
+    numbers = np.array([-1 if word is None else word for word in words], int)
+    return (numbers[:, None] == np.arange(count)).astype(np.float32)
 
 
 class WordGroups(NamedTuple):

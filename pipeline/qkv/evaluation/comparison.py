@@ -191,38 +191,27 @@ def as_text(table: pd.DataFrame) -> str:
 def _compare_error_rates(systems: Sequence[EvaluatedArchive], samples: int) -> tuple[list[dict[str, float]], list[str]]:
     """Returns the columns `AER ±` and `AER p` of each, and the lines of `compare`."""
     counts = [read_counts(system) for system in systems]
+    first, sure = counts[0], LINK_COUNTS.index("sure")
     rows, lines = [], []
     for system, own in zip(systems, counts, strict=True):
         row = {"AER ±": np.nan, "AER p": np.nan}
         if own is not None:
-            low, high = ratio_interval(*_terms(own))
+            terms = error_terms(own[:, None])
+            low, high = ratio_interval(*terms)
             row["AER ±"] = 100 * float(high[0] - low[0]) / 2
-            if own is not counts[0] and counts[0] is not None and _same_gold(own, counts[0]):
-                row["AER p"] = float(randomisation_p(_terms(counts[0]), _terms(own), samples=samples)[0])
-                if row["AER p"] >= SIGNIFICANT:
-                    lines.append(_explain(system, systems[0], own, counts[0], row["AER p"]))
+            if own is not first and first is not None and np.array_equal(own[:, sure], first[:, sure]):
+                both = error_terms(first[:, None]), terms
+                row["AER p"] = p = float(randomisation_p(*both, samples=samples)[0])
+                if p >= SIGNIFICANT:
+                    ends = [100 * float(end[0]) for end in difference_interval(*both)]
+                    rates = [scored.metrics["alignment"]["aer"] for scored in (system, systems[0])]
+                    lines.append(
+                        f"{system.name}: AER {rates[0]:.1f} against {rates[1]:.1f} % on {len(own)} sentences may not "
+                        f"differ at all (p {p:.2f}; 95 % interval of the difference {ends[0]:+.1f} to {ends[1]:+.1f})"
+                    )
         elif "alignment" in system.metrics:
             lines.append(
                 f"{system.name}: no interval of its AER, for {system.evaluation.sentence_alignment.name} is missing"
             )
         rows.append(row)
     return rows, lines
-
-
-def _explain(system: EvaluatedArchive, first: EvaluatedArchive, own: np.ndarray, of_first: np.ndarray, p: float) -> str:
-    low, high = (100 * float(end[0]) for end in difference_interval(_terms(of_first), _terms(own)))
-    rates = [scored.metrics["alignment"]["aer"] for scored in (system, first)]
-    return (
-        f"{system.name}: AER {rates[0]:.1f} against {rates[1]:.1f} % on {len(own)} sentences may not differ at all "
-        f"(p {p:.2f}; 95 % interval of the difference {low:+.1f} to {high:+.1f})"
-    )
-
-
-def _terms(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    above, below = error_terms(counts)
-    return above[:, None], below[:, None]
-
-
-def _same_gold(one: np.ndarray, other: np.ndarray) -> bool:
-    sure = LINK_COUNTS.index("sure")
-    return np.array_equal(one[:, sure], other[:, sure])

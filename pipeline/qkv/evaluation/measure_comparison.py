@@ -367,10 +367,10 @@ def compare_faithfulness(systems: Sequence[EvaluatedArchive], samples: int) -> l
     ]
     first = drawn[0]
     order = sorted(first, key=lambda scorer: -first[scorer][0][0])
-    texts = {
-        system.name: [_drops_as_text(*own[scorer]) if scorer in own else "" for scorer in order]
-        for system, own in zip(systems, drawn, strict=True)
-    }
+    texts = {}
+    for system, own in zip(systems, drawn, strict=True):
+        ends = {scorer: zip(values, *interval(samples), strict=True) for scorer, (values, samples) in own.items()}
+        texts[system.name] = ["  ".join(_with_ends(*one) for one in ends.get(scorer, ())) for scorer in order]
     title = (
         f"faithfulness on {len(common)} sentences: comprehensiveness, sufficiency, each with its 95 % interval; "
         "heads are numbered as in the first"
@@ -394,10 +394,6 @@ def _drops_of_scorers(table: pd.DataFrame, samples: int) -> Drops:
     drawn = resample(above, below, sentence_counts(len(sums), samples=samples))
     scorers = [Scorer(*row) for row in keys.loc[rows, SCORER_NAMES].itertuples(index=False)]
     return dict(zip(scorers, zip(ratio(above, below), np.moveaxis(drawn, 1, 0), strict=True), strict=True))
-
-
-def _drops_as_text(values: np.ndarray, drawn: np.ndarray) -> str:
-    return "  ".join(_with_ends(*value) for value in zip(values, *interval(drawn), strict=True))
 
 
 def _stability(first_name: str, first: Drops, other: Drops, match: MatchedHeads | None) -> str:

@@ -48,8 +48,10 @@ def page_facts(config: RunConfig, parameters: int | None, metrics: Mapping[str, 
         metrics: the contents of `metrics.json`; keys that are missing are left out.
     """
     facts = [f"{config.data.source_language} → {config.data.target_language}"]
-    size = "" if parameters is None else f", {_millions(parameters)} parameters"
-    facts.append(describe_model(config.model) + size)
+    facts.append(describe_model(config.model))
+    if parameters is not None:
+        count = f"{parameters / 1e6:.1f} M" if parameters >= 50_000 else f"{parameters:,}"
+        facts[-1] += f", {count} parameters"
     if metrics.get("mode") == "forced":
         facts.append("references as targets")
     elif search := metrics.get("search"):
@@ -69,7 +71,3 @@ def describe_model(model: ArchitectureSettings) -> str:
     if isinstance(model, RecurrentSettings):
         return f"recurrent, {model.cross_attention} attention"
     return model.architecture
-
-
-def _millions(parameters: int) -> str:
-    return f"{parameters / 1e6:.1f} M" if parameters >= 50_000 else f"{parameters:,}"

@@ -15,8 +15,10 @@ log = logging.getLogger(__name__)
 def print_table(metrics: dict[str, Any], folder: Path) -> None:
     """Prints the metrics of an evaluation, where its results are, and what to do next."""
     print_rows(metrics)
-    if said := _explain(metrics):
-        log.warning(said)
+    if "bleu" in metrics:
+        words = metrics["reference_length"] / metrics["sentences"]
+        if said := explain_low_bleu(metrics["bleu"], metrics["token_accuracy"], words, metrics["bleu_tokenizer"]):
+            log.warning(said)
     log.info("results: %s", folder)
     runs = shlex.quote(str(folder.parents[2]))
     log.info("next:\n  open %s in a browser\n  tensorboard --logdir %s", folder / "viewer.html", runs)
@@ -30,19 +32,14 @@ def print_rows(metrics: dict[str, Any]) -> None:
         log.info("%-*s  %s", width, name, value)
 
 
-def _explain(metrics: dict[str, Any]) -> str | None:
-    if "bleu" not in metrics:
-        return None
-    words = metrics["reference_length"] / metrics["sentences"]
-    return explain_low_bleu(metrics["bleu"], metrics["token_accuracy"], words, metrics["bleu_tokenizer"])
-
-
 def _rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "sentences", f"{metrics['sentences']}"
     if "bleu" in metrics:
         yield from _score_rows(metrics)
     if "loss" in metrics:
-        yield from _likelihood_rows(metrics)
+        yield "loss", f"{metrics['loss']:.4f} nats a token, perplexity {metrics['perplexity']:.3f}"
+    if "token_accuracy" in metrics:
+        yield "token accuracy", f"{metrics['token_accuracy']:.4f}"
     if metrics["truncated"]:
         yield "truncated", f"{metrics['truncated']} sentences whose source or translation was cut short"
     if "alignment" in metrics:
@@ -55,9 +52,8 @@ def _rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _score_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "BLEU", f"{metrics['bleu']:.2f}   ({metrics['signatures']['bleu']})"
-    yield "chrF", f"{metrics['chrf']:.2f}   ({metrics['signatures']['chrf']})"
-    yield "chrF++", f"{metrics['chrf++']:.2f}   ({metrics['signatures']['chrf++']})"
+    for name, key in (("BLEU", "bleu"), ("chrF", "chrf"), ("chrF++", "chrf++")):
+        yield name, f"{metrics[key]:.2f}   ({metrics['signatures'][key]})"
     if metrics["ter"] is None:
         yield "TER", f"not computed, since BLEU is below {LEAST_BLEU_FOR_TER:g}"
     else:
@@ -67,12 +63,6 @@ def _score_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{metrics['translation_length']} words for the references' {metrics['reference_length']} "
         f"(brevity penalty {metrics['brevity_penalty']:.3f})",
     )
-
-
-def _likelihood_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "loss", f"{metrics['loss']:.4f} nats a token, perplexity {metrics['perplexity']:.3f}"
-    if "token_accuracy" in metrics:
-        yield "token accuracy", f"{metrics['token_accuracy']:.4f}"
 
 
 def _alignment_rows(alignment: dict[str, Any], label: str = "AER") -> Iterator[tuple[str, str]]:

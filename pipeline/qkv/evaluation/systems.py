@@ -2,7 +2,7 @@
 are compared or shown. Their heads are matched to the first system's."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,6 @@ from ..files.json import read_json_object
 from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 from ..inspection.archive import AttentionArchive
 from ..inspection.matched_heads import MatchedHeads, match_heads
-from ..inspection.record import Record
 from .archive_scores import archive_metrics, score_alignments
 from .page import page_facts
 from .tables import read_table, read_translations
@@ -283,9 +282,5 @@ def read_page_facts(run: RunDirectory | None, evaluation: EvaluationDirectory | 
 
 def match_to_first(systems: Sequence[EvaluatedArchive]) -> list[MatchedHeads | None]:
     """Matches the heads of each system but the first; see `match_heads`."""
-    return [match_heads(_records(systems[0], other)) for other in systems[1:]]
-
-
-def _records(first: EvaluatedArchive, other: EvaluatedArchive) -> Iterator[tuple[Record, Record]]:
-    archives = (AttentionArchive(system.evaluation.attention) for system in (first, other))
-    return zip(*(archive.records(["cross"]) for archive in archives), strict=False)
+    first, *others = (AttentionArchive(system.evaluation.attention) for system in systems)
+    return [match_heads(zip(first.records(["cross"]), one.records(["cross"]), strict=False)) for one in others]

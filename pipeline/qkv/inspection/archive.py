@@ -27,6 +27,7 @@ from dataclasses import fields
 from functools import cached_property, partial
 from itertools import groupby, takewhile
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
@@ -100,16 +101,11 @@ class AttentionArchive:
         """Returns the text of all sentences, a row for each, with numbers of tokens and summed log-probabilities."""
         import pandas as pd
 
-        numbers: dict[str, Callable[[list[Any]], float]] = {
-            "source_tokens": len,
-            "target_output_tokens": len,
-            "token_log_probabilities": lambda values: sum(values or [math.nan]),
-        }
-        texts = ["id", "source", "reference", "hypothesis", "mode", "truncated"]
-        table = pd.DataFrame(self.lines, columns=[*texts, *numbers]).set_index("id")
-        table = table.assign(**{name: table[name].map(number) for name, number in numbers.items()})
-        return table.rename(
-            columns={"target_output_tokens": "target_tokens", "token_log_probabilities": "log_probability"}
+        lines = pd.DataFrame(self.lines, columns=list(_FIELDS)).set_index("id")
+        return lines[["source", "reference", "hypothesis", "mode", "truncated"]].assign(
+            source_tokens=lines["source_tokens"].map(len),
+            target_tokens=lines["target_output_tokens"].map(len),
+            log_probability=lines["token_log_probabilities"].map(lambda values: sum(values or [math.nan])),
         )
 
     def _repr_html_(self) -> str:
@@ -145,7 +141,7 @@ class AttentionArchive:
                 key, shape = _array_key(site, id_), (*self.manifest["sites"][site], *SITES[site].pick(*lengths))
                 attention[site] = shard.read(key, "f", shape)
                 if site in self.manifest.get("sinks", ()):
-                    sinks[site] = shard.read(_sink_key(site, id_), "f", shape[:3])
+                    sinks[site] = shard.read(_array_key(f"{site}-sink", id_), "f", shape[:3])
                 _check_weights(key, attention[site], sinks.get(site), site in self.manifest.get("signed", ()))
             known = {name: line[name] for name in (*METADATA, *OPTIONAL) if name in line}
             record = Record(**known, attention=attention, sinks=sinks)
@@ -230,11 +226,9 @@ SENTENCES = "sentences.jsonl"
 GOLD = "gold.pharaoh"
 """Where the sentences have gold alignments, a line for each."""
 
-
 SHARD = re.compile(r"shard-[0-9]{5,}\.npz")
 OPTIONAL: dict[str, Any] = {"source_unit": "spaces", "target_unit": "spaces", "prefix_tokens": 0, "required": []}
 """What is written only where it is not this."""
-
 
 METADATA = tuple(field.name for field in fields(Record) if field.name not in ("attention", "sinks", *OPTIONAL))
 
@@ -255,39 +249,34 @@ def _array_key(site: str, id_: int) -> str:
     return f"{site}/{id_:06d}"
 
 
-def _sink_key(site: str, id_: int) -> str:
-    return f"{site}-sink/{id_:06d}"
-
-
 def _is_natural(value: Any) -> bool:  # truth values are none
     return type(value) is int and 0 <= value < 1 << 63
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def _list_of(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and all(map(is_valid, value))
 
 
+def _is_a(*types: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, types)
+
+
 _IS_VALID: dict[Any, Callable[[Any], bool]] = {
-    bool: lambda value: isinstance(value, bool),
+    bool: _is_a(bool),
     int: _is_natural,
-    str: _is_text,
-    str | None: lambda value: value is None or _is_text(value),
-    list[str]: _list_of(_is_text),
+    str: _is_a(str),
+    str | None: _is_a(str, NoneType),
+    list[str]: _list_of(_is_a(str)),
     list[int | None]: _list_of(lambda word: word is None or _is_natural(word)),
     list[float]: _list_of(lambda value: type(value) in (int, float) and -1e30 < value < 0.01),
 }
 """The values that a line may have for a field of a record, by the field's type. pydantic would say this in fewer words,
 but archives are read and written with NumPy alone."""
 
-
 _FIELDS = {
-    "shard": lambda value: _is_text(value) and SHARD.fullmatch(value) is not None,  # no path out of the archive
+    "shard": lambda value: SHARD.fullmatch(value) is not None,  # no path out of the archive
     **{field.name: _IS_VALID[field.type] for field in fields(Record) if field.name in (*METADATA, *OPTIONAL)},
-    **dict.fromkeys(("source_unit", "target_unit"), lambda value: _is_text(value) and value in WORD_UNITS),
+    **dict.fromkeys(("source_unit", "target_unit"), lambda value: value in WORD_UNITS),
 }
 
 
@@ -317,16 +306,12 @@ def _describes_archive(manifest: dict[str, Any]) -> bool:
 
 
 def _check_weights(key: str, weights: np.ndarray, sinks: np.ndarray | None, signed: bool) -> None:
-    if not np.isfinite(weights).all():
+    shares = weights if sinks is None else np.concatenate([weights, sinks[..., None]], axis=-1)
+    if not np.isfinite(shares).all():
         raise ValueError(f"{key} has weights that are not finite")
-    totals = weights.sum(axis=-1, dtype=np.float64)
     # The sum of a row may be less than 1: a decoder-only model divides its weight between source and target.
-    if not signed and not ((weights >= 0).all() and (totals < 1.01).all()):
+    if not signed and not ((shares >= 0).all() and (shares.sum(axis=-1, dtype=np.float64) < 1.01).all()):
         raise ValueError(f"{key} has weights that are no shares of a row")
-    if sinks is not None and not (np.isfinite(sinks).all() and (sinks >= 0).all()):
-        raise ValueError(f"{key} has numbers of its sink that are no shares")
-    if sinks is not None and not (totals + sinks < 1.01).all():
-        raise ValueError(f"{key} and its sink are more than a row")
 
 
 class ArchiveWriter:
@@ -353,8 +338,6 @@ class ArchiveWriter:
     def __init__(
         self, path: str | Path, *, manifest: dict[str, Any], sentences_per_shard: int = 256, go_on: bool = False
     ) -> None:
-        if sentences_per_shard < 1:
-            raise ValueError(f"sentences_per_shard: expected at least 1, found {sentences_per_shard}")
         self._path = Path(path)
         self._given = dict(manifest)
         self.sentences_per_shard = sentences_per_shard
@@ -391,7 +374,7 @@ class ArchiveWriter:
         with np.load(self._path / line["shard"], allow_pickle=False) as shard:
             keys = {site: _array_key(site, line["id"]) for site in SITES}
             shapes = {site: shard[key].shape for site, key in keys.items() if key in shard.files}
-            sinks = [site for site in shapes if _sink_key(site, line["id"]) in shard.files]
+            sinks = [site for site in shapes if _array_key(f"{site}-sink", line["id"]) in shard.files]
         return {site: list(shape[:2]) for site, shape in sorted(shapes.items())}, sorted(sinks)
 
     def _whole_shards(self) -> list[dict[str, Any]]:
@@ -433,7 +416,7 @@ class ArchiveWriter:
         line = {"id": record.id, "shard": self._shard_name()} | {name: getattr(record, name) for name in METADATA}
         line |= {name: value for name, usual in OPTIONAL.items() if (value := getattr(record, name)) != usual}
         arrays = {_array_key(site, record.id): weights for site, weights in record.attention.items()}
-        arrays |= {_sink_key(site, record.id): shares for site, shares in record.sinks.items()}
+        arrays |= {_array_key(f"{site}-sink", record.id): shares for site, shares in record.sinks.items()}
         self._pending.append((line, {name: np.array(array, np.float32, order="C") for name, array in arrays.items()}))
         if len(self._pending) == self.sentences_per_shard:
             self._write_shard()

@@ -33,10 +33,8 @@ LEVEL = 0.05
 NEIGHBOURS = 20
 """How many other sentences lend their links."""
 
-
 REMEMBERED = 200
 """Sentences among which they are chosen: the last ones."""
-
 
 COLUMNS = ("site", "layer", "head", "type", "share", "chance", "p", "rows", "named")
 
@@ -64,7 +62,8 @@ class HeadTypesMeter:
         for site in (site for site in TYPED_SITES if site in record.attention and record.attention[site].size):
             weights = record.attention[site].astype(np.float64)
             allowed = _allowed_keys(record, site)
-            for name, places in _find_places(record, site, links).items():
+            for name in (name for name, row in HEAD_TYPES.items() if site in row.sites):
+                places = PLACES[name](record, links, allowed.shape) & allowed
                 sums = permuted_sums(weights, allowed, places)
                 if sums is None:
                     continue
@@ -152,30 +151,18 @@ LINKED_TYPES = ("aligner", "input_aligner")
 
 
 def _gold_links(record: Record, gold: GoldAlignment) -> np.ndarray:
-    source, target = (
-        np.array([-1 if word is None else word for word in words])
-        for words in (record.source_words, record.target_words)
-    )
-    links = np.zeros((len(target), len(source)), bool)
-    for i, j in gold.sure:
-        links |= np.outer(target == j, source == i)
-    return links
+    words = [[(i, j) in gold.sure for i in record.source_words] for j in record.target_words]
+    return np.array(words, bool).reshape(len(record.target_words), -1)
 
 
 def _equal_token_links(record: Record) -> np.ndarray:
     links = np.zeros((len(record.target_output_tokens), len(record.source_tokens)), bool)
-    target, source = (_single_tokens(tokens) for tokens in (record.target_output_tokens, record.source_tokens))
-    for token in target.keys() & source.keys():
-        row, column = target[token], source[token]
-        links[row, column] = record.target_words[row] is not None and record.source_words[column] is not None
+    target, source = record.target_output_tokens, record.source_tokens
+    for token in {*target} & {*source}:
+        if target.count(token) == source.count(token) == 1 and not is_punctuation(token):
+            row, column = target.index(token), source.index(token)
+            links[row, column] = record.target_words[row] is not None and record.source_words[column] is not None
     return links
-
-
-def _find_places(record: Record, site: str, links: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the keys at the places of each type that the site has, bool `(T, S)`."""
-    allowed = _allowed_keys(record, site)
-    types = [name for name, row in HEAD_TYPES.items() if site in row.sites]
-    return {name: PLACES[name](record, links, allowed.shape) & allowed for name in types}
 
 
 def _allowed_keys(record: Record, site: str) -> np.ndarray:
@@ -207,15 +194,6 @@ PLACES: dict[str, Callable[[Record, np.ndarray, tuple[int, ...]], np.ndarray]] =
     "bos": lambda record, links, shape: np.broadcast_to(np.arange(shape[1]) == 0, shape),
 }
 """The places of each type, from the sentence, its links and the shape `(T, S)`."""
-
-
-def _single_tokens(tokens: list[str]) -> dict[str, int]:
-    """Returns the positions of the tokens that stand once."""
-    return {
-        token: position
-        for position, token in enumerate(tokens)
-        if tokens.count(token) == 1 and not is_punctuation(token)
-    }
 
 
 def describe_types(table: pd.DataFrame) -> dict[str, dict[str, Any]]:

@@ -21,7 +21,7 @@ from ..config.names.inspection import LABEL_SIDES, SITES
 from ..files.atomic import write_output
 from .colours import INK
 from .fonts import OWN, drawn_boxes, fonts_for
-from .record import Record
+from .record import Record, shorten
 
 WEIGHTS = LinearSegmentedColormap.from_list("attention", ["white", INK["light"]])
 """The colours of weights from 0 to 1, as the viewer's page mixes them."""
@@ -183,7 +183,7 @@ def one_line(text: str, longest: int = LABEL_CHARACTERS) -> str:
     """Spells characters that nobody could see; joiners only where a label has nothing else, since they shape words."""
     shown = set(_JOINERS) if any(c.isprintable() and c not in " \u2581" for c in text) else set()
     text = "".join(c if c.isprintable() or c in shown else c.encode("unicode_escape").decode() for c in text)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    return shorten(text, longest)
 
 
 def _figure_title(record: Record, site: str, layer: int, heads: list[int], side: str) -> str:

@@ -196,12 +196,6 @@ def coverage(record: Record) -> np.ndarray:
     return weights.mean(axis=(0, 1), dtype=np.float64).mean(axis=0) * weights.shape[-1]
 
 
-def least_coverage(record: Record, covered: np.ndarray) -> float:
-    """Returns the smallest coverage of the tokens that belong to source words; not-a-number if there are none."""
-    words = [i for i, word in enumerate(record.source_words) if word is not None]
-    return float(covered[words].min()) if words else math.nan
-
-
 def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Makes the row of one sentence in `sentences.csv`.
 
@@ -222,6 +216,7 @@ def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str
     likelihoods = record.token_log_probabilities
     least = int(np.argmin(likelihoods)) if likelihoods else None
     covered = coverage(record)
+    of_words = [covered[i] for i, word in enumerate(record.source_words) if word is not None]
     return {
         "id": record.id,
         "mode": record.mode,
@@ -232,7 +227,7 @@ def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str
         "least_log_probability": likelihoods[least] if least is not None else math.nan,
         "least_likely_token": record.target_output_tokens[least] if least is not None else "",
         **{name: float(measures[name].mean()) if measures[name].size else math.nan for name in MEASURES},
-        "least_coverage": least_coverage(record, covered),
+        "least_coverage": float(min(of_words, default=math.nan)),
         "under_attended": " ".join(_words(record, covered < UNDER)),
         "over_attended": " ".join(_words(record, covered > OVER)),
     }
@@ -249,8 +244,5 @@ def _words(record: Record, tokens: np.ndarray) -> list[str]:
 
 
 def _marked_words(record: Record, tokens: np.ndarray) -> list[int]:
-    marked: dict[int, bool] = {}
-    for word, token in zip(record.source_words, tokens, strict=True):
-        if word is not None:
-            marked[word] = marked.get(word, True) and bool(token)
-    return [word for word, all_marked in marked.items() if all_marked]
+    others = {word for word, is_marked in zip(record.source_words, tokens, strict=True) if not is_marked}
+    return [word for word in dict.fromkeys(record.source_words) if word is not None and word not in others]

@@ -15,7 +15,10 @@ from .colours import INK
 if TYPE_CHECKING:
     import pandas as pd  # takes half a second, which commands that make no tables do without
 
-SHOWN_CHARACTERS = 60  # of a text, where a record is printed
+
+def shorten(text: str, longest: int = 60) -> str:
+    """Returns a text with an ellipsis in the place of what is beyond its `longest` characters."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +77,7 @@ class Record:
 
     def __repr__(self) -> str:
         """Returns one line: number, texts, mode, and the shape of the attention at each site."""
-        source, hypothesis = (
-            repr(text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…")
-            for text in (self.source, self.hypothesis)
-        )
+        source, hypothesis = (repr(shorten(text)) for text in (self.source, self.hypothesis))
         shapes = ", ".join(f"{site} {weights.shape}" for site, weights in self.attention.items())
         return f"<Record {self.id}: {source} -> {hypothesis}, {self.mode}; {shapes}>"
 

@@ -8,7 +8,7 @@ import pytest
 
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.gold import read_gold_set
-from qkv.alignment.head_scores import alignment_metrics, choose_readout
+from qkv.alignment.head_scores import alignment_metrics, best_row
 from qkv.alignment.readout import ChosenReadout
 from qkv.config.names.inspection import EXTRACTIONS
 from qkv.errors import InputError
@@ -75,7 +75,7 @@ def test_the_readout_is_the_best_of_one_set_and_is_scored_on_the_other(gold_set)
     development = gold_set("development", SHIFTED_BY_1, SHIFTED_BY_1, SHIFTED_BY_0)
     test = gold_set("test", SHIFTED_BY_0, SHIFTED_BY_0, SHIFTED_BY_0, SHIFTED_BY_1)
     recorder = PlantedRecorder([0, 1])
-    choice = choose_readout(score_pairs(recorder, development), "development")
+    choice = ChosenReadout.from_row(best_row(score_pairs(recorder, development)), chosen_on="development")
     assert choice == ChosenReadout(0, 1, "output", chosen_on="development")
     metrics = alignment_metrics(score_pairs(recorder, test), choice, test)
     assert metrics["aer"] == pytest.approx(75)  # head 1 is right in one sentence of four
@@ -90,7 +90,7 @@ def test_the_readout_is_the_best_of_one_set_and_is_scored_on_the_other(gold_set)
 def test_the_side_on_which_the_links_were_planted_is_chosen(gold_set, side):
     test = gold_set("test", SHIFTED_BY_1)
     table = score_pairs(PlantedRecorder([2, 1], side), test)
-    choice = choose_readout(table, "test")
+    choice = ChosenReadout.from_row(best_row(table), chosen_on="test")
     assert (choice.head, choice.side) == (1, side)
     assert alignment_metrics(table, choice, test)["aer"] == pytest.approx(0)
 
@@ -119,7 +119,7 @@ def test_a_readout_of_the_weighted_norms_is_chosen_where_it_is_best(gold_set):
     test, recorder = gold_set("test", SHIFTED_BY_1), AttentionRecorder([0, 2])
     table = score_pairs(recorder, test)
     assert sorted(table["site"].unique()) == ["cross", "norms"] and len(table) == 2 * 2 * len(EXTRACTIONS) * (2 + 1)
-    choice = choose_readout(table, "test")
+    choice = ChosenReadout.from_row(best_row(table), chosen_on="test")
     assert (choice.site, choice.head, choice.side) == ("norms", 0, "output")
     record = next(recorder.record_references(test.corpus.source, test.corpus.target))
     assert choice.links(record) == test.gold[0].sure

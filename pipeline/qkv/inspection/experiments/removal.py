@@ -116,7 +116,8 @@ class ReducedReader:
         masks, mask_of = np.unique(kept, axis=0, return_inverse=True)
         targets = len(target_ids)
         wanted, places = np.unique(mask_of.reshape(-1) * targets + positions, return_inverse=True)
-        source = np.where(_with_eos(masks), [*source_ids, EOS], PAD).astype(np.int32)
+        kept_or_eos = np.pad(masks, [(0, 0), (0, 1)], constant_values=True)
+        source = np.where(kept_or_eos, [*source_ids, EOS], PAD).astype(np.int32)
 
         def read(rows: np.ndarray, *target: np.ndarray) -> Any:
             return self._graph(source[rows], *target, np.ones((1, 1, 1), bool))
@@ -252,10 +253,6 @@ def keep_units(
     }
     chosen = np.stack([draws[t] for t in positions.tolist()]) < shares[..., None]
     return chosen == left[:, None, None]
-
-
-def _with_eos(kept: np.ndarray) -> np.ndarray:
-    return np.pad(kept, [(0, 0), (0, 1)], constant_values=True)
 
 
 def _make_graph(model: keras.Model) -> Graph:

@@ -11,7 +11,7 @@ import keras
 
 from ...decoding.translator import Translator
 from ...inspection.archive import ArchiveWriter, probe_archives
-from ...inspection.record import Record
+from ...inspection.record import Record, shorten
 from ...inspection.recorder import AttentionRecorder
 from ...runtime.streams import EscapingStream
 from ...text.corpora.corpus import Corpus
@@ -54,8 +54,7 @@ class ProbeLines(keras.callbacks.Callback):
             rows = {"source": source, "reference": reference, "translation": translation.text}
             for name, text in rows.items():
                 if text is not None:
-                    shown = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
-                    self.stream.write(f"  {name:<11}  {shown}\n")
+                    self.stream.write(f"  {name:<11}  {shorten(text, MOST_CHARACTERS)}\n")
         self.stream.flush()
 
 
