@@ -68,13 +68,9 @@ def ban_repeated_ngrams(scores, ids, step, n):
         repeats = ops.logical_and(repeats, ops.equal(earlier, latest))
     row, start = ops.nonzero(repeats)
     following = ops.take_along_axis(ids, ops.expand_dims(ops.minimum(starts + n - 1, length - 1), 0), axis=1)
-    banned = ops.stack([ops.cast(row, "int32"), _gather_elements(following, row, start)], axis=1)
+    tokens = ops.take(ops.reshape(following, (-1,)), row * ops.cast(length, row.dtype) + start)
+    banned = ops.stack([ops.cast(row, "int32"), tokens], axis=1)
     return ops.scatter_update(scores, banned, ops.full(dynamic_shape(banned)[:1], MINUS_INFINITY))
-
-
-def _gather_elements(matrix, rows, columns):
-    width = ops.cast(dynamic_shape(matrix)[1], rows.dtype)
-    return ops.take(ops.reshape(matrix, (-1,)), rows * width + columns)
 
 
 class Constraint:

@@ -12,9 +12,9 @@ import json
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from typing import Any
@@ -31,7 +31,7 @@ from ..run.manifest import archive_manifest
 from .gate import Gate
 from .live_run import Answer, LiveRun
 from .page import SERVED
-from .question import MOST_KEPT, LogitQuestion, SaveRequest, ScoreQuestion, read_question, read_request
+from .question import MOST_KEPT, LogitQuestion, Question, SaveRequest, ScoreQuestion, TextQuestion, read_request
 
 log = logging.getLogger(__name__)
 MOST_BYTES = 256 * 1024  # of a question: a row of weights of 10,000 tokens would be longer, and no model has as many
@@ -65,16 +65,15 @@ class LivePage:
         self._kept: OrderedDict[int, tuple[LiveRun, Answer]] = OrderedDict()
         self._kept_bytes = 0
         self._answered = 0
-        self._addresses = Map(
-            [
-                Rule("/", methods=["GET"], endpoint=self._show),
-                Rule("/divide", methods=["POST"], endpoint=self._divide),
-                Rule("/answer", methods=["POST"], endpoint=self._answer),
-                Rule("/explain", methods=["POST"], endpoint=self._explain),
-                Rule("/split", methods=["POST"], endpoint=self._split),
-                Rule("/save", methods=["POST"], endpoint=self._save),
-            ]
-        )
+        posts: dict[str, Callable[[Request], Response]] = {
+            "/divide": partial(self._ask, Question, lambda run, question: run.divide(question.text)),
+            "/answer": partial(self._ask, Question, self._answer),
+            "/explain": partial(self._ask, ScoreQuestion, lambda run, question: run.explain(question)),
+            "/split": partial(self._ask, LogitQuestion, lambda run, question: run.split(question)),
+            "/save": self._save,
+        }
+        rules = [Rule(address, methods=["POST"], endpoint=endpoint) for address, endpoint in posts.items()]
+        self._addresses = Map([Rule("/", methods=["GET"], endpoint=self._show), *rules])
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         request = Request(environ)
@@ -101,39 +100,22 @@ class LivePage:
     def _show(self, request: Request) -> Response:
         return Response(self._page, mimetype="text/html")
 
-    def _divide(self, request: Request) -> Response:
-        question = read_question(_body(request))
-        with self._asked(question.run) as run:
-            return _json(run.divide(question.text))
-
-    def _answer(self, request: Request) -> Response:
-        question = read_question(_body(request))
-        with self._asked(question.run) as run:
-            answer = run.answer(question)
-            return _json({"answer": self._keep(run, answer), **answer.facts})
-
-    def _explain(self, request: Request) -> Response:
-        question = read_request(ScoreQuestion, _body(request))
-        with self._asked(question.run) as run:
-            return _json(run.explain(question))
-
-    def _split(self, request: Request) -> Response:
-        question = read_request(LogitQuestion, _body(request))
-        with self._asked(question.run) as run:
-            return _json(run.split(question))
-
-    @contextmanager
-    def _asked(self, number: int) -> Iterator[LiveRun]:
-        """Waits for the turn to ask the run of that number, if not too many are waiting already."""
-        if number >= len(self._runs):
-            raise BadRequest(f"run: expected a number below {len(self._runs)}, found {number}")
+    def _ask(self, kind: type[TextQuestion], ask: Callable[[LiveRun, Any], Any], request: Request) -> Response:
+        """Waits for the turn to ask a run, if not too many are waiting already."""
+        question = read_request(kind, _body(request))
+        if question.run >= len(self._runs):
+            raise BadRequest(f"run: expected a number below {len(self._runs)}, found {question.run}")
         if not self._places.acquire(blocking=False):
             raise ServiceUnavailable("busy: others are waiting already; ask again in a moment")
         try:
             with self._turn:
-                yield self._runs[number]
+                return _json(ask(self._runs[question.run], question))
         finally:
             self._places.release()
+
+    def _answer(self, run: LiveRun, question: Question) -> dict[str, Any]:
+        answer = run.answer(question)
+        return {"answer": self._keep(run, answer), **answer.facts}
 
     def _keep(self, run: LiveRun, answer: Answer) -> int:
         self._answered += 1
@@ -160,13 +142,14 @@ def _body(request: Request) -> bytes:
     return request.get_data(cache=False)
 
 
-def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def _json(value: Any, status: int = 200) -> Response:
+    headers = {"Retry-After": "1"} if status == ServiceUnavailable.code else None
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return Response(text, status, headers, mimetype="application/json")
 
 
 def _error(status: int, message: str) -> Response:
-    return _json({"error": message}, status, {"Retry-After": "1"} if status == ServiceUnavailable.code else None)
+    return _json({"error": message}, status)
 
 
 FOLDER = "live"  # in the run's

@@ -1,10 +1,9 @@
 """The requests of a live page, read from JSON and checked: questions, questions on scores and logits, and answers to
 save."""
 
-import json
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ..errors import InputError
 from ..inspection.experiments.intervention import CHANGES
@@ -42,7 +41,7 @@ class HeadChange(Head):
         change: the replacement, a key of `inspection.experiments.intervention.CHANGES`.
     """
 
-    change: str
+    change: Literal[*CHANGES]  # type: ignore[valid-type]
 
 
 class GivenRow(Head):
@@ -57,12 +56,22 @@ class GivenRow(Head):
     weights: list[Annotated[float, Field(ge=0, le=1)]] = Field(max_length=MOST_TOKENS)
 
 
-class Question(_Part):
+class TextQuestion(_Part):
     """A question to one run.
 
     Attributes:
         text: the sentence as it was typed.
         run: index of the run.
+    """
+
+    text: str = Field(max_length=MOST_CHARACTERS)
+    run: Index = 0
+
+
+class Question(TextQuestion):
+    """The question for a translation and its attention.
+
+    Attributes:
         beam_size: hypotheses that are kept; 1 is greedy search.
         n_best: how many translations are wanted, at most `beam_size`.
         prefix: ids of the tokens with which the translation begins.
@@ -71,8 +80,6 @@ class Question(_Part):
         row: a row of weights that is given; needs `target`.
     """
 
-    text: str = Field(max_length=MOST_CHARACTERS)
-    run: Index = 0
     beam_size: int = Field(default=1, ge=1, le=MOST_BEAM)
     n_best: int = Field(default=1, ge=1, le=MOST_BEAM)
     prefix: list[Index] = Field(default=[], max_length=MOST_TOKENS)
@@ -80,19 +87,23 @@ class Question(_Part):
     changes: list[HeadChange] = Field(default=[], max_length=MOST_TOKENS)
     row: GivenRow | None = None
 
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.n_best > self.beam_size:
+            raise ValueError(f"n_best: expected at most beam_size, {self.beam_size}, found {self.n_best}")
+        if self.row is not None and self.target is None:
+            raise ValueError("row: expected a target as well, since rows of weights are changed in a given translation")
+        return self
 
-class LogitQuestion(_Part):
+
+class LogitQuestion(TextQuestion):
     """The question why a token of a translation was written, as the model has it.
 
     Attributes:
-        text: the sentence as it was typed.
-        run: index of the run.
         target: ids of the translation.
         query: index of the row that predicts the token.
     """
 
-    text: str = Field(max_length=MOST_CHARACTERS)
-    run: Index = 0
     target: list[Index] = Field(max_length=MOST_TOKENS)
     query: Index
 
@@ -125,23 +136,6 @@ def read_request(kind: type[Asked], body: bytes) -> Asked:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "question"
-        raise InputError(f"{place}: {first['msg']}") from None
+        raise InputError(f"{place}: {first['msg'].removeprefix('Value error, ')}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"question: expected JSON, found something else: {error}") from None
-
-
-def read_question(body: bytes) -> Question:
-    """Reads a question from JSON.
-
-    Raises:
-        InputError: it is not one.
-    """
-    question = read_request(Question, body)
-    if question.n_best > question.beam_size:
-        raise InputError(f"n_best: expected at most beam_size, {question.beam_size}, found {question.n_best}")
-    if question.row is not None and question.target is None:
-        raise InputError("row: expected a target as well, since rows of weights are changed in a given translation")
-    for change in question.changes:
-        if change.change not in CHANGES:
-            raise InputError(f"changes: expected one of {', '.join(CHANGES)}, found {json.dumps(change.change):.60}")
-    return question

@@ -173,17 +173,14 @@ class Training:
     def _save_interim(self) -> None:
         self._note_saving()
         # A run without its total starts anew, so that the first one is estimated where it is without interruption.
-        if self.checkpoints is not None and self._knows_total:
+        knows_total = self.time_budget is None or self.progress.total_updates is not None
+        if self.checkpoints is not None and knows_total:
             self.checkpoints.save_interim(self.model, self.step.optimizer, self.progress)
 
     def _note_saving(self) -> None:
         self.meter.save_to(self.progress)
         self.accumulation.save_to(self.progress)
         self.saved_at = self.progress.seconds
-
-    @property
-    def _knows_total(self) -> bool:
-        return self.time_budget is None or self.progress.total_updates is not None
 
     def _estimate_first_total(self) -> None:
         """Estimates the total of updates with the time of a validation, and saves it."""

@@ -52,6 +52,8 @@ class TrainStep:
     Attributes:
         compiled: the shapes that XLA has compiled.
         loss_scale: the `LossScale` in float16, else None.
+        sums_of: runs forward, loss and backward, as part of a graph: each variable's gradient, the loss and the number
+            of tokens, summed over a replica's batch.
 
     Raises:
         InputError: a model in float16, or a compiled update, is to be trained on several devices.
@@ -74,7 +76,7 @@ class TrainStep:
         if self.replicas > 1:
             _check_several_devices(is_half, self.xla)
         self.loss_scale = LossScale(self.strategy) if is_half else None
-        self._sums_of_slices = SlicedSums(self.model, self._sums_of_slice, self.slices)
+        self.sums_of = SlicedSums(self.model, self._sums_of_slice, self.slices)
         self._update_graph = self.graph(self._update, self.signature.arrays, self.xla)
 
     def __call__(self, batch: Batch) -> TrainStepMetrics:
@@ -84,14 +86,6 @@ class TrainStep:
 
     def _update(self, *tensors) -> TrainStepMetrics:
         return self.apply(self.sums_of(Batch(*tensors)))
-
-    def sums_of(self, batch: Batch) -> list[Any]:
-        """Runs forward, loss and backward; part of a graph.
-
-        Returns:
-            Each variable's gradient, the loss and the number of tokens, summed over a replica's batch.
-        """
-        return self._sums_of_slices(batch)
 
     def _sums_of_slice(self, batch: Batch) -> list[Any]:
         variables = self.model.trainable_variables

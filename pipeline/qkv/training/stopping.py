@@ -121,7 +121,7 @@ class StoppingRules:
         if minutes is None or self.limits.measured or seconds < 60 * minutes:
             return None
         because = f"training.max_minutes ({minutes:g}) has ended it"
-        return Ending(_minutes(minutes), because, f"--training.max_minutes {2 * minutes:g}")
+        return Ending(f"{minutes:g} minutes", because, f"--training.max_minutes {2 * minutes:g}")
 
     def reason(self, progress: Progress, seconds: float, asked_by_callback: bool = False) -> str | None:
         """Returns why training ends here, or None if it continues.
@@ -137,7 +137,7 @@ class StoppingRules:
         reasons = {
             INTERRUPTED: self.interrupted,
             "a callback stopped it": asked_by_callback,
-            _minutes(self.limits.max_minutes or 0): self.votes.is_chief and self._timed_ending(seconds) is not None,
+            f"{self.limits.max_minutes or 0:g} minutes": self.votes.is_chief and bool(self._timed_ending(seconds)),
         }
         if not self.votes.alone:
             if progress.update < self._agree_at:
@@ -194,10 +194,6 @@ def check_finite(update: int, logs: Mapping[str, float]) -> None:
             "training.learning_rate, raise training.warmup_updates, or set training.precision to float32. The "
             "checkpoints of earlier updates are intact"
         )
-
-
-def _minutes(minutes: float) -> str:
-    return f"{minutes:g} minutes"
 
 
 FEW_UPDATES = 300  # with fewer, even a small translator has hardly begun to learn
