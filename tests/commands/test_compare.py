@@ -177,7 +177,7 @@ def test_evaluations_that_cannot_be_compared_end_with_one_message(make, tmp_path
         ([run, elsewhere], "have different reference sentences"),
         ([run, raw], "have BLEU by different tokenizers, 13a and none"),
         ([run, by_character], "have BLEU by different tokenizers, char and none"),
-        ([translated, forced], "forced/evaluations/test is forced, that is over the references, and"),
+        ([translated, forced], "forced/evaluations/test is forced, and"),
         ([run, bare], "metrics.json is missing; evaluate the run first: qkv evaluate"),
         ([run, broken], "translations.tsv: no column 'reference'"),
     ]:
@@ -225,7 +225,7 @@ def test_archives_that_cannot_be_compared_are_refused(make, tmp_path, capsys):
     good, empty = write_archive_of(tmp_path / "good", worsened(12)), tmp_path / "empty"
     write_archive(empty, [], [])
     for other, message in {
-        write_archive_of(tmp_path / "forced", SENTENCES, "forced"): "is forced, that is over the references",
+        write_archive_of(tmp_path / "forced", SENTENCES, "forced"): "is forced, and",
         write_archive_of(tmp_path / "bare", SENTENCES, references=[None] * 144): "sentence 0 has no reference",
         write_archive_of(tmp_path / "other", SENTENCES, references=worsened(9)): "have different reference sentences",
         str(empty): "empty: no sentences to compare",

@@ -93,7 +93,7 @@ def test_no_other_page_or_file_is_overwritten(runs, capsys):
     page.write_text("my notes", encoding="utf-8")
     assert view.main([demo, "--output", "page.html"]) == 2
     assert page.read_text(encoding="utf-8") == "my notes"
-    assert "choose another name with --output, or delete it" in capsys.readouterr().err
+    assert "choose another --output, or delete it" in capsys.readouterr().err
 
 
 def test_links_stay_and_pipes_are_written_into(runs):

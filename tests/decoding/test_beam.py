@@ -277,16 +277,6 @@ def test_the_coverage_bonus_equals_the_formula_and_rewards_no_attention_beyond_1
     np.testing.assert_allclose(settings.coverage_bonus(attention), expected, rtol=1e-6)
 
 
-def test_more_best_hypotheses_than_can_finish_are_refused():
-    with pytest.raises(ValueError, match="best: expected between 1 and 3, for a beam of 2, found 4"):
-        BeamSettings(size=2, best=4)
-
-
-def test_a_coverage_penalty_without_coverage_is_refused():
-    with pytest.raises(ValueError, match="coverage: expected a function, because settings have a coverage penalty"):
-        search(chains(1), BeamSettings(coverage_penalty=0.1), how="eagerly")
-
-
 @pytest.mark.parametrize("name", ["transformer of other sizes", "recurrent", "decoder-only post"])
 def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
     model, size = shared_model(MODELS[name][0], **MODELS[name][1]), 3

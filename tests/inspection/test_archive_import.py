@@ -127,8 +127,8 @@ BAD = {
     "scores": (exchange(0, lambda w: np.log(w)), r"sentence 0: cross, layer 0: expected weights after the softmax"),
     "after dropout": (
         exchange(1, with_one(0)),
-        r"sentence 1: cross, layer 1, head 2, row 0: expected weights that sum to 1, found a sum of 0\.\d+; give "
-        r"weights after the softmax and before dropout, or partial_rows",
+        r"sentence 1: cross, layer 1, head 2, row 0: expected weights that sum to 1 \(at most 1 with "
+        r"partial_rows=True\), found a sum of 0\.\d+; give weights after the softmax and before dropout",
     ),
     "integers": (exchange(0, lambda w: (w > 0.5).astype(int)), r"sentence 0: cross: expected floating-point .* int64"),
     "no array": (exchange(0, lambda w: [[1, 2], [3]]), r"sentence 0: cross: cannot be read as an array"),

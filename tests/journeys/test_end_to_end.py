@@ -545,7 +545,7 @@ def test_align_links_the_words_of_any_parallel_text(run, text, metrics, tmp_path
     ("options", "message"),
     [
         (["--at", "0,output"], "expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS"),
-        (["--at", "7,0,output"], "has 1 layers of 2 heads, both counted from 0; found '7,0,output'"),
+        (["--at", "7,0,output"], "has 1 layers of 2 heads, from 0; found '7,0,output'"),
         (["--at", "0,mean,above"], "found '0,mean,above'"),
         (["--at", "0,mean,input,target,nowhere"], "found '0,mean,input,target,nowhere'"),
         (["--at", "0,mean,input,target,norms,more"], "and ,SITE (cross, norms, gradients); found"),

@@ -87,10 +87,7 @@ def read_set(run: RunDirectory, name: str) -> Corpus:
     config = with_held_out_files(load_run_config(run.config), run)
     settings = settings_of_set(config, name, run.config)
     if config.data.tags and name == "train":
-        raise InputError(
-            f"{run.config}: the corpora of data.train have tags, which would be linked as words; "
-            "align one corpus at a time with --source and --target, and with decoding.tag in the config of the run"
-        )
+        raise InputError(f"{run.config}: data.train has tags, which would be linked as words; give --source, --target")
     return read_corpus(settings)
 
 
@@ -106,11 +103,7 @@ def with_given_words(
 
 
 def read_given_words(path: Path, sentences: Sequence[str]) -> Sequence[str]:
-    """Reads the tokenised copy of a text.
-
-    Args:
-        path: the file; line i holds the words of sentence i.
-        sentences: the text.
+    """Reads the tokenised copy of a text: line i holds the words of sentence i.
 
     Raises:
         InputError: the file has another number of lines, or a line differs from its sentence by more than spaces.

@@ -25,23 +25,14 @@ log = logging.getLogger(__name__)
 
 
 def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> list[Direction]:
-    """Returns the directions with what counts as a word, and with the place where links are read.
-
-    Args:
-        directions: all runs on the same text; the first is not turned.
-        subwords: whether subwords are linked instead of words; only for one run, since each has its own subwords.
-    """
+    """Returns directions, of which the first is not turned, with what counts as a word and the place where links are
+    read. Subwords are linked instead of words for one run only, since each has its own."""
     # Probabilities are of words.
     directions = [one.plain() for one in directions] if subwords else _with_units(directions)
     readouts = _choose_readouts(directions)
     for direction, readout in zip(directions, readouts, strict=True):
-        log.info(
-            "%s: %s, %s, chosen by %s",
-            direction.run.directory.root,
-            readout.site,
-            describe_readout(readout.layer, readout.head, readout.side, readout.extraction),
-            readout.chosen_on,
-        )
+        where = describe_readout(readout.layer, readout.head, readout.side, readout.extraction)
+        log.info("%s: %s, %s, chosen by %s", direction.run.directory.root, readout.site, where, readout.chosen_on)
     return [replace(one, readout=readout) for one, readout in zip(directions, readouts, strict=True)]
 
 
@@ -77,9 +68,8 @@ def _choose_readouts(directions: Sequence[Direction]) -> list[ChosenReadout]:
 
 def _take_last_layer(run: TrainedRun) -> ChosenReadout:
     log.warning(
-        "%s: no gold alignments to choose layer and head by, so that the mean of the last layer's heads is read, with "
-        "an error rate that is not known; a run of the opposite direction, or gold alignments that the config names "
-        "(inspection.choose_head_on), choose better",
+        "%s: no gold alignments choose layer and head, so the mean of the last layer's heads is read, with an unknown "
+        "error rate; a run of the opposite direction, or gold alignments (inspection.choose_head_on), choose better",
         run.directory.root,
     )
     return last_layer(run)
@@ -120,10 +110,7 @@ def load_directions(
         runs.append((load_run(reverse), True))
     runs += [(run, _is_reverse(run, first)) for run in map(load_run, more)]
     if places[1] and not any(turned for _, turned in runs):
-        raise InputError(
-            "--reverse_at needs a run from target to source, whose layer and head it names; give REVERSE_RUN, or leave "
-            "--reverse_at out"
-        )
+        raise InputError("--reverse_at needs a run from target to source: give REVERSE_RUN, or leave it out")
     return [
         Direction(
             run,
@@ -140,20 +127,14 @@ def _is_reverse(run: TrainedRun, first: TrainedRun) -> bool:
     """Returns whether a run translates back what the first run translates."""
     known, found = ((data.source_language, data.target_language) for data in (first.config.data, run.config.data))
     if found not in (known, known[::-1]):
-        raise InputError(
-            f"{run.directory.root}: expected a run from {known[0]} to {known[1]} or back, as "
-            f"{first.directory.root} is, found one from {found[0]} to {found[1]}"
-        )
+        raise InputError(f"{run.directory.root}: expected a run from {known[0]} to {known[1]} or back, found {found}")
     return found != known
 
 
 def link_calibration(directions: Sequence[Direction]) -> Calibration:
-    """Returns the calibration of the links of one direction, or of the combined links of two.
+    """Returns the calibration of the links of one direction of `choose_readouts`, or of the combined links of two.
 
     It is the readout's, or it is made on the gold links that the config of the first run names.
-
-    Args:
-        directions: as `choose_readouts` returns them.
 
     Raises:
         InputError: there are no gold links, or they are too few or count other words.
@@ -164,15 +145,14 @@ def link_calibration(directions: Sequence[Direction]) -> Calibration:
         calibration = first.readout.calibration
     else:
         calibration = _calibrate(directions)
-    log.info(
-        "probabilities of links: calibrated on %d pairs of %s, %s",
-        calibration.pairs,
-        calibration.chosen_on,
-        "where no two words are likely to be linked"
-        if math.isnan(calibration.error)
-        else f"expected calibration error {100 * calibration.error:.1f} %, error rate of the links above "
-        f"{calibration.threshold:.2f} {100 * calibration.aer:.1f} % (both cross-fitted)",
-    )
+    found = "where no two words are likely to be linked"
+    if not math.isnan(calibration.error):
+        found = (
+            f"expected calibration error {100 * calibration.error:.1f} %, error rate of the links above "
+            f"{calibration.threshold:.2f} {100 * calibration.aer:.1f} % (both cross-fitted)"
+        )
+    made_on = f"{calibration.pairs} pairs of {calibration.chosen_on}"
+    log.info("probabilities of links: calibrated on %s, %s", made_on, found)
     return calibration
 
 

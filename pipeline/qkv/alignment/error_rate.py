@@ -44,11 +44,7 @@ def count_links(links: Collection[Link], gold: GoldAlignment) -> np.ndarray:
 
 def error_terms(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the numerators and denominators of error rates, for `ratio`: |A| + |S| - |A and S| - |A and P| and
-    |A| + |S|.
-
-    Args:
-        counts: `(..., 4)`, as `LINK_COUNTS`.
-    """
+    |A| + |S|, from `LINK_COUNTS` `(..., 4)`."""
     links, sure, in_sure, in_possible = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
     return links + sure - in_sure - in_possible, links + sure
 

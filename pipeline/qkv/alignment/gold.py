@@ -39,20 +39,9 @@ class GoldSet:
 
 
 def read_gold_set(
-    name: str,
-    corpus: Corpus,
-    path: str | Path,
-    turned: bool = False,
-    cutter: WordCutter = AT_SPACES,
+    name: str, corpus: Corpus, path: str | Path, turned: bool = False, cutter: WordCutter = AT_SPACES
 ) -> GoldSet:
-    """Reads the gold alignments of a corpus, whose links count the words that `cutter` cuts; see `read_pharaoh`.
-
-    Args:
-        name: of the set.
-        corpus: its pairs.
-        path: the file of its alignments.
-        turned: see `read_pharaoh`.
-        cutter: what counts as a word.
+    """Reads the gold alignments of a set's pairs, whose links count the words that `cutter` cuts; see `read_pharaoh`.
 
     Raises:
         InputError: the file does not have one line per pair, a line is not in Pharaoh format, or no line has a link.
@@ -73,10 +62,7 @@ def _make_gold_set(
 ) -> GoldSet:
     checked, dropped = check_ranges(gold, word_counts[0], word_counts[1], path)
     if not any(alignment.possible for alignment in checked):
-        raise InputError(
-            f"{path}: no line has a link between words that exist ({dropped} links are out of range), so there "
-            f"is nothing to compare with; expected links such as 0-0 1-2, words counted from 0"
-        )
+        raise InputError(f"{path}: no line has a link between words that exist ({dropped} links are out of range)")
     return GoldSet(name, corpus, checked, dropped, units, list(zip(*word_counts, strict=True)))
 
 
@@ -87,11 +73,7 @@ def read_configured_gold(
     if not isinstance(settings, CorpusSettings) or settings.alignments is None:
         return None
     return read_gold_set(
-        name,
-        read_corpus(settings).in_memory(),
-        settings.alignments,
-        turned=settings.alignments_turned,
-        cutter=cutter,
+        name, read_corpus(settings).in_memory(), settings.alignments, turned=settings.alignments_turned, cutter=cutter
     )
 
 
@@ -112,10 +94,7 @@ def read_choice_set(config: RunConfig, cutter: WordCutter) -> GoldSet | None:
 
 
 def gold_set_of(
-    archive: AttentionArchive,
-    name: str,
-    gold: Sequence[GoldAlignment],
-    path: Path | None = None,
+    archive: AttentionArchive, name: str, gold: Sequence[GoldAlignment], path: Path | None = None
 ) -> GoldSet:
     """Returns an archive's sentences with gold alignments, one for each in order.
 
@@ -135,7 +114,7 @@ def gold_set_of(
         if line["mode"] != "forced":
             raise InputError(
                 f"{name}: sentence {line['id']} is a translation of the model (mode {line['mode']}), and gold links "
-                "belong to a given text; expected an archive over references (evaluate.py --forced, mode 'forced')"
+                "are of given text; expected an archive of references (evaluate.py --forced, mode 'forced')"
             )
     sides = [[_count_words(line, side) for line in lines] for side in ("source", "target")]
     corpus = Corpus([line["source"] for line in lines], [line["hypothesis"] for line in lines], archive.ids, name)

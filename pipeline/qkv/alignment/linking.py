@@ -178,8 +178,7 @@ class AlignPairs:
     Args:
         runs: the parts from which each run is loaded.
         directions: the directions of the runs, without run and text.
-        linking: see `read_links`.
-        subwords: see `read_links`.
+        linking, subwords: see `read_links`.
     """
 
     runs: tuple[RunParts, ...]
@@ -199,14 +198,7 @@ class AlignPairs:
 def align_in_processes(
     directions: Sequence[Direction], linking: Linking, subwords: bool, workers: int
 ) -> Iterator[Collection[Link]]:
-    """Yields the links of each pair as `read_links` does, computed by several processes, or by this one.
-
-    Args:
-        directions: see `read_links`.
-        linking: see `read_links`.
-        subwords: see `read_links`.
-        workers: the number of processes.
-    """
+    """Yields the links of each pair as `read_links` does, computed by so many processes, or by this one."""
     if workers == 1:
         return read_links(directions, linking, subwords)
     runs = tuple(RunParts((one.run.directory.root,), "best", one.run.config) for one in directions)

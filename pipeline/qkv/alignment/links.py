@@ -14,11 +14,7 @@ from ..text.corpora.word_links import Link
 
 
 class WordLinks:
-    """The links that several ways of linking share, each read once.
-
-    Args:
-        matrix: `(..., target words, source words)`, as `word_matrix` returns it.
-    """
+    """The links of a `word_matrix` that several ways of linking share, each read once."""
 
     def __init__(self, matrix: np.ndarray) -> None:
         self.matrix = matrix
@@ -64,17 +60,8 @@ EXTRACTORS: dict[str, Callable[[WordLinks], np.ndarray]] = {
 
 
 def extract_links(matrix: np.ndarray, extraction: str) -> np.ndarray:
-    """Extracts links in one of the ways of `config.names.inspection.EXTRACTIONS`.
-
-    Of equal weights the first wins; a row or column of zeros links nothing.
-
-    Args:
-        matrix: `(..., target words, source words)`, as `word_matrix` returns it.
-        extraction: one of `config.names.inspection.EXTRACTIONS`.
-
-    Returns:
-        A bool array of the same shape.
-    """
+    """Extracts links from a `word_matrix` in one of the ways of `config.names.inspection.EXTRACTIONS`: bool, of the
+    same shape. Of equal weights the first wins; a row or column of zeros links nothing."""
     return EXTRACTORS[extraction](WordLinks(matrix))
 
 

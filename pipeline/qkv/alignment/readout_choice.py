@@ -110,9 +110,7 @@ def _parse_readout(text: str, run: TrainedRun) -> ChosenReadout:
     record = next(run.recorder(["cross", readout.site]).record_references(["a"], ["a"]))
     layers, heads = record.attention[readout.site].shape[:2]
     if readout.layer >= layers or (readout.head != MEAN_HEAD and int(readout.head) >= heads):
-        raise InputError(
-            f"{run.directory.root} has {layers} layers of {heads} heads, both counted from 0; found {text!r}"
-        )
+        raise InputError(f"{run.directory.root} has {layers} layers of {heads} heads, from 0; found {text!r}")
     return readout
 
 

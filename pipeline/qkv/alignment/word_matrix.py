@@ -109,12 +109,7 @@ class WordGroups(NamedTuple):
 
 
 def group_words(words: Sequence[int | None], count: int) -> WordGroups:
-    """Groups the words of one side.
-
-    Args:
-        words: the word of each token, None for EOS.
-        count: number of words.
-    """
+    """Groups the words of one side, which has so many, by the word of each token, None for EOS."""
     last_words = sorted({word for word in words if word is not None})
     groups = {word: group for group, word in enumerate(last_words)}
     of_tokens = [None if word is None else groups[word] for word in words]
@@ -122,16 +117,8 @@ def group_words(words: Sequence[int | None], count: int) -> WordGroups:
 
 
 def spread_links(links: np.ndarray, source: WordGroups, target: WordGroups) -> np.ndarray:
-    """Returns the links of words: every word of a group has the links, or the weights, of its group.
-
-    Args:
-        links: bool or float `(..., target groups, source groups)`.
-        source: the groups of the source.
-        target: the groups of the target.
-
-    Returns:
-        `(..., target words, source words)`, of the same type; zero for words without a token.
-    """
+    """Gives every word the links, or the weights, of its group: `(..., target groups, source groups)` to
+    `(..., target words, source words)`; zero for words without a token."""
     return np.take(np.take(links, target.of_words, axis=-2), source.of_words, axis=-1)
 
 

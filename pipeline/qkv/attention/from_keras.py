@@ -47,10 +47,8 @@ def from_keras(layer, kind=CrossAttention, **kwargs):
     elif key == value:
         ours.build(query, key)
     else:
-        raise ValueError(
-            f"layer: keys and values of CrossAttention are made from one memory, found keys of width {key[-1]} and "
-            f"values of width {value[-1]}; take kind=MultiHeadAttention"
-        )
+        wide = f"keys of width {key[-1]} and values of width {value[-1]}"
+        raise ValueError(f"layer: CrossAttention makes both of one memory, found {wide}; take kind=MultiHeadAttention")
     for side, part in dense.items():
         kernel, *bias = (keras.ops.convert_to_numpy(weight) for weight in part.weights)
         inner = (-1, output_dim) if side == "output" else (kernel.shape[0], -1)

@@ -51,10 +51,7 @@ def join_masks(mask, *key_masks):
         ValueError: a mask has other axes: to Keras two axes mean (B, S), and to others (T, S).
     """
     if mask is not None and len(mask.shape) != 4:
-        raise ValueError(
-            f"attention_mask: expected 4 axes, (B or 1, H or 1, T or 1, S), found shape {tuple(mask.shape)}; see "
-            "qkv.attention.masks"
-        )
+        raise ValueError(f"attention_mask: expected 4 axes, as in (B, H, T, S), found shape {tuple(mask.shape)}")
     for key_mask in key_masks:
         if key_mask is not None:
             check_keras_mask(key_mask)
@@ -66,10 +63,7 @@ def join_masks(mask, *key_masks):
 def check_keras_mask(mask):
     """Refuses what is no mask of a sequence, `(B, T)`, as Keras keeps it."""
     if len(mask.shape) != 2:
-        raise ValueError(
-            f"mask: expected 2 axes, (batch, tokens), as Keras keeps it, found shape {tuple(mask.shape)}; who may "
-            "attend to whom is attention_mask, of 4 axes"
-        )
+        raise ValueError(f"mask: expected 2 axes, (B, T), found shape {tuple(mask.shape)}; of 4 it is attention_mask")
 
 
 def masked_softmax(scores, mask=None):
@@ -90,10 +84,7 @@ def masked_softmax(scores, mask=None):
         ValueError: the mask has fewer axes; a mask `(B, S)` would silently be read as `(T, S)`.
     """
     if mask is not None and len(mask.shape) != len(scores.shape):
-        raise ValueError(
-            f"mask: expected {len(scores.shape)} axes, (B or 1, H or 1, T or 1, S), found shape {tuple(mask.shape)}; "
-            "see qkv.attention.masks"
-        )
+        raise ValueError(f"mask: expected {len(scores.shape)} axes, as scores have, found shape {tuple(mask.shape)}")
     scores = ops.cast(scores, "float32")
 
     @ops.custom_gradient

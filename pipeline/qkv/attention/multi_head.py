@@ -151,9 +151,8 @@ class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
     def __call__(self, *inputs, mask=None, **arguments):
         if len(inputs) > len(self.inputs_by_position):
             raise TypeError(
-                f"{type(self).__name__}: expected {' and '.join(self.inputs_by_position)} by position and everything "
-                f"else by name, found {len(inputs)} arguments by position. Keras' attention layers take (query, value, "
-                "key), so write layer(query, key=..., value=...)"
+                f"{type(self).__name__}: expected {' and '.join(self.inputs_by_position)} by position, found "
+                f"{len(inputs)}; Keras' layers take (query, value, key), so write layer(query, key=..., value=...)"
             )
         if mask is None:
             mask = arguments.get(f"{self.inputs_by_position[0]}_mask")
@@ -189,9 +188,7 @@ class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
         """Checks the width of a side that is not projected but split into heads as it is."""
         expected = self.num_heads * size
         if width != expected:
-            raise ValueError(
-                f"{side}: without projection the width must be num_heads * size = {expected}, found {width}"
-            )
+            raise ValueError(f"{side}: without projection, expected the width {expected} (H * size), found {width}")
 
     def split_heads(self, x, heads=None):
         """Splits the last axis into heads, H if not given: `(B, T, H * K) -> (B, H, T, K)`."""
@@ -287,10 +284,8 @@ class MultiHeadAttention(AttentionLayer):
 
     def _make_projections(self):
         if self.mechanism.shares_query_and_key:
-            raise ValueError(
-                f"mechanism: {type(self.mechanism).__name__} makes queries and keys by one projection, so it is for "
-                "self-attention only; use softmax or blockwise"
-            )
+            name = type(self.mechanism).__name__
+            raise ValueError(f"mechanism: {name} is for self-attention only; use softmax or blockwise")
         if self.spec.projection:
             self.query_projection = self._dense(self.num_heads * self.key_dim, "query")
             self.key_projection = self._dense(self.key_value_heads * self.key_dim, "key")

@@ -53,9 +53,7 @@ def rotation(positions, key_dim):
         TensorShape([3, 2])
     """
     if key_dim % 2:
-        raise ValueError(
-            f"key_dim: rotary positions turn pairs of coordinates, so expected an even size, found {key_dim}"
-        )
+        raise ValueError(f"key_dim: rotary positions turn pairs of coordinates; expected an even size, found {key_dim}")
     # Computed by NumPy in float64: the frequencies are constants of the graph.
     frequencies = np.float32(10000.0 ** (-np.arange(0, key_dim, 2) / key_dim))
     angles = ops.expand_dims(ops.cast(positions, "float32"), -1) * frequencies

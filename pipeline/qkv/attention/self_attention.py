@@ -108,15 +108,7 @@ class SelfAttention(AttentionLayer):
         return found
 
     def call(
-        self,
-        x,
-        *,
-        attention_mask=None,
-        positions=None,
-        distances=NO_DISTANCES,
-        x_mask=None,
-        mask=None,
-        training=None,
+        self, x, *, attention_mask=None, positions=None, distances=NO_DISTANCES, x_mask=None, mask=None, training=None
     ):
         x_mask = mask if x_mask is None else x_mask  # Keras calls the mask of an only input `mask`
         attention_mask = join_masks(attention_mask, x_mask)

@@ -50,9 +50,6 @@ class BeamSettings:
         force_eos: whether the last of the tokens that a target may have is EOS, as certain.
         renormalize: whether hypotheses are ranked by the probability among the tokens that may come next, and not among
             all tokens.
-
-    Raises:
-        ValueError: `best` is not between 1 and `2 * size - 1`.
     """
 
     size: int = 5
@@ -65,11 +62,6 @@ class BeamSettings:
     end: str = "full"
     force_eos: bool = False
     renormalize: bool = False
-
-    def __post_init__(self) -> None:
-        most = 2 * self.size - 1
-        if not 1 <= self.best <= most:
-            raise ValueError(f"best: expected between 1 and {most}, for a beam of {self.size}, found {self.best}")
 
     @property
     def places(self):
@@ -157,12 +149,7 @@ def beam_search(
             float32 `(A * K, S)`, 1 for padding. Needed for a coverage penalty only.
         prefix: int32 `(B, L)`, the tokens with which each target begins, then PAD; by default none.
         constraint: what hypotheses keep to besides; by default nothing.
-
-    Raises:
-        ValueError: a coverage penalty without `coverage`.
     """
-    if settings.coverage_penalty and coverage is None:
-        raise ValueError("coverage: expected a function, because settings have a coverage penalty, found None")
     constraint = constraint or Constraint()
 
     def extend(state):
@@ -176,7 +163,8 @@ def beam_search(
         candidates, parents, tokens = extend_hypotheses(logits, state, settings, constraint, is_last, given)
         state = state._replace(step=state.step + 1)
         bonus = None
-        if coverage is not None and settings.coverage_penalty:
+        if settings.coverage_penalty:
+            assert coverage is not None
             attention = coverage(state.source_state, target_state)
             bonus = settings.coverage_bonus(ops.reshape(attention, (dynamic_shape(state.rows)[0], settings.size, -1)))
         ends = ops.equal(tokens, EOS)

@@ -129,12 +129,7 @@ ForcedGraph = Callable[..., TeacherForced]
 
 
 def make_forced_graph(model: keras.Model, sites: Sequence[str] = ()) -> ForcedGraph:
-    """Makes a `tf.function` of `forced_pass` for one model.
-
-    Args:
-        model: any `TranslationModel`.
-        sites: which attention to return: any of `config.names.inspection.SITES`.
-    """
+    """Makes a `tf.function` of `forced_pass` for any `TranslationModel` and any of `config.names.inspection.SITES`."""
 
     def read(source, target_input, target_output):
         batch = source, target_input, target_output

@@ -109,12 +109,7 @@ class Met(NamedTuple):
 
 
 def make_requirements(rows: Sequence[Sequence[RequiredPhrase]], symbols) -> Requirements:
-    """Makes the arrays.
-
-    Args:
-        rows: the phrases of each sentence.
-        symbols: see `Requirements`.
-    """
+    """Makes the arrays of the phrases of each sentence; for the symbols see `Requirements`."""
     most = max(map(len, rows))
     longest = max((len(phrase.ids) for row in rows for phrase in row), default=0)
     tokens = np.full((len(rows), most, longest + 1), PAD, np.int32)
@@ -140,13 +135,6 @@ def make_requirements(rows: Sequence[Sequence[RequiredPhrase]], symbols) -> Requ
         tokens,
         lengths,
     )
-
-
-def start_met(given: Requirements, size) -> Met:
-    """Returns the state before the first token, for K hypotheses of each sentence."""
-    states = ops.repeat(given.starts, size)
-    progress = ops.zeros((dynamic_shape(states)[0], dynamic_shape(given.bits)[0]), "int32")
-    return Met(states, ops.zeros_like(states), progress)
 
 
 def read_tokens(given: Requirements, met: Met, tokens, phrases, begins) -> Met:
@@ -238,9 +226,12 @@ class LexicalConstraint(Constraint):
 
     def start(self):
         hypotheses = dynamic_shape(self.max_lengths)[0] * self.size
-        return LexicalState(
-            self.ban.start(hypotheses) if self.ban else (), start_met(self.given, self.size) if self.given else ()
-        )
+        met: Any = ()
+        if self.given:
+            states = ops.repeat(self.given.starts, self.size)
+            progress = ops.zeros((hypotheses, dynamic_shape(self.given.bits)[0]), "int32")
+            met = Met(states, ops.zeros_like(states), progress)
+        return LexicalState(self.ban.start(hypotheses) if self.ban else (), met)
 
     def advance(self, state, tokens, rows):
         banned, met = state
@@ -310,14 +301,7 @@ class LexicalConstraint(Constraint):
     def _lead(self, allowed, scores, need: Need, following, remaining):
         """Returns the scores of the next tokens, `(R, V)`, with minus infinity for all after which the tokens that
         remain would not be enough, and for EOS before all phrases are met. What phrases need next is allowed even where
-        a setting forbids it.
-
-        Args:
-            allowed, scores: see `allow`.
-            need: of the hypotheses.
-            following: see `Ban.following`; None without a ban.
-            remaining: int32 `(R,)`, how many tokens come after the next one, without EOS.
-        """
+        a setting forbids it. `remaining`, int32 `(R,)`, is how many tokens come after the next one, without EOS."""
 
         def column(x):
             return ops.expand_dims(x, 1)

@@ -176,20 +176,15 @@ class Translator:
 
 
 def _check_scores(scores: np.ndarray) -> None:
-    """Checks the scores of the hypotheses `(sentences, rank)`; minus infinity stands for none.
-
-    Raises:
-        InputError: some are not numbers, or a sentence has no hypothesis.
-    """
+    """Checks the scores of the hypotheses `(sentences, rank)`; minus infinity stands for none."""
     if np.isnan(scores).any():
         raise InputError(
             "the model gives scores that are not numbers: its weights have diverged, or are too large for its "
-            "precision; expected a training that converges, see training.learning_rate and training.precision"
+            "precision; see training.learning_rate and training.precision"
         )
     if not np.isfinite(scores).any(axis=1).all():
         raise InputError(
-            "decoding: no translation meets all constraints; lower decoding.min_length or decoding.no_repeat_ngram, or "
-            "ban fewer phrases"
+            "decoding: no translation meets all constraints; lower min_length or no_repeat_ngram, or ban fewer phrases"
         )
 
 

@@ -49,10 +49,8 @@ def score_alignments(
         if other.gold is None:
             raise InputError(f"{reason}: no gold alignments to choose by; expected an archive that has some")
         if other.manifest["sites"] != sites:
-            raise InputError(
-                f"{reason} has sites with [layers, heads] {other.manifest['sites']}, {name} has {sites}; expected one "
-                "model"
-            )
+            found = other.manifest["sites"]
+            raise InputError(f"{reason} has the layers and heads {found}, {name} has {sites}; expected one model")
         readout = _score(other, GoldScores(gold_set_of(other, reason, other.gold)), reason).readout
     if gold is None:
         return ReadoutScores(readout)

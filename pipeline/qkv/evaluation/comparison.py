@@ -96,7 +96,7 @@ def _common_tokenizer(systems: list[EvaluatedArchive]) -> tuple[str, str]:
         if other.bleu_tokenizer != named[0].bleu_tokenizer:
             raise InputError(
                 f"{other.name} and {named[0].name} have BLEU by different tokenizers, {other.bleu_tokenizer} and "
-                f"{named[0].bleu_tokenizer}, so it cannot be compared; evaluate both with one --bleu_tokenizer"
+                f"{named[0].bleu_tokenizer}; evaluate both with one --bleu_tokenizer"
             )
     return str(named[0].bleu_tokenizer), str(named[0].evaluation.metrics)
 
@@ -104,17 +104,13 @@ def _common_tokenizer(systems: list[EvaluatedArchive]) -> tuple[str, str]:
 def _check_comparable(other: EvaluatedArchive, first: EvaluatedArchive) -> None:
     for side in ("source", "reference"):
         if other.table[side].tolist() != first.table[side].tolist():
-            raise InputError(
-                f"{other.evaluation.root} and {first.evaluation.root} have different {side} sentences; "
-                "compare evaluations of one set"
-            )
+            roots = f"{other.evaluation.root} and {first.evaluation.root}"
+            raise InputError(f"{roots} have different {side} sentences; compare evaluations of one set")
     modes = [other.mode, first.mode]
     if None not in modes and modes[0] != modes[1]:
         forced, translated = (other, first) if modes[0] == "forced" else (first, other)
-        raise InputError(
-            f"{forced.evaluation.root} is forced, that is over the references, and {translated.evaluation.root} is "
-            "over the model's translations; compare evaluations of one kind"
-        )
+        roots = f"{forced.evaluation.root} is forced, and {translated.evaluation.root} is not"
+        raise InputError(f"{roots}; compare translations with translations, references with references")
 
 
 def _score_counts(systems: Sequence[EvaluatedArchive]) -> list[dict[str, CorpusScore]]:

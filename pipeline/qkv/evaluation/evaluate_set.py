@@ -154,12 +154,9 @@ def _translate_probes(request: EvaluationRequest) -> list[ForcedPair]:
 def _read_references(
     request: EvaluationRequest, references: Iterable[ForcedPair], recorder: AttentionRecorder
 ) -> tuple[Likelihood | None, ReadoutScores]:
-    """Reads every source with its reference, once.
-
-    Returns:
-        The likelihood of the references, None without any; and the readout, chosen on the set that the request names,
-        with its scores on this one if it has gold alignments. An ensemble has no readout.
-    """
+    """Reads every source with its reference, once: returns the likelihood of the references, None without any; and the
+    readout, chosen on the set that the request names, with its scores on this one if it has gold alignments. An
+    ensemble has no readout."""
     data = request.data
     sites = _sites_to_compare(request) if recorder.sites else ()
     readout = choose_on_gold(request.run, data.choose_on, recorder.sites) if sites and data.choose_on else None
@@ -188,17 +185,8 @@ def _read_targets(
     viewer: ViewerRun,
 ) -> None:
     """Reads every source with the target that is shown, once, archives the attention, and writes what is measured and
-    drawn of it.
-
-    Args:
-        request: what was asked for; of an ensemble, with one of its models as the run.
-        pairs: the sources with these targets.
-        probes: further pairs, of which pictures are drawn.
-        recorder: records the run's attention.
-        readouts: where links are read, with its scores.
-        folder: where the files go.
-        viewer: filled with the first sentences.
-    """
+    drawn of it; of the probes it only draws. The request's run is one of the models of an ensemble. The first sentences
+    go into the viewer."""
     run, data, readout = request.run, request.data, readouts.readout
     sites = list(run.config.inspection.attention)
     if readout and readout.site not in sites:

@@ -37,13 +37,8 @@ from .tables import read_table
 def compare_measures(
     systems: Sequence[EvaluatedArchive], scores: Sequence[Mapping[str, CorpusScore]], samples: int
 ) -> list[str]:
-    """Compares what is kept of each sentence: scores, error rates, and means over all heads of what is measured of
-    them.
-
-    Args:
-        systems: the evaluations.
-        scores: BLEU and chrF of each, empty where targets were given.
-        samples: B.
+    """Compares what is kept of each sentence: scores (BLEU and chrF, none where targets were given), error rates, and
+    means over all heads of what is measured of them.
 
     Returns:
         A table with the 95 % interval of each number over sentences, and its p against the first; nothing if no heads
@@ -121,9 +116,7 @@ def compare_seeds(
 
     Args:
         groups: the name of each, and the numbers of its systems, one for each seed.
-        systems: the evaluations.
-        scores: as for `compare_measures`.
-        samples: B.
+        systems, scores, samples: as for `compare_measures`.
 
     Returns:
         A table of the means over seeds with 95 % intervals over seeds and sentences, and p against the first; nothing
@@ -285,12 +278,8 @@ def _head_measures(table: pd.DataFrame, weight: str, name: str) -> HeadMeasures:
 
 
 def measures_of(system: EvaluatedArchive, scores: Mapping[str, CorpusScore]) -> dict[str, Any]:
-    """Returns all measures of an evaluation by name, each a `CorpusScore`, a `RatioMeasure` or a `FixedMeasure`;
-    measures of heads are means over the heads.
-
-    Args:
-        system: the evaluation.
-        scores: BLEU and chrF, where there are translations.
+    """Returns all measures of an evaluation by name, its scores first, each a `CorpusScore`, a `RatioMeasure` or a
+    `FixedMeasure`; measures of heads are means over the heads.
 
     Raises:
         InputError: a file is damaged.
@@ -317,10 +306,7 @@ def read_counts(system: EvaluatedArchive) -> np.ndarray | None:
     chosen = table[(table["layer"] == readout.get("layer")) & (table["head"] == str(readout.get("head")))]
     counts = chosen[list(LINK_COUNTS)].to_numpy(float)
     if len(counts) != readout.get("sentences"):
-        raise InputError(
-            f"{path}: expected {readout.get('sentences')} sentences of layer {readout.get('layer')}, head "
-            f"{readout.get('head')}, found {len(counts)}; evaluate again"
-        )
+        raise InputError(f"{path}: expected {readout.get('sentences')} sentences, found {len(counts)}; evaluate again")
     return counts
 
 
@@ -424,15 +410,8 @@ def _renumber_rows(table: pd.DataFrame, match: MatchedHeads | None) -> pd.DataFr
 
 def kendall(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Computes Kendall's tau-b over the last axis (Kendall 1945): of all pairs, the share that both order alike less
-    the share that they order differently, corrected for ties; from -1 to 1, not-a-number if one of them orders nothing.
-
-    Args:
-        x: `(..., n)`.
-        y: `(..., n)`.
-
-    Returns:
-        `(...)`.
-    """
+    the share that they order differently, corrected for ties; from -1 to 1, not-a-number if one of them orders nothing:
+    `(..., n)` and `(..., n)` to `(...)`."""
     signs = [np.sign(values[..., :, None] - values[..., None, :]) for values in (x, y)]
     alike = (signs[0] * signs[1]).sum(axis=(-2, -1))
     ordered = [np.abs(sign).sum(axis=(-2, -1)) for sign in signs]

@@ -20,14 +20,8 @@ SCORES = {"bleu": "BLEU", "chrf": "chrF"}
 def make_viewer_run(
     request: "EvaluationRequest", name: str, table: "pd.DataFrame", metrics: Mapping[str, Any]
 ) -> ViewerRun:
-    """Makes the run of an evaluation as the page shows it, without sentences.
-
-    Args:
-        request: what is evaluated.
-        name: what the page calls the run.
-        table: of the translations.
-        metrics: what `metrics.json` holds so far.
-    """
+    """Makes the run of an evaluation as the page shows it under a name, without sentences, from the table of the
+    translations and what `metrics.json` holds so far."""
     run, data = request.run, request.data
     return ViewerRun(
         name,

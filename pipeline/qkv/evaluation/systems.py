@@ -26,12 +26,7 @@ from .tables import read_table, read_translations
 
 @dataclass(frozen=True)
 class EvaluatedArchive:
-    """An archive as a system that is compared.
-
-    Args:
-        name: its name in the table.
-        evaluation: its folder.
-    """
+    """An archive as a system that is compared, with its name in the table and its folder."""
 
     name: str
     evaluation: EvaluationDirectory
@@ -100,12 +95,7 @@ class EvaluatedArchive:
 
 @dataclass(frozen=True)
 class Evaluated(EvaluatedArchive):
-    """An evaluation, and the run that was evaluated.
-
-    Args:
-        name: its name in the table.
-        evaluation: the evaluation's folder.
-        run: the run's folder.
+    """An evaluation, and the folder of the run that was evaluated.
 
     Raises:
         InputError: the evaluation is not there.
@@ -116,10 +106,8 @@ class Evaluated(EvaluatedArchive):
     def __post_init__(self) -> None:
         for file in (self.evaluation.metrics, self.evaluation.translations):
             if not file.is_file():
-                raise InputError(
-                    f"{self.evaluation.root}: {file.name} is missing; evaluate the run first: "
-                    f"{invocation('evaluate', self.run.root)}"
-                )
+                evaluate = invocation("evaluate", self.run.root)
+                raise InputError(f"{self.evaluation.root}: {file.name} is missing; evaluate the run first: {evaluate}")
 
     @cached_property
     def config(self) -> RunConfig:
@@ -135,9 +123,7 @@ class Evaluated(EvaluatedArchive):
         """
         table = read_translations(self.evaluation.translations)
         if "reference" not in table:
-            raise InputError(
-                f"{self.evaluation.translations}: no column 'reference'; evaluate with references to compare"
-            )
+            raise InputError(f"{self.evaluation.translations}: no references; evaluate with references to compare")
         return table
 
     @property

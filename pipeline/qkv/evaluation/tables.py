@@ -61,9 +61,7 @@ def read_table(
         table = pd.read_csv(path, **options).astype(columns)
         return table.astype({name: float for name in optional if name in table})
     except (KeyError, ValueError, OSError) as error:
-        raise InputError(
-            f"{path}: not the table that {command} writes: {error}; restore it, or run {command} again"
-        ) from None
+        raise InputError(f"{path}: not the table that {command} writes: {error}; run {command} again") from None
 
 
 class SetTables:

@@ -157,10 +157,7 @@ class AttentionArchive:
             return None
         gold = read_pharaoh(self.gold_file)
         if len(gold) != len(self):
-            raise InputError(
-                f"{self.gold_file}: {len(gold)} lines of alignments for {len(self)} sentences; expected one each; mend "
-                "or delete it"
-            )
+            raise InputError(f"{self.gold_file}: {len(gold)} lines for {len(self)} sentences; expected one each")
         return gold
 
     @property
@@ -470,21 +467,15 @@ MOST_STAGES = 40  # of the slider; the page shows at most 8 of them side by side
 
 
 def stages_of_training(root: Path, facts: Sequence[str] = ()) -> list[ViewerRun]:
-    """Reads the probes of a run at up to `MOST_STAGES` updates, evenly spread, with the first and the last.
-
-    Args:
-        root: the run's folder.
-        facts: what the page's header says of the run.
+    """Reads the probes of a run at up to `MOST_STAGES` updates, evenly spread, with the first and the last; `facts` of
+    the run are for the page's header.
 
     Raises:
         InputError: no probe has a reference, or an archive is damaged.
     """
     archives = probe_archives(RunDirectory.open(root).probes)
     if not archives:
-        raise InputError(
-            f"{root}: no attention over training: none of inspection.probes has a reference, or the run has had no "
-            "validation yet"
-        )
+        raise InputError(f"{root}: no attention over training: no probe has a reference, or no validation was yet")
     count = min(MOST_STAGES, len(archives))
     chosen = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
     return [ViewerRun(f"update {update:,}", facts=facts).add_all(AttentionArchive(path)) for path, update in chosen]

@@ -217,9 +217,8 @@ def _read_side(
     exact = spelled and not sentence.truncated
     if unit == "spaces" and (len(spelling) > found or (exact and len(spelling) < found)):
         raise InputError(
-            f"{side}: its tokens spell {len(spelling)} words ({' '.join(spelling):.60}), and the text has "
-            f"{found} between spaces ({text:.60}): leave the text out, put spaces where the words are cut, or give "
-            f"{given}"
+            f"{side}: its tokens spell {len(spelling)} words ({' '.join(spelling):.60}), and the text has {found} "
+            f"between spaces ({text:.60}): leave it out, put spaces where the words are cut, or give {given}"
         )
     return text, tokens, words, unit
 
@@ -270,10 +269,9 @@ def _read_weights(site: str, given: Any, record: Record, partial_rows: bool) -> 
     wrong = sums >= 1 + TOLERANCE if partial_rows else np.abs(sums - 1) >= TOLERANCE
     if wrong.any():
         layer, head, row = np.argwhere(wrong)[0]
+        wanted = "at most 1" if partial_rows else "1 (at most 1 with partial_rows=True)"
         raise InputError(
-            f"{site}, layer {layer}, head {head}, row {row}: expected weights that sum to "
-            f"{'at most 1' if partial_rows else '1'}, found a sum of {sums[layer, head, row]:.4g}; give weights after "
-            "the softmax and before dropout"
-            + ("" if partial_rows else ", or partial_rows=True where rows divide their weight with other keys")
+            f"{site}, layer {layer}, head {head}, row {row}: expected weights that sum to {wanted}, found a sum of "
+            f"{sums[layer, head, row]:.4g}; give weights after the softmax and before dropout"
         )
     return weights.astype(np.float32)

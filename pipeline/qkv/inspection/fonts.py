@@ -80,19 +80,19 @@ def _choose(characters: Collection[str], families: Mapping[str, FontEntry]) -> t
     # Chinese, Japanese and Korean fonts have the same characters and draw them in their own ways.
     scripts = {_script(character) for character in characters}
     country = "JP" if scripts & {"HIRAGANA", "KATAKANA"} else "KR" if "HANGUL" in scripts else "SC"
+
+    def suits(entry: FontEntry) -> tuple[bool, ...]:
+        return _weight(entry) == REGULAR, "Sans" in entry.name, entry.name.endswith(country)
+
     fonts = []
     left = set(characters)
     while left and known:
-        best = max(known, key=lambda name: (len(known[name] & left), *_suits(families[name], country)))
+        best = max(known, key=lambda name: (len(known[name] & left), *suits(families[name])))
         if not known[best] & left:
             break
         fonts.append(best)
         left -= known[best]
     return fonts, left
-
-
-def _suits(entry: FontEntry, country: str) -> tuple[bool, ...]:
-    return _weight(entry) == REGULAR, "Sans" in entry.name, entry.name.endswith(country)
 
 
 def _families() -> dict[str, FontEntry]:

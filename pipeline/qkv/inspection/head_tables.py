@@ -82,13 +82,8 @@ def heads_table(records: Iterable[Record], site: str = "cross") -> pd.DataFrame:
 
 
 def add_types(heads: pd.DataFrame, types: pd.DataFrame) -> pd.DataFrame:
-    """Adds to a table with columns `site`, `layer` and `head` three more: `type`, `type_share`, `type_p`; empty where a
-    head has no type.
-
-    Args:
-        heads: the table.
-        types: of `HeadTypesMeter`.
-    """
+    """Adds to a table with columns `site`, `layer` and `head` three more of the table of `HeadTypesMeter`: `type`,
+    `type_share`, `type_p`; empty where a head has no type."""
     place = ["site", "layer", "head"]
     named = types[types["named"].astype(bool)].set_index(place)[["type", "share", "p"]]
     named = named.rename(columns={"share": "type_share", "p": "type_p"})

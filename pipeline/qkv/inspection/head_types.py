@@ -61,7 +61,9 @@ class HeadTypesMeter:
         lent = [_lend(other, links) for other in self._neighbours(links)]
         for site in (site for site in TYPED_SITES if site in record.attention and record.attention[site].size):
             weights = record.attention[site].astype(np.float64)
-            allowed = _allowed_keys(record, site)
+            allowed = np.ones(weights.shape[2:], bool)
+            if SITES[site].axes == ("target", "target"):
+                allowed = np.tril(allowed)
             for name in (name for name, row in HEAD_TYPES.items() if site in row.sites):
                 places = PLACES[name](record, links, allowed.shape) & allowed
                 sums = permuted_sums(weights, allowed, places)
@@ -106,9 +108,9 @@ class HeadTypesMeter:
         if self._gold is None:
             return _equal_token_links(record)
         is_reference = record.mode == "forced" or record.hypothesis == record.reference
-        if is_reference and record.id in self._gold:
-            return _gold_links(record, self._gold[record.id])
-        return np.zeros((len(record.target_output_tokens), len(record.source_tokens)), bool)
+        sure = self._gold[record.id].sure if is_reference and record.id in self._gold else ()
+        words = [[(i, j) in sure for i in record.source_words] for j in record.target_words]
+        return np.array(words, bool).reshape(len(record.target_words), -1)
 
     def _neighbours(self, links: np.ndarray) -> list[np.ndarray]:
         """Returns the links of the sentences that are nearest in length, if this one has any."""
@@ -128,10 +130,6 @@ def _lend(other: np.ndarray, links: np.ndarray) -> np.ndarray:
 
     Each row takes the links of the row at the same relative place, or of the nearest one that has some, as many keys
     before or after itself: what a head that looks at places knows is how far away a key is.
-
-    Args:
-        other: bool `(T', S')`.
-        links: bool `(T, S)`.
     """
     lent = np.zeros_like(links)
     scale = (len(links) - 1) / max(1, len(other) - 1)
@@ -150,11 +148,6 @@ LINKED_TYPES = ("aligner", "input_aligner")
 """The types whose places are links between words."""
 
 
-def _gold_links(record: Record, gold: GoldAlignment) -> np.ndarray:
-    words = [[(i, j) in gold.sure for i in record.source_words] for j in record.target_words]
-    return np.array(words, bool).reshape(len(record.target_words), -1)
-
-
 def _equal_token_links(record: Record) -> np.ndarray:
     links = np.zeros((len(record.target_output_tokens), len(record.source_tokens)), bool)
     target, source = record.target_output_tokens, record.source_tokens
@@ -163,12 +156,6 @@ def _equal_token_links(record: Record) -> np.ndarray:
             row, column = target.index(token), source.index(token)
             links[row, column] = record.target_words[row] is not None and record.source_words[column] is not None
     return links
-
-
-def _allowed_keys(record: Record, site: str) -> np.ndarray:
-    """Returns the keys that each row may look at, bool `(T, S)`."""
-    shape = record.attention[site].shape[2:]
-    return np.tri(*shape, dtype=bool) if SITES[site].axes == ("target", "target") else np.ones(shape, bool)
 
 
 def _at(offset: int) -> Callable[[Record, np.ndarray, tuple[int, ...]], np.ndarray]:
@@ -224,8 +211,5 @@ def read_head_types(path: Path) -> pd.DataFrame:
         raise InputError(f"{path}: not a table of types of heads ({error}); delete it, or evaluate anew") from None
     right = table["type"].isin(list(HEAD_TYPES)) & table["share"].between(0, 1)
     for row in table[table["named"] & ~right].itertuples():
-        raise InputError(
-            f"{path}: expected types among {', '.join(HEAD_TYPES)} with shares from 0 to 1, found {row.type} with "
-            f"{row.share}; delete it, or evaluate anew"
-        )
+        raise InputError(f"{path}: no such type or share: {row.type}, {row.share}; delete it, or evaluate anew")
     return table

@@ -94,9 +94,7 @@ def _heads_of_layer(record: Record, site: str, layer: int, head: int | None, sid
     weights = record.attention[site]
     layers, heads = weights.shape[:2]
     if not 0 <= layer < layers or not 0 <= (head or 0) < heads:
-        raise ValueError(
-            f"{site}: expected one of {layers} layers and {heads} heads, from 0, found layer {layer}, head {head}"
-        )
+        raise ValueError(f"{site}: expected {layers} layers, {heads} heads, from 0, found layer {layer}, head {head}")
     return weights[layer] if head is None else weights[layer, head : head + 1]
 
 

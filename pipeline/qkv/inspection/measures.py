@@ -1,8 +1,8 @@
 """Measures of an attention head, and of the cross-attention of a sentence: how sharp, how confident, how diagonal, how
-much on EOS, how similar to other heads.
+much on EOS, how similar to other heads. Each row of `MEASURES` is a column of heads.csv and sentences.csv and, if it
+says so, an order of sentences in the viewer's page and a curve in TensorBoard.
 
-`MEASURES` is their table: each row is a column of heads.csv and sentences.csv and, if it says so, an order of sentences
-in the viewer's page and a curve in TensorBoard. Every measure is taken per attention row, then averaged over the rows
+Every measure is taken per attention row, then averaged over the rows
 of one layer and head. Heads are never averaged before a measure is taken: the mean of sharp heads that look at
 different places is flat. Only coverage is read from the mean over all layers and heads. The numbers describe weights;
 they do not say why the model wrote what it wrote.
@@ -29,18 +29,11 @@ class SiteWeights:
         weights: float64 `(L, H, T, S)`, T rows of queries over S keys.
         keys: groups of keys (`eos`, `bos`, `punctuation`) by their positions; None where the sentence has none.
         sinks: `(L, H, T)`, the share of each row that went to no key; None without a sink.
-
-    Raises:
-        ValueError: not four axes, or no rows or keys.
     """
 
     weights: np.ndarray
     keys: Mapping[str, Sequence[int] | None] = field(default_factory=dict)
     sinks: np.ndarray | None = None
-
-    def __post_init__(self) -> None:
-        if self.weights.ndim != 4 or 0 in self.weights.shape[2:]:
-            raise ValueError(f"attention: expected shape (layer, head, T > 0, S > 0), found {self.weights.shape}")
 
     @cached_property
     def entropy(self) -> np.ndarray:

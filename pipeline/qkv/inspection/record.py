@@ -168,15 +168,11 @@ class Record:
             queries, keys = SITES[site].pick(source, target)
             if weights.ndim != 4 or weights.shape[2:] != (queries, keys):
                 query, key = SITES[site].axes
-                raise self._error(
-                    f"attention[{site!r}]: expected shape (layer, head, {queries} {query} tokens, {keys} {key} "
-                    f"tokens), found {weights.shape}"
-                )
+                shape = f"(layer, head, {queries} {query} tokens, {keys} {key} tokens)"
+                raise self._error(f"attention[{site!r}]: expected shape {shape}, found {weights.shape}")
         for site, shares in self.sinks.items():
             if site not in self.attention or shares.shape != self.attention[site].shape[:3]:
-                raise self._error(
-                    f"sinks[{site!r}]: expected the shape of its attention without keys, found {shares.shape}"
-                )
+                raise self._error(f"sinks[{site!r}]: expected the shape of its rows, found {shares.shape}")
 
     def _error(self, message: str) -> ValueError:
         return ValueError(f"sentence {self.id}: {message}")

@@ -3,7 +3,7 @@ search found, or references, reads the log-probabilities and the attention of ev
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from ..config.names.inspection import SITES
-from ..decoding.forced import ForcedGraph, make_forced_graph
+from ..decoding.forced import make_forced_graph
 from ..decoding.translator import Translation
 from ..runtime.parallel import in_order
 from ..text.batch import forced_batch
@@ -71,6 +71,7 @@ class Read(NamedTuple):
     right: int
 
 
+@dataclass(eq=False)
 class AttentionRecorder:
     """Records the attention of sentence pairs.
 
@@ -88,27 +89,20 @@ class AttentionRecorder:
             graph of their own.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        tokenizer: Tokenizer,
-        *,
-        sites: Sequence[str] = ("cross",),
-        batch_tokens: int = FORCED_BATCH_TOKENS,
-        max_positions: int = 512,
-        workers: int = 1,
-        units: WordUnits = BETWEEN_SPACES,
-    ) -> None:
-        self.workers = workers
-        self.units = units
-        self.tokenizer = tokenizer
-        self.sites = tuple(sites)
-        self.batch_tokens = batch_tokens
-        self.max_positions = max_positions
-        self.forced_graph: Any = make_forced_graph(model, [site for site in sites if site != "gradients"])
-        self._read_gradients: ForcedGraph | None = None
-        if "gradients" in sites:
-            self._read_gradients = make_forced_graph(model, ("gradients",))
+    model: keras.Model
+    tokenizer: Tokenizer
+    _: KW_ONLY
+    sites: Sequence[str] = ("cross",)
+    batch_tokens: int = FORCED_BATCH_TOKENS
+    max_positions: int = 512
+    workers: int = 1
+    units: WordUnits = BETWEEN_SPACES
+
+    def __post_init__(self) -> None:
+        sites = [site for site in self.sites if site != "gradients"]
+        self.forced_graph: Any = make_forced_graph(self.model, sites)
+        # Traced only where it is called.
+        self._read_gradients = make_forced_graph(self.model, ("gradients",))
 
     @property
     def graph(self) -> Any:
@@ -185,7 +179,6 @@ class AttentionRecorder:
         batch = forced_batch([(pair.source_ids, pair.target_ids) for pair in pairs])
         attention = {}
         if "gradients" in sites:
-            assert self._read_gradients is not None
             attention = self._read_gradients(*batch.ids).attention
         if all(pair.log_probabilities is not None for pair in pairs):  # no scores are needed
             batch = batch._replace(target_output=batch.target_output[:, :0])
@@ -265,16 +258,8 @@ def pair_references(
     max_positions: int,
     first: int = 0,
 ) -> Iterator[ForcedPair]:
-    """Pairs each source with its reference, both cut to `max_positions` tokens with EOS.
-
-    Args:
-        sources: the texts.
-        references: their given translations.
-        source_ids: the tokens of each source, without EOS.
-        reference_ids: the tokens of each reference, without EOS.
-        max_positions: the maximum number of tokens that the model accepts on either side.
-        first: the position of the first source in its file.
-    """
+    """Pairs each source with its reference, given texts and tokens without EOS, both cut to `max_positions` tokens
+    with EOS; `first` is the position of the first source in its file."""
     longest = max_positions - 1  # one more for EOS or BOS
     for i, (source, reference, source_row, target_row) in enumerate(
         zip(sources, references, source_ids, reference_ids, strict=True), first

@@ -41,11 +41,7 @@ def live(
 
 
 def choose_models(roots: Sequence[Path], checkpoint: str) -> list[tuple[Path, str]]:
-    """Returns the folder and the checkpoint of each model that answers.
-
-    Args:
-        roots: folders of runs.
-        checkpoint: `best`, `last`, or `both`.
+    """Returns the folder and the checkpoint of each model that answers, `best`, `last` or `both` of every run.
 
     Raises:
         InputError: there is no model, or there are too many.

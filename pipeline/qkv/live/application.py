@@ -48,13 +48,7 @@ HEADERS = {
 
 
 class LivePage:
-    """The live page as a WSGI application.
-
-    Args:
-        runs: the runs that answer.
-        page: the page's HTML.
-        gate: who may ask.
-    """
+    """The live page as a WSGI application: runs that answer, the page's HTML, and the gate that says who may ask."""
 
     def __init__(self, runs: Sequence[LiveRun], page: str, gate: Gate) -> None:
         self._runs = runs
@@ -165,18 +159,16 @@ def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
     Raises:
         InputError: a folder cannot be written.
     """
-    runs = list(dict.fromkeys(live for live, _ in answers))
-    return [_save(live, [answer for other, answer in answers if other is live]) for live in runs]
-
-
-def _save(live: LiveRun, answers: Sequence[Answer]) -> Path:
-    parent = live.run.directory.root / FOLDER
-    check_own_folder(parent)
-    paths = (parent / f"{number:04d}" for number in itertools.count(1))
-    path = next(path for path in paths if not os.path.lexists(path))
-    with new_folder(path, "saves a case here") as folder:
-        manifest = archive_manifest(live.run) | {"questions": [answer.question.model_dump() for answer in answers]}
-        with ArchiveWriter(folder, manifest=manifest) as writer:
-            for number, answer in enumerate(answers):
-                writer.append(replace(answer.record, id=number))
-    return path
+    paths = []
+    for live in dict.fromkeys(live for live, _ in answers):
+        own = [answer for other, answer in answers if other is live]
+        parent = live.run.directory.root / FOLDER
+        check_own_folder(parent)
+        free = (parent / f"{number:04d}" for number in itertools.count(1))
+        paths.append(next(path for path in free if not os.path.lexists(path)))
+        with new_folder(paths[-1], "saves a case here") as folder:
+            manifest = archive_manifest(live.run) | {"questions": [answer.question.model_dump() for answer in own]}
+            with ArchiveWriter(folder, manifest=manifest) as writer:
+                for number, answer in enumerate(own):
+                    writer.append(replace(answer.record, id=number))
+    return paths

@@ -61,12 +61,7 @@ class Answer:
 
 
 class LiveRun:
-    """Answers questions, one at a time.
-
-    Args:
-        run: the trained run.
-        name: its name on the page.
-    """
+    """Answers questions, one at a time, by a trained run with a name on the page."""
 
     def __init__(self, run: TrainedRun, name: str) -> None:
         self.run = run
@@ -207,10 +202,8 @@ class LiveRun:
         site = next(site for site in SITES.values() if site.weighed_at == row.site)
         queries, keys = (lengths[axis] for axis in site.axes)
         if row.query >= queries or len(row.weights) != keys:
-            raise InputError(
-                f"row: expected a query below {queries} and {keys} weights, found query {row.query} and "
-                f"{len(row.weights)} weights"
-            )
+            found = f"query {row.query} and {len(row.weights)} weights"
+            raise InputError(f"row: expected a query below {queries} and {keys} weights, found {found}")
 
     def _facts(
         self,
@@ -250,10 +243,7 @@ NO_WEIGHTS = (0.0,)  # for as many keys as there are
 
 
 class ChangeVariables:
-    """The changes of a model's heads, as variables.
-
-    Args:
-        model: any `TranslationModel`; nothing can be changed in one that is no Transformer.
+    """The changes of a model's heads, as variables; nothing can be changed in a model that is no Transformer.
 
     Attributes:
         heads: for each site whose heads can be changed, the number of layers and of heads.
@@ -297,22 +287,15 @@ class ChangeVariables:
             raise InputError(f"site: expected {', '.join(self.heads)}, found {place.site!r:.60}")
         layers, heads = self.heads[place.site]
         if place.layer >= layers or place.head >= heads:
-            raise InputError(
-                f"{place.site}: expected a layer below {layers} and a head below {heads}, found layer {place.layer}, "
-                f"head {place.head}"
-            )
+            found = f"layer {place.layer}, head {place.head}"
+            raise InputError(f"{place.site}: expected a layer below {layers} and a head below {heads}, found {found}")
 
 
 SHOWN_TOKENS = 8
 
 
 class Alternatives:
-    """Reads a translation and lists the likeliest tokens at each of its positions.
-
-    Args:
-        model: any `TranslationModel`.
-        tokenizer: the tokenizer with which it was trained.
-    """
+    """Reads a translation by any `TranslationModel` and lists the likeliest tokens at each of its positions."""
 
     def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer

@@ -37,11 +37,7 @@ Chrome 103, Firefox 113, Safari 16.4 or later.</p>
 
 
 def write_model_page(run: TrainedRun, path: Path) -> None:
-    """Writes the page, whole or not at all.
-
-    Args:
-        run: the run.
-        path: the file; a page of the same run is overwritten.
+    """Writes the page, whole or not at all, also over a page of the same run.
 
     Raises:
         InputError: something else is there, the model is too large, or a part of it has no counterpart in the page.
@@ -125,9 +121,7 @@ def check_model(run: TrainedRun) -> None:
     if run.config.decoding.force_eos:
         raise InputError(f"decoding.force_eos: True has no counterpart in {PAGE}; expected False")
     if (count := run.model.count_params()) > MOST_PARAMETERS:
-        raise InputError(
-            f"{run.directory.root}: its model has {count:,} parameters; {PAGE} is of use up to {MOST_PARAMETERS:,}"
-        )
+        raise InputError(f"{run.directory.root}: {count:,} parameters; {PAGE} is of use up to {MOST_PARAMETERS:,}")
 
 
 def model_settings(run: TrainedRun) -> dict[str, Any]:
@@ -187,10 +181,7 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
     if run.config.tokenizer.kind == "given":
         raise InputError(f"{run.directory.root}: an imported run, whose tokenizer has no counterpart in {PAGE}")
     if run.tokenizer.tag is not None:
-        raise InputError(
-            f"{run.directory.root}: decoding.tag is {run.tokenizer.tag!r}, which has no counterpart in {PAGE}; "
-            "expected null"
-        )
+        raise InputError(f"{run.directory.root}: decoding.tag has no counterpart in {PAGE}; expected null")
     model = ModelProto.FromString(run.tokenizer.model)
     return {
         "kind": "bpe" if model.trainer_spec.model_type == TrainerSpec.BPE else "unigram",

@@ -180,11 +180,6 @@ class _Handler(WSGIRequestHandler):
 class LiveServer(ThreadedWSGIServer):
     """A thread for each connection, and no more connections than `MOST_CONNECTIONS`: further ones are closed.
 
-    Args:
-        application: the WSGI application.
-        host: the address to listen on.
-        port: 0 for any that is free.
-
     Raises:
         InputError: the address is taken, or not this machine's.
     """

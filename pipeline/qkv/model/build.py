@@ -3,13 +3,7 @@
 from typing import Any
 
 from ..config.attention import AttentionSettings
-from ..config.model import (
-    BlocksSettings,
-    DecoderOnlySettings,
-    ModelSettings,
-    RecurrentSettings,
-    TransformerSettings,
-)
+from ..config.model import BlocksSettings, DecoderOnlySettings, ModelSettings, RecurrentSettings, TransformerSettings
 from ..config.names.model import MECHANISMS
 from .decoder_only import DecoderOnly
 from .interface import TranslationModel

@@ -133,10 +133,7 @@ class DecoderOnly(TranslationModel):
             x, own, keys_values = block(
                 x,
                 mask,
-                before=(
-                    tap(self, f"decoder.{i}.cross.keys", keys),
-                    tap(self, f"decoder.{i}.cross.values", values),
-                ),
+                before=(tap(self, f"decoder.{i}.cross.keys", keys), tap(self, f"decoder.{i}.cross.values", values)),
                 positions=positions,
                 distances=distances,
                 training=training,

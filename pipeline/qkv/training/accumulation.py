@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import tensorflow as tf
@@ -15,15 +16,12 @@ from .step import TrainStep, TrainStepMetrics
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Accumulation:
-    """Makes updates. Gradients, losses and tokens of all batches and parts are summed, as if they were one batch.
+    """Makes updates by a `TrainStep`. Gradients, losses and tokens of all batches and parts are summed, as if they were
+    one batch."""
 
-    Args:
-        step: makes an update of one batch.
-    """
-
-    def __init__(self, step: TrainStep) -> None:
-        self.step = step
+    step: TrainStep
 
     def make(self, batches: Sequence[Batch], progress: Progress) -> TrainStepMetrics:
         """Makes an update of some batches.
@@ -55,21 +53,21 @@ class Accumulation:
         return self.step.metrics_of(self._finish())
 
     def _split(self, batches: Sequence[Batch], progress: Progress) -> None:
-        """Lowers the number of positions from which on batches are cut, for this update and later ones.
-
-        Raises:
-            InputError: the batches cannot be cut further, or several machines train: the others wait already.
-        """
+        """Lowers the number of positions from which on batches are cut, for this update and later ones, unless they
+        cannot be cut further, or several machines train: the others wait already."""
         number = progress.update + 1
         positions = max(_cut(batch, progress.split_positions)[1] for batch in batches)
         smaller = max(_cut(batch, positions)[1] for batch in batches)
         if smaller == positions or self.step.strategy.cluster_resolver is not None:
-            raise _too_large(number, batches[-1]) from None
+            shapes = ", ".join(str(tuple(x.shape)) for x in batches[-1].arrays if hasattr(x, "shape"))
+            raise InputError(
+                f"update {number}: a batch of shapes {shapes} does not fit into memory; lower batches.batch_tokens and "
+                "raise batches.accumulated, or lower data.max_source_tokens and data.max_target_tokens"
+            ) from None
         if progress.split_positions is None:
             log.warning(
                 "update %d: a batch of %s positions does not fit into memory; from now on such batches are computed in "
-                "parts, with the same sums. Lower batches.batch_tokens and raise batches.accumulated to do the same "
-                "without a failed attempt",
+                "parts, with the same sums. Lower batches.batch_tokens and raise batches.accumulated to spare attempts",
                 number,
                 f"{positions:,}",
             )
@@ -165,11 +163,3 @@ def _cut(batch: Batch, limit: int | None) -> tuple[int, int]:
     while limit is not None and parts < rows and -(-rows // parts) * width >= limit:
         parts *= 2
     return parts, -(-rows // parts) * width
-
-
-def _too_large(update: int, batch: Batch) -> InputError:
-    shapes = ", ".join(str(tuple(x.shape)) for x in batch.arrays if hasattr(x, "shape"))
-    return InputError(
-        f"update {update}: a batch of shapes {shapes} does not fit into memory; lower batches.batch_tokens and "
-        "raise batches.accumulated, or lower data.max_source_tokens and data.max_target_tokens"
-    )

@@ -30,17 +30,11 @@ KEPT_FREE = 0.1  # share of what fits, for the optimizer and for what memory los
 
 
 def known_batch_tokens(
-    setting: int | Literal["auto"],
-    progress: Progress,
-    build: Callable[[int], tuple[TrainingBatches, TrainStep]],
+    setting: int | Literal["auto"], progress: Progress, build: Callable[[int], tuple[TrainingBatches, TrainStep]]
 ) -> int:
     """Returns the size of batches: a number as it is; for `auto` the number that was found when the run began, or else
-    the largest that fits, which `progress` then keeps.
-
-    Args:
-        setting: of `batches.batch_tokens`.
-        progress: how far the run has come.
-        build: makes batches of so many tokens, and the step that updates the model by them.
+    the largest that fits, which `progress` then keeps. `build` makes batches of so many tokens, and the step that
+    updates the model by them.
 
     Raises:
         InputError: as `find_batch_tokens`.
@@ -62,13 +56,8 @@ def largest_useful(batches: TrainingBatches) -> int:
 
 
 def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> int:
-    """Returns the largest number of tokens of a batch with which gradients fit into memory, less a reserve. The model
-    is not changed; on a processor nothing is tried.
-
-    Args:
-        step: computes gradients.
-        batches: of the text.
-        limit: the largest number to try.
+    """Returns the largest number of tokens of a batch, up to `limit`, with which gradients fit into memory, less a
+    reserve. The model is not changed; on a processor nothing is tried.
 
     Raises:
         InputError: not even the longest sentence fits, or several machines train, which might find several numbers.

@@ -89,9 +89,8 @@ def load_checkpoint(
     for name, variable in wanted.items():
         if values[name].shape != tuple(variable.shape):
             raise InputError(
-                f"{path}: the checkpoint is of another model: expected {variable.path} of shape "
-                f"{tuple(variable.shape)}, found {values[name].shape}; the config or the tokenizer was changed after "
-                "training: restore both"
+                f"{path}: the checkpoint is of another model: expected {variable.path} of shape {tuple(variable.shape)}"
+                f", found {values[name].shape}; the config or the tokenizer was changed after training: restore both"
             )
         if not np.isfinite(values[name]).all():
             raise InputError(f"{path}: {variable.path} has numbers that are not finite; use another checkpoint")
@@ -106,13 +105,11 @@ def load_mean(paths: Sequence[Path], model: keras.Model, origin: Mapping[str, st
     Raises:
         InputError: as for `load_checkpoint`.
     """
-    totals: list[Any] = [0.0] * len(model.trainable_variables)
+    totals = [np.zeros(variable.shape) for variable in model.trainable_variables]
     for path in paths:
         load_checkpoint(path, model, origin=origin)
-        totals = [
-            total + keras.ops.convert_to_numpy(variable).astype("float64")
-            for total, variable in zip(totals, model.trainable_variables, strict=True)
-        ]
+        for total, variable in zip(totals, model.trainable_variables, strict=True):
+            total += keras.ops.convert_to_numpy(variable)
     for total, variable in zip(totals, model.trainable_variables, strict=True):
         variable.assign((total / len(paths)).astype("float32"))
 
@@ -120,15 +117,10 @@ def load_mean(paths: Sequence[Path], model: keras.Model, origin: Mapping[str, st
 def _check_origin(path: Path, progress: Progress, origin: Mapping[str, str]) -> None:
     others = [name for name in origin if progress.origin.get(name, origin[name]) != origin[name]]
     if others:
-        raise InputError(
-            f"{path}: the checkpoint is of another run, with another {' and '.join(others)}; restore the "
-            "checkpoint, or what was changed"
-        )
+        raise InputError(f"{path}: the checkpoint is of another run, with another {' and '.join(others)}; restore it")
     number = re.fullmatch(r"(?:update|passing)-([0-9]{8,})", path.stem)
     if number and int(number[1]) != progress.update:
-        raise InputError(
-            f"{path}: the checkpoint is of update {progress.update}, not of the update in its name; rename it"
-        )
+        raise InputError(f"{path}: of update {progress.update}, not of the update in its name; rename it")
 
 
 class Checkpoints:
@@ -219,12 +211,9 @@ class Checkpoints:
         Raises:
             InputError: there is none.
         """
-        paths = self.all()
-        if not paths:
-            raise InputError(
-                f"{self.folder}: no checkpoint to continue from; delete the run's folder and start it anew"
-            )
-        return paths[-1]
+        if paths := self.all():
+            return paths[-1]
+        raise InputError(f"{self.folder}: no checkpoint to continue from; delete the run's folder and start it anew")
 
 
 def keep_best_weights(

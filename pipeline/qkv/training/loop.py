@@ -204,11 +204,7 @@ class Training:
 
 
 class TrainingClock:
-    """Measures the seconds spent in training, without interruptions of the run.
-
-    Args:
-        seconds_before: the seconds of earlier sessions.
-    """
+    """Measures the seconds spent in training, after the seconds of earlier sessions."""
 
     def __init__(self, seconds_before: float) -> None:
         self.start = time.monotonic() - seconds_before

@@ -9,7 +9,7 @@ Letters: B batch, T target positions, S source positions, N tokens, D model widt
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import keras
@@ -20,6 +20,7 @@ from ..text.batch import Batch
 from ..text.tokens.special_tokens import EOS, PAD
 
 
+@dataclass(eq=False)
 class TotalLoss:
     """Computes the loss of a model on a batch, with dropout.
 
@@ -31,18 +32,11 @@ class TotalLoss:
         guided_attention: the head that is guided by links, or None; batches must then have `links`.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        *,
-        label_smoothing: float = 0.0,
-        r_drop: float = 0.0,
-        guided_attention: "GuidedAttention | None" = None,
-    ) -> None:
-        self.model = model
-        self.label_smoothing = label_smoothing
-        self.r_drop = r_drop
-        self.guided_attention = guided_attention
+    model: keras.Model
+    _: KW_ONLY
+    label_smoothing: float = 0.0
+    r_drop: float = 0.0
+    guided_attention: "GuidedAttention | None" = None
 
     def __call__(self, batch: Batch) -> tuple[Any, Any]:
         """Returns the cross-entropy, which is reported, and the total, whose gradient is taken: float32 scalars."""

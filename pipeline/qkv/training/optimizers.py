@@ -97,12 +97,7 @@ class StackedMuon(keras.optimizers.Muon):
 
     def __init__(self, learning_rate, *, beta_1=0.9, beta_2=0.999, matrix_decay=0.0, **settings):
         super().__init__(
-            learning_rate,
-            weight_decay=None,
-            adam_weight_decay=None,
-            adam_beta_1=beta_1,
-            adam_beta_2=beta_2,
-            **settings,
+            learning_rate, weight_decay=None, adam_weight_decay=None, adam_beta_1=beta_1, adam_beta_2=beta_2, **settings
         )
         self.matrix_decay = matrix_decay
 
@@ -155,13 +150,7 @@ OPTIMIZERS: dict[str, Callable[..., keras.optimizers.Optimizer]] = {"adam": Fuse
 
 
 def make_optimizer(
-    schedule: Any,
-    *,
-    optimizer: str,
-    beta_1: float,
-    beta_2: float,
-    epsilon: float,
-    weight_decay: float = 0.0,
+    schedule: Any, *, optimizer: str, beta_1: float, beta_2: float, epsilon: float, weight_decay: float = 0.0
 ) -> keras.optimizers.Optimizer:
     """Makes an optimizer by its name.
 

@@ -18,11 +18,6 @@ class SlicedSums:
     All slices call one graph, which is traced and prepared once. It is given the states of the model's random number
     generators, as if one slice had been computed after the other, and changes none of them: calls of a graph that
     changes a variable wait for one another, as they do where a layer of a plugin keeps further variables.
-
-    Args:
-        model: draws random numbers.
-        function: returns tensors that depend on the `Batch` of a slice.
-        slices: number of slices of a batch.
     """
 
     def __init__(self, model: keras.Model, function: Callable[[Batch], list[Any]], slices: int) -> None:

@@ -77,15 +77,14 @@ class TrainStep:
             _check_several_devices(is_half, self.xla)
         self.loss_scale = LossScale(self.strategy) if is_half else None
         self.sums_of = SlicedSums(self.model, self._sums_of_slice, self.slices)
-        self._update_graph = self.graph(self._update, self.signature.arrays, self.xla)
+        self._update_graph = self.graph(
+            lambda *tensors: self.apply(self.sums_of(Batch(*tensors))), self.signature.arrays, self.xla
+        )
 
     def __call__(self, batch: Batch) -> TrainStepMetrics:
         """Updates the model; with many replicas the batch's tensors are values per replica."""
         self.note_shape(batch, "update")
         return self.metrics_of(self._update_graph(*batch.arrays))
-
-    def _update(self, *tensors) -> TrainStepMetrics:
-        return self.apply(self.sums_of(Batch(*tensors)))
 
     def _sums_of_slice(self, batch: Batch) -> list[Any]:
         variables = self.model.trainable_variables
@@ -107,7 +106,9 @@ class TrainStep:
         Args:
             sums: as from `sums_of`, over all that a replica has of the update.
         """
-        *gradients, loss, tokens = self._sum_over_replicas(sums)
+        if self.replicas > 1:  # one reduction for all: each costs a round over the network
+            sums = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
+        *gradients, loss, tokens = sums
         if self.loss_scale is not None:
             gradients = [gradient / self.loss_scale.scale for gradient in gradients]
         gradients = [gradient / tokens for gradient in gradients]
@@ -132,11 +133,6 @@ class TrainStep:
         # An update that is left out counts, so that the learning rate goes on.
         loss_scale.update(finite, lambda: self._apply(gradients), lambda: self.optimizer.iterations.assign_add(1))
         return reported
-
-    def _sum_over_replicas(self, values):
-        """One reduction for all values: each costs a round over the network."""
-        context = tf.distribute.get_replica_context()
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, values) if self.replicas > 1 else values
 
     def metrics_of(self, metrics: TrainStepMetrics) -> TrainStepMetrics:
         """Returns the metrics that a graph of an update has returned, which are equal on all replicas."""
@@ -177,11 +173,7 @@ GOOD_UPDATES = 2000
 
 
 class LossScale:
-    """The scale of a loss: halved where a gradient is not finite, doubled after many updates whose gradients are.
-
-    Args:
-        strategy: the strategy that holds the replicas.
-    """
+    """The scale of a loss: halved where a gradient is not finite, doubled after many updates whose gradients are."""
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         def count(initial):
@@ -193,13 +185,8 @@ class LossScale:
             self._skipped = count(0)
 
     def update(self, finite: Any, apply: Callable[[], None], skip: Callable[[], None]) -> None:
-        """Calls `apply` where the gradient is finite and `skip` where not, and adapts the scale. Part of a graph.
-
-        Args:
-            finite: bool scalar.
-            apply: makes the update.
-            skip: does what is due without it.
-        """
+        """Makes the update by `apply` where the gradient is finite, a bool scalar; where not, does what is due without
+        it by `skip`; and adapts the scale. Part of a graph."""
 
         def keep():
             apply()

@@ -75,12 +75,7 @@ class StoppingRules:
     _agree_at: int = field(default=0, init=False)
 
     def ending(self, progress: Progress, seconds: float) -> Ending | None:
-        """Returns the first of the limits and rules that has ended training, or None.
-
-        Args:
-            progress: how far the run has come.
-            seconds: time spent in training.
-        """
+        """Returns the first of the limits and rules that has ended training after so many seconds, or None."""
         return self._counted_ending(progress) or self._timed_ending(seconds)
 
     def _counted_ending(self, progress: Progress) -> Ending | None:
@@ -189,10 +184,9 @@ def check_finite(update: int, logs: Mapping[str, float]) -> None:
     """
     if not all(math.isfinite(value) for value in logs.values()):
         raise InputError(
-            f"update {update}: training has diverged and is stopped: expected a finite loss and gradient, "
-            f"found a loss of {logs['loss']:g} and a gradient norm of {logs['gradient_norm']:g}; lower "
-            "training.learning_rate, raise training.warmup_updates, or set training.precision to float32. The "
-            "checkpoints of earlier updates are intact"
+            f"update {update}: training has diverged: found a loss of {logs['loss']:g} and a gradient norm of "
+            f"{logs['gradient_norm']:g}; lower training.learning_rate, raise training.warmup_updates, or set "
+            "training.precision to float32. The checkpoints of earlier updates are intact"
         )
 
 

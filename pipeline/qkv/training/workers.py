@@ -29,10 +29,6 @@ class SingleProcess(Workers):
 class WorkerVotes:
     """Adds up numbers of all workers. Each worker must ask for the same sums at the same update.
 
-    Args:
-        strategy: the strategy that holds the workers.
-        workers: all workers.
-
     Attributes:
         alone: whether there is a single process, on one device or several.
         is_chief: whether this process is the chief.
@@ -66,9 +62,10 @@ def check_same_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
     for index, other in enumerate(others, 1):
         for key in {**first, **other}:
             if first.get(key) != other.get(key):
+                own, chief = (workers.cluster.describe(number) for number in (index, 0))
                 raise InputError(
-                    f"config: {key} is {other.get(key)!r} on {workers.cluster.describe(index)}, expected "
-                    f"{first.get(key)!r} as on {workers.cluster.describe(0)}; give the same command on all workers"
+                    f"config: {key} is {other.get(key)!r} on {own}, expected {first.get(key)!r} as on {chief}; give "
+                    "the same command on all workers"
                 )
 
 
@@ -88,14 +85,8 @@ def check_same_text(workers: Workers, digests: Mapping[str, str]) -> None:
 
 
 def restore_together(workers: Workers, checkpoints: Checkpoints, model: Any, optimizer: Any, started: bool) -> Progress:
-    """Loads the newest intact checkpoint of the chief into model and optimizer of all workers.
-
-    Args:
-        workers: all workers.
-        checkpoints: of the run; each worker reads its own.
-        model: the model.
-        optimizer: its optimizer.
-        started: whether there is something to load; the chief's answer counts.
+    """Loads the newest intact checkpoint of the chief into model and optimizer of all workers, each from a folder of
+    its own, if training has `started`; the chief's answer counts.
 
     Raises:
         InputError: as `Checkpoints.restore`, or a worker does not have that checkpoint.
@@ -121,8 +112,5 @@ def _compare_files(workers: Workers, key: str, digests: Mapping[str, str], for_w
     for index, other in enumerate(others, 1):
         for name, digest in other.items():
             if first.get(name, digest) != digest:
-                raise InputError(
-                    f"{name}: {workers.cluster.describe(index)} has another file than {workers.cluster.describe(0)} "
-                    f"(SHA-256 {digest[:12]}..., expected {first[name][:12]}...); give all workers the same files, or "
-                    "share one folder"
-                )
+                own, chief = (workers.cluster.describe(number) for number in (index, 0))
+                raise InputError(f"{name}: {own} has another file than {chief}; give all workers the same files")

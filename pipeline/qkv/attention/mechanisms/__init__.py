@@ -49,10 +49,7 @@ def describe_mechanism(mechanism, score="scaled_dot", dropout=0.0):
     for name, default in {"score": "scaled_dot", "dropout": 0.0}.items():
         found = own.get(name, default)
         if found not in (default, expected[name]):
-            raise ValueError(
-                f"{name}: the attention layer has {expected[name]!r} and its mechanism {found!r}; give {name} to the "
-                "attention layer alone"
-            )
+            raise ValueError(f"{name}: the layer has {expected[name]!r}, its mechanism {found!r}; give it to the layer")
     return {**description, "config": {name: value for name, value in own.items() if name not in expected}}
 
 

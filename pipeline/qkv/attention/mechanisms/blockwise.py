@@ -57,10 +57,7 @@ class Blockwise(ConstructorConfig, PairwiseMechanism):
         super().__init__(**kwargs)
         check_sizes(block_size=block_size)
         if self.dropout.rate:
-            raise ValueError(
-                "dropout: blockwise attention never holds the weights that it would act on, so expected 0, found "
-                f"{self.dropout.rate}; take the mechanism softmax for dropout on weights"
-            )
+            raise ValueError(f"dropout: blockwise has no weights to drop: expected 0, found {self.dropout.rate}")
         self.block_size = block_size
 
     def weigh(self, scores, mask=None):

@@ -75,9 +75,7 @@ class LSH(ConstructorConfig, Mechanism):
             raise ValueError(f"buckets: expected 1 or an even number, found {buckets}")
         if not self.score.by_angle:
             by_angle = ", ".join(name for name, score in SCORES.items() if score.by_angle)
-            raise ValueError(
-                f"score: lsh finds keys by their angle; expected one of {by_angle}, found {self.score_name!r}"
-            )
+            raise ValueError(f"score: lsh hashes angles; expected one of {by_angle}, found {self.score_name!r}")
         self.buckets = buckets
         self.chunk_length = chunk_length
         self.rounds = rounds

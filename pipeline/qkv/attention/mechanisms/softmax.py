@@ -198,12 +198,8 @@ class Sink(PairwiseMechanism):
 def _softmax_beside(scores, other, mask):
     """Returns the weights of the keys in a softmax over them and one more.
 
-    The other score is never joined to the scores of the keys, so these are not copied; the gradient is a softmax's.
-
-    Args:
-        scores: float32 `(B, H, T, S)`.
-        other: float32 `(B, H, T, 1)`, the score of the other.
-        mask: bool, broadcastable to `scores`, or None.
+    The other score `(B, H, T, 1)` is never joined to the scores of the keys, so these are not copied; the gradient is
+    a softmax's.
     """
 
     @ops.custom_gradient

@@ -23,12 +23,8 @@ LEGENDS = {
 
 
 def faithfulness_figure(table: pd.DataFrame, title: str) -> Figure:
-    """Draws the rows of `faithfulness_table` for the mean over the shares; a dashed line is the random order.
-
-    Args:
-        table: of one evaluation.
-        title: what was measured.
-    """
+    """Draws the rows of the `faithfulness_table` of one evaluation for the mean over the shares; a dashed line is the
+    random order."""
     rows = table[table["removal"] == "mean"].reset_index(drop=True)
     height = ABOVE + BELOW + ROW * max(len(rows), 3)
     figure = Figure(figsize=(WIDTH, height))

@@ -122,34 +122,21 @@ def _by_name(model: TranslationModel, side: str, use: Use) -> Visit:
     """Makes the visit that calls `use` with every value that `encode` or `decode` computes."""
     names = model.layer_names(side)
     if not names:
-        raise InputError(
-            f"{type(model).__name__} does not name what is inside it; expected an architecture that has the method "
-            "`layer_names` (pipeline/qkv/model/interface.py)"
-        )
+        raise InputError(f"{type(model).__name__} does not name what is inside it: it needs a method `layer_names`")
     names |= {layer.mechanism: name for layer, name in names.items() if isinstance(layer, AttentionLayer)}
 
     def visit(layer, part, value, **seen):
         if layer not in names or part == "heads":
             return value
-        if part in ("scores", "weights"):
-            return _use_columns(names[layer], part, value, use)
+        if part in ("scores", "weights"):  # of each query and key, by the names of the keys
+            columns = _columns(names[layer], value).items()
+            return ops.concatenate([use(f"{group}.{part}", value[..., keys]) for group, keys in columns], axis=-1)
         if isinstance(layer, AttentionLayer) and part == "output":
             value = _use_heads(layer, names[layer], value, use, **seen)
-        return _use_rows(f"{names[layer]}.{part}".removeprefix("."), value, use)
+        name = f"{names[layer]}.{part}".removeprefix(".")
+        return use(name, value) if len(value.shape) > 2 else use(name, ops.expand_dims(value, 1))[:, 0]
 
     return visit
-
-
-def _use_rows(name: str, value: Any, use: Use) -> Any:
-    if len(value.shape) > 2:
-        return use(name, value)
-    return use(name, ops.expand_dims(value, 1))[:, 0]
-
-
-def _use_columns(name: str, part: str, value: Any, use: Use) -> Any:
-    """Uses values of each query and key, `(B, H, T, S)`, by the names of the keys."""
-    used = [use(f"{group}.{part}", value[..., keys]) for group, keys in _columns(name, value).items()]
-    return ops.concatenate(used, axis=-1)
 
 
 def _columns(name: str, weights: Any) -> dict[str, slice]:

@@ -104,14 +104,8 @@ def one_head(layers: int, heads: int, layer, head, change):
 
 
 def intervene(layers: Sequence[AttentionLayer], intervention: Intervention) -> AbstractContextManager[None]:
-    """Replaces weights of the heads of some layers within the block; the layers return the new weights.
-
-    Rows that are not changed keep their outputs bit for bit.
-
-    Args:
-        layers: attention layers whose mechanism holds all weights.
-        intervention: what is replaced.
-    """
+    """Replaces weights of the heads of some layers, whose mechanism holds all weights, within the block; the layers
+    return the new weights. Rows that are not changed keep their outputs bit for bit."""
     return tapped(_change({layer: (number, intervention) for number, layer in enumerate(layers)}))
 
 

@@ -37,9 +37,7 @@ def check_perturbable(model: keras.Model) -> None:
         InputError: the model is no Transformer.
     """
     if not cross_attention_layers(model):
-        raise InputError(
-            "--perturb needs the cross-attention of a Transformer, which this model does not have; leave it out"
-        )
+        raise InputError("--perturb needs the cross-attention of a Transformer, which this model lacks; leave it out")
 
 
 def perturbation_effects(
@@ -63,11 +61,7 @@ def perturbation_effects(
         The effects of each layer, head and one of `CHANGES` of its weights; then of each layer, head and one of
         `names.inspection.OUTPUT_ABLATIONS`, which replaces its output. A single sentence has none to be resampled from,
         so it has no such effect.
-
-    Raises:
-        InputError: see `check_perturbable`.
     """
-    check_perturbable(model)
     layers = cross_attention_layers(model)
     read_outputs, read_changed = _make_graphs(model, layers)
     lengths = np.array([len(target) for _, target in pairs], int)

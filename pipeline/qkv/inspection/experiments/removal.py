@@ -84,12 +84,8 @@ Graph = Callable[..., Any]
 
 
 class ReducedReader:
-    """Reads a given target with reduced sources, and returns the probabilities of its tokens.
-
-    Args:
-        model: any `TranslationModel`.
-        batch_tokens: the maximum number of positions of either side of a batch.
-    """
+    """Reads a given target with reduced sources, in batches of so many positions on either side, and returns the
+    probabilities of its tokens."""
 
     def __init__(self, model: keras.Model, batch_tokens: int = FORCED_BATCH_TOKENS) -> None:
         self.batch_tokens = batch_tokens

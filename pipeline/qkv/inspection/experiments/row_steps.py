@@ -157,10 +157,8 @@ def row_steps(model: keras.Model, pair: Pair, layer: str, head: int, row: int, t
 
 def _check_steps(model: Any, attention: Any, layer: str) -> None:
     if type(attention.mechanism) is not Softmax or type(attention.score) not in (Dot, ScaledDot):
-        raise InputError(
-            f"{layer}: expected the mechanism softmax and the score scaled_dot or dot, found "
-            f"{type(attention.mechanism).__name__} and {type(attention.score).__name__}"
-        )
+        found = " and ".join(type(part).__name__ for part in (attention.mechanism, attention.score))
+        raise InputError(f"{layer}: expected the mechanism softmax and the score scaled_dot or dot, found {found}")
     if isinstance(attention, SelfAttention) and model.source_positions.kind == "rotary":
         raise InputError(f"{layer}: rotary positions turn queries and keys; expected --site cross")
 

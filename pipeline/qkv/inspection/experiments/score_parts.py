@@ -194,10 +194,8 @@ def find_attention(model: keras.Model, layer: str) -> Any:
         raise InputError(f"{layer}: expected one of {', '.join(found)}{did_you_mean(layer, list(found))}")
     attention = found[layer]
     if type(attention.score) not in PRODUCTS.values():
-        raise InputError(
-            f"{layer}: expected a score that is a product of query and key ({', '.join(PRODUCTS)}), found "
-            f"{attention.mechanism.score_name}, which is no sum over parts of them"
-        )
+        found = attention.mechanism.score_name
+        raise InputError(f"{layer}: expected a score that is a product ({', '.join(PRODUCTS)}), found {found}")
     if isinstance(attention, SelfAttention) and model.source_positions.kind == "alibi":
         raise InputError(f"{layer}: positions alibi add to scores what is part of neither query nor key")
     return attention
@@ -260,7 +258,8 @@ def read_stream(model: Any, side: str, ids: Any, found: Mapping[str, np.ndarray]
     for number, block in enumerate(getattr(model, f"{side}_blocks")):
         for kind in SUBLAYERS[side]:
             name = f"{side}.{number}.{kind}"
-            sublayer, residual = _sublayer(block, kind)
+            part = kind if kind == "feed_forward" else f"{kind}_attention"
+            sublayer, residual = getattr(block, part), getattr(block, f"{part}_residual")
             if name == layer:
                 parts = _normalize(parts, residual.normalization, name) if residual.norm == "pre" else parts
                 return _add_positions(parts, positions)
@@ -269,11 +268,6 @@ def read_stream(model: Any, side: str, ids: Any, found: Mapping[str, np.ndarray]
     if model.final_norms:
         parts = _normalize(parts, model.final_norms[[*SIDES].index(side)], side)
     return _add_positions(parts, positions) if side == "encoder" else parts
-
-
-def _sublayer(block: Any, kind: str) -> tuple[Any, Any]:
-    name = kind if kind == "feed_forward" else f"{kind}_attention"
-    return getattr(block, name), getattr(block, f"{name}_residual")
 
 
 def _read_output(name: str, sublayer: Any, found: Mapping[str, np.ndarray]) -> Parts:

@@ -163,10 +163,7 @@ def truncate_heads(layers: Sequence[AttentionLayer], rank: int) -> Callable[[], 
 def _sides(layer: AttentionLayer) -> list[tuple[Any, slice]]:
     """Returns the dense layers of queries and of keys, and their columns in each."""
     if not compares_by_product(layer):
-        raise ValueError(
-            f"{layer.path}: expected a layer whose scores are products of queries and keys with matrices of their own, "
-            "found another score, no projection, or a mechanism that shares them"
-        )
+        raise ValueError(f"{layer.path}: expected scores that are products of queries and keys with their own matrices")
     if isinstance(layer, SelfAttention):
         queries, keys = layer.num_heads * layer.key_dim, layer.key_value_heads * layer.key_dim
         return [(layer.qkv_projection, slice(0, queries)), (layer.qkv_projection, slice(queries, queries + keys))]

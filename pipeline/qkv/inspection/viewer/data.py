@@ -86,7 +86,8 @@ class ViewerRun:
             "truncated": record.truncated,
             "score": round(float(self.scores[record.id]), 2) if record.id < len(self.scores) else None,
             "gold": [[i, j, int((i, j) in gold.sure)] for i, j in links] if gold else [],
-            "measures": {name: _number(row[name]) for name in shown_measures()},
+            # Not-a-number becomes 0, so that it can be sorted.
+            "measures": {name: 0.0 if math.isnan(row[name]) else round(row[name], 4) for name in shown_measures()},
             "underAttended": row["under_attended"],
             "underAttendedWords": under_attended_words(record),
         }
@@ -111,8 +112,3 @@ def measure_labels() -> dict[str, list[dict[str, Any]]]:
             if label
         ],
     }
-
-
-def _number(value: float) -> float:
-    """Rounds a number; not-a-number becomes 0, so that it can be sorted."""
-    return 0.0 if math.isnan(value) else round(value, 4)

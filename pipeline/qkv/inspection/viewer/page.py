@@ -179,9 +179,7 @@ def refuse_other_file(path: Path, origin: str, shown: str = "these evaluations",
         return
     mark = _MARK.search(path.read_bytes()[:4096]) if path.is_file() else None
     if mark is None or mark[1].decode() != origin:
-        raise InputError(
-            f"{path}: already there, and not the page of {shown}; choose another name with {option}, or delete it"
-        )
+        raise InputError(f"{path}: already there, and not the page of {shown}; choose another {option}, or delete it")
 
 
 WITHOUT_LIST = "nav { display: none; } #layout { grid-template-columns: minmax(0, 1fr); }"
@@ -189,13 +187,8 @@ WITHOUT_LIST = "nav { display: none; } #layout { grid-template-columns: minmax(0
 
 @dataclass(frozen=True)
 class InlinePage:
-    """A page that a notebook shows in the output of a cell, in a frame that can reach neither the notebook nor a
-    network.
-
-    Args:
-        html: the page.
-        height: of the frame, in pixels.
-    """
+    """A page that a notebook shows in the output of a cell, in a frame of a height in pixels that can reach neither the
+    notebook nor a network."""
 
     html: str
     height: int

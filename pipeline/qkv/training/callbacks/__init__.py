@@ -28,12 +28,7 @@ CALLBACKS: dict[str, Callable[..., keras.callbacks.Callback]] = {
 
 
 def make_callback(name: str, arguments: Mapping[str, Any], folder: Path) -> keras.callbacks.Callback:
-    """Makes a callback.
-
-    Args:
-        name: one of `config.names.training.CALLBACKS`.
-        arguments: its arguments.
-        folder: of the run, in which arguments that name a file have it.
+    """Makes one of `config.names.training.CALLBACKS`; files that its arguments name are in the folder of the run.
 
     Raises:
         InputError: it does not take these arguments.
@@ -50,8 +45,7 @@ def make_callback(name: str, arguments: Mapping[str, Any], folder: Path) -> kera
     except (TypeError, ValueError) as error:
         raise InputError(f"training.callbacks: {name}: {error}; it takes {inspect.signature(make)}") from error
     if not isinstance(made, keras.callbacks.Callback):
-        raise InputError(
-            f"training.callbacks: {name}: expected a keras.callbacks.Callback, found {type(made).__name__}; "
-            "mend the plugin"
-        )
+        found = type(made).__name__
+        found = type(made).__name__
+        raise InputError(f"training.callbacks: {name}: expected a keras.callbacks.Callback, found {found}")
     return made

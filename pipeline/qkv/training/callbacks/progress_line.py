@@ -123,12 +123,8 @@ def _bar(share: float) -> str:
 
 
 class History(keras.callbacks.Callback):
-    """Writes `history.csv`: one row for each validation since the start of the run.
-
-    Args:
-        path: the file, which is written anew at each validation.
-        progress: the progress of the run, which holds the rows.
-    """
+    """Writes `history.csv` anew at each validation: one row for each since the start of the run, which its progress
+    holds."""
 
     def __init__(self, path: Path, progress: Progress) -> None:
         super().__init__()
