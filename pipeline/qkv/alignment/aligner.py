@@ -68,7 +68,7 @@ def _choose_readouts(directions: Sequence[Direction]) -> list[ChosenReadout]:
 
 def _take_last_layer(run: TrainedRun) -> ChosenReadout:
     log.warning(
-        "%s: no gold alignments choose layer and head, so the mean of the last layer's heads is read, with an unknown "
+        "%s: no gold alignments to choose layer and head by: the mean of the last layer's heads is read, of unknown "
         "error rate; a run of the opposite direction, or gold alignments (inspection.choose_head_on), choose better",
         run.directory.root,
     )

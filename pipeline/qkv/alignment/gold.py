@@ -114,7 +114,7 @@ def gold_set_of(
         if line["mode"] != "forced":
             raise InputError(
                 f"{name}: sentence {line['id']} is a translation of the model (mode {line['mode']}), and gold links "
-                "are of given text; expected an archive of references (evaluate.py --forced, mode 'forced')"
+                "belong to a given text; expected an archive of references (evaluate.py --forced)"
             )
     sides = [[_count_words(line, side) for line in lines] for side in ("source", "target")]
     corpus = Corpus([line["source"] for line in lines], [line["hypothesis"] for line in lines], archive.ids, name)

@@ -188,7 +188,7 @@ class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
         """Checks the width of a side that is not projected but split into heads as it is."""
         expected = self.num_heads * size
         if width != expected:
-            raise ValueError(f"{side}: without projection, expected the width {expected} (H * size), found {width}")
+            raise ValueError(f"{side}: unprojected, the width must be num_heads * size = {expected}, found {width}")
 
     def split_heads(self, x, heads=None):
         """Splits the last axis into heads, H if not given: `(B, T, H * K) -> (B, H, T, K)`."""

@@ -50,7 +50,7 @@ def score_alignments(
             raise InputError(f"{reason}: no gold alignments to choose by; expected an archive that has some")
         if other.manifest["sites"] != sites:
             found = other.manifest["sites"]
-            raise InputError(f"{reason} has the layers and heads {found}, {name} has {sites}; expected one model")
+            raise InputError(f"{reason} has sites with [layers, heads] {found}, {name} has {sites}; expected one model")
         readout = _score(other, GoldScores(gold_set_of(other, reason, other.gold)), reason).readout
     if gold is None:
         return ReadoutScores(readout)

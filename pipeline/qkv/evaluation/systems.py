@@ -123,7 +123,7 @@ class Evaluated(EvaluatedArchive):
         """
         table = read_translations(self.evaluation.translations)
         if "reference" not in table:
-            raise InputError(f"{self.evaluation.translations}: no references; evaluate with references to compare")
+            raise InputError(f"{self.evaluation.translations}: no column 'reference'; evaluate with references")
         return table
 
     @property

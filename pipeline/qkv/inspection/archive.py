@@ -157,7 +157,7 @@ class AttentionArchive:
             return None
         gold = read_pharaoh(self.gold_file)
         if len(gold) != len(self):
-            raise InputError(f"{self.gold_file}: {len(gold)} lines for {len(self)} sentences; expected one each")
+            raise InputError(f"{self.gold_file}: {len(gold)} lines of alignments for {len(self)} sentences; mend it")
         return gold
 
     @property

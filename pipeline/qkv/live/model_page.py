@@ -121,7 +121,7 @@ def check_model(run: TrainedRun) -> None:
     if run.config.decoding.force_eos:
         raise InputError(f"decoding.force_eos: True has no counterpart in {PAGE}; expected False")
     if (count := run.model.count_params()) > MOST_PARAMETERS:
-        raise InputError(f"{run.directory.root}: {count:,} parameters; {PAGE} is of use up to {MOST_PARAMETERS:,}")
+        raise InputError(f"{run.directory.root} has {count:,} parameters; {PAGE} is of use up to {MOST_PARAMETERS:,}")
 
 
 def model_settings(run: TrainedRun) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Linformer(ConstructorConfig, Mechanism):
             raise ValueError(f"source length: expected max_length = {self.max_length} at most, found {key.shape[2]}")
         if mask is not None and (len(mask.shape) != 4 or mask.shape[2] != 1):
             raise ValueError(
-                "mask: linformer mixes keys before any query sees them, so all queries must be allowed the same: "
+                "mask: linformer mixes keys before any query sees them, so all queries must be allowed the same keys: "
                 f"expected (B, H, 1, S), found {tuple(mask.shape)}; for a causal mask take softmax, blockwise or lsh"
             )
 
