@@ -6,7 +6,7 @@ import pytest
 from qkv.decoding.forced import forced_pass
 from qkv.errors import InputError
 from qkv.inspection.experiments.intervention import CHANGES, Intervention, intervene, one_head
-from qkv.inspection.experiments.perturbation import perturbation_effects, sum_changes
+from qkv.inspection.experiments.perturbation import check_perturbable, perturbation_effects, sum_changes
 from qkv.text.batch import forced_batch
 from qkv.text.tokens.special_tokens import EOS
 from tests.support.tiny_models import shared_transformer
@@ -38,7 +38,7 @@ def test_loss_change_and_argmax_changed_are_means_over_all_tokens():
 
 def test_a_model_without_cross_attention_heads_is_refused():
     with pytest.raises(InputError, match=r"--perturb .* Transformer"):
-        perturbation_effects(object(), PAIRS)
+        check_perturbable(object())
 
 
 def test_padding_adds_nothing_to_a_sentence():
