@@ -293,9 +293,7 @@ class Recurrent(TranslationModel):
             ValueError: the format is "onnx", to which TensorFlow's loop over the target cannot be converted.
         """
         if format == "onnx":
-            raise ValueError(
-                "format: ONNX has no counterpart of the loop (tf2onnx 1.17 fails); expected tf_saved_model"
-            )
+            raise ValueError("format: ONNX has no counterpart of the loop (tf2onnx 1.17); expected tf_saved_model")
         super().export(filepath, format, *args, **kwargs)
 
     def _attend(self, memory):
