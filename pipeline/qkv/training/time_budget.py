@@ -15,6 +15,8 @@ SKIPPED_UPDATES = 5  # the first ones of a session trace graphs and fill caches
 MEASURED_UPDATES = 20
 MEASURED_SHARE = 0.03  # of the minutes
 MOST_MEASURED_SECONDS = 120.0
+LATE = 1.25  # of the minutes: where training would take so long, the next validation comes at once
+LATE_UPDATES = 3  # in a row; a single one may have traced a graph
 ROOM = 0.05  # of the updates made: as many follow where the minutes are over, in which the learning rate falls
 
 
@@ -43,6 +45,7 @@ class TimeBudget:
         """Starts a session, with the learning rate of the totals that were estimated before."""
         self.first_update = progress.update + SKIPPED_UPDATES
         self.measured_from: tuple[int, float] | None = None
+        self.last_seconds, self.late_updates = progress.seconds, 0
         self.schedule.follow(progress.totals)
 
     def is_ready(self, progress: Progress, seconds: Callable[[], float]) -> bool:
@@ -78,23 +81,14 @@ class TimeBudget:
             return
         updates, lasted = self._measured(progress, validation_began)
         self.measured_from = made - updates, seconds - lasted  # leaves the validation out
-        if total is None or updates >= MEASURED_UPDATES or lasted >= self._enough_seconds:
-            seconds_left = 60 * (self.limits.max_minutes or 0) - seconds
-            left = updates_within(
-                seconds_left,
-                lasted / max(updates, 1),
-                validation_seconds,
-                self.validate_every,
-                VALIDATIONS - len(progress.history),
-            )
+        if total is None or self._is_enough(updates, lasted):
+            seconds_left, planned = 60 * (self.limits.max_minutes or 0) - seconds, VALIDATIONS - len(progress.history)
+            pace = lasted / max(updates, 1)
+            left = updates_within(seconds_left, pace, validation_seconds, self.validate_every, planned)
             # Where the minutes are over, the learning rate needs some updates to fall.
             room = made if total is None else min(math.ceil(ROOM * made), total - made)
-            ends = [made + max(left, room)]
-            if self.limits.max_updates is not None:
-                ends.append(self.limits.max_updates)
-            if self.limits.max_epochs is not None:
-                ends.append(self.limits.max_epochs * self.updates_per_epoch)
-            total = min(ends)
+            epochs = self.limits.max_epochs and self.limits.max_epochs * self.updates_per_epoch
+            total = min(end for end in (made + max(left, room), self.limits.max_updates, epochs) if end is not None)
             self.measured_from = made, seconds
         progress.total_updates = int(self.workers.of_chief(total, "to estimate its updates"))
         self.schedule.follow(progress.totals)
@@ -102,6 +96,9 @@ class TimeBudget:
     @property
     def _enough_seconds(self) -> float:
         return min(60 * (self.limits.max_minutes or 0) * MEASURED_SHARE, MOST_MEASURED_SECONDS)
+
+    def _is_enough(self, updates: int, lasted: float) -> bool:
+        return updates >= MEASURED_UPDATES or lasted >= self._enough_seconds
 
     def _measured(self, progress: Progress, seconds: float) -> tuple[int, float]:
         """Returns how many updates are measured, and their seconds."""
@@ -111,15 +108,30 @@ class TimeBudget:
     def is_validation_due(self, progress: Progress) -> bool:
         """Returns whether the model is validated after this update.
 
-        With no number of updates between two validations, those left are spread evenly over the updates left.
+        With no number of updates between two validations, those left are spread evenly; one comes early if it is late.
         """
         if progress.total_updates is None:
             return False
         if self.validate_every is not None:
-            return progress.update % self.validate_every == 0
+            return progress.update % self.validate_every == 0 or self._is_late(progress)
         last = int(progress.history[-1]["update"]) if progress.history else 0
         left = VALIDATIONS - len(progress.history)
-        return left * (progress.update - last) >= progress.total_updates - last
+        due = left * (progress.update - last) >= progress.total_updates - last
+        return due or (left > 1 and self._is_late(progress))
+
+    def _is_late(self, progress: Progress) -> bool:
+        """Returns whether training would take `LATE` times its minutes at the speed since the last estimate and at the
+        speed of each of the last updates, and another estimate could lower the total."""
+        updates, lasted = self._measured(progress, progress.seconds)
+        left = (progress.total_updates or 0) - progress.update
+        seconds_left = LATE * 60 * (self.limits.max_minutes or 0) - progress.seconds
+        is_late = left * min(lasted / max(updates, 1), progress.seconds - self.last_seconds) > seconds_left
+        self.late_updates = self.late_updates + 1 if is_late and left > ROOM * progress.update else 0
+        self.last_seconds = progress.seconds
+        if progress.update % self.agree_every:
+            return False
+        late = self.late_updates >= LATE_UPDATES and self._is_enough(updates, lasted)
+        return bool(self.workers.of_chief(late, "to notice that it is late"))
 
 
 def updates_within(
