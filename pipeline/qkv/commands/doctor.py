@@ -44,11 +44,11 @@ def make_parser() -> argparse.ArgumentParser:
 def write_proposal(config: str, file: Path, settings: Mapping[str, Any]) -> None:
     """Writes a config file with proposed settings, by dotted key, into a file, which may be the same."""
     try:
-        text = edit_yaml(Path(config).read_bytes().decode("utf-8-sig"), settings)
+        text = edit_yaml(before := Path(config).read_bytes().decode("utf-8-sig"), settings)
     except ValueError as error:
         raise InputError(f"{config}: the proposal cannot be written into it: {error}; set the keys by hand") from None
     write_output(file, text.encode())
-    sys.stdout.write(f"{file}: written{'' if settings else ' as it was, for nothing better is proposed'}\n")
+    sys.stdout.write(f"{file}: written{'' if text != before else ' as it was, for nothing better is proposed'}\n")
 
 
 def describe_exports(model: BaseModel) -> Iterator[str]:
@@ -81,8 +81,7 @@ def main(arguments: list[str]) -> None:
 
     proposed: Mapping[str, Any] = {}
     for line in chain(check_up(config), (CheckupLine("export", text) for text in describe_exports(config.model))):
-        label = "" if line.fine else "LOOK: "
-        sys.stdout.write(f"{line.subject:<12}{label}{line.text}\n")
+        sys.stdout.write(f"{line.subject:<12}{'' if line.fine else 'LOOK: '}{line.text}\n")
         sys.stdout.flush()
         proposed = line.settings or proposed
     if given.write is not None:

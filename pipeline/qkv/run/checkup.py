@@ -192,15 +192,12 @@ def _try_training(
         minutes = max(round(float(minutes), 1), 0.1)
         proposal = propose(len(lengths), 1 + float(lengths.mean()), minutes, work_per_second)
         proposed, present = proposal.settings(), dict(flat_settings(config.model_dump()))
-        better = [
-            f"{key} {'null' if value is None else value}, not {present[key]}"
-            for key, value in proposed.items()
-            if value != present[key]
-        ]
-        if better:
-            what = f"for {minutes:,g} minutes on this machine, probably better than what is set: {proposal}; --write "
-            listed = "\n  ".join(["FILE writes it into a copy of the config or into the config itself:", *better])
-            yield CheckupLine("proposal", f"{what}{listed}", settings=proposed)
+        changes = {key: "null" if value is None else value for key, value in proposed.items() if value != present[key]}
+        judged = "probably better than what is set" if changes else "what is set already"
+        how = ["; --write FILE writes it into a copy of the config or into the config itself:"] if changes else []
+        listed = "\n  ".join([*how, *(f"{key} {value}, not {present[key]}" for key, value in changes.items())])
+        what = f"for {minutes:,g} minutes on this machine, {judged}: {proposal}"
+        yield CheckupLine("proposal", what + listed, settings=proposed)
 
 
 def _largest_batch(plan: BatchPlan, text: TrainingText) -> int:
