@@ -173,10 +173,19 @@ def test_a_damaged_file_is_refused_in_one_message_by_each_command(case, tuned, c
         assert re.match(rf"(?s)error: .*{expected}", capsys.readouterr().err)
 
 
-def test_off_deletes_the_choice_whatever_it_holds(tuned, capsys):
+def test_off_deletes_the_choice_whatever_it_holds_but_not_if_the_command_is_refused(tuned, capsys, monkeypatch):
+    def evaluate_set(request):
+        decoding = request.run.config.decoding
+        assert (decoding.beam_size, decoding.length_penalty) == (2, 1.0) and not RunDirectory(tuned).decoding.exists()
+        return {"sentences": 1, "truncated": 0}
+
+    monkeypatch.setattr("qkv.evaluation.evaluate_set.evaluate_set", evaluate_set)
     RunDirectory(tuned).decoding.write_text("a: [", encoding="utf-8")
-    assert evaluate.main([str(tuned), "--tune", "off"]) == 2  # the test set is missing
-    assert "missing.en" in capsys.readouterr().err and not RunDirectory(tuned).decoding.exists()
+    off = [str(tuned), "--tune", "off"]
+    for wrong in ([], ["--name", ".."], ["--set", "validation", "--beam_size", "0"]):  # the test set is missing
+        assert evaluate.main([*off, *wrong]) == 2 and RunDirectory(tuned).decoding.exists()
+    assert re.search("missing.en.*error.*--name.*error.*beam_size", capsys.readouterr().err, re.DOTALL)
+    assert evaluate.main([*off, "--set", "validation"]) == 0
 
 
 REFUSED = {

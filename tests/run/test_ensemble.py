@@ -49,8 +49,8 @@ def test_sentences_have_as_many_tokens_as_every_model_accepts(monkeypatch):
 
     usual = trained_ensemble.load_run
 
-    def load_run(root, checkpoint):
-        run = usual(root, checkpoint)
+    def load_run(root, *arguments):
+        run = usual(root, *arguments)
         if root == ROOTS[1]:
             short = run.config.model.model_copy(update={"max_positions": 9})
             object.__setattr__(run, "config", run.config.model_copy(update={"model": short}))

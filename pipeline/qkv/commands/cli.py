@@ -277,8 +277,8 @@ def add_constraint_options(parser: argparse.ArgumentParser, note: str = "") -> N
     )
 
 
-def read_search(options: argparse.Namespace) -> RunConfig:
-    """Returns the settings of the run with the options of the search in place; checks that each run can be searched so.
+def read_search(options: argparse.Namespace, tuned: bool = True) -> RunConfig:
+    """Reads the run's settings, `tuned` or not, with the search's options; checks that each run can be searched so.
 
     Raises:
         InputError: a run has no such weights, a value is wrong, or the runs cannot translate together.
@@ -287,7 +287,7 @@ def read_search(options: argparse.Namespace) -> RunConfig:
     for run in runs:
         run.check_weights(options.checkpoint)
     check_members(runs)
-    config = with_decoding(load_trained_run(options.run), vars(options))
+    config = with_decoding(load_trained_run(options.run, tuned), vars(options))
     check_members_search(config, options.others)
     _check_required(config, options)
     if options.workers > 1 and config.decoding.search == "sampling":

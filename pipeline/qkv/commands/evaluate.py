@@ -127,7 +127,7 @@ def check_options(options: argparse.Namespace) -> RunConfig:
     if problem := name_problem(name := results_name(options)):
         raise InputError(f"--name: {problem}")
     options.run.evaluation(name).check_writable()
-    config = read_search(options)
+    config = read_search(options, tuned=options.tune != "off")
     if options.tune == "on":
         _check_tunable(config, options)
     if not options.source:
@@ -168,8 +168,6 @@ def _describe_search(options: argparse.Namespace, config: RunConfig, metrics: di
 def main(arguments: list[str]) -> None:
     """Reads the command line, evaluates, and prints a short table. TensorFlow is loaded after `--help`."""
     options = make_parser().parse_args(arguments)
-    if options.tune == "off" and not options.others:
-        options.run.decoding.unlink(missing_ok=True)
     config = check_options(options)
     log_to_output()
     with importing_tensorflow():
@@ -185,14 +183,13 @@ def main(arguments: list[str]) -> None:
         config.data.scoring_tokenizer, "--bleu_tokenizer" if options.bleu_tokenizer else "data.bleu_tokenizer"
     )
     roots = [run.root for run in (options.run, *options.others)]
-    run = load_runs(roots, options.checkpoint).with_config(config)
+    run = load_runs(roots, options.checkpoint, tuned=options.tune != "off").with_config(config)
     if options.tune == "on":
         tune(run)
         run = run.with_config(check_options(options))
     name = results_name(options)
     if options.source:
-        normalizes = not options.no_normalize
-        data = read_own_set(run, name, options.source, options.reference, options.alignments, normalizes)
+        data = read_own_set(run, name, options.source, options.reference, options.alignments, not options.no_normalize)
     else:
         data = read_configured_set(run, name, options.set)
     given = SentenceFiles(
@@ -207,6 +204,8 @@ def main(arguments: list[str]) -> None:
         {name: getattr(options, name) for name in EXPERIMENTS},
         make_spreading(options, run.config) if options.workers > 1 else None,
     )
+    if options.tune == "off":  # not before all else has been read, so that a command that is refused deletes nothing
+        options.run.decoding.unlink(missing_ok=True)
     metrics = evaluate_set(request)
     print_table(metrics, options.run.evaluation(name).root)
     if said := _describe_search(options, run.config, metrics):

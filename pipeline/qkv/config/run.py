@@ -113,16 +113,16 @@ TUNED = ("beam_size", "length_penalty")
 """The settings of decoding that `evaluate.py --tune` chooses."""
 
 
-def load_trained_run(run: RunDirectory) -> RunConfig:
+def load_trained_run(run: RunDirectory, tuned: bool = True) -> RunConfig:
     """Reads the settings with which a trained run translates: its own, of which its `decoding.yaml`, if it has one,
-    replaces some.
+    replaces some, unless it is left out.
 
     Raises:
         InputError: as `load_started_run`; or `decoding.yaml` cannot be read, has other keys than `TUNED`, or a value is
             wrong.
     """
     config = load_started_run(run.config)
-    if not run.decoding.exists():
+    if not tuned or not run.decoding.exists():
         return config
     values, _ = read_yaml(run.decoding)
     if others := [str(key) for key in values if key not in TUNED]:

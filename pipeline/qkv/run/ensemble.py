@@ -42,19 +42,19 @@ class TrainedEnsemble(TrainedRun):
         return members
 
 
-def load_runs(roots: Sequence[Path], checkpoint: str = "best") -> TrainedRun:
+def load_runs(roots: Sequence[Path], checkpoint: str = "best", tuned: bool = True) -> TrainedRun:
     """Loads a run, or several as an ensemble.
 
     Args:
         roots: the runs' folders; one may be there twice.
-        checkpoint: of each run, see `load_run`.
+        checkpoint, tuned: of each run, see `load_run`.
 
     Raises:
         InputError: as `load_run`, or the models cannot translate together.
     """
     if len(roots) == 1:
-        return load_run(roots[0], checkpoint)
-    loaded = {root: load_run(root, checkpoint) for root in dict.fromkeys(roots)}
+        return load_run(roots[0], checkpoint, tuned)
+    loaded = {root: load_run(root, checkpoint, tuned) for root in dict.fromkeys(roots)}
     check_members([run.directory for run in loaded.values()])
     runs = dict(zip(member_names(roots), (loaded[root] for root in roots), strict=True))
     first = loaded[roots[0]]

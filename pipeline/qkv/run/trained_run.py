@@ -294,19 +294,20 @@ class TrainedRun:
         )
 
 
-def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
+def load_run(root: Path, checkpoint: str = "best", tuned: bool = True) -> TrainedRun:
     """Loads a run: builds the model from its config, and reads only the weights from its files.
 
     Args:
         root: the run's folder.
         checkpoint: `best`, or `last` for the newest checkpoint. Both work while training goes on.
+        tuned: whether what `evaluate.py --tune` has chosen counts.
 
     Raises:
         InputError: the folder is no run, has no weights yet, or its files do not fit together.
     """
     run = RunDirectory.open(root)
     run.check_weights(checkpoint)
-    config = with_held_out_files(load_trained_run(run), run)
+    config = with_held_out_files(load_trained_run(run, tuned), run)
     tokenizer = load_tokenizer(run.tokenizer).with_tag(config.decoding.tag)
     checkpoints = Checkpoints(run.checkpoints)
     # Without a manifest, training has not come to its end, and the model may be from a shorter one.

@@ -266,9 +266,8 @@ def _report_trained(run: RunDirectory, progress: Progress, stopping: StoppingRul
         how = "to continue it"
         where: list[str | Path] = ["--resume", run.root, *ending.option.split(" ")]
     else:
-        name = f"{run.root.name}-longer"
         how = "for a longer run"
-        where = ["--config", run.config, *ending.option.split(" "), "--run.name", name]
+        where = ["--config", run.config, *ending.option.split(" "), "--run.name", f"{run.root.name}-longer"]
     message = "%s is trained already, with %d updates: %s; %s:\n  %s"
     log.info(message, run.root, progress.update, ending.because, how, invocation("train", *where))
 

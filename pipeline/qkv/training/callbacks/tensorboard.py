@@ -142,8 +142,7 @@ class TensorBoard(keras.callbacks.Callback):
             for layer, heads in heads_table(records).groupby("layer"):
                 for name in [name for name, measure in MEASURES.items() if measure.in_tensorboard]:
                     if not np.isnan(mean := heads[name].mean()):  # all translations are empty
-                        tag = f"probes/{name}, layer {layer}"
-                        tf.summary.scalar(tag, mean, description=DESCRIPTIONS.get(name))
+                        tf.summary.scalar(f"probes/{name}, layer {layer}", mean, description=DESCRIPTIONS.get(name))
         records = [record for record in records if record.attention["cross"].size]
         cards = [self._card(record) for record in records]
         weights = [card.weights(record) for card, record in zip(cards, records, strict=True)]
@@ -153,11 +152,8 @@ class TensorBoard(keras.callbacks.Callback):
                 png = card.png(matrix, caption)
                 metadata = create_summary_metadata(display_name=None, description=describe(record, seen))
                 tensor = tf.constant([str(card.width), str(card.height), png])
-                tf.summary.write(
-                    f"probe {record.id}/{name}",
-                    tensor,
-                    metadata=tf.compat.v1.SummaryMetadata.FromString(metadata.SerializeToString()),
-                )
+                shown = tf.compat.v1.SummaryMetadata.FromString(metadata.SerializeToString())
+                tf.summary.write(f"probe {record.id}/{name}", tensor, metadata=shown)
 
     def _card(self, record: Record) -> AttentionCard:
         """Makes the card of a record once for each reference; translations change."""
@@ -285,9 +281,8 @@ def _spell_name(piece: str) -> str:
     them, and takes a first line with a tab for headings."""
     if not any(character.isprintable() and character != " " for character in piece):
         return "".join(map(_escape, piece)) or "''"
-    return "".join(
-        _escape(one) if one != " " and (one.isspace() or category(one) in _UNWRITTEN) else one for one in piece
-    )
+    escaped = {one for one in piece if one != " " and (one.isspace() or category(one) in _UNWRITTEN)}
+    return "".join(_escape(one) if one in escaped else one for one in piece)
 
 
 def _escape(character: str) -> str:
