@@ -182,7 +182,7 @@ def _calibrate(directions: Sequence[Direction]) -> Calibration:
     calibration = calibrate(zip(*streams, strict=True), gold_set.gold, layers, gold_set.name)
     if calibration is None:
         raise InputError(
-            f"{gold_set.name}: {len(gold_set.corpus)} pairs with gold alignments calibrate no probabilities; expected "
-            f"{LEAST_PAIRS} or more, with right links and wrong ones; leave out --probabilities"
+            f"{gold_set.name}: {len(gold_set.corpus)} pairs calibrate no probabilities; expected {LEAST_PAIRS} or "
+            "more, with right links and wrong ones; leave out --probabilities"
         )
     return replace(calibration, weights=tuple(sha256(direction.run.weights) for direction in directions))

@@ -61,17 +61,8 @@ def check_ranges(
     target_word_counts: Sequence[int],
     path: str | Path,
 ) -> tuple[list[GoldAlignment], int]:
-    """Drops links that point outside their sentences, as some published sets contain, and warns of them.
-
-    Args:
-        gold: the alignments, one a line of the file.
-        source_word_counts: the number of words of each source.
-        target_word_counts: the number of words of each target.
-        path: the file, for messages.
-
-    Returns:
-        The alignments, and how many links were dropped.
-    """
+    """Drops links that point outside their sentences, which have so many words, as some published sets contain, and
+    warns of them by the lines of their file. Returns the alignments, and how many links were dropped."""
     outside = OutsideLinks()
     lines = enumerate(zip(gold, source_word_counts, target_word_counts, strict=True), 1)
     checked = [outside.leave_out(*line, place=f"{path}:{number}") for number, line in lines]

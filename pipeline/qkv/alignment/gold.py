@@ -96,13 +96,8 @@ def read_choice_set(config: RunConfig, cutter: WordCutter) -> GoldSet | None:
 def gold_set_of(
     archive: AttentionArchive, name: str, gold: Sequence[GoldAlignment], path: Path | None = None
 ) -> GoldSet:
-    """Returns an archive's sentences with gold alignments, one for each in order.
-
-    Args:
-        archive: the archive.
-        name: what messages and reports call it.
-        gold: the alignments.
-        path: the file that they were read from; None for the archive's own.
+    """Returns the sentences of an archive, by its name in reports, with gold alignments, one for each in order, that
+    were read from a file, or are the archive's own.
 
     Raises:
         InputError: their numbers differ, a target is the model's own, or no link is between words that exist.

@@ -90,8 +90,7 @@ class HeadCounts:
 
 
 def best_row(table: pd.DataFrame) -> pd.Series:
-    """Returns the row of a table of `HeadCounts` with the lowest error rate, the first of equals. Choose on one set,
-    report on another."""
+    """Returns the row of a table of `HeadCounts` with the lowest error rate. Choose on one set, report on another."""
     return table.iloc[int(np.nanargmin(table["aer"].to_numpy(float)))]
 
 

@@ -174,6 +174,5 @@ def _all_readouts(record: Record) -> list[AlignmentReadout]:
 
 
 def alignment_sites(config: RunConfig) -> tuple[str, ...]:
-    """Returns the sites from which a run's alignments are read; `gradients`, which takes long, only if the config lists
-    it."""
+    """Returns the sites from which alignments are read; `gradients`, which takes long, only if the config lists it."""
     return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)

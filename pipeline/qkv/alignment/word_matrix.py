@@ -28,8 +28,7 @@ def word_counts(record: Record) -> tuple[int, int]:
 
 
 def heads_and_mean(record: Record, site: str = "cross") -> np.ndarray:
-    """Returns the attention of a site with the mean of each layer's heads as an additional head:
-    `(layer, heads + 1, T, S)`."""
+    """Returns the attention of a site, the mean of each layer's heads as its last head: `(layer, heads + 1, T, S)`."""
     weights = record.attention[site]
     return np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
 

@@ -74,8 +74,7 @@ class BeamSettings:
         return (tokens if self.divisor == "power" else (5.0 + tokens) / 6.0) ** self.length_penalty
 
     def coverage_bonus(self, attention):
-        """Returns the number that is added to a hypothesis' score for its attention `(..., S)`: `(...)`, never
-        positive."""
+        """Returns what is added to a hypothesis' score for its attention `(..., S)`: `(...)`, never positive."""
         return self.coverage_penalty * ops.sum(ops.log(ops.clip(attention, 1e-9, 1.0)), axis=-1)
 
 

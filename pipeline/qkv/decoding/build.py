@@ -45,8 +45,7 @@ def build_translator(
 
 
 def build_search(settings: DecodingSettings, seed: int, banned: BannedPhrases | None = None) -> Search:
-    """Builds the search that the settings ask for, with the seed of sampling's draws and what no translation
-    contains."""
+    """Builds the search that the settings ask for, with sampling's seed and what no translation contains."""
     constraints = settings.model_dump(include={"min_length", "no_repeat_ngram", "force_eos"})
     ban = Ban(banned.table) if banned else None
     if settings.kind == "sampling":

@@ -92,8 +92,7 @@ class Translator:
         self._graphs = {names: make_graph(*names) for names in [(), *combinations(_GIVEN, 1), tuple(_GIVEN)]}
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
-        """Returns the best translation of each sentence, in the order given. The translation of an empty sentence is
-        empty."""
+        """Returns the best translation of each sentence, in order; of an empty sentence it is empty."""
         return [translations[0] for translations in self.translate_n_best(sentences)]
 
     def translate_n_best(self, sentences: Sequence[str]) -> list[list[Translation]]:
@@ -101,8 +100,7 @@ class Translator:
         return self.translate_ids(self.encode(sentences))
 
     def encode(self, sentences: Sequence[str], side: str = "source") -> list[list[int]]:
-        """Returns the tokens of sentences as a person gives them, without BOS and EOS; `side` is `source` or
-        `target`."""
+        """Returns the tokens of sentences as a person gives them, without BOS and EOS, of `source` or `target`."""
         if self.read:
             return self.read(sentences, side)
         return (self.tokenizer if side == "source" else self.tokenizer.of_target).encode(sentences)

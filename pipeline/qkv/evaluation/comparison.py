@@ -51,8 +51,7 @@ def compare_all_measures(systems: list[EvaluatedArchive], samples: int) -> list[
 
 
 def find_worse(table: pd.DataFrame) -> list[str]:
-    """Returns a line for each score of each run that is lower than the first run's, and not by chance: p below
-    `SIGNIFICANT`."""
+    """Returns a line for each score of a run that is lower than the first run's, with p below `SIGNIFICANT`."""
     lines = []
     for metric in ("BLEU", "chrF"):
         first = table[metric][0]
@@ -94,10 +93,9 @@ def _common_tokenizer(systems: list[EvaluatedArchive]) -> tuple[str, str]:
         return DEFAULT_TOKENIZER, "qkv measure --bleu_tokenizer"
     for other in named[1:]:
         if other.bleu_tokenizer != named[0].bleu_tokenizer:
-            raise InputError(
-                f"{other.name} and {named[0].name} have BLEU by different tokenizers, {other.bleu_tokenizer} and "
-                f"{named[0].bleu_tokenizer}; evaluate both with one --bleu_tokenizer"
-            )
+            names = f"{other.name} and {named[0].name} have BLEU by different tokenizers"
+            found = f"{other.bleu_tokenizer} and {named[0].bleu_tokenizer}"
+            raise InputError(f"{names}, {found}; evaluate both with one --bleu_tokenizer")
     return str(named[0].bleu_tokenizer), str(named[0].evaluation.metrics)
 
 
@@ -123,8 +121,7 @@ def _score_counts(systems: Sequence[EvaluatedArchive]) -> list[dict[str, CorpusS
 
 
 def _groups_of_seeds(systems: Sequence[EvaluatedArchive]) -> list[dict[int | None, int]]:
-    """Returns the systems' places by their seed, of each group of runs that differ in nothing but that. Each seed
-    counts once."""
+    """Returns the systems' places by their seed, each once, of each group of runs that differ in nothing else."""
     groups: dict[str, dict[int | None, int]] = {}
     for i, system in enumerate(systems):
         groups.setdefault(system.key_without_seed(), {}).setdefault(system.seed, i)
@@ -157,10 +154,8 @@ def means_over_seeds(systems: list[EvaluatedArchive], table: pd.DataFrame) -> li
 DEFAULT_TOKENIZER = "13a"
 """Of archives that have never been scored."""
 
-
 SIGNIFICANT = 0.05
 KNOWN_OF_RUNS = ("loss", "seed", "parameters", "updates", "minutes")
-
 
 DIGITS = {
     **dict.fromkeys(("BLEU", "BLEU ±", "chrF", "chrF ±", "AER", "AER ±"), 2),

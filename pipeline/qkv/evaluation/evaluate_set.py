@@ -119,10 +119,8 @@ def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -
         "decoding": run.config.decoding.model_dump(),
         "truncated": sum(translation.truncated for translation in translations),
     }
-    if data.prefixes is not None:
-        facts["with_prefix"] = sum(map(bool, data.prefixes))
-    if data.required is not None:
-        facts["with_required"] = sum(map(bool, data.required))
+    given = {"with_prefix": data.prefixes, "with_required": data.required}
+    facts |= {name: sum(map(bool, rows)) for name, rows in given.items() if rows is not None}
     if run.banned is not None:
         facts["banned"] = run.banned.texts
     return facts

@@ -130,16 +130,10 @@ def fingerprint(run: TrainedRun, **request: Any) -> str:
 def translate_resumably(
     translator: Translator, text: TokenisedSet, folder: Path, spreading: Spreading | None = None
 ) -> list[Translation]:
-    """Translates sentences of similar length together, a chunk at a time; chunks that are in the folder are read back,
-    and those that are damaged are translated again.
+    """Translates sentences of similar length together, a chunk at a time, in this process or spread over others; chunks
+    that are in the folder are read back, and those that are damaged are translated again.
 
     The folder belongs to one evaluation: chunks of another text or model must not be in it.
-
-    Args:
-        translator: translates, unless the work is spread.
-        text: what is translated.
-        folder: where the chunks are kept.
-        spreading: the processes that translate instead of this one.
     """
     folder.mkdir(exist_ok=True)
     sources = text.data.source

@@ -134,8 +134,7 @@ def score_gold(record: Record, gold: GoldAlignment, word_counts: tuple[int, int]
 
 
 def write_spectra(model: keras.Model, path: Path) -> None:
-    """Writes the spectra of a Transformer whose heads compare queries and keys by a product; for other models it writes
-    nothing."""
+    """Writes the spectra of a Transformer whose heads compare by a product; of other models there are none."""
     layers = cross_attention_layers(model)
     if layers and compares_by_product(layers[0]):
         kernels = [query_key_kernels(layer) for layer in layers]

@@ -34,13 +34,8 @@ def make_viewer_run(
 
 
 def page_facts(config: RunConfig, parameters: int | None, metrics: Mapping[str, Any]) -> list[str]:
-    """Returns short texts: the languages, the model and its size, how it translated, the scores.
-
-    Args:
-        config: the run's settings.
-        parameters: the number of the model's parameters; None where it is unknown.
-        metrics: the contents of `metrics.json`; keys that are missing are left out.
-    """
+    """Returns short texts: the languages, the model and the number of its parameters, if that is known, how it
+    translated and the scores, as far as `metrics.json` has them."""
     facts = [f"{config.data.source_language} → {config.data.target_language}"]
     facts.append(describe_model(config.model))
     if parameters is not None:

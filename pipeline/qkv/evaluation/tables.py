@@ -65,12 +65,8 @@ def read_table(
 
 
 class SetTables:
-    """The tables and files of links that are made of an archive's records, in one pass.
-
-    Args:
-        gold: gold alignments of the sentences by their id, if there are any.
-        readout: where links are read; None for no links.
-    """
+    """The tables and files of links that are made of an archive's records, in one pass: with gold alignments by the
+    sentences' ids, if there are any, and links with a readout."""
 
     def __init__(self, gold: Mapping[int, GoldAlignment] | None, readout: AlignmentReadout | None) -> None:
         self._readout = readout
@@ -97,18 +93,15 @@ class SetTables:
             The types of heads as pages hold them.
         """
         types = self._types.table()
-        shown = describe_types(types)
-        heads = add_types(self._heads.table_with_intervals(), types)
-        of_sentences = self._heads.sentences()
         write_csv(types, folder.head_types)
-        write_csv(heads, folder.heads)
-        write_csv(of_sentences, folder.sentence_heads, float_format="%.6f")
+        write_csv(add_types(self._heads.table_with_intervals(), types), folder.heads)
+        write_csv(self._heads.sentences(), folder.sentence_heads, float_format="%.6f")
         write_csv(pd.DataFrame(self._rows), folder.sentences, float_format="%.4f")
         if self._readout is not None:
             write_pharaoh(folder.alignments, map(set, self._links))
         if isinstance(self._readout, ProbableReadout):
             write_pharaoh(folder.link_probabilities, self._links)
-        return shown
+        return describe_types(types)
 
 
 def write_readout_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -> None:
@@ -136,19 +129,9 @@ def write_translations(
     *,
     bleu_tokenizer: str,
 ) -> pd.DataFrame:
-    """Writes the texts, scores and lengths of each sentence, whole or not at all. Quotation marks are plain text, and
-    tabs in a field become spaces.
-
-    Args:
-        path: the file, `translations.tsv`.
-        source: the sentences.
-        reference: their given translations; None for a table without sentence scores.
-        translations: the model's.
-        bleu_tokenizer: how BLEU splits text into words, see `make_bleu`.
-
-    Returns:
-        The table, with the texts as they are.
-    """
+    """Writes the texts, scores and lengths of each sentence as `translations.tsv`, whole or not at all, and returns the
+    table, with the texts as they are. Quotation marks are plain text, and tabs in a field become spaces in the file.
+    Without references there are no sentence scores; BLEU splits text as in `make_bleu`."""
     texts = [translation.text for translation in translations]
     table = pd.DataFrame(
         {

@@ -85,15 +85,13 @@ class AttentionArchive:
     @overload
     def __getitem__(self, id_: slice) -> list[Record]: ...
     def __getitem__(self, id_: int | slice) -> Record | list[Record]:
-        """Reads one sentence by its id, with the attention of every site; or a slice of the sentences in the order in
-        which they were written. An unknown id raises KeyError."""
+        """Reads a sentence by its id, with every site, or a slice in the order of writing; KeyError: unknown id."""
         if isinstance(id_, slice):
             return [self[one] for one in self.ids[id_]]
         return self.read(id_, list(self.manifest["sites"]))
 
     def records(self, sites: Iterable[str]) -> Iterator[Record]:
-        """Reads all sentences with the attention of some sites, `cross` among them; those that the archive does not
-        hold are left out."""
+        """Reads all sentences with the attention of some sites, `cross` among them, as far as the archive has it."""
         held = [site for site in dict.fromkeys(sites) if site in self.manifest["sites"]]
         return (self.read(id_, held) for id_ in self.ids)
 
@@ -109,8 +107,7 @@ class AttentionArchive:
         )
 
     def _repr_html_(self) -> str:
-        """Returns the HTML that a notebook shows: the number of sentences, layers and heads, and the first
-        sentences."""
+        """Returns the HTML that a notebook shows: the numbers of sentences, layers and heads, the first sentences."""
         sites = self.manifest["sites"].items()
         sizes = ", ".join(f"{site}: {layers} x {heads}" for site, (layers, heads) in sites)
         table = self.to_frame().head(10)[["source", "hypothesis", "log_probability"]].to_html(notebook=True)

@@ -5,7 +5,7 @@ import logging
 import unicodedata
 import warnings
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from matplotlib import font_manager
 from matplotlib.font_manager import FontEntry
@@ -33,8 +33,7 @@ def fonts_for(text: str) -> list[str]:
 
 @contextmanager
 def drawn_boxes() -> Iterator[None]:
-    """Draws boxes for missing characters in silence: `fonts_for` has named them in one line, matplotlib would in one
-    for each."""
+    """Draws boxes for missing characters in silence: `fonts_for` has named them all in one line."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from", category=UserWarning)
         yield
@@ -117,10 +116,8 @@ def _add_fonts_installed_lately() -> bool:
     listed = {entry.fname for entry in font_manager.fontManager.ttflist}
     new = sorted(set(font_manager.findSystemFonts()) - listed)
     for path in new:
-        try:
+        with suppress(OSError, RuntimeError, ValueError):  # matplotlib cannot draw it, such as colour bitmaps
             font_manager.fontManager.addfont(path)
-        except (OSError, RuntimeError, ValueError):  # not a font that matplotlib can draw, as colour bitmaps are not
-            continue
     return bool(new)
 
 

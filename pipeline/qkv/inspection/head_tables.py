@@ -17,10 +17,7 @@ class HeadsMeter:
     """Averages measures over sentences with the same layers and heads.
 
     Each measure is averaged over all rows of all sentences, so that sentences count by their length; one with an empty
-    side has no rows. Layers and heads are not averaged.
-
-    Args:
-        site: any site that the records hold.
+    side has no rows. Layers and heads, of any site that the records hold, are not averaged.
     """
 
     def __init__(self, site: str = "cross") -> None:

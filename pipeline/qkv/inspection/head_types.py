@@ -143,7 +143,6 @@ def _lend(other: np.ndarray, links: np.ndarray) -> np.ndarray:
 TYPED_SITES = tuple(dict.fromkeys(site for row in HEAD_TYPES.values() for site in row.sites))
 """The attention whose heads are named."""
 
-
 LINKED_TYPES = ("aligner", "input_aligner")
 """The types whose places are links between words."""
 

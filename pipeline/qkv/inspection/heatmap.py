@@ -75,8 +75,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 
 def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
     """Returns the bytes of a `png`, `svg` or `pdf` file. The same figure gives the same bytes."""
-    date = {"svg": "Date", "pdf": "CreationDate"}
-    metadata = {date[kind]: None} if kind in date else None
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     file = io.BytesIO()
     with drawn_boxes(), rc_context({"svg.hashsalt": "qkv"}):
         # PIL's default level of 6 takes twice as long for a tenth fewer bytes
@@ -219,8 +218,7 @@ def text_width(text: str, font: float) -> float:
 
 @functools.cache
 def _character_width(character: str) -> float:
-    """Returns the width as a share of the font size; for scripts that the usual font lacks, the width of the
-    widest characters."""
+    """Returns the width as a share of the font size; for scripts that the usual font lacks, the largest."""
     face = font_manager.get_font(font_manager.findfont(OWN))
     if not face.get_char_index(ord(character)):
         return 1.1

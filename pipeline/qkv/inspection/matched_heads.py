@@ -55,15 +55,8 @@ def match_heads(pairs: Iterable[tuple[Record, Record]]) -> MatchedHeads | None:
 
 
 def best_assignment(gain: np.ndarray) -> np.ndarray:
-    """Pairs rows with columns so that the sum of gains is the largest (the Hungarian method, Kuhn 1955, in the form
-    with shortest paths of Jonker and Volgenant 1987), in time n^3.
-
-    Args:
-        gain: `(n, n)`, what is gained by pairing a row with a column.
-
-    Returns:
-        int `(n,)`, the column of each row.
-    """
+    """Pairs rows with columns so that the sum of gains `(n, n)` is the largest (the Hungarian method, Kuhn 1955, in the
+    form with shortest paths of Jonker and Volgenant 1987), in time n^3: int `(n,)`, the column of each row."""
     cost = -np.asarray(gain, np.float64)
     size = len(cost)
     # One more row and column, of index `size`, where the search for a place for each row starts.

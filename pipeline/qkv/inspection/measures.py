@@ -190,11 +190,7 @@ def coverage(record: Record) -> np.ndarray:
 
 
 def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Makes the row of one sentence in `sentences.csv`.
-
-    Args:
-        record: the sentence.
-        measures: the measures of its cross-attention, which `measure_site` took.
+    """Makes the row of one sentence in `sentences.csv`, from the measures of its cross-attention by `measure_site`.
 
     Returns:
         `id`, `mode`, `truncated`, `source_tokens`, `target_tokens`;

@@ -122,8 +122,7 @@ class Record:
         return self.attention[site]
 
     def _repr_html_(self) -> str:
-        """Returns the HTML that a notebook shows: the last layer's cross-attention, averaged over heads; darker cells
-        weigh more."""
+        """Returns the HTML that a notebook shows: the mean of the last layer's cross-attention over its heads."""
         if not self.attention["cross"].size:
             return f"<p>{html.escape(self.source)}: {html.escape(self.hypothesis)}, without cross-attention</p>"
         table = self.to_frame(layer=-1)

@@ -308,12 +308,8 @@ class Alternatives:
         self._read = tf.function(read, input_signature=(tf.TensorSpec([1, None], tf.int32),) * 2, autograph=False)
 
     def at_each_token(self, source_ids: list[int], target_ids: list[int]) -> list[list[tuple[int, str, float]]]:
-        """Returns (id, piece, log-probability) of the likeliest tokens, the likeliest first, for each target token.
-
-        Args:
-            source_ids: without EOS.
-            target_ids: up to EOS, or to where it is cut.
-        """
+        """Returns (id, piece, log-probability) of the likeliest tokens, the likeliest first, for each target token;
+        the source is given without EOS, the target up to EOS, or to where it is cut."""
         batch = forced_batch([(source_ids, target_ids)])
         values, tokens = (x.numpy()[0, : len(target_ids)] for x in self._read(*batch.ids[:2]))
         pieces = [self._tokenizer.pieces([int(token) for token in row]) for row in tokens]

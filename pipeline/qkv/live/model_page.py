@@ -61,7 +61,10 @@ def model_page(run: TrainedRun, origin: str = "") -> str:
         "typed": pack_normalizer(run),
         "units": units._asdict(),
     }
-    sites = _sites(run)
+    # In the order of the page's weights.
+    model: Any = run.config.model
+    layers = {site: model.encoder_layers if site == "encoder" else model.decoder_layers for site in SHOWN_SITES}
+    sites = {site: [count, model.num_heads] for site, count in layers.items()}
     described = {
         "name": run.config.run.name,
         "sites": sites,
@@ -79,13 +82,6 @@ def model_page(run: TrainedRun, origin: str = "") -> str:
         policy={},
         origin=origin,
     )
-
-
-def _sites(run: TrainedRun) -> dict[str, list[int]]:
-    """Returns numbers of layers and heads of the sites that the page shows, in the order of its weights."""
-    model: Any = run.config.model
-    sides = {site: "encoder" if site == "encoder" else "decoder" for site in SHOWN_SITES}
-    return {site: [getattr(model, f"{side}_layers"), model.num_heads] for site, side in sides.items()}
 
 
 def _units(run: TrainedRun) -> WordUnits:

@@ -2,6 +2,8 @@
 with which a person can begin."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +73,8 @@ def find_examples(run: TrainedRun) -> list[str]:
     """Returns sentences that a run can be asked: its probes, and short ones of its validation text if that is there."""
     found = [probe.source for probe in run.config.inspection.probes or ()]
     validation = run.config.data.validation
-    try:
-        for source in read_corpus(validation).source if validation else ():
-            if len(found) == EXAMPLES:
-                break
-            if 0 < len(source.split()) <= LONGEST_EXAMPLE:
-                found.append(source)
-    except InputError:
-        pass  # the text was moved
+    with suppress(InputError):  # the text was moved
+        texts = read_corpus(validation).source if validation else ()
+        short = (text for text in texts if 0 < len(text.split()) <= LONGEST_EXAMPLE)
+        found += islice(short, max(0, EXAMPLES - len(found)))
     return list(dict.fromkeys(found))

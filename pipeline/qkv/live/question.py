@@ -1,5 +1,4 @@
-"""The requests of a live page, read from JSON and checked: questions, questions on scores and logits, and answers to
-save."""
+"""The requests of a live page, read from JSON and checked: questions of three kinds, and answers to save."""
 
 from typing import Annotated, Literal, Self, TypeVar
 

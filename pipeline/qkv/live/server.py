@@ -87,14 +87,7 @@ def serve(
     allow_hosts: Sequence[str] = (),
     height: int = 900,
 ) -> ServedPage:
-    """Serves a page.
-
-    Args:
-        runs: the runs that answer, side by side.
-        host: address to listen on.
-        port: 0 for any that is free.
-        allow_hosts: further names of the page, such as a proxy's.
-        height: see `ServedPage`.
+    """Serves a page on which runs answer side by side, at an address to listen on; see `live`.
 
     Raises:
         InputError: the address is taken.

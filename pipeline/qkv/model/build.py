@@ -18,13 +18,8 @@ MODELS: dict[type, type[TranslationModel]] = {
 
 
 def build_model(settings: ModelSettings, vocabulary_size: int, precision: str = "float32") -> TranslationModel:
-    """Makes the model that the settings describe, with fresh weights.
-
-    Args:
-        settings: the `model` section of a config.
-        vocabulary_size: of the trained tokenizer.
-        precision: the Keras dtype policy it computes in; weights are float32 in any case.
-    """
+    """Makes the model that the `model` section of a config describes, with fresh weights, for the vocabulary of a
+    tokenizer; it computes in a Keras dtype policy, and weights are float32 in any case."""
     arguments = settings.model_dump(exclude={"architecture", "attention"})
     if isinstance(settings, BlocksSettings):
         for site in type(settings.attention).model_fields:

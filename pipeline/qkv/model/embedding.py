@@ -168,8 +168,7 @@ class PositionalEmbedding(ConstructorConfig, keras.Layer):
             self.table = sinusoidal_positions(self.max_positions, width, self.kind == "sinusoidal_halves")
 
     def on_queries_and_keys(self, length, offset=0):
-        """Returns what attention layers add to queries and keys: `(T, D)`, or `(B, T, D)` for offsets `(B, 1)`; None
-        for nothing."""
+        """Returns what is added to queries and keys: `(T, D)`, `(B, T, D)` for offsets `(B, 1)`, or None."""
         return self._rows(length, offset) if self.adds_to == "queries_and_keys" else None
 
     def _rows(self, length, offset):

@@ -19,7 +19,6 @@ _LAYERS = {
 }
 """Patterns of the layers of a part in the paths of variables, behind the name of the model."""
 
-
 PARTS = {name: re.compile(rf"[^/]+/({layers})/.+") for name, layers in _LAYERS.items()}
 
 

@@ -75,8 +75,7 @@ def load_checkpoint(
             stored = {_stable(name): name for name in archive.names if name != "progress"}
             if odd := set(wanted) - set(stored) if optimizer is None else set(wanted) ^ set(stored):
                 raise InputError(
-                    f"{path}: the checkpoint is of another model: only one of the two has {min(odd)}; the config was "
-                    "changed after training: restore it"
+                    f"{path}: the checkpoint is of another model: only one of the two has {min(odd)}; restore it"
                 )
             values = {
                 name: archive.read(stored[name], "f" if "float" in variable.dtype else "iub")
@@ -225,19 +224,9 @@ def keep_best_weights(
     metric: str,
     average_checkpoints: int,
 ) -> tuple[str, float]:
-    """Loads the weights that are best on validation into the model.
-
-    Args:
-        model: the model.
-        checkpoints: of the run.
-        progress: at the end of training, with a validation.
-        validate: returns the metrics of the model as it is.
-        metric: the validation metric that chooses, without `val_`.
-        average_checkpoints: number of recent checkpoints whose mean is tried.
-
-    Returns:
-        These weights in words, and the value of the metric.
-    """
+    """Loads the weights that are best on validation into the model, at the end of a training with a validation: the
+    best checkpoint, or the mean of so many recent ones, if `validate` finds its metric, named without `val_`, better.
+    Returns these weights in words, and the value of the metric."""
     assert progress.best_metric is not None
     paths = checkpoints.recent()[-average_checkpoints:]
     if len(paths) > 1:

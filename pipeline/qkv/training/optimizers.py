@@ -43,15 +43,8 @@ def is_matrix(variable):
 
 
 def adam_scalars(learning_rate, updates_before, beta_1, beta_2, epsilon):
-    """Returns the scalars of an update that all variables share, as `ResourceApplyAdam` takes them.
-
-    Args:
-        learning_rate: a scalar.
-        updates_before: number of updates made so far.
-        beta_1: the decay of the moving averages of gradients.
-        beta_2: the decay of the moving averages of squared gradients.
-        epsilon: added to the root of the latter before it divides.
-    """
+    """Returns the scalars of an update that all variables share, after so many updates, as `ResourceApplyAdam` takes
+    them; the rest are Adam's arguments in Keras."""
     updates = tf.cast(updates_before + 1, tf.float32)
     beta1, beta2 = tf.cast(beta_1, tf.float32), tf.cast(beta_2, tf.float32)
     return {
@@ -65,15 +58,8 @@ def adam_scalars(learning_rate, updates_before, beta_1, beta_2, epsilon):
 
 
 def apply_adam(variable, mean, square, gradient, scalars):
-    """Updates a variable, and the moving averages of its gradient and of the squared gradient.
-
-    Args:
-        variable: a float32 variable of Keras or TensorFlow.
-        mean: the moving average of the gradient, a variable of the same shape.
-        square: the moving average of the squared gradient, a variable of the same shape.
-        gradient: a tensor of the same shape.
-        scalars: from `adam_scalars`.
-    """
+    """Updates a float32 variable of Keras or TensorFlow, and the moving averages of its gradient and of the squared
+    gradient, variables of the same shape, by the scalars of `adam_scalars`."""
     var, m, v = ((one.value if isinstance(one, keras.Variable) else one).handle for one in (variable, mean, square))
     tf.raw_ops.ResourceApplyAdam(var=var, m=m, v=v, grad=gradient, **scalars)
 
@@ -152,16 +138,10 @@ OPTIMIZERS: dict[str, Callable[..., keras.optimizers.Optimizer]] = {"adam": Fuse
 def make_optimizer(
     schedule: Any, *, optimizer: str, beta_1: float, beta_2: float, epsilon: float, weight_decay: float = 0.0
 ) -> keras.optimizers.Optimizer:
-    """Makes an optimizer by its name.
+    """Makes one of `OPTIMIZERS` with Adam's arguments and a schedule of the learning rate, or a number.
 
-    Args:
-        schedule: of the learning rate, or a number.
-        optimizer: a key of `OPTIMIZERS`.
-        beta_1: the decay per update of Adam's mean of the gradients.
-        beta_2: the decay per update of Adam's mean of the squared gradients.
-        epsilon: added to Adam's divisor against division by zero.
-        weight_decay: each update shrinks every matrix by this number times the learning rate (Loshchilov and Hutter
-            2019); token embeddings and vectors are not decayed.
+    Each update shrinks every matrix by `weight_decay` times the learning rate (Loshchilov and Hutter 2019); token
+    embeddings and vectors are not decayed.
     """
     return OPTIMIZERS[optimizer](
         schedule, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, matrix_decay=weight_decay, name=optimizer

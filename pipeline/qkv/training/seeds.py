@@ -1,5 +1,4 @@
-"""The random number generators of a model, which dropout uses: found, moved apart, and set to the number of an
-update."""
+"""The random number generators of a model, for dropout: found, moved apart, and set to the number of an update."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -101,11 +101,8 @@ class TrainStep:
         return [*gradients, loss, tokens]
 
     def apply(self, sums: list[Any]) -> TrainStepMetrics:
-        """Averages the gradient over replicas, clips it and applies it on each; part of a graph.
-
-        Args:
-            sums: as from `sums_of`, over all that a replica has of the update.
-        """
+        """Averages the gradient over replicas, clips it and applies it on each, given the sums of `sums_of` over all
+        that a replica has of the update; part of a graph."""
         if self.replicas > 1:  # one reduction for all: each costs a round over the network
             sums = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
         *gradients, loss, tokens = sums

@@ -97,11 +97,8 @@ class StoppingRules:
             option = f"--training.max_updates {2 * limits.max_updates}"
             return Ending(f"{limits.max_updates} updates", because, option, resumes=not limits.ends_at_zero)
         if limits.max_epochs is not None and progress.epoch >= limits.max_epochs:
-            return Ending(
-                f"{limits.max_epochs} epochs",
-                f"training.max_epochs ({limits.max_epochs}) has ended it",
-                f"--training.max_epochs {2 * limits.max_epochs}",
-            )
+            because = f"training.max_epochs ({limits.max_epochs}) has ended it"
+            return Ending(f"{limits.max_epochs} epochs", because, f"--training.max_epochs {2 * limits.max_epochs}")
         if self.patience is not None and progress.validations_without_gain >= self.patience:
             return Ending(
                 f"{self.patience} validations without a better {self.metric}",
@@ -157,8 +154,7 @@ class StoppingRules:
 
     @contextmanager
     def obeying_signals(self) -> Iterator[None]:
-        """Ends training after the current update on Ctrl-C or SIGTERM within the block, and at once on a second
-        signal."""
+        """Ends training after the update on Ctrl-C or SIGTERM within the block, and at once on a second signal."""
 
         def interrupt(number: int, frame: FrameType | None) -> None:
             if self.interrupted:
@@ -195,14 +191,7 @@ FEW_UPDATES = 300  # with fewer, even a small translator has hardly begun to lea
 
 def shortcoming(progress: Progress, warmup_updates: int, metric: str, patience: int | None = None) -> str | None:
     """Returns why a training that has ended may be worth little and what to change, in one line; None if nothing
-    seems wrong.
-
-    Args:
-        progress: at the end of training.
-        warmup_updates: number of updates over which the learning rate rises.
-        metric: the validation metric that chooses the best checkpoint, without `val_`.
-        patience: as in early stopping, which explains why the last validations brought no gain.
-    """
+    seems wrong. Early stopping, with its `patience`, explains why the last validations brought no gain."""
     updates = progress.update
     if progress.total_updates is None and updates <= warmup_updates:
         return (

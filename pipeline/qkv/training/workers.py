@@ -53,11 +53,7 @@ PREPARING = "to prepare the text"
 
 
 def check_same_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
-    """Compares the settings of all workers, by dotted key.
-
-    Raises:
-        InputError: they differ.
-    """
+    """Compares the settings of all workers, by dotted key; raises an `InputError` if they differ."""
     first, *others = workers.exchange("settings", dict(settings), "to start")
     for index, other in enumerate(others, 1):
         for key in {**first, **other}:
@@ -76,11 +72,7 @@ def wait_for_text(workers: Workers) -> None:
 
 
 def check_same_text(workers: Workers, digests: Mapping[str, str]) -> None:
-    """Compares the digests of the files that were read, by name, of files that all workers have.
-
-    Raises:
-        InputError: they differ.
-    """
+    """Compares the digests of the files that all workers have, by name; raises an `InputError` if they differ."""
     _compare_files(workers, "text", digests, PREPARING)
 
 

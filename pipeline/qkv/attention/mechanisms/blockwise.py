@@ -100,8 +100,7 @@ class Pairs:
         return self.comparison.compare(self.rows.of(self.query, i), self.columns.of(self.key, j), *self.learnt)
 
     def only_new(self, x, i, j, otherwise):
-        """Keeps the numbers of pairs that the mask allows and that no earlier block holds; the others become
-        `otherwise`."""
+        """Keeps numbers of pairs that the mask allows and no earlier block holds; others become `otherwise`."""
         if self.mask is not None:
             x = ops.where(self.columns.of(self.rows.of(self.mask, i), j, axis=3), x, otherwise)
         if not self.rows.is_even:
@@ -183,8 +182,7 @@ def attend(comparison, query, key, value, learnt=(), mask=None, limit=128):
 
 
 def _attend(pairs, value):
-    """Returns the context, and the logarithm of the number that each query's weights were divided by:
-    `(B, H, T, 1)`."""
+    """Returns the context, and the logarithm of what each query's weights were divided by: `(B, H, T, 1)`."""
     batch, heads = dynamic_shape(value)[:2]
 
     def row(i):
@@ -207,8 +205,7 @@ def _attend(pairs, value):
 
 
 def score_matrix(comparison, query, key, learnt=(), limit=128):
-    """Computes all scores, `(B, H, T, S)`, in blocks if a comparison needs more than one number per pair; see
-    `attend`."""
+    """Computes all scores, `(B, H, T, S)`, in blocks if a comparison needs several numbers a pair; see `attend`."""
     if comparison.numbers_a_pair(query) == 1:
         return comparison.compare(query, key, *learnt)[0]
 

@@ -41,8 +41,7 @@ class FixedWeights(Mechanism):
     uses_score = False
 
     def choose(self, equal):
-        """Returns the weights, given equal weights over the keys that the mask allows:
-        `(B, H, T, S) -> (B, H, T, S)`."""
+        """Returns weights, given equal weights over the keys that the mask allows: both `(B, H, T, S)`."""
         raise NotImplementedError
 
     def call(self, query, key, value, mask=None, training=None):

@@ -112,8 +112,7 @@ class LSH(ConstructorConfig, Mechanism):
         return context, sum(share * part for share, part in zip(shares, weights, strict=True))
 
     def _hash(self, unit, rotation):
-        """Returns the bucket of each position under one hash function:
-        `(B, H, S, K)` and `(H, K, buckets / 2) -> (B, H, S)`."""
+        """Returns the bucket of each position by one hash: `(B, H, S, K)`, `(H, K, buckets / 2) -> (B, H, S)`."""
         rotated = ops.einsum("bhsk,hkn->bhsn", unit, rotation)
         if self.buckets == 1:
             return ops.zeros_like(rotated[..., 0], dtype="int32")

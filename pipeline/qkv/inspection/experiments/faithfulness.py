@@ -94,13 +94,11 @@ SUMS = (*MEASURES, "taken")
 
 
 def sums_of_sentences(sentences: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Returns the scorers and removals, a row each; the sums `(N, R, 3)` of `SUMS`; and the tokens `(N, R)`.
+    """Returns the scorers and removals of `measure_sentences`, a row each; the sums `(N, R, 3)` of `SUMS`; and the
+    tokens `(N, R)`.
 
     The removal `mean` is added, of the hard removal over its shares: the "area over the perturbation curve" (DeYoung et
     al. 2020, section 4.1).
-
-    Args:
-        sentences: of `measure.measure_sentences`.
     """
     hard = sentences[sentences["removal"] == "hard"]
     means = hard.groupby(["id", *KEYS[:3]], sort=False)[["tokens", *SUMS]].mean().reset_index()

@@ -15,7 +15,6 @@ FONT = 8.0  # points
 ROW, WIDTH, LABELS, PANEL = 0.19, 7.6, 1.75, 2.75  # inches
 ABOVE, BELOW = 0.75, 0.55  # inches
 
-
 LEGENDS = {
     "comprehensiveness": "comprehensiveness\nprobability lost without the first tokens (more is better)",
     "sufficiency": "sufficiency\nprobability lost with them alone (less is better)",

@@ -72,7 +72,6 @@ CHANGES = {
     "without_top": Change(without_top, "without its top", "without each row's largest weight"),
 }
 
-
 UNCHANGED = -1
 
 
@@ -90,15 +89,8 @@ class Intervention(NamedTuple):
 
 
 def one_head(layers: int, heads: int, layer, head, change):
-    """Returns the `changes` of an `Intervention` in one head alone, int32 `(layers, heads)`.
-
-    Args:
-        layers: number of layers.
-        heads: of each.
-        layer: index of the layer, -1 for none; may be a tensor, as may all that follow.
-        head: index of its head.
-        change: index into `CHANGES`.
-    """
+    """Returns the `changes` of an `Intervention` in one head alone, int32 `(layers, heads)`. The indices of the layer,
+    -1 for none, of its head and of the change, into `CHANGES`, may be tensors."""
     here = ops.equal(ops.reshape(ops.arange(layers * heads), (layers, heads)), layer * heads + head)
     return ops.where(ops.logical_and(here, ops.greater_equal(layer, 0)), change, UNCHANGED)
 

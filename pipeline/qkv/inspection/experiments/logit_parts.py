@@ -61,8 +61,7 @@ def source_logits(model: keras.Model, pair: Pair, predicted: Sequence[int]) -> n
     the vocabulary: the sum over layers and heads of the parts of `split_logit`.
 
     Args:
-        model: see `split_logit`.
-        pair: see `split_logit`.
+        model, pair: see `split_logit`.
         predicted: the ids that are predicted, T of them.
 
     Returns:

@@ -60,11 +60,9 @@ def read_cases(path: Path, tokenizer: Tokenizer) -> list[PronounCase]:
         InputError: the file is no such table, or a word is not found once.
     """
     try:
-        table = pd.read_csv(path, sep="\t", quoting=3, dtype=str, keep_default_na=False)
+        table = pd.read_csv(path, sep="\t", quoting=3, dtype=str, keep_default_na=False, usecols=list(COLUMNS))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: expected a table with the columns {', '.join(COLUMNS)}: {error}") from error
-    if missing := [name for name in COLUMNS if name not in table]:
-        raise InputError(f"{path}: expected the columns {', '.join(COLUMNS)}, found no {', '.join(missing)}")
     if table.empty:
         raise InputError(f"{path}: expected a sentence a line below the names of the columns, found none")
     return [_read_case(f"{path}:{number + 2}", row, tokenizer) for number, row in enumerate(table.to_dict("records"))]

@@ -206,8 +206,7 @@ Parts = dict[str, np.ndarray]
 
 
 def _project(project: Callable[[Any], Any], parts: Parts, bias: str) -> Parts:
-    """Returns the projections of the parts, `(H, T, K)` each, and of nothing at all, which is the bias; without those
-    that are zero."""
+    """Returns the projections of the parts, `(H, T, K)`, that are not zero, and of nothing, which is the bias."""
     given = np.stack([*parts.values(), np.zeros_like(parts["token"])])
     projected = convert_to_numpy(project(ops.convert_to_tensor(given)))
     of_parts = dict(zip(parts, projected[:-1] - projected[-1], strict=True)) | {bias: projected[-1]}
@@ -230,8 +229,7 @@ BIASES = "biases"
 
 
 def _merge(names: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """Returns fewer names, and a matrix of 0 and 1 with a row for each that says which of the old ones it is the sum
-    of."""
+    """Returns fewer names, and a matrix of 0 and 1 whose rows say of which old ones each is the sum."""
     coarse = [BIASES if name.endswith((".bias", ".norm")) else name.split(".head.")[0] for name in names]
     kept = sorted(dict.fromkeys(coarse), key=BIASES.__eq__)  # the biases last
     return kept, np.array([[float(name == one) for name in coarse] for one in kept])

@@ -28,10 +28,8 @@ from .data import ViewerRun, measure_labels
 
 ASSETS = Path(__file__).parent
 
-
 START = 'const viewer = new Viewer(JSON.parse(document.getElementById("data").textContent));'
 """The line that opens the page, after all its own scripts."""
-
 
 POLICY = {
     "default-src": "'none'",

@@ -123,8 +123,7 @@ def _bar(share: float) -> str:
 
 
 class History(keras.callbacks.Callback):
-    """Writes `history.csv` anew at each validation: one row for each since the start of the run, which its progress
-    holds."""
+    """Writes `history.csv` anew at each validation, with a row for each since the start of the run."""
 
     def __init__(self, path: Path, progress: Progress) -> None:
         super().__init__()
