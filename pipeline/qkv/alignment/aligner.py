@@ -127,7 +127,8 @@ def _is_reverse(run: TrainedRun, first: TrainedRun) -> bool:
     """Returns whether a run translates back what the first run translates."""
     known, found = ((data.source_language, data.target_language) for data in (first.config.data, run.config.data))
     if found not in (known, known[::-1]):
-        raise InputError(f"{run.directory.root}: expected a run from {known[0]} to {known[1]} or back, found {found}")
+        one, other = (" to ".join(languages) for languages in (known, found))
+        raise InputError(f"{run.directory.root}: expected a run from {one} or back, found one from {other}")
     return found != known
 
 

@@ -183,8 +183,8 @@ def _read_targets(
     viewer: ViewerRun,
 ) -> None:
     """Reads every source with the target that is shown, once, archives the attention, and writes what is measured and
-    drawn of it; of the probes it only draws. The request's run is one of the models of an ensemble. The first sentences
-    go into the viewer."""
+    drawn of it; of the probes it only draws. The first sentences go into the viewer. Of an ensemble, the request's run
+    is one of its models."""
     run, data, readout = request.run, request.data, readouts.readout
     sites = list(run.config.inspection.attention)
     if readout and readout.site not in sites:

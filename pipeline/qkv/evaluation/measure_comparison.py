@@ -355,7 +355,7 @@ def compare_faithfulness(systems: Sequence[EvaluatedArchive], samples: int) -> l
     order = sorted(first, key=lambda scorer: -first[scorer][0][0])
     texts = {}
     for system, own in zip(systems, drawn, strict=True):
-        ends = {scorer: zip(values, *interval(samples), strict=True) for scorer, (values, samples) in own.items()}
+        ends = {scorer: zip(means, *interval(resampled), strict=True) for scorer, (means, resampled) in own.items()}
         texts[system.name] = ["  ".join(_with_ends(*one) for one in ends.get(scorer, ())) for scorer in order]
     title = (
         f"faithfulness on {len(common)} sentences: comprehensiveness, sufficiency, each with its 95 % interval; "

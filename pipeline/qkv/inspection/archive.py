@@ -85,7 +85,8 @@ class AttentionArchive:
     @overload
     def __getitem__(self, id_: slice) -> list[Record]: ...
     def __getitem__(self, id_: int | slice) -> Record | list[Record]:
-        """Reads a sentence by its id, with every site, or a slice in the order of writing; KeyError: unknown id."""
+        """Reads one sentence by its id, with the attention of every site; or a slice of the sentences in the order in
+        which they were written. An unknown id raises KeyError."""
         if isinstance(id_, slice):
             return [self[one] for one in self.ids[id_]]
         return self.read(id_, list(self.manifest["sites"]))
@@ -472,7 +473,7 @@ def stages_of_training(root: Path, facts: Sequence[str] = ()) -> list[ViewerRun]
     """
     archives = probe_archives(RunDirectory.open(root).probes)
     if not archives:
-        raise InputError(f"{root}: no attention over training: no probe has a reference, or no validation was yet")
+        raise InputError(f"{root}: no attention over training: no probe has a reference, or none was read yet")
     count = min(MOST_STAGES, len(archives))
     chosen = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
     return [ViewerRun(f"update {update:,}", facts=facts).add_all(AttentionArchive(path)) for path, update in chosen]
