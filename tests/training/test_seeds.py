@@ -44,6 +44,10 @@ def test_replicas_drop_different_units_and_the_first_those_of_a_single_one(monke
         give_replicas_own_seeds(model, replica)
         dropout = model.layers[0]
         np.testing.assert_array_equal(dropout.seed_generator.state, [SEED + number * STRIDE, 0])
+        resumed = make_model()
+        resumed.layers[0].seed_generator.state.assign([SEED, 7])  # from the checkpoint, which is the first replica's
+        give_replicas_own_seeds(resumed, replica)
+        np.testing.assert_array_equal(resumed.layers[0].seed_generator.state, [SEED + number * STRIDE, 7])
         dropped.append(dropout(np.ones((1, 400)), training=True))
     alone, first, second = (np.array(values) != 0 for values in dropped)
     np.testing.assert_array_equal(alone, first)

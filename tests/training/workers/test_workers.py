@@ -20,8 +20,9 @@ pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 CHANGES = {
     "model.dropout": 0.0,
     "batches.batch_tokens": 64,  # some batches are of one sentence, which leaves nothing for the second worker
-    "training.max_updates": 12,
-    "training.validate_every_updates": 12,
+    "training.max_updates": 18,  # so that there are two kills before the end
+    "training.validate_every_updates": 3,
+    "training.keep_checkpoints": 9,
     "training.log_every_updates": 5,
     "training.epsilon": 1e-4,  # or Adam makes steps out of the rounding errors of a key's bias, whose gradient is 0
     "training.max_minutes": 60,  # the workers agree on time too
@@ -55,17 +56,15 @@ def config_of(name, folder, changes=CHANGES):
 
 
 def weights_of(run: Path):
-    with np.load(run / "checkpoints" / "update-00000012.npz") as archive:
+    with np.load(run / "checkpoints" / "update-00000018.npz") as archive:
         return {name: archive[name] for name in archive.files if name.startswith("model/")}
 
 
-def train_with_two_workers(folder, name, changes=CHANGES):
-    """Trains a run in two processes, and returns the folders of what they print."""
-    config = config_of(name, folder, changes)
-    folders = [folder / f"{name}-{index}" for index in range(2)]
+def start_two(folder, name, changes=CHANGES):
+    """Starts a run of two workers, or goes on with it, and returns them and the folders of what they print."""
+    folders, config = [folder / f"{name}-{index}" for index in range(2)], config_of(name, folder, changes)
     tasks = zip(folders, clusters(2), strict=True)
-    finish([start(["train.py", "--config", config], own, task) for own, task in tasks], folders)
-    return folders
+    return [start(["train.py", "--config", config], own, task) for own, task in tasks], folders
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +73,14 @@ def one_process(tmp_path_factory):
     folder = tmp_path_factory.mktemp("workers")
     write_small_corpus(folder / "corpus")
     return folder
+
+
+@pytest.fixture(scope="module")
+def workers(one_process):
+    """The folders of two workers that have trained a run of that name."""
+    processes, folders = start_two(one_process, "workers")
+    finish(processes, folders)
+    return folders
 
 
 def assert_as_alone(folder, name, alone="alone"):
@@ -86,22 +93,22 @@ def assert_as_alone(folder, name, alone="alone"):
         np.testing.assert_allclose(together[key], value, atol=1e-5, err_msg=key)
 
 
-def test_two_worker_processes_reach_the_weights_of_one_and_only_the_chief_writes(one_process):
-    folders = train_with_two_workers(one_process, "workers")
+def test_two_worker_processes_reach_the_weights_of_one_and_only_the_chief_writes(one_process, workers):
     assert_as_alone(one_process, "workers")
     runs = one_process / "runs"
     files = [sorted(path.name for path in (runs / name).iterdir()) for name in ("alone", "workers")]
     assert files[0] == files[1]
-    assert "results:" in (folders[0] / "output").read_text()
-    assert "results:" not in (folders[1] / "output").read_text()
-    assert [path for folder in folders for path in (folder / "temporary").iterdir()] == []
+    assert "results:" in (workers[0] / "output").read_text()
+    assert "results:" not in (workers[1] / "output").read_text()
+    assert [path for folder in workers for path in (folder / "temporary").iterdir()] == []
 
 
 def test_two_workers_follow_the_total_that_the_chief_has_measured(one_process):
     changes = {key: value for key, value in CHANGES.items() if "_updates" not in key}
     clocked = {"training.max_updates": None, "training.schedule": "clock", "training.max_minutes": 0.1}
     clocked |= {"training.validate_every_updates": None, "training.log_every_updates": 5}
-    folders = train_with_two_workers(one_process, "clocked", changes | clocked)
+    processes, folders = start_two(one_process, "clocked", changes | clocked)
+    finish(processes, folders)
     run = one_process / "runs" / "clocked"
     last = max((run / "checkpoints").glob("update-*.npz"))
     with np.load(last) as archive:
@@ -121,20 +128,7 @@ def test_two_devices_reach_the_weights_of_one_with_accumulated_batches_too(one_p
     assert any(np.abs(ours[key] - without[key]).max() > 1e-3 for key in ours)
 
 
-DROPPING = CHANGES | {
-    "model.dropout": 0.1,
-    "training.max_updates": 18,  # two kills before the end
-    "training.validate_every_updates": 3,
-    "training.keep_checkpoints": 9,
-}
 SLOW = {"training.max_updates": 5000, "training.validate_every_updates": 5000, "training.log_every_updates": 1}
-
-
-def start_two(folder, name, changes):
-    """Starts a run of two workers, or goes on with it."""
-    folders, config = [folder / f"{name}-{index}" for index in range(2)], config_of(name, folder, changes)
-    tasks = zip(folders, clusters(2), strict=True)
-    return [start(["train.py", "--config", config], own, task) for own, task in tasks], folders
 
 
 def wait_until(holds, processes):
@@ -142,13 +136,12 @@ def wait_until(holds, processes):
         time.sleep(0.02)
 
 
-def test_after_a_kill_the_other_worker_ends_and_the_same_command_ends_as_without_it(one_process):
+def test_after_a_kill_the_other_worker_ends_and_the_same_command_ends_as_without_it(one_process, workers):
     """One run loses its chief, and the other worker once it has gone on."""
-    finish(*start_two(one_process, "whole", DROPPING))
     runs = one_process / "runs"
     for victim in (0, 1):
         before = set(runs.glob("killed/checkpoints/update-*"))
-        processes, folders = start_two(one_process, "killed", DROPPING)
+        processes, folders = start_two(one_process, "killed")
         wait_until(lambda known=before: set(runs.glob("killed/checkpoints/update-*")) - known, processes)
         processes[victim].kill()
         processes[victim].wait()
@@ -156,13 +149,13 @@ def test_after_a_kill_the_other_worker_ends_and_the_same_command_ends_as_without
         said = (folders[1 - victim] / "output").read_text()
         assert f"error: worker {victim} (127.0.0.1:" in said or "error: another worker" in said
         assert f"\n  python train.py --config {one_process / 'killed'}.yaml\n" in said and "Traceback" not in said
-    finish(*start_two(one_process, "killed", DROPPING))
-    assert differing(contents_but_names(runs / "killed"), contents_but_names(runs / "whole")) == []
+    finish(*start_two(one_process, "killed"))
+    assert differing(contents_but_names(runs / "killed"), contents_but_names(runs / "workers")) == []
 
 
 def test_a_signal_to_one_worker_stops_both_at_one_update_with_a_checkpoint(one_process):
     """To the one that is not the chief: the votes of both are added up, whoever's they are."""
-    processes, folders = start_two(one_process, "stopped", DROPPING | SLOW)
+    processes, folders = start_two(one_process, "stopped", CHANGES | SLOW)
     wait_until(lambda: "update      3" in (folders[0] / "output").read_text(), processes)
     processes[1].send_signal(signal.SIGTERM)
     finish(processes, folders, status=130)
