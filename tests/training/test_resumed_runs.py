@@ -70,13 +70,16 @@ def test_a_run_stopped_by_a_limit_and_by_a_signal_ends_as_one_that_was_never_sto
 
 
 RECIPES = {
-    "decaying weights, accumulated batches": {
+    "everything": {
         "training__optimizer": "muon",
         "training__weight_decay": 0.5,
+        "training__r_drop": 3.0,
+        "training__guided_attention": {"weight": 0.5, "head": 1},
+        "training__average_checkpoints": 2,
         "batches__accumulated": 2,
     },
-    "read twice": {"training__r_drop": 3.0, "training__average_checkpoints": 2},
-    "compiled": {"training__xla": True},
+    # Seconds for each shape of a batch.
+    "compiled": {"training__xla": True, "training__max_updates": 4, "training__validate_every_updates": 2},
 }
 
 
@@ -85,8 +88,9 @@ RECIPES = {
 def test_a_killed_run_of_every_recipe_equals_one_that_was_never_stopped(recipe, make_config):
     config = make_config("straight", **RECIPES[recipe], inspection__probes=[])
     straight, broken = (config.run.directory / name for name in ("straight", "broken"))
-    assert train(config, callbacks=[Copy(straight, {4: broken})]) == 0
-    assert [path.stem for path in broken.glob("checkpoints/update-*.npz")] == ["update-00000003"]
+    saved = config.training.validate_every_updates
+    assert train(config, callbacks=[Copy(straight, {saved + 1: broken})]) == 0
+    assert [path.stem for path in broken.glob("checkpoints/update-*.npz")] == [f"update-{saved:08d}"]
     assert train(config, resume=broken) == 0
     assert differing(contents(broken), contents(straight)) == []
 
@@ -218,19 +222,19 @@ class Second(keras.callbacks.Callback):
 @pytest.mark.minutes
 def test_a_run_by_the_clock_ends_the_same_if_it_is_killed(make_config, monkeypatch, caplog):
     monkeypatch.setattr(loop, "TrainingClock", StubbedClock)
-    clocked = {"training__schedule": "clock", "training__max_minutes": 1.0, "training__max_updates": None}
+    clocked = {"training__schedule": "clock", "training__max_minutes": 0.75, "training__max_updates": None}
     clocked |= {"training__validate_every_updates": None, "training__warmup_updates": 30, "inspection__probes": []}
     config = make_config("straight", **clocked)
     straight, killed = (config.run.directory / name for name in ("straight", "killed"))
-    assert train(config, callbacks=[Second(), Copy(straight, {40: killed})]) == 0
+    assert train(config, callbacks=[Second(), Copy(straight, {36: killed})]) == 0
     assert list(killed.glob("checkpoints/update-*.npz"))
     assert train(config, resume=killed, callbacks=[Second()]) == 0
     last = int(history_of(straight).index[-1])
-    assert last == pytest.approx(60, abs=2)
+    assert last == pytest.approx(45, abs=2)
     assert_same_state(state_at(killed, last), state_at(straight, last))
     pd.testing.assert_frame_equal(history_of(killed), history_of(straight), check_exact=True)
     assert len(set(history_of(killed)["learning_rate"])) == len(history_of(killed))
     with caplog.at_level("INFO"):
         assert train(config, resume=killed) == 0
-    assert f"its {last} updates filled 1 minutes" in caplog.text
-    assert "--training.max_minutes 2 --run.name killed-longer" in caplog.text
+    assert f"its {last} updates filled 0.75 minutes" in caplog.text
+    assert "--training.max_minutes 1.5 --run.name killed-longer" in caplog.text

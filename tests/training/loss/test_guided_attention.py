@@ -1,6 +1,5 @@
 """Guided attention: its loss against a loop, and a training that guides one head alone."""
 
-import signal
 from itertools import product
 
 import keras
@@ -10,8 +9,6 @@ import tensorflow as tf
 
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
-from qkv.run import train
-from qkv.run.trained_run import load_run
 from qkv.text.batch import Batch
 from qkv.text.corpora.word_links import read_pharaoh
 from qkv.text.prepare import prepare_text
@@ -136,25 +133,6 @@ def test_every_sentence_of_a_batch_has_its_own_links(corpus, tmp_path):
             assert set(map(tuple, np.argwhere(links).tolist())) == expected[tuple(ids)]
             seen += 1
     assert seen == len(pairs.links)
-
-
-@pytest.mark.minutes
-def test_a_resumed_run_reads_its_links_back(corpus, tmp_path):
-    changes = {"training.guided_attention.weight": 0.5, "training.guided_attention.head": 1}
-    straight = small_config(corpus, tmp_path, "straight", changes)
-    assert train(straight) == 0
-    stopped = small_config(corpus, tmp_path, "stopped", changes)
-
-    class Stop(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            if batch == 1:
-                signal.raise_signal(signal.SIGINT)
-
-    assert train(stopped, callbacks=[Stop()]) == 130
-    assert train(stopped, resume=tmp_path / "stopped") == 0
-    one, other = (load_run(tmp_path / name).model.get_weights() for name in ("straight", "stopped"))
-    for a, b in zip(one, other, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_alignments_of_another_text_are_refused(corpus, tmp_path):
