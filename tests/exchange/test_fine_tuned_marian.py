@@ -37,7 +37,7 @@ def encoded(path):
 @pytest.mark.minutes
 def test_an_imported_run_is_trained_further_as_a_new_run(imported, run, arguments, tmp_path):
     further = ["--training.start_from", str(imported), "--training.max_updates", "2", "--training.warmup_updates", "1"]
-    assert main([*arguments, *further, "--training.freeze", "[embeddings]"]) == 0
+    assert main([*arguments, *further, "--training.freeze", "[embeddings, encoder]"]) == 0
     tuned = load_run(tmp_path / "tuned")
     for side, tokenizer in (("source", run.tokenizer), ("target", run.tokenizer.of_target)):
         for name in PAIRS:
@@ -45,19 +45,12 @@ def test_an_imported_run_is_trained_further_as_a_new_run(imported, run, argument
             assert encoded(tmp_path / "tuned" / "encoded" / f"{name}.{side}") == tokenizer.encode(lines)
     assert tuned.tokenizer.pieces(range(9)) == run.tokenizer.pieces(range(9))
     for one, other in zip(tuned.model.weights, run.model.weights, strict=True):
-        assert np.array_equal(one, other) == ("embedding" in one.path), one.path
+        is_frozen = "embedding" in one.path or "/encoder_" in one.path
+        assert np.array_equal(one, other) == is_frozen, one.path
+        np.testing.assert_allclose(one, other, atol=0.02, err_msg=one.path)  # two updates from the imported weights
     manifest = json.loads((tmp_path / "tuned" / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["started_from"]["run"] == str(imported)
     assert tuned.translator.translate([lines[0]])  # the tokenizer of two sides works there too
-
-
-@pytest.mark.minutes
-def test_without_an_update_it_translates_as_the_imported_run(imported, run, arguments, tmp_path):
-    further = ["--training.start_from", str(imported), "--training.max_minutes", "1e-9"]
-    assert main([*arguments, *further]) == 0
-    lines = (tmp_path / "train.source").read_text(encoding="utf-8").splitlines()[:5]
-    found, expected = (one.translator.translate(lines) for one in (load_run(tmp_path / "tuned"), run))
-    assert found == expected
 
 
 def test_an_imported_run_itself_is_not_trained_and_how_to_go_on_is_told(imported, arguments, capsys):

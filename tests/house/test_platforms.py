@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from qkv.commands import translate
 from qkv.config.yaml import dump_yaml
 from qkv.files.json import read_json_object
 from qkv.files.run_directory import RunDirectory
@@ -13,10 +14,25 @@ from tests.support import KEPT_RUNS, ROOT
 from tests.support.processes import run_without
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
-pytestmark = [pytest.mark.minutes, pytest.mark.slow]  # starts eight processes
+pytestmark = [pytest.mark.minutes, pytest.mark.slow]  # starts processes
 
 PROBE = {"inspection.probes": [{"source": "the cat sees the dog .", "reference": "le chat voit le chien ."}]}
 WINDOWS_LACKS = ["tensorflow_text", "fcntl", "resource"]
+
+TRAIN = """
+import sys
+import evaluate, train
+sys.exit(train.main(["--config", sys.argv[1]]) or evaluate.main([sys.argv[2]]))
+"""
+TRANSLATE = """
+import sys
+from qkv.commands import export, translate
+small, kept, source, folder = sys.argv[1:]
+sys.stdin = open(source)
+assert translate.main([small]) == 0
+for name, status in (("ctranslate2", 0), ("saved_model", 2)):
+    assert export.main([kept, f"{folder}/{name}", "--format", name, "--sentences", "0"]) == status
+"""
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +41,8 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("windows")
     settings = small_settings(write_small_corpus(folder / "corpus"), folder / "runs", PROBE)
     (folder / "small.yaml").write_text(dump_yaml(settings), encoding="utf-8")
-    for command in (["train.py", "--config", folder / "small.yaml"], ["evaluate.py", folder / "runs" / "small"]):
-        answer = run_without(WINDOWS_LACKS, folder / "site", *command)
-        assert answer.returncode == 0 and answer.stderr == "", answer.stderr
+    answer = run_without(WINDOWS_LACKS, folder / "site", "-c", TRAIN, folder / "small.yaml", folder / "runs" / "small")
+    assert answer.returncode == 0 and answer.stderr == "", answer.stderr
     run = RunDirectory(folder / "runs" / "small")
     versions = read_json_object(run.manifest)["versions"]
     assert "tensorflow" in versions and "tensorflow-text" not in versions
@@ -59,25 +74,22 @@ def test_pages_pictures_and_tables_need_no_tensorflow(arguments, run, tmp_path):
     assert list(tmp_path.glob("new.*"))
 
 
-def test_translations_are_equal_without_tensorflow_text(run, tmp_path):
+def test_a_run_translates_without_tensorflow_text_and_is_exported_where_the_format_needs_none(
+    run, tmp_path, monkeypatch, capsys
+):
     source = tmp_path / "source.en"
     source.write_text("the cat sees the dog .\nÉva sees a cat .\n", encoding="utf-8")
-    code = "import sys; from qkv.commands.translate import main; sys.stdin = open(sys.argv.pop(1)); sys.exit(main())"
-    answers = [run_without(lacks, tmp_path / "site", "-c", code, source, run.root) for lacks in (WINDOWS_LACKS, [])]
-    unknown = "warning: standard input:2: the model does not know 'É', which its training text does not have"
-    assert [(answer.returncode, answer.stderr.partition(";")[0]) for answer in answers] == [(0, unknown)] * 2
-    assert answers[0].stdout == answers[1].stdout and answers[0].stdout.count("\n") == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "says"), [("ctranslate2", ""), ("saved_model", "error: this format needs the package tensorflow-text")]
-)
-def test_a_run_is_exported_without_tensorflow_text_where_the_format_needs_none(name, says, tmp_path):
-    run = KEPT_RUNS / "transformer"
-    command = ["-m", "qkv", "export", run, tmp_path / "exported", "--format", name, "--sentences", "0"]
-    answer = run_without(WINDOWS_LACKS, tmp_path / "site", *command)
-    assert (answer.returncode, answer.stderr[: len(says) or None]) == (2 if says else 0, says)
-    assert (tmp_path / "exported" / "manifest.json").is_file() is not bool(says)
+    words = ["-c", TRANSLATE, run.root, KEPT_RUNS / "transformer", source, tmp_path]
+    answer = run_without(WINDOWS_LACKS, tmp_path / "site", *words)
+    assert answer.returncode == 0, answer.stderr
+    unknown = "warning: standard input:2: the model does not know 'É', which its training text does not have;"
+    assert answer.stderr.startswith(unknown) and "error: this format needs the package tensorflow-text" in answer.stderr
+    assert [(tmp_path / name / "manifest.json").is_file() for name in ("ctranslate2", "saved_model")] == [True, False]
+    with source.open(encoding="utf-8") as lines:
+        monkeypatch.setattr("sys.stdin", lines)
+        assert translate.main([str(run.root)]) == 0
+    translated = capsys.readouterr().out
+    assert answer.stdout.startswith(translated) and translated.count("\n") == 2
 
 
 def started_for_a_reader_that_leaves(command, **settings):

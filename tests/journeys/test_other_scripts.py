@@ -22,7 +22,7 @@ model: {{d_model: 64, num_heads: 2, d_ff: 128, encoder_layers: 1, decoder_layers
 training: {{max_updates: 160, schedule: linear, learning_rate: 0.008, warmup_updates: 40, validate_every_updates: 160}}
 """
 WRITTEN = {"zh": chinese_like, "he": hebrew_like}
-DIRECTIONS = [("en", "zh"), ("zh", "en"), ("en", "he"), ("he", "en")]
+DIRECTIONS = [("zh", "he"), ("he", "zh")]
 
 
 @pytest.fixture(scope="module", params=DIRECTIONS, ids="-".join)
@@ -59,7 +59,7 @@ def test_tables_and_links_are_of_units_that_a_reader_can_use(trained):
     assert len(links) == 100
     most = {side: max(int(link.split("-")[side]) for line in links for link in line.split()) for side in (0, 1)}
     assert most[0] > 1 and most[1] > 1  # one "word" a sentence would leave 0-0 alone
-    assert ("subwords" in ended.stderr) == ("zh" in (source, target)), ended.stderr
+    assert "subwords" in ended.stderr  # Chinese has no words between spaces
 
 
 def test_the_page_lets_each_text_choose_its_direction(trained):

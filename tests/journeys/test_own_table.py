@@ -12,7 +12,7 @@ from tests.support.text import demo_pairs, write_table
 pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
 KNOBS = {"vocabulary_size: 4000": "vocabulary_size: 1000", "share: 0.01": "share: 0.05"}  # as its table advises
-QUICK = ["--training.max_minutes", "0.3", "--model.d_model", "32", "--model.d_ff", "64"]
+QUICK = ["--training.max_minutes", "0.2", "--model.d_model", "32", "--model.d_ff", "64"]
 
 
 @pytest.fixture(scope="module")
