@@ -102,7 +102,7 @@ def links_of(path):
     return [sentence.sure for sentence in read_pharaoh(path)]
 
 
-def test_an_evaluation_counts_subwords_and_says_so(run, caplog):
+def test_an_evaluation_and_links_count_subwords_and_say_so(run, text, tmp_path, caplog):
     with caplog.at_level("INFO"):
         assert evaluate.main([str(run), "--forced", "--name", "forced"]) == 0
     assert "the target has no spaces between words: its subwords count as words (data.words.target)" in caplog.messages
@@ -115,13 +115,12 @@ def test_an_evaluation_counts_subwords_and_says_so(run, caplog):
     assert metrics["alignment"]["words"] == {"source": "spaces", "target": "subwords"}
     assert '"target": "subwords"' in (folder / "viewer.html").read_text(encoding="utf-8")
 
-
-def test_align_numbers_subwords_characters_or_given_words(run, text, tmp_path, caplog, monkeypatch):
+    caplog.clear()
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--at", "0,0,output"]
     with caplog.at_level("INFO"):
         write_links(tmp_path / "subwords", [str(run), *files])
     assert any("its subwords count as words" in line for line in caplog.messages)
-    tokens = AttentionArchive(run / "evaluations/forced/attention").to_frame()["target_tokens"] - 1  # without EOS
+    tokens = AttentionArchive(folder / "attention").to_frame()["target_tokens"] - 1  # without EOS
     subwords = links_of(tmp_path / "subwords")
     assert [{j for _, j in links} for links in subwords] == [set(range(count)) for count in tokens]
     given = ["--target_words", str(text / "text.words")]
@@ -214,6 +213,7 @@ def test_further_runs_that_cannot_count_are_refused(run, text, runs, capsys):
     assert "expected a run from en to zh or back" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("spread_here")
 def test_links_have_probabilities_by_gold_links(run, text, tmp_path, capsys):
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--at", "0,0,output"]
     write_links(tmp_path / "plain", [str(run), *files])

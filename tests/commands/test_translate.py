@@ -12,15 +12,17 @@ import pytest
 from qkv.commands import translate
 from qkv.config import load_run_config
 from qkv.decoding.translator import Translator
-from qkv.run import train
+from qkv.run import processes, train
 from qkv.run.trained_run import load_run
+from qkv.text.lines import stream
 from qkv.text.lines.sentences import Paragraph
-from qkv.text.lines.stream import WINDOW_LINES
 from tests.benchmarks.stream import growth, sentences
 from tests.support.tiny_runs import small_config, write_small_corpus
 from tests.support.training import Copy
 
-WINDOWS, SETTLED = 6, 2
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
+WINDOWS, SETTLED, WINDOW_LINES = 6, 2, 500
 UPDATES = 12  # of several epochs
 BYTES_PER_LINE = 40  # less than an object that is kept for each line
 
@@ -45,6 +47,7 @@ def test_what_python_holds_does_not_grow_with_the_lines(unbroken, monkeypatch):
     text, output = b"".join(sentences(WINDOWS * WINDOW_LINES)), CountingOutput()
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text)))
     monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=output, flush=lambda: None, isatty=lambda: False))
+    monkeypatch.setattr(stream.ArrivingLines.__init__, "__defaults__", (WINDOW_LINES, None))
     tracemalloc.start()
     try:
         assert translate.main([str(unbroken), "--beam_size", "2", "--n_best", "2", "--detokenize"]) == 0
@@ -129,6 +132,7 @@ def test_each_sentence_of_a_line_is_translated_by_itself(unbroken, monkeypatch, 
     text = "\nthe cat sleeps .  the dog eats . the cat sleeps .\n\n"
     lines = translated(unbroken, text, monkeypatch, capsysbinary, "--split").split("\n")
     assert lines == ["", f"{one}  {other} {one}", "", ""]
+    monkeypatch.setattr(processes, "spread", lambda function, items, workers: map(function, items))
     assert translated(unbroken, text, monkeypatch, capsysbinary, "--split", "--workers", "2").split("\n") == lines
 
 

@@ -14,7 +14,7 @@ from qkv.inspection import AttentionArchive
 from qkv.run import train
 from tests.support.tiny_runs import ARCHITECTURES, small_config, write_small_corpus
 
-pytestmark = [pytest.mark.minutes, pytest.mark.slow]
+pytestmark = [pytest.mark.minutes, pytest.mark.slow, pytest.mark.usefixtures("loaded_once")]
 
 LAYERS = {"context_vector": 0, "decoder_only": 2}  # of cross-attention; one elsewhere
 

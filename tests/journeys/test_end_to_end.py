@@ -303,14 +303,7 @@ def test_what_is_required_is_in_translations_and_archive_and_what_is_banned_is_n
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--reference", FILE], "--reference needs --source"),
-        (["--source", FILE, "--alignments", FILE], "--alignments needs --reference"),
-        (["--source", FILE, "--forced"], "--forced needs --reference"),
-        (["--name", "../x"], "--name: expected the name of a folder"),
-        (["--source", "no such file"], "no such file: there is no such file"),
-        (["--beam_size", "0"], "decoding.beam_size: expected an integer >= 1 and <= 1000, found 0 (command line)"),
         (["--beam_size", "[1"], "decoding.beam_size: expected an integer >= 1 and <= 1000, found '[1' (command line)"),
-        (["--n_best", "6", "--beam_size", "5"], "n_best (6) can be at most beam_size (5)"),
         (["--top_k", "3"], "top_k: no effect in beam search; expected search: sampling as well"),
     ],
 )

@@ -1,13 +1,12 @@
-"""Somebody types plain sentences into the demo, one after the other, and waits for each answer."""
+"""Somebody types plain sentences into the demo."""
 
 import json
 import shutil
-import subprocess
 
 import pytest
 
 from tests.support import ROOT
-from tests.support.journeys import command, environment, run
+from tests.support.journeys import run
 
 pytestmark = [
     pytest.mark.minutes,  # `.ci/run` makes the demo before these
@@ -54,26 +53,3 @@ def test_the_sets_of_the_run_are_taken_as_they_are(folder):
     assert typed == [row.split("\t")[column] for row in table[1:]]
     metrics = json.loads((folder / "runs/typed/evaluations/as_file/metrics.json").read_text(encoding="utf-8"))
     assert metrics["sentences"] == 50
-
-
-def test_a_conversation_is_answered_line_by_line(folder):
-    """The next sentence is typed only after the answer to the one before has been read."""
-    words = command("-m", "qkv", "translate", "runs/typed")
-    with subprocess.Popen(
-        words,
-        cwd=folder,
-        env=environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        encoding="utf-8",
-    ) as conversation:
-        answers = []
-        for sentence in TYPED:
-            conversation.stdin.write(sentence + "\n")
-            conversation.stdin.flush()
-            answers.append(conversation.stdout.readline().rstrip("\n"))
-        conversation.stdin.close()
-        assert conversation.stdout.read() == ""
-    assert conversation.returncode == 0
-    assert all(answers) and answers[0].startswith("le chat")

@@ -4,15 +4,12 @@ import contextlib
 import importlib
 import io
 import logging
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-
-from tests.support import ROOT
 
 
 class Ended(NamedTuple):
@@ -67,14 +64,3 @@ def _logging_as_in_a_new_process() -> Iterator[None]:
         for logger, (handlers, level) in zip(loggers, before, strict=True):
             logger.handlers[:] = handlers
             logger.setLevel(level)
-
-
-def command(*words: str) -> list[str]:
-    """Returns the words of a command, its script found in the repository."""
-    script = [str(ROOT / words[0])] if words[0].endswith(".py") else [words[0]]
-    return [sys.executable, *script, *words[1:]]
-
-
-def environment() -> dict[str, str]:
-    """Returns an environment in which this clone's package is found."""
-    return {**os.environ, "PYTHONPATH": str(ROOT / "pipeline"), "PYTHONUTF8": "1"}

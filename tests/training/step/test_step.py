@@ -16,13 +16,13 @@ from tests.support.tiny_models import make_transformer
 from tests.support.training import batch_of
 
 
-def make_step(r_drop=0.0, **settings):
+def make_step(**settings):
     keras.utils.set_random_seed(3)
     model = make_transformer(dropout=0.0)
     # Not Adam: what it makes of a gradient that is zero but for rounding, as that of keys' biases, is chance.
     optimizer = keras.optimizers.SGD(0.1)
     optimizer.build(model.trainable_variables)
-    loss = TotalLoss(model, label_smoothing=0.1, r_drop=r_drop)
+    loss = TotalLoss(model, label_smoothing=0.1, r_drop=1.0)
     return model, optimizer, TrainStep(loss, optimizer, tf.distribute.get_strategy(), **settings)
 
 
@@ -31,12 +31,28 @@ def assert_equal_weights(one, other, atol=1e-6):
         np.testing.assert_allclose(a, b, atol=atol)
 
 
-def test_an_update_is_the_mean_gradient_clipped_and_applied():
-    model, _, step = make_step(clip_norm=0.5)
+@pytest.fixture(scope="module")
+def shared():
+    """Two equal models with a step each, of the whole batch and of two slices; traced once for batches of any size."""
+    models, _, steps = zip(*(make_step(clip_norm=0.5, slices=slices) for slices in (1, 2)), strict=True)
+    return models, steps, models[0].get_weights()
+
+
+@pytest.fixture
+def whole_and_sliced(shared):
+    """Those two, as they were made."""
+    models, steps, start = shared
+    for model in models:
+        model.set_weights(start)
+    return models, steps
+
+
+def test_an_update_is_the_mean_gradient_clipped_and_applied(whole_and_sliced):
+    (model, _), (step, _) = whole_and_sliced
     batch = Batch(*(tf.constant(ids) for ids in batch_of([0, 1, 2]).ids))
     before = [variable.numpy() for variable in model.trainable_variables]
     with tf.GradientTape() as tape:
-        _, total = TotalLoss(model, label_smoothing=0.1)(batch)
+        _, total = step.loss(batch)
     tokens = int((batch.target_output.numpy() != PAD).sum())
     gradients = [
         np.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient).numpy() / tokens
@@ -50,9 +66,8 @@ def test_an_update_is_the_mean_gradient_clipped_and_applied():
         np.testing.assert_allclose(variable, start - 0.1 * gradient * 0.5 / norm, atol=1e-6)
 
 
-def test_accumulated_batches_count_as_one_batch_by_their_tokens():
-    whole_model, _, whole = make_step(clip_norm=0.5)
-    model, _, step = make_step(clip_norm=0.5)
+def test_accumulated_batches_count_as_one_batch_by_their_tokens(whole_and_sliced):
+    (whole_model, model), (whole, step) = whole_and_sliced
     accumulation = Accumulation(step)
     for rows in ([1], [3, 0], [2]), ([0, 1], [2]), ([3],), ([1, 2], [0]):  # what was added before does not count again
         expected = whole(batch_of([row for batch in rows for row in batch]))
@@ -61,31 +76,18 @@ def test_accumulated_batches_count_as_one_batch_by_their_tokens():
     assert_equal_weights(model, whole_model, atol=1e-5)
 
 
-@pytest.fixture(scope="module", params=[0.0, 1.0])
-def whole_and_sliced(request):
-    """Two equal models with a step each, of the whole batch and of two slices; traced once for batches of any size."""
-    models, steps = [], []
-    for slices in (1, 2):
-        model, _, step = make_step(clip_norm=0.5, r_drop=request.param, slices=slices)
-        models.append(model)
-        steps.append(step)
-    return models, steps, models[0].get_weights()
-
-
 @pytest.mark.parametrize("rows", [[0, 1, 2, 3], [2, 0, 3], [1]])
 def test_a_batch_in_slices_gives_the_update_of_the_whole_batch(rows, whole_and_sliced):
-    (whole_model, model), (whole, sliced), start = whole_and_sliced
-    for each in (whole_model, model):
-        each.set_weights(start)
+    (whole_model, model), (whole, sliced) = whole_and_sliced
     for _ in range(2):
         np.testing.assert_allclose(sliced(batch_of(rows)), whole(batch_of(rows)), rtol=1e-5)
     assert_equal_weights(model, whole_model, atol=1e-5)
 
 
 @pytest.mark.minutes
-def test_a_compiled_update_is_that_of_the_graph_and_each_shape_is_counted():
+def test_a_compiled_update_is_that_of_the_graph_and_each_shape_is_counted(whole_and_sliced):
     """With whole sentences of padding, which fixed shapes bring along."""
-    model, _, step = make_step(clip_norm=0.5)
+    (model, _), (step, _) = whole_and_sliced
     compiled_model, _, compiled = make_step(clip_norm=0.5, xla=True)
     for rows in ([0, 1, 2], [1, 3, 0]):
         batch = batch_of(rows)
