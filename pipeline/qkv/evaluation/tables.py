@@ -164,7 +164,7 @@ def read_translations(path: Path) -> pd.DataFrame:
     """
     scores = ("sentence_bleu", "sentence_chrf")
     form = {"sep": "\t", "quoting": csv.QUOTE_NONE, "keep_default_na": False, "dtype": dict.fromkeys(TEXTS, str)}
-    table = read_table(path, {"source": str, "translation": str}, optional=scores, command="evaluate.py", **form)
+    table = read_table(path, {}, optional=scores, command="evaluate.py", **form)
     texts = [name for name in TEXTS if name in table]
     known = [name for name in scores if name in table]
     problem = None
@@ -172,6 +172,8 @@ def read_translations(path: Path) -> pd.DataFrame:
         problem = "lines of other lengths"
     elif not np.isfinite(table[known].to_numpy(float)).all():
         problem = "scores that are no numbers"
+    elif missing := [name for name in ("source", "translation") if name not in table]:
+        problem = f"no column {missing[0]!r}"
     if problem:
         raise InputError(f"{path}: not the table that evaluate.py writes: {problem}; evaluate the run again")
     return table
