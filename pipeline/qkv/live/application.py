@@ -80,14 +80,14 @@ class LivePage:
             endpoint, _ = self._addresses.bind_to_environ(request.environ).match()
             response = endpoint(request)
         except InputError as error:
-            response = _error(400, str(error))
+            response = _json({"error": str(error)}, 400)
         except HTTPException as error:
-            response = _error(error.code or 500, error.description or "")
+            response = _json({"error": error.description or ""}, error.code or 500)
         except (TimeoutError, ConnectionError):
-            response = _error(408, "the question did not arrive in time")
+            response = _json({"error": "the question did not arrive in time"}, 408)
         except Exception:
             log.exception("a question could not be answered")
-            response = _error(500, "something went wrong; the terminal says what")
+            response = _json({"error": "something went wrong; the terminal says what"}, 500)
         response.headers.extend(HEADERS)
         return response
 
@@ -140,10 +140,6 @@ def _json(value: Any, status: int = 200) -> Response:
     headers = {"Retry-After": "1"} if status == ServiceUnavailable.code else None
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return Response(text, status, headers, mimetype="application/json")
-
-
-def _error(status: int, message: str) -> Response:
-    return _json({"error": message}, status)
 
 
 FOLDER = "live"  # in the run's

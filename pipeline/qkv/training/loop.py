@@ -173,8 +173,7 @@ class Training:
     def _save_interim(self) -> None:
         self._note_saving()
         # A run without its total starts anew, so that the first one is estimated where it is without interruption.
-        knows_total = self.time_budget is None or self.progress.total_updates is not None
-        if self.checkpoints is not None and knows_total:
+        if self.checkpoints is not None and (self.time_budget is None or self.progress.total_updates is not None):
             self.checkpoints.save_interim(self.model, self.step.optimizer, self.progress)
 
     def _note_saving(self) -> None:
