@@ -1,13 +1,11 @@
 """Rotary positions and ALiBi: against their papers, number by number, and what they promise of distances."""
 
-import doctest
 import math
 
 import keras
 import numpy as np
 import pytest
 
-from qkv.attention import relative_positions
 from qkv.attention.masks import causal_mask
 from qkv.attention.relative_positions import Distances, alibi_bias, alibi_slopes, rotate, rotation
 from qkv.attention.self_attention import SelfAttention
@@ -125,9 +123,3 @@ def test_mechanisms_that_compare_nothing_leave_positions_out():
     x, turn, bias = draw(B, T, 8), rotation(np.arange(T), K), alibi_bias(np.arange(T), np.arange(T), H)
     layer = SelfAttention(H, K, mechanism="uniform")
     assert_close(layer(x, distances=Distances(turn, bias)), layer(x), 0)
-
-
-def test_examples_of_the_docstrings_hold():
-    results = doctest.testmod(relative_positions)
-    assert results.attempted == 3
-    assert results.failed == 0
