@@ -293,11 +293,12 @@ def test_eagerly_no_block_is_kept_for_the_gradient(monkeypatch):
 
 def test_in_a_graph_an_empty_batch_has_empty_results_and_gradients():
     results = graphs()[1](*inputs(batch=0), np.ones((1, 1, 1, S), bool))
-    assert [tuple(x.shape) for x in results] == [(0, H, T, V), (0, H, T, S), (0, H, T, K), (0, H, S, K), (0, H, S, V)]
+    shapes = [tuple(x.shape) for x in results[:5]]
+    assert shapes == [(0, H, T, V), (0, H, T, S), (0, H, T, K), (0, H, S, K), (0, H, S, V)]
 
 
-def test_dropout_is_refused_with_what_to_take_instead():
-    with pytest.raises(ValueError, match=r"dropout.*found 0\.1.*softmax"):
+def test_dropout_is_refused():
+    with pytest.raises(ValueError, match=r"dropout: blockwise has no weights to drop: .*found 0\.1"):
         MultiHeadAttention(2, 4, mechanism="blockwise", dropout=0.1)
 
 
