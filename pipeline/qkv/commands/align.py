@@ -12,14 +12,7 @@ from ..config.names.text import DATA_SETS
 from ..config.run import load_started_run
 from ..errors import InputError
 from ..runtime.import_tensorflow import importing_tensorflow
-from .cli import (
-    ArgumentParser,
-    add_normalize_option,
-    add_workers_option,
-    exit_cleanly,
-    run_folder,
-    text_file,
-)
+from . import cli
 
 if TYPE_CHECKING:
     from ..alignment.linking import Direction
@@ -39,7 +32,7 @@ READOUT_HELP = (
 
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
-    parser = ArgumentParser(
+    parser = cli.ArgumentParser(
         "align",
         description="Aligns the words of a parallel text by the cross-attention of a trained run. Writes one line of "
         "links per pair in Pharaoh format: source word-target word, from 0. The links of a run and one of the opposite "
@@ -47,33 +40,13 @@ def make_parser() -> argparse.ArgumentParser:
         "alignments of the run's config, by the agreement of the two directions, or else the mean of the last layer.",
     )
     parser.epilog = READOUT_HELP
-    _add_runs(parser)
-    parser.add_argument("--source", type=text_file, metavar="FILE", help="align these source sentences, one a line")
-    parser.add_argument("--target", type=text_file, metavar="FILE", help="with these translations, one a line")
+    parser.add_argument("run", type=cli.run_folder, metavar="RUN", help="folder of a run from source to target")
     parser.add_argument(
-        "--set", choices=DATA_SETS, help="align this set of RUN's config instead of --source and --target"
-    )
-    parser.add_argument(
-        "--symmetrise",
-        choices=(*SYMMETRISATIONS, *COMBINED),
-        default=SYMMETRISATIONS[0],
-        help=f"combine the links of two directions in this way (default: {SYMMETRISATIONS[0]}). {describe(COMBINED)}",
-    )
-    add_normalize_option(parser)
-    _add_word_options(parser)
-    _add_probability_options(parser)
-    add_workers_option(parser)
-    return parser
-
-
-def _add_runs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=run_folder, metavar="RUN", help="folder of a run from source to target")
-    parser.add_argument(
-        "reverse", type=run_folder, nargs="?", metavar="REVERSE_RUN", help="folder of a run from target to source"
+        "reverse", type=cli.run_folder, nargs="?", metavar="REVERSE_RUN", help="folder of a run from target to source"
     )
     parser.add_argument(
         "--more_runs",
-        type=run_folder,
+        type=cli.run_folder,
         nargs="+",
         default=[],
         metavar="RUN",
@@ -87,13 +60,22 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
             help=f"read the links of {meaning}, and of further runs of its direction, here, such as at 1,mean,output "
             "or 2,0,input; see below (default: chosen)",
         )
-
-
-def _add_word_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--source", type=cli.text_file, metavar="FILE", help="align these source sentences, one a line")
+    parser.add_argument("--target", type=cli.text_file, metavar="FILE", help="with these translations, one a line")
+    parser.add_argument(
+        "--set", choices=DATA_SETS, help="align this set of RUN's config instead of --source and --target"
+    )
+    parser.add_argument(
+        "--symmetrise",
+        choices=(*SYMMETRISATIONS, *COMBINED),
+        default=SYMMETRISATIONS[0],
+        help=f"combine the links of two directions in this way (default: {SYMMETRISATIONS[0]}). {describe(COMBINED)}",
+    )
+    cli.add_normalize_option(parser)
     for side in ("source", "target"):
         parser.add_argument(
             f"--{side}_words",
-            type=text_file,
+            type=cli.text_file,
             metavar="FILE",
             help=f"link the words of FILE: the {side} sentences with spaces between words, for text without spaces "
             "(default: its subwords, or with two runs its characters)",
@@ -103,23 +85,21 @@ def _add_word_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="link the run's subwords, numbered as in its attention archives, instead of words",
     )
-
-
-def _add_probability_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--probabilities",
         action="store_true",
         help="write after each link how probable it is, as in 0-0:0.93, calibrated on the gold alignments of RUN's "
         "config (inspection.choose_head_on, or else the validation set)",
     )
+    cli.add_workers_option(parser)
+    return parser
 
 
-@exit_cleanly
+@cli.exit_cleanly
 def main(arguments: list[str]) -> None:
     """Reads the text, aligns it, writes the links."""
     options = make_parser().parse_args(arguments)
     _check(options)
-    _check_runs(options)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with importing_tensorflow():
         from ..alignment.aligned_text import read_set, with_given_words
@@ -148,6 +128,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
+    """Raises an `InputError` for what the options or the settings of the runs rule out, before TensorFlow is loaded."""
     if bool(options.set) == bool(options.source or options.target) or bool(options.source) != bool(options.target):
         raise InputError("expected a text to align: --source and --target, or --set")
     if options.subwords and (options.reverse or options.more_runs):
@@ -164,10 +145,6 @@ def _check(options: argparse.Namespace) -> None:
         )
     if options.subwords and (options.source_words or options.target_words):
         raise InputError("--subwords and --source_words or --target_words name different words; give one of them")
-
-
-def _check_runs(options: argparse.Namespace) -> None:
-    """Raises an `InputError` for what the settings of the runs rule out, before TensorFlow is loaded."""
     from ..alignment.gold import choice_settings
     from ..text.corpora.held_out import with_held_out_files
 

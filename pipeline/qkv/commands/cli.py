@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 from ..config.decoding import DecodingSettings
 from ..config.ensemble import check_members, check_members_search
@@ -17,13 +17,7 @@ from ..config.names.translation import BLEU_TOKENIZERS
 from ..config.run import RunConfig, RunSettings, load_trained_run, with_decoding
 from ..config.schema import expectation, help_text
 from ..errors import InputError, LostWorkerError, did_you_mean, invocation, mistake, nearest_key, refusal
-from ..files.paths import (
-    check_file_to_write,
-    check_folder_to_write,
-    check_text,
-    is_unicode,
-    name_problem,
-)
+from ..files.paths import check_file_to_write, check_folder_to_write, check_text, is_unicode, name_problem
 from ..files.run_directory import RunDirectory
 from ..run.processes import RunParts, Spreading
 from ..runtime.plugin_files import load_plugins
@@ -289,8 +283,15 @@ def read_search(options: argparse.Namespace, tuned: bool = True) -> RunConfig:
     check_members(runs)
     config = with_decoding(load_trained_run(options.run, tuned), vars(options))
     check_members_search(config, options.others)
-    _check_required(config, options)
-    if options.workers > 1 and config.decoding.search == "sampling":
+    decoding = config.decoding
+    if options.require and decoding.search != "beam":
+        raise InputError(f"--require: needs a beam, and decoding.search is {decoding.search}; expected --search beam")
+    if options.require and not 2 <= decoding.beam_size <= WIDEST_REQUIRED:
+        raise InputError(
+            f"--require: needs a beam of 2 to {WIDEST_REQUIRED} hypotheses, and decoding.beam_size is "
+            f"{decoding.beam_size}; expected, for example, --beam_size 5"
+        )
+    if options.workers > 1 and decoding.search == "sampling":
         raise InputError("--workers: sampling draws one translation after the other; expected --workers 1 with it")
     return config
 
@@ -299,19 +300,6 @@ def make_spreading(options: argparse.Namespace, config: RunConfig) -> Spreading:
     """Returns the processes that share the work of the runs, and what they need of the options."""
     roots = tuple(run.root for run in (options.run, *options.others))
     return Spreading(RunParts(roots, options.checkpoint, config, options.ban, bool(options.require)), options.workers)
-
-
-def _check_required(config: RunConfig, options: argparse.Namespace) -> None:
-    if options.require is None:
-        return
-    decoding = config.decoding
-    if decoding.search != "beam":
-        raise InputError(f"--require: needs a beam, and decoding.search is {decoding.search}; expected --search beam")
-    if not 2 <= decoding.beam_size <= WIDEST_REQUIRED:
-        raise InputError(
-            f"--require: needs a beam of 2 to {WIDEST_REQUIRED} hypotheses, and decoding.beam_size is "
-            f"{decoding.beam_size}; expected, for example, --beam_size 5"
-        )
 
 
 def log_to_output() -> None:
@@ -347,19 +335,13 @@ def _report(error: BaseException) -> int:
     raise error
 
 
-class Command(Protocol):
-    """A command: `arguments` follow the program's name, by default `sys.argv[1:]`; returns the exit status."""
-
-    def __call__(self, arguments: list[str] | None = None) -> int: ...
-
-
 def _refuse_unwritable(arguments: Sequence[str]) -> None:
     for argument in arguments:
         if "\0" in argument or not is_unicode(argument):
             raise InputError(f"{argument[:200]!r}: expected text in UTF-8 without zero bytes; rename the file")
 
 
-def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
+def exit_cleanly(main: Callable[[list[str]], int | None]) -> Callable[..., int]:
     """Makes a command report errors in one line and return a fitting exit status.
 
     An `InputError` prints `error: ...` and gives status 2, a disk that refuses to write gives 1, Ctrl-C gives 130, and

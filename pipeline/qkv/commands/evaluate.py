@@ -10,24 +10,7 @@ from ..config.run import TUNED, RunConfig, settings_of_set
 from ..errors import InputError, invocation
 from ..files.paths import name_problem
 from ..runtime.import_tensorflow import importing_tensorflow
-from .cli import (
-    ArgumentParser,
-    add_bleu_option,
-    add_checkpoint_option,
-    add_constraint_options,
-    add_decoding_options,
-    add_links_options,
-    add_members_argument,
-    add_normalize_option,
-    add_run_argument,
-    add_workers_option,
-    exit_cleanly,
-    log_to_output,
-    make_spreading,
-    read_search,
-    text_file,
-    whole_number,
-)
+from . import cli
 
 SHORT = 0.9  # the brevity penalty of translations that a length penalty may help
 log = logging.getLogger(__name__)
@@ -35,34 +18,44 @@ log = logging.getLogger(__name__)
 
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
-    parser = ArgumentParser(
+    parser = cli.ArgumentParser(
         "evaluate",
         description="Evaluates a trained run on a set. Writes scores, translations, the attention of every layer and "
         "head, heat maps, a page that shows them and, if there are gold alignments, alignment error rates to "
         "RUN/evaluations/NAME. Several runs are evaluated as an ensemble; the attention and the alignment error rates "
         "of each model go to RUN/evaluations/NAME/members/RUN2.",
     )
-    add_run_argument(parser)
-    add_members_argument(parser)
+    cli.add_run_argument(parser)
+    cli.add_members_argument(parser)
     parser.add_argument(
         "--set",
         choices=("test", "validation"),
         default="test",
         help="evaluate this set of the run's config (default: test)",
     )
-    _add_own_text(parser)
+    own = parser.add_argument_group("text of your own, instead of a set of the config")
+    own.add_argument("--source", type=cli.text_file, metavar="FILE", help="translate these sentences, one a line")
+    own.add_argument(
+        "--reference", type=cli.text_file, metavar="FILE", help="score against these translations, one a line"
+    )
+    cli.add_normalize_option(own)
+    cli.add_links_options(own)
     parser.add_argument(
         "--name",
         help="write the results to RUN/evaluations/NAME (default: the set or the source file; .forced, .prefix, "
         ".ensemble-with-RUN2 and so on are added where they apply)",
     )
-    add_checkpoint_option(parser)
-    add_workers_option(parser)
+    cli.add_checkpoint_option(parser)
+    cli.add_workers_option(parser)
     parser.add_argument(
         "--forced", action="store_true", help="write the attention over the references instead of the translations"
     )
-    add_constraint_options(parser, "; each adds its name to the results' folder")
-    _add_measures(parser)
+    cli.add_constraint_options(parser, "; each adds its name to the results' folder")
+    cli.add_bleu_option(parser, default="the run's")
+    for name, meaning in EXPERIMENTS.items():
+        parser.add_argument(
+            f"--{name}", type=cli.whole_number(0, 1_000_000), default=0, metavar="N", help=f"{meaning} (default: 0)"
+        )
     parser.add_argument(
         "--tune",
         nargs="?",
@@ -71,24 +64,8 @@ def make_parser() -> argparse.ArgumentParser:
         help=f"choose {' and '.join(TUNED)} on the validation set first, and keep them in RUN/decoding.yaml, which "
         "every command reads; off: delete that file (default: leave it)",
     )
-    add_decoding_options(parser)
+    cli.add_decoding_options(parser)
     return parser
-
-
-def _add_measures(parser: argparse.ArgumentParser) -> None:
-    add_bleu_option(parser, default="the run's")
-    for name, meaning in EXPERIMENTS.items():
-        parser.add_argument(
-            f"--{name}", type=whole_number(0, 1_000_000), default=0, metavar="N", help=f"{meaning} (default: 0)"
-        )
-
-
-def _add_own_text(parser: argparse.ArgumentParser) -> None:
-    own = parser.add_argument_group("text of your own, instead of a set of the config")
-    own.add_argument("--source", type=text_file, metavar="FILE", help="translate these sentences, one a line")
-    own.add_argument("--reference", type=text_file, metavar="FILE", help="score against these translations, one a line")
-    add_normalize_option(own)
-    add_links_options(own)
 
 
 def results_name(options: argparse.Namespace) -> str:
@@ -127,24 +104,20 @@ def check_options(options: argparse.Namespace) -> RunConfig:
     if problem := name_problem(name := results_name(options)):
         raise InputError(f"--name: {problem}")
     options.run.evaluation(name).check_writable()
-    config = read_search(options, tuned=options.tune != "off")
+    config = cli.read_search(options, tuned=options.tune != "off")
     if options.tune == "on":
-        _check_tunable(config, options)
+        for name in TUNED:
+            if getattr(options, name) is not None:
+                raise InputError(f"--{name}: is what --tune chooses; leave one of them out")
+        if (search := config.decoding.search) != "beam":
+            raise InputError(f"--tune: chooses a beam, and decoding.search is {search}; add --search beam")
+        if config.data.validation is None:
+            raise InputError(f"{options.run.config}: data.validation is null, so --tune has nothing to choose on")
     if not options.source:
         settings_of_set(config, options.set, options.run.config)
     if options.bleu_tokenizer is None:
         return config
     return config.model_copy(update={"data": config.data.model_copy(update={"bleu_tokenizer": options.bleu_tokenizer})})
-
-
-def _check_tunable(config: RunConfig, options: argparse.Namespace) -> None:
-    for name in TUNED:
-        if getattr(options, name) is not None:
-            raise InputError(f"--{name}: is what --tune chooses; leave one of them out")
-    if config.decoding.search != "beam":
-        raise InputError(f"--tune: chooses a beam, and decoding.search is {config.decoding.search}; add --search beam")
-    if config.data.validation is None:
-        raise InputError(f"{options.run.config}: data.validation is null, so --tune has nothing to choose on")
 
 
 def _describe_search(options: argparse.Namespace, config: RunConfig, metrics: dict[str, Any]) -> str | None:
@@ -164,12 +137,12 @@ def _describe_search(options: argparse.Namespace, config: RunConfig, metrics: di
     )
 
 
-@exit_cleanly
+@cli.exit_cleanly
 def main(arguments: list[str]) -> None:
     """Reads the command line, evaluates, and prints a short table. TensorFlow is loaded after `--help`."""
     options = make_parser().parse_args(arguments)
     config = check_options(options)
-    log_to_output()
+    cli.log_to_output()
     with importing_tensorflow():
         from ..evaluation.evaluate_set import evaluate_set
         from ..evaluation.printed_table import print_table
@@ -202,7 +175,7 @@ def main(arguments: list[str]) -> None:
         replace(data, prefixes=prefixes, required=required),
         options.forced,
         {name: getattr(options, name) for name in EXPERIMENTS},
-        make_spreading(options, run.config) if options.workers > 1 else None,
+        cli.make_spreading(options, run.config) if options.workers > 1 else None,
     )
     if options.tune == "off":  # not before all else has been read, so that a command that is refused deletes nothing
         options.run.decoding.unlink(missing_ok=True)

@@ -11,15 +11,7 @@ from ..errors import InputError, did_you_mean
 from ..files.atomic import output_when_done
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..text.tokens.special_tokens import WORD_START
-from .cli import (
-    ArgumentParser,
-    add_checkpoint_option,
-    add_run_argument,
-    exit_cleanly,
-    file_to_write,
-    text_file,
-    whole_number,
-)
+from . import cli
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,15 +28,15 @@ FOLLOWED = [name for name, site in SITES.items() if site.weighed_at.startswith(n
 
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
-    parser = ArgumentParser(
+    parser = cli.ArgumentParser(
         "explain",
         description="Explains a trained Transformer in numbers. --sentence follows one row of one head step by step, "
         "each with the line of NumPy that computes it, and splits the token's logit. --change counts the tokens that "
         "stay right when one thing about the attention is changed. --pronouns finds the heads that lead a pronoun to "
         "its noun.",
     )
-    add_run_argument(parser)
-    add_checkpoint_option(parser)
+    cli.add_run_argument(parser)
+    cli.add_checkpoint_option(parser)
     row = parser.add_argument_group("one row of attention")
     row.add_argument("--sentence", metavar="TEXT", help="explain how this source sentence is translated")
     row.add_argument("--target", metavar="TEXT", help="read this translation (default: the run's own)")
@@ -60,11 +52,11 @@ def make_parser() -> argparse.ArgumentParser:
         default="cross",
         help="follow the cross-attention, or the self-attention of the encoder or decoder (default: cross)",
     )
-    row.add_argument("--layer", type=whole_number(0, MOST), help="follow this layer, from 0 (default: the last)")
-    row.add_argument("--head", type=whole_number(0, MOST), default=0, help="follow this head, from 0 (default: 0)")
+    row.add_argument("--layer", type=cli.whole_number(0, MOST), help="follow this layer, from 0 (default: the last)")
+    row.add_argument("--head", type=cli.whole_number(0, MOST), default=0, help="follow this head, from 0 (default: 0)")
     row.add_argument(
         "--arrays",
-        type=file_to_write,
+        type=cli.file_to_write,
         metavar="FILE",
         help="write the arrays that the lines start from to this .npz file",
     )
@@ -76,14 +68,14 @@ def make_parser() -> argparse.ArgumentParser:
     )
     whole.add_argument(
         "--pronouns",
-        type=text_file,
+        type=cli.text_file,
         metavar="FILE",
         help="find the encoder's heads that look from a pronoun at its noun, in a table such as data/demo/pronouns.tsv",
     )
     return parser
 
 
-@exit_cleanly
+@cli.exit_cleanly
 def main(arguments: list[str]) -> None:
     """Loads the run and prints what is asked for."""
     options = make_parser().parse_args(arguments)

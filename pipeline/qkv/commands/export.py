@@ -15,34 +15,27 @@ from ..exchange.export import (
 )
 from ..files.atomic import new_folder
 from ..runtime.import_tensorflow import importing_tensorflow
-from .cli import (
-    ArgumentParser,
-    add_checkpoint_option,
-    add_decoding_options,
-    add_run_argument,
-    exit_cleanly,
-    folder_to_write,
-    log_to_output,
-    whole_number,
-)
+from . import cli
 
 log = logging.getLogger(__name__)
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
-    parser = ArgumentParser(
+    parser = cli.ArgumentParser(
         "export",
         description="Exports a trained run for another program, into a new folder. Both then translate sentences: a "
         "model that gives other log-probabilities is not written, and the folder's manifest.json says how many "
         "translations are equal. Settings that the other program cannot follow are refused by their names.",
     )
-    add_run_argument(parser)
-    parser.add_argument("folder", type=folder_to_write, metavar="FOLDER", help="folder to write; it must not exist yet")
+    cli.add_run_argument(parser)
+    parser.add_argument(
+        "folder", type=cli.folder_to_write, metavar="FOLDER", help="folder to write; it must not exist yet"
+    )
     parser.add_argument(
         "--format", choices=EXPORT_FORMATS, required=True, help=f"write this format. {describe(EXPORT_FORMATS)}"
     )
-    add_checkpoint_option(parser)
+    cli.add_checkpoint_option(parser)
     parser.add_argument(
         "--quantization",
         choices=QUANTIZATIONS,
@@ -56,17 +49,17 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--sentences",
-        type=whole_number(0, 1_000_000),
+        type=cli.whole_number(0, 1_000_000),
         default=CHECKED_SENTENCES,
         metavar="NUMBER",
         help="check the export on the first NUMBER sentences of the run's validation set "
         f"(default: {CHECKED_SENTENCES}; 0: no check)",
     )
-    add_decoding_options(parser, without=BEAM)
+    cli.add_decoding_options(parser, without=BEAM)
     return parser
 
 
-@exit_cleanly
+@cli.exit_cleanly
 def main(arguments: list[str]) -> None:
     """Exports the run, checks it, writes the manifest."""
     options = make_parser().parse_args(arguments)
@@ -74,7 +67,7 @@ def main(arguments: list[str]) -> None:
     options.run.check_weights(options.checkpoint)
     config = with_decoding(load_trained_run(options.run), vars(options) | BEAM)
     wishes.check(config, options.run.root, options.folder)
-    log_to_output()
+    cli.log_to_output()
     with new_folder(options.folder, "writes this folder") as folder:
         with importing_tensorflow():
             from ..run.trained_run import load_run

@@ -6,19 +6,12 @@ from pathlib import Path
 
 from ..errors import InputError, invocation
 from ..files.run_directory import EvaluationDirectory, find_evaluation
-from .cli import (
-    ArgumentParser,
-    add_bleu_option,
-    add_links_options,
-    exit_cleanly,
-    folder_to_write,
-    log_to_output,
-)
+from . import cli
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
-    parser = ArgumentParser(
+    parser = cli.ArgumentParser(
         "measure",
         description="Measures an attention archive of any program (docs/use/archive.md), as "
         "evaluate.py measures a run's: each layer and head (heads.csv, head_types.csv), each sentence "
@@ -26,7 +19,7 @@ def make_parser() -> argparse.ArgumentParser:
         "each layer, head and side (head_alignment.csv) and the links of the best one (alignments.pharaoh).",
     )
     parser.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder of an attention archive")
-    add_links_options(parser, " (default: the archive's own, if it has some)")
+    cli.add_links_options(parser, " (default: the archive's own, if it has some)")
     parser.add_argument(
         "--choose_on",
         type=Path,
@@ -34,23 +27,29 @@ def make_parser() -> argparse.ArgumentParser:
         help="choose layer, head and side on this archive of the same model, which has gold alignments of other "
         "sentences (default: on ARCHIVE itself, which is optimistic)",
     )
-    add_bleu_option(parser, default="13a")
+    cli.add_bleu_option(parser, default="13a")
     parser.add_argument(
         "--folder",
-        type=folder_to_write,
+        type=cli.folder_to_write,
         metavar="FOLDER",
         help="write the files to this folder (default: into ARCHIVE)",
     )
     return parser
 
 
-@exit_cleanly
+@cli.exit_cleanly
 def main(arguments: list[str]) -> None:
     """Reads the archive, measures it, writes the files, and prints a short table."""
     options = make_parser().parse_args(arguments)
     chosen = options.choose_on and find_evaluation(options.choose_on, "test")[1]
-    read, folder = _find_folders(options)
-    log_to_output()
+    run, read = find_evaluation(options.archive, "test")
+    if run is not None and options.folder is None:
+        raise InputError(
+            f"{read.root}: measured already by evaluate.py, which wrote the same files; name another folder with "
+            "--folder"
+        )
+    folder = EvaluationDirectory(options.folder or read.root)
+    cli.log_to_output()
     from ..evaluation.archive_scores import archive_metrics, score_alignments, write_archive_files
     from ..evaluation.printed_table import print_rows
     from ..inspection import AttentionArchive
@@ -68,18 +67,3 @@ def main(arguments: list[str]) -> None:
     write_archive_files(archive, gold, readouts, metrics, folder)
     print_rows(metrics)
     sys.stdout.write(f"results: {folder.root}\nnext:\n  {invocation('view', options.archive)}\n")
-
-
-def _find_folders(options: argparse.Namespace) -> tuple[EvaluationDirectory, EvaluationDirectory]:
-    """Returns the folder that is read, and the folder of the files to write.
-
-    Raises:
-        InputError: evaluate.py has measured it, and wrote the same files.
-    """
-    run, evaluation = find_evaluation(options.archive, "test")
-    if run is not None and options.folder is None:
-        raise InputError(
-            f"{evaluation.root}: measured already by evaluate.py, which wrote the same files; name another folder with "
-            "--folder"
-        )
-    return evaluation, EvaluationDirectory(options.folder or evaluation.root)

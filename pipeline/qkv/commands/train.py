@@ -4,9 +4,8 @@ import argparse
 import functools
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
@@ -58,13 +57,11 @@ def _tell_other_workers(mistake: str) -> None:
             meet(cluster, mistake, TELLING_MINUTES)
 
 
-@dataclass(frozen=True)
-class TrainArguments:
-    """The training that is asked for: a new run with `config`, or the run in the folder `resume`, whose settings
-    `config` then holds."""
+class TrainArguments(NamedTuple):
+    """The settings of a training, and the folder of the run that it resumes; None for a new run."""
 
     config: RunConfig
-    resume: Path | None = None
+    resume: Path | None
 
 
 def parse_train_arguments(arguments: Sequence[str]) -> TrainArguments:

@@ -4,8 +4,9 @@ import argparse
 import json
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +16,7 @@ from ..runtime.streams import write_result
 from ..text.lines.sentences import Paragraph, SentenceSplitter
 from ..text.lines.stream import ArrivingLines
 from ..text.tokens.special_tokens import EOS
-from .cli import (
-    ArgumentParser,
-    add_checkpoint_option,
-    add_constraint_options,
-    add_decoding_options,
-    add_members_argument,
-    add_normalize_option,
-    add_run_argument,
-    add_seed_option,
-    add_workers_option,
-    exit_cleanly,
-    make_spreading,
-    read_search,
-)
+from . import cli
 
 DIGITS = 6  # after the point, of numbers in JSON
 END_OF_INPUT = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
@@ -42,26 +30,26 @@ if TYPE_CHECKING:
 
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
-    parser = ArgumentParser(
+    parser = cli.ArgumentParser(
         "translate",
         description="Translates standard input to standard output, one line out for each line in, as soon as it comes. "
         "With --n_best N, writes up to N lines each, in Moses' format: "
         "`number ||| translation ||| LogProbability= value ||| score`. Translations are written as they "
         "are, in UTF-8; on a terminal, control characters are escaped.",
     )
-    add_run_argument(parser)
-    add_members_argument(parser)
-    add_checkpoint_option(parser)
-    add_workers_option(parser)
-    add_decoding_options(parser)
-    add_seed_option(parser)
-    add_constraint_options(parser)
+    cli.add_run_argument(parser)
+    cli.add_members_argument(parser)
+    cli.add_checkpoint_option(parser)
+    cli.add_workers_option(parser)
+    cli.add_decoding_options(parser)
+    cli.add_seed_option(parser)
+    cli.add_constraint_options(parser)
     parser.add_argument(
         "--detokenize",
         action="store_true",
         help="write plain text: punctuation attached to words, a capital at the beginning",
     )
-    add_normalize_option(parser)
+    cli.add_normalize_option(parser)
     parser.add_argument(
         "--split",
         action="store_true",
@@ -80,11 +68,11 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-@exit_cleanly
+@cli.exit_cleanly
 def main(arguments: list[str]) -> None:
     """Translates standard input, as its lines arrive."""
     options = make_parser().parse_args(arguments)
-    config = read_search(options)  # what is wrong is told first
+    config = cli.read_search(options)  # what is wrong is told first
     _check_forms(options)
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
@@ -97,7 +85,7 @@ def main(arguments: list[str]) -> None:
         options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions
     )
     run = replace(run, banned=given.banned)
-    split = run.splitter if options.split else _as_one_sentence
+    split = run.splitter if options.split else lambda line: Paragraph([line], [])
     if sys.stdin.buffer.isatty():
         sys.stderr.write(f"type a sentence; {END_OF_INPUT} ends\n")
     typed = run.typed_text("standard input", normalizes=not options.no_normalize)
@@ -114,7 +102,9 @@ def main(arguments: list[str]) -> None:
             first += len(window)
 
     number = 0
-    for translated in _translate(run, windows(), options):
+    spread = cli.make_spreading(options, run.config).translate if options.workers > 1 else None
+    translate = spread or partial(starmap, run.translator.translate_ids)
+    for translated in translate(windows()):
         if options.n_best is None:
             translated = [n_best[:1] for n_best in translated]
         if options.detokenize:
@@ -129,7 +119,7 @@ def main(arguments: list[str]) -> None:
                     write_result(line)
                     sys.stdout.flush()
             elif options.n_best is None:
-                write_result(format_best(paragraph, [n_best[0] for n_best in n_bests]))
+                write_result(f"{paragraph.join([one_line(n_best[0].text) for n_best in n_bests])}\n")
             else:
                 write_result(format_n_best(number, n_bests[0]))
             number += 1
@@ -151,28 +141,11 @@ def _check_forms(options: argparse.Namespace) -> None:
         raise InputError("--split: lines are put together of the best translations; expected --json with --n_best")
 
 
-def _as_one_sentence(line: str) -> Paragraph:
-    return Paragraph([line], [])
-
-
-def _translate(
-    run: "TrainedRun", windows: Iterable[tuple[Any, ...]], options: argparse.Namespace
-) -> Iterable[list[list["Translation"]]]:
-    if options.workers == 1:
-        return starmap(run.translator.translate_ids, windows)
-    return make_spreading(options, run.config).translate(windows)
-
-
-def format_best(paragraph: Paragraph, translations: Sequence["Translation"]) -> str:
-    """Returns the translations of the sentences of a line, as a line."""
-    return f"{paragraph.join([_one_line(one.text) for one in translations])}\n"
-
-
 def format_n_best(number: int, translations: Sequence["Translation"]) -> str:
     """Returns all translations of a sentence in Moses' format: `number ||| text ||| features ||| score`."""
     lines = []
     for translation in translations:
-        text = _one_line(translation.text).replace("|||", "| | |")  # the separator of the format
+        text = one_line(translation.text).replace("|||", "| | |")  # the separator of the format
         total = sum(translation.log_probabilities)
         lines.append(f"{number} ||| {text} ||| LogProbability= {total:.6f} ||| {translation.score:.6f}\n")
     return "".join(lines)
@@ -218,6 +191,6 @@ def _record(
     return run.recorder(["cross"]).record_translations(repeated, None, translations, run.config.decoding.kind)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Returns a text without line ends: line i of the output is the translation of line i of the input."""
     return text.replace("\n", " ").replace("\r", " ")

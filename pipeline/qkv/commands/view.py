@@ -93,11 +93,6 @@ def _name_all(found: list[tuple[RunDirectory | None, EvaluationDirectory]]) -> l
 
 
 def _evaluated(name: str, run: RunDirectory | None, evaluation: EvaluationDirectory, sentences: int) -> "ViewerRun":
-    """Reads the first sentences of an evaluation.
-
-    Raises:
-        InputError: there is none, or it is damaged.
-    """
     from ..evaluation.systems import read_page_facts
     from ..evaluation.tables import read_translations
     from ..inspection import AttentionArchive
