@@ -60,6 +60,11 @@ def mistake(error: Exception) -> str | None:
     return None
 
 
+def first_line(error: BaseException) -> str:
+    """Returns the first line of the text of an error, or its name."""
+    return str(error).strip().split("\n")[0] or type(error).__name__
+
+
 class InputError(ValueError):
     """An error that the user can mend: in a setting, a path, a file, or a damaged run.
 

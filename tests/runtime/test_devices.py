@@ -16,12 +16,11 @@ from qkv.runtime.devices import (
     Gpu,
     choose_devices,
     describe_devices,
-    gpu_formats,
+    fast_formats,
     make_strategy,
     resolve_precision,
     sizes,
     slow_precision,
-    use_gpus,
     visible_gpus,
 )
 from tests.support import ROOT
@@ -134,7 +133,7 @@ def test_determinism_is_tensorflows(monkeypatch):
 )
 def test_formats_are_those_that_all_gpus_multiply(capabilities, formats, monkeypatch):
     pretend_gpus(monkeypatch, *capabilities)
-    assert gpu_formats() == formats
+    assert fast_formats() == formats
 
 
 def test_gpus_are_named_with_their_capability(monkeypatch):
@@ -147,7 +146,7 @@ def test_gpus_are_named_with_their_capability(monkeypatch):
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_the_first_gpus_are_used(number, monkeypatch):
     visible = pretend_gpus(monkeypatch, (8, 0), (8, 0))
-    use_gpus(number)
+    choose_devices(number, deterministic=False)
     assert [gpu.name for gpu in visible] == [f"/physical_device:GPU:{i}" for i in range(number)]
     assert len(visible_gpus()) == number
 
@@ -157,7 +156,7 @@ def test_more_gpus_than_there_are_are_refused(monkeypatch):
     with pytest.raises(
         InputError, match=r"run\.devices: expected at most 2, as many GPUs as TensorFlow sees, found 3$"
     ):
-        use_gpus(3)
+        choose_devices(3, deterministic=False)
 
 
 def test_a_gpu_that_tensorflow_does_not_see_is_no_number_but_a_hint(monkeypatch):
@@ -166,8 +165,8 @@ def test_a_gpu_that_tensorflow_does_not_see_is_no_number_but_a_hint(monkeypatch)
     with pytest.raises(
         InputError, match=r"at most 0, .* found 1; an NVIDIA GPU is there, but CUDA's libraries are miss"
     ):
-        use_gpus(1)
-    use_gpus(0)
+        choose_devices(1, deterministic=False)
+    choose_devices(0, deterministic=False)
 
 
 def test_gpus_that_are_in_use_cannot_be_chosen_any_more(monkeypatch):
@@ -178,8 +177,8 @@ def test_gpus_that_are_in_use_cannot_be_chosen_any_more(monkeypatch):
 
     monkeypatch.setattr("tensorflow.config.set_visible_devices", refuse)
     with pytest.raises(InputError, match=r"1 of 2 GPUs cannot be chosen any more.*start another process"):
-        use_gpus(1)
-    use_gpus(2)  # all of them: nothing is to be chosen
+        choose_devices(1, deterministic=False)
+    choose_devices(2, deterministic=False)  # all of them: nothing is to be chosen
 
 
 def test_a_processors_sizes_stay_as_runs_were_made_with_them():

@@ -127,7 +127,7 @@ def largest_array_behind(result, layer, query, key, value, mask):
 
 def pretend_gpus(monkeypatch, *capabilities, name="NVIDIA Test"):
     """Makes TensorFlow see GPUs of these compute capabilities; None for another maker's. Returns what was made visible
-    since: a list that `use_gpus` fills."""
+    since: a list that `choose_devices` fills."""
     gpus = [SimpleNamespace(name=f"/physical_device:GPU:{i}", device_type="GPU") for i in range(len(capabilities))]
     visible = list(gpus)
     of_device = dict(zip((gpu.name for gpu in gpus), capabilities, strict=True))

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from ..errors import DAMAGE, InputError
+from ..errors import DAMAGE, InputError, first_line
 from ..files.paths import refuse_other_than_file
 from ..model.embedding import sinusoidal_positions
 from ..run.weights import check_groups
@@ -57,7 +57,7 @@ class MarianWeights:
         except InputError:
             raise
         except DAMAGE as error:
-            raise self.refused(str(error).strip().split("\n")[0] or type(error).__name__) from None
+            raise self.refused(first_line(error)) from None
         self._left = set(self._arrays)
 
     def __contains__(self, name: str) -> bool:
@@ -172,8 +172,7 @@ def open_pickle(path: Path) -> dict[str, StoredArray]:
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # PyTorch's own errors of unpickling, and of its zip files
-        reason = str(error).strip().split("\n")[0][:200]
-        raise ValueError(f"PyTorch does not read it as weights alone: {reason}") from None
+        raise ValueError(f"PyTorch does not read it as weights alone: {first_line(error)[:200]}") from None
     if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
         raise ValueError("expected arrays by their names")
     return {

@@ -132,11 +132,9 @@ class ArrayStore:
 
     Args:
         dtype: of the numbers.
-        memory_bytes: what is kept in memory before it is written; `MEMORY_BYTES` by default.
     """
 
-    def __init__(self, dtype: npt.DTypeLike, memory_bytes: int | None = None) -> None:
-        self._memory_bytes = MEMORY_BYTES if memory_bytes is None else memory_bytes
+    def __init__(self, dtype: npt.DTypeLike) -> None:
         self._dtype = np.dtype(dtype)
         self._file: BinaryIO | None = None
         self._held: list[np.ndarray] = []
@@ -147,7 +145,7 @@ class ArrayStore:
         numbers = np.array(part, self._dtype)
         self._held.append(numbers)
         self._held_bytes += numbers.nbytes
-        if self._held_bytes > self._memory_bytes:
+        if self._held_bytes > MEMORY_BYTES:
             self._write()
 
     def finish(self) -> np.ndarray:

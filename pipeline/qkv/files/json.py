@@ -23,26 +23,17 @@ def parse_json(text: str) -> Any:
     return value
 
 
-def read_json(path: Path) -> Any:
-    """Reads a file of JSON.
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Reads a file of JSON that is an object.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no file, larger than `LARGEST`, not UTF-8, or as for `parse_json`.
+        ValueError: it is no file, larger than `LARGEST`, not UTF-8, something else, or as for `parse_json`.
     """
     size = path.stat().st_size
     if not path.is_file() or size > LARGEST:
         raise ValueError(f"expected a file of at most {LARGEST:,} bytes, found {size:,}")
-    return parse_json(path.read_text(encoding="utf-8"))
-
-
-def read_json_object(path: Path) -> dict[str, Any]:
-    """Reads a file of JSON that is an object; see `read_json`.
-
-    Raises:
-        OSError, ValueError: as for `read_json`, or it is something else.
-    """
-    value = read_json(path)
+    value = parse_json(path.read_text(encoding="utf-8"))
     if not isinstance(value, dict):
         raise ValueError(f"expected an object, found {type(value).__name__}")
     return value

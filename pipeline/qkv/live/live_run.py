@@ -232,7 +232,7 @@ class LiveRun:
 
     def _difference(self, source: str) -> str | None:
         """Returns in words why a sentence does not look like the training text, or None."""
-        text, look = without_tag(source, self.run.tokenizer.tags), self.run.source_look
+        text, look = without_tag(source, self.run.tokenizer.tags), self.run.looks["source"]
         if unknown := find_unknown(text, self.run.tokenizer):
             return f"the vocabulary has no {name_characters(unknown)}"
         return find_difference(text, look) if look else None

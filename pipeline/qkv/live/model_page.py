@@ -191,7 +191,7 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
 
 def pack_normalizer(run: TrainedRun) -> dict[str, Any] | None:
     """Returns the rules of `data.normalize` for typed text, as `typed_text.js` applies them; None without rules."""
-    settings, look, language = run.config.data.normalize, run.source_look, run.config.data.source_language
+    settings, look, language = run.config.data.normalize, run.looks["source"], run.config.data.source_language
     if settings is None or look is None:
         return None
     divided = settings.moses or settings.europarl

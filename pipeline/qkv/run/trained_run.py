@@ -97,14 +97,10 @@ class TrainedRun:
         return self.banned.tokens if self.banned else TokenText(self.tokenizer, self.config.data.tokenized)
 
     @cached_property
-    def source_look(self) -> TextLook | None:
-        """The look of the source side of the training text; None for an imported run."""
-        return TextLook.read(self.directory.source_look)
-
-    @cached_property
-    def target_look(self) -> TextLook | None:
-        """The look of the target side of the training text; None for an imported run."""
-        return TextLook.read(self.directory.target_look)
+    def looks(self) -> dict[str, TextLook | None]:
+        """The look of the training text by side, `source` and `target`; None for an imported run."""
+        paths = {"source": self.directory.source_look, "target": self.directory.target_look}
+        return {side: TextLook.read(path) for side, path in paths.items()}
 
     @cached_property
     def normalizer(self) -> Callable[[str], str] | None:
@@ -121,7 +117,7 @@ class TrainedRun:
         """
         data = self.config.data
         settings = data.normalize
-        look = self.source_look if side == "source" else self.target_look
+        look = self.looks[side]
         language = data.source_language if side == "source" else data.target_language
         if settings is None or look is None:
             return None
@@ -145,7 +141,7 @@ class TrainedRun:
         """
         return TypedText(
             self.tokenizer if side == "source" else self.tokenizer.of_target,
-            self.source_look if side == "source" else self.target_look,
+            self.looks[side],
             self.make_normalizer(side, divides=divides) if normalizes else None,
             self.config.model.max_positions - 1,
             name,

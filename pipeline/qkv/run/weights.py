@@ -11,7 +11,7 @@ import h5py
 import keras
 import numpy as np
 
-from ..errors import DAMAGE, InputError
+from ..errors import DAMAGE, InputError, first_line
 from ..files.arrays import check_header, open_zip
 
 WEIGHTS = "model.weights.h5"
@@ -49,7 +49,7 @@ def check_weights_file(path: Path, least_parameters: int) -> None:
     except InputError:
         raise
     except DAMAGE as error:
-        raise _refused(path, _first_line(error)) from None
+        raise _refused(path, first_line(error)) from None
 
 
 def _check_keras(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
@@ -111,7 +111,7 @@ def load_weights(model: keras.Model, path: Path) -> None:
         with extracted_weights(path) as weights:
             model.load_weights(weights)
     except DAMAGE as error:
-        raise _refused(path, _first_line(error)) from None
+        raise _refused(path, first_line(error)) from None
     for variable in model.variables:
         if not np.isfinite(keras.ops.convert_to_numpy(variable)).all():
             raise InputError(f"{path}: {variable.path} has numbers that are not finite; restore it, or train anew")
@@ -133,10 +133,6 @@ def extracted_weights(path: Path) -> Iterator[Path]:
         except OSError:
             weights = path
         yield weights
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0] or type(error).__name__
 
 
 def _refused(path: Path, reason: str) -> InputError:

@@ -15,7 +15,9 @@ import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..errors import InputError, LostWorkerError
 
@@ -54,14 +56,18 @@ class Cluster:
         return host.strip("[]"), int(port)
 
 
-def count_workers() -> int:
-    """Returns the number of machines that train together, by `TF_CONFIG`; 1 without it.
+class _Task(BaseModel):
+    type: str = ""
+    index: int = 0
 
-    Raises:
-        InputError: it is not as TensorFlow documents it.
-    """
-    cluster = read_cluster()
-    return 1 if cluster is None else len(cluster)
+
+class _TFConfig(BaseModel):
+    """`TF_CONFIG`, as TensorFlow documents it."""
+
+    model_config = ConfigDict(strict=True)
+
+    cluster: dict[str, list[Annotated[str, Field(pattern=r":[0-9]{1,5}$")]]] = {}
+    task: _Task = _Task()
 
 
 def read_cluster() -> Cluster | None:
@@ -70,49 +76,20 @@ def read_cluster() -> Cluster | None:
     Raises:
         InputError: it is not as TensorFlow documents it.
     """
+    text = os.environ.get("TF_CONFIG") or "{}"
     try:
-        value = json.loads(os.environ.get("TF_CONFIG") or "{}")
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict) or not _is_cluster(value.get("cluster", {}), value.get("task", {})):
+        found = _TFConfig.model_validate_json(text)
+        addresses = {(job, i): address for job in JOBS for i, address in enumerate(found.cluster.get(job, []))}
+        own = list(addresses).index((found.task.type, found.task.index)) if found.cluster else 0
+        cluster = Cluster(tuple(addresses.values()), tuple(f"{job} {index}" for job, index in addresses), own)
+        if not all(0 < cluster.address(index)[1] < 1 << 16 for index in range(len(cluster))):
+            raise ValueError("no port")
+    except ValueError:
         raise InputError(
             'TF_CONFIG: expected {"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}, '
-            f"found {os.environ['TF_CONFIG'][:80]!r}; unset it to train on this machine alone"
-        )
-    cluster, task = value.get("cluster", {}), value.get("task", {})
-    tasks = [(job, number) for job in JOBS for number in range(len(cluster.get(job, [])))]
-    if len(tasks) < 2:
-        return None
-    return Cluster(
-        tuple(cluster[job][number] for job, number in tasks),
-        tuple(f"{job} {number}" for job, number in tasks),
-        _find_own_place(tasks, task, [cluster[job][number] for job, number in tasks]),
-    )
-
-
-def _find_own_place(tasks: list[tuple[str, int]], task: dict[str, Any], addresses: list[str]) -> int:
-    own = (task.get("type"), task.get("index"))
-    if own not in tasks:
-        raise InputError(f"TF_CONFIG: expected a task of type {' or '.join(JOBS)}, found {own[0]!r}")
-    for address in addresses:
-        port = address.rpartition(":")[2]
-        if not (port.isdecimal() and len(port) <= 5 and 0 < int(port) < 1 << 16):
-            raise InputError(f"TF_CONFIG: expected addresses as HOST:PORT, found {address[:80]!r}")
-    return tasks.index(own)
-
-
-def _is_cluster(cluster: Any, task: Any) -> bool:
-    if not isinstance(cluster, dict) or not isinstance(task, dict):
-        return False
-    machines = [
-        isinstance(jobs, list) and all(isinstance(address, str) for address in jobs) for jobs in cluster.values()
-    ]
-    if not all(machines):
-        return False
-    if not cluster:
-        return True
-    index = task.get("index")
-    return type(index) is int and 0 <= index < len(cluster.get(str(task.get("type")), []))
+            f"found {text[:80]!r}; unset it to train on this machine alone"
+        ) from None
+    return cluster if len(cluster) > 1 else None
 
 
 WAIT_MINUTES = 10.0  # how long a worker waits for the others to start

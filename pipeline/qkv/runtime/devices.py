@@ -11,7 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from ..errors import InputError
-from .cluster import count_workers
+from .cluster import read_cluster
 from .machine import CORE_GROUPS, usable_cores, why_unseen
 from .workers import CONNECT_SECONDS
 
@@ -24,16 +24,30 @@ def choose_devices(gpus: int | None, deterministic: bool) -> None:
     """Chooses the GPUs of this machine that are used, and how they compute. Call it before `make_strategy`.
 
     Args:
-        gpus: their number; None for all.
+        gpus: their number, the first ones; 0 for the processor, None for all.
         deterministic: whether every operation gives the same result every time, for the rest of the process.
 
     Raises:
-        InputError: there are fewer.
+        InputError: there are fewer, or TensorFlow has taken them already.
     """
-    if gpus is not None:
-        use_gpus(gpus)
     if deterministic:
         tf.config.experimental.enable_op_determinism()
+    there = tf.config.list_physical_devices("GPU")
+    if gpus is None or there[:gpus] == tf.config.get_visible_devices("GPU"):
+        return
+    if gpus > len(there):
+        reason = why_unseen() if not there else None
+        hint = f"; an NVIDIA GPU is there, but {reason}" if reason else ""
+        raise InputError(
+            f"run.devices: expected at most {len(there)}, as many GPUs as TensorFlow sees, found {gpus}{hint}"
+        )
+    try:
+        tf.config.set_visible_devices(there[:gpus], "GPU")
+    except RuntimeError:
+        raise InputError(
+            f"run.devices: {gpus} of {len(there)} GPUs cannot be chosen any more, since this process uses them; start "
+            "another process"
+        ) from None
 
 
 COLLECTIVE_SECONDS = 1800.0  # how long an update waits for another machine that lives but does not come
@@ -44,7 +58,7 @@ def make_strategy() -> tf.distribute.Strategy:
 
     Call it before anything else that uses TensorFlow, but after `choose_devices` and `join_workers`.
     """
-    if count_workers() > 1:
+    if read_cluster():
         options = tf.distribute.experimental.CommunicationOptions(timeout_seconds=COLLECTIVE_SECONDS)
         with _connecting():
             return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
@@ -60,23 +74,17 @@ def resolve_precision(precision: str) -> str:
     8.0 or more and on CPUs with AMX or AVX-512 BF16, `mixed_float16` on GPUs from 7.0 on, else `float32`: other devices
     would convert every number back and forth.
     """
-    return next(iter(_fast_formats()), "float32") if precision == "auto" else precision
+    return next(iter(fast_formats()), "float32") if precision == "auto" else precision
 
 
 def slow_precision(precision: str) -> str | None:
     """Returns what to know of a Keras dtype policy that the device has no instructions for; None for any other."""
-    if precision == "float32" or precision in _fast_formats():
+    if precision == "float32" or precision in fast_formats():
         return None
     return (
         f"training.precision {precision}: this device converts every number before it computes, which is slower than "
         f"{resolve_precision('auto')}; auto takes what suits the device"
     )
-
-
-def _fast_formats() -> list[str]:
-    if visible_gpus():
-        return gpu_formats()
-    return ["mixed_bfloat16"] if _cpu_multiplies_bfloat16() else []
 
 
 def describe_devices(precision: str) -> str:
@@ -162,35 +170,13 @@ def _describe(device: tf.config.PhysicalDevice) -> Gpu:
     return Gpu(details.get("device_name", device.name), details.get("compute_capability"))
 
 
-def use_gpus(number: int) -> None:
-    """Makes TensorFlow use the first GPUs alone; 0 for the processor.
-
-    Raises:
-        InputError: there are fewer, or TensorFlow has taken them already.
-    """
-    gpus = tf.config.list_physical_devices("GPU")
-    if number > len(gpus):
-        reason = why_unseen() if not gpus else None
-        hint = f"; an NVIDIA GPU is there, but {reason}" if reason else ""
-        raise InputError(
-            f"run.devices: expected at most {len(gpus)}, as many GPUs as TensorFlow sees, found {number}{hint}"
-        )
-    if gpus[:number] == tf.config.get_visible_devices("GPU"):
-        return
-    try:
-        tf.config.set_visible_devices(gpus[:number], "GPU")
-    except RuntimeError:
-        raise InputError(
-            f"run.devices: {number} of {len(gpus)} GPUs cannot be chosen any more, since this process uses them; start "
-            "another process"
-        ) from None
-
-
-def gpu_formats() -> list[str]:
-    """Returns the Keras dtype policies whose products all GPUs in use have units for, the best first; float16 for a
-    single GPU alone, see `check_several_devices`."""
+def fast_formats() -> list[str]:
+    """Returns the Keras dtype policies whose products the processor, or all GPUs in use, have units for, the best
+    first; float16 for a single GPU alone, see `check_several_devices`."""
     gpus = visible_gpus()
-    least = min((gpu.capability or (0, 0) for gpu in gpus), default=(0, 0))
+    if not gpus:
+        return ["mixed_bfloat16"] if _cpu_multiplies_bfloat16() else []
+    least = min(gpu.capability or (0, 0) for gpu in gpus)
     since = {"mixed_bfloat16": BFLOAT16_SINCE, "mixed_float16": FLOAT16_SINCE}
     if len(gpus) > 1:
         del since["mixed_float16"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..errors import InputError
-from .cluster import count_workers
+from .cluster import read_cluster
 from .machine import CORE_GROUPS, has_nvidia_device, usable_cores
 
 try:
@@ -125,7 +125,7 @@ def check_environment() -> None:
                 raise InputError(
                     f"{name}: expected a number of threads up to {MOST_THREADS}, found {value[:40]!r}: unset {name}"
                 )
-    count_workers()
+    read_cluster()
     limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
     if resource and limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
         raise InputError(

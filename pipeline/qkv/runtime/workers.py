@@ -8,6 +8,7 @@ import json
 import logging
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -139,9 +140,7 @@ def join_workers() -> Workers | None:
     if cluster is None:
         return None
     meet(cluster)
-    jobs: dict[str, int] = {}
-    for name in cluster.names:
-        jobs[name.split()[0]] = jobs.get(name.split()[0], 0) + 1
+    jobs = Counter(name.split()[0] for name in cluster.names)
     context.context().configure_coordination_service(
         service_type="standalone",
         service_leader=f"/job:{cluster.names[0].split()[0]}/replica:0/task:0",

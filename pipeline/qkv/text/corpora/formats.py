@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...config.corpus import PARQUET, CorpusSettings, ListedCorpusSettings, is_csv
-from ...errors import InputError, did_you_mean
+from ...errors import InputError, did_you_mean, first_line
 from ..lines.line import tagged_lines
-from ..lines.text_file import Lines, first_line, import_pyarrow, lines_of, read_lines, refuse_growth
+from ..lines.text_file import Lines, import_pyarrow, lines_of, read_lines, refuse_growth
 from .corpus import Corpus, join_corpora
 
 Section = TypeVar("Section", bound=CorpusSettings)

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, first_line
 from ...files.arrays import ArrayStore
 from ...files.paths import refuse_other_than_file
 from .line import BYTE_ORDER_MARK, GZIP, ZSTD, compose, refuse_byte, refuse_returns
@@ -249,8 +249,3 @@ def refuse_growth(path: Path, size: int, unpacked: int) -> None:
             f"{path}: {size:,} bytes that unpack to {unpacked:,} or more; expected text, which packs to no less than a "
             "thousandth of its size: check where the file is from, or give its text unpacked"
         )
-
-
-def first_line(error: BaseException) -> str:
-    """Returns the first line of the text of an error, or its name."""
-    return str(error).strip().split("\n")[0] or type(error).__name__

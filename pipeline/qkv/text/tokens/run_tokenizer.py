@@ -10,7 +10,7 @@ import sentencepiece
 from ...config import RunConfig
 from ...errors import InputError
 from ...files.atomic import write_atomically
-from ...files.json import read_json, write_json
+from ...files.json import read_json_object, write_json
 from ...files.run_directory import RunDirectory
 from ..corpora.corpus import Corpus
 from ..lines.line import is_empty
@@ -114,7 +114,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:
     try:
-        return read_json(run.preparation) == digests
+        return read_json_object(run.preparation) == digests
     except (OSError, ValueError):
         return False
 
