@@ -518,7 +518,7 @@ def test_align_links_the_words_of_any_parallel_text(run, text, metrics, tmp_path
     assert longest > max(j for sentence in found for _, j in sentence.possible)
 
     assert align.main([str(run), str(run), *files, "--subwords"]) == 2
-    assert "--subwords needs a single run, since each run cuts words into different subwords" in capsys.readouterr().err
+    assert "--subwords needs a single run: each cuts words into other subwords" in capsys.readouterr().err
 
     # The run itself stands in for one of the opposite direction: its links are turned round, then put together.
     both = ["--symmetrise", "union", "--at", "0,0,output", "--reverse_at", "0,1,output"]

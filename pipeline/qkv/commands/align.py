@@ -132,17 +132,13 @@ def _check(options: argparse.Namespace) -> None:
     if bool(options.set) == bool(options.source or options.target) or bool(options.source) != bool(options.target):
         raise InputError("expected a text to align: --source and --target, or --set")
     if options.subwords and (options.reverse or options.more_runs):
-        raise InputError(
-            "--subwords needs a single run, since each run cuts words into different subwords; leave out the others"
-        )
+        raise InputError("--subwords needs a single run: each cuts words into other subwords; leave out the others")
     if options.probabilities and options.subwords:
         raise InputError("--probabilities are of links between words, as the gold alignments are; leave out --subwords")
     if options.symmetrise in COMBINED and not (options.reverse or options.more_runs):
         raise InputError(f"--symmetrise {options.symmetrise} combines two runs; give REVERSE_RUN, or leave it out")
     if options.more_runs and (options.symmetrise != MEAN_WEIGHTS or options.probabilities):
-        raise InputError(
-            f"--more_runs needs --symmetrise {MEAN_WEIGHTS}, and no --probabilities; change these, or leave it out"
-        )
+        raise InputError(f"--more_runs needs --symmetrise {MEAN_WEIGHTS}, and no --probabilities")
     if options.subwords and (options.source_words or options.target_words):
         raise InputError("--subwords and --source_words or --target_words name different words; give one of them")
     from ..alignment.gold import choice_settings

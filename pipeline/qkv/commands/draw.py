@@ -70,14 +70,12 @@ def main(arguments: list[str]) -> None:
     from ..inspection.heatmap import attention_figure, save_figure
 
     archive = AttentionArchive(evaluation.attention)
-    if options.sentence not in archive.ids:
-        raise InputError(
-            f"--sentence: {options.evaluated} has {len(archive)} sentences, from 0; found {options.sentence}"
-        )
+    number = options.sentence
+    if number not in archive.ids:
+        raise InputError(f"--sentence: {options.evaluated} has {len(archive)} sentences, from 0; found {number}")
+    record = archive[number]
     try:
-        figure = attention_figure(
-            archive[options.sentence], options.site, options.layer, head=options.head, side=options.side
-        )
+        figure = attention_figure(record, options.site, options.layer, head=options.head, side=options.side)
     except ValueError as error:
         raise InputError(f"{options.evaluated}: {error}") from None
     save_figure(figure, output)

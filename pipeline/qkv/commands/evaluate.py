@@ -152,9 +152,8 @@ def main(arguments: list[str]) -> None:
         from ..run.ensemble import load_runs
         from ..text.phrases.sentence_files import SentenceFiles
 
-    check_bleu_tokenizer(
-        config.data.scoring_tokenizer, "--bleu_tokenizer" if options.bleu_tokenizer else "data.bleu_tokenizer"
-    )
+    named_by = "--bleu_tokenizer" if options.bleu_tokenizer else "data.bleu_tokenizer"
+    check_bleu_tokenizer(config.data.scoring_tokenizer, named_by)
     roots = [run.root for run in (options.run, *options.others)]
     run = load_runs(roots, options.checkpoint, tuned=options.tune != "off").with_config(config)
     if options.tune == "on":
@@ -165,9 +164,8 @@ def main(arguments: list[str]) -> None:
         data = read_own_set(run, name, options.source, options.reference, options.alignments, not options.no_normalize)
     else:
         data = read_configured_set(run, name, options.set)
-    given = SentenceFiles(
-        options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions
-    )
+    longest = run.config.model.max_positions
+    given = SentenceFiles(options.prefix, options.require, options.ban, run.target_tokens, longest)
     prefixes, required = given.take(len(data.source))
     given.check_all_taken()
     request = EvaluationRequest(

@@ -246,9 +246,8 @@ def _explain_pronouns(run: "TrainedRun", path: Path) -> str:
         return "\n".join([*lines, "no head does so in more than half of them"]) + "\n"
     names = " and ".join(f"{layer}.{head}" for layer, head in found)
     layers = run.model.attention_layers()["encoder"]
-    controls = [
-        measure_without(run.model, cases, heads) for heads in control_sets(found, len(layers), layers[0].num_heads)
-    ]
+    others = control_sets(found, len(layers), layers[0].num_heads)
+    controls = [measure_without(run.model, cases, heads) for heads in others]
     lines += [
         "mean probability of the right translation of the pronoun, against the wrong one:",
         f"  {measure_without(run.model, cases, []):.3f}  with all heads",

@@ -144,9 +144,8 @@ def _add_section(parser: argparse.ArgumentParser, name: str) -> None:
             title = f"{key} ({tag})" if tag else key
             text = section.__doc__ if tag else section_field.description
             if above:
-                text = (
-                    f"{text} --{key}.{above[0]} and so on are as in {places[above[0], fields[above[0]].description]}."
-                )
+                as_in = places[above[0], fields[above[0]].description]
+                text = f"{text} --{key}.{above[0]} and so on are as in {as_in}."
             group = parser.add_argument_group(title, text)
             for each, field in fields.items():
                 if each not in above:

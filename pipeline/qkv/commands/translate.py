@@ -81,9 +81,8 @@ def main(arguments: list[str]) -> None:
 
     roots = [run.root for run in (options.run, *options.others)]
     run = load_runs(roots, options.checkpoint).with_config(config)
-    given = SentenceFiles(
-        options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions
-    )
+    longest = run.config.model.max_positions
+    given = SentenceFiles(options.prefix, options.require, options.ban, run.target_tokens, longest)
     run = replace(run, banned=given.banned)
     split = run.splitter if options.split else lambda line: Paragraph([line], [])
     if sys.stdin.buffer.isatty():

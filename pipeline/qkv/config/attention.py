@@ -44,9 +44,8 @@ class AttentionSettings(Settings):
         keys = ("key_dim", "projection", "score")
         useless = [key for key in keys if getattr(self, key) != type(self).model_fields[key].default]
         if self.mechanism in fixed_weights() and useless:
-            raise ValueError(
-                f"mechanism {self.mechanism} compares nothing: leave out {' and '.join(useless)}, or use softmax"
-            )
+            names = " and ".join(useless)
+            raise ValueError(f"mechanism {self.mechanism} compares nothing: leave out {names}, or use softmax")
         if self.mechanism == "lsh" and not SCORES[self.score].by_angle:
             by_angle = [name for name, score in SCORES.items() if score.by_angle]
             raise ValueError(
@@ -66,10 +65,8 @@ class AttentionSettings(Settings):
     def check_sizes(self, d_model: int, num_heads: int) -> None:
         """Raises a `ValueError` if heads of keys and values cannot be shared, or heads that nothing projects do not add
         up to `d_model`."""
-        if self.key_value_heads is not None and num_heads % self.key_value_heads:
-            raise ValueError(
-                f"key_value_heads: expected a divisor of num_heads ({num_heads}), found {self.key_value_heads}"
-            )
+        if (shared := self.key_value_heads) is not None and num_heads % shared:
+            raise ValueError(f"key_value_heads: expected a divisor of num_heads ({num_heads}), found {shared}")
         for key, size, projected in (
             ("key_dim", self.key_dim, self.projection),
             ("value_dim", self.value_dim, self.value_projection),
@@ -87,10 +84,8 @@ class AttentionSettings(Settings):
             return
         if positions not in MECHANISMS[self.mechanism].distances:
             expected = [name for name in mechanisms_at(self.site) if positions in MECHANISMS[name].distances]
-            raise ValueError(
-                f"mechanism {self.mechanism} does not work with positions {positions}: expected one of "
-                f"{', '.join(expected)}"
-            )
+            names = ", ".join(expected)
+            raise ValueError(f"mechanism {self.mechanism} does not work with positions {positions}: expected {names}")
         if positions != "rotary" or not MECHANISMS[self.mechanism].compares:
             return
         if not SCORES[self.score].by_angle:

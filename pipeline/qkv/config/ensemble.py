@@ -25,9 +25,8 @@ def _check_tokenizers(first: RunDirectory, other: RunDirectory) -> None:
         return  # whoever loads the run says so
     digests = [sha256(run.tokenizer) for run in (first, other)]
     if digests[0] != digests[1]:
-        found = " and ".join(
-            f"{run.tokenizer} (SHA-256 {digest[:12]}...)" for run, digest in zip((first, other), digests, strict=True)
-        )
+        pairs = zip((first, other), digests, strict=True)
+        found = " and ".join(f"{run.tokenizer} (SHA-256 {digest[:12]}...)" for run, digest in pairs)
         raise InputError(
             f"{first.root} and {other.root} have different tokenizers, {found}; the models of an ensemble need the "
             f"same one, or there is nothing to average. Training on the same text with the same settings of data and "

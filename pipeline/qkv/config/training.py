@@ -188,13 +188,9 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
             return
         for name in ("train", "validation"):
             if getattr(data, name) is None:
-                raise ValueError(
-                    f"data.{name}: expected source and target, or table, found null, as in an imported run"
-                )
+                raise ValueError(f"data.{name}: expected source and target, or table; only imported runs have null")
         if self.has_no_limit:
-            raise ValueError(
-                "training: expected at least one of max_updates, max_epochs and max_minutes, found none of them"
-            )
+            raise ValueError("training: expected at least one of max_updates, max_epochs and max_minutes, found none")
 
     def _check_guided_attention(self, data: DataSettings, model: ArchitectureSettings) -> None:
         guided = self.guided_attention
@@ -203,9 +199,7 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
         key = "training.guided_attention"
         if not data.has_word_links:
             every = ", for every corpus of the list" if data.listed_corpora else ""
-            raise ValueError(
-                f"{key} needs data.train.alignments, a file with the word links of the training pairs{every}"
-            )
+            raise ValueError(f"{key} needs data.train.alignments, a file of word links{every}")
         layers, heads = model.guided_heads
         if not layers:
             raise ValueError(

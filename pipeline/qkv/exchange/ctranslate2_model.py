@@ -79,13 +79,12 @@ def _set_embeddings(spec: Any, settings: Any, weights: NamedWeights) -> None:
         side = "output" if settings.tie_embeddings == "none" else "target"
         spec.decoder.projection.bias = weights.take(f"{side}_embedding/bias")
     spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = settings.scale_embeddings
+    halves = settings.positions == "sinusoidal_halves"
     for side, stack in (("source", spec.encoder), ("target", spec.decoder)):
         stack.position_encodings.encodings = (
             weights.take(f"{side}_positions/table")
             if settings.positions == "learned"
-            else sinusoidal_positions(
-                settings.max_positions, settings.d_model, settings.positions == "sinusoidal_halves"
-            )
+            else sinusoidal_positions(settings.max_positions, settings.d_model, halves)
         )
 
 

@@ -47,10 +47,7 @@ class ExportWishes(NamedTuple):
             expected = ", ".join(QUANTIZATIONS)
             raise InputError(f"quantization: expected one of {expected}, found {self.quantization!r}")
         if config.tokenizer.kind == "given":
-            raise InputError(
-                f"{root}: an imported run, whose tokenizer is two models and a list; export the model from where it "
-                "was imported"
-            )
+            raise InputError(f"{root}: an imported run; export the model from where it was imported")
         if config.decoding.tag is not None and self.format != "ctranslate2":
             raise InputError(
                 f"decoding.tag is {config.decoding.tag!r}, and {self.format} puts no tag before sentences; expected "

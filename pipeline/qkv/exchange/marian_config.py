@@ -95,9 +95,7 @@ class GenerationFile(_File):
     @field_validator("bad_words_ids", mode="before")
     @classmethod
     def _join_words(cls, words: Any) -> tuple[int, ...]:
-        if not isinstance(words, list) or any(
-            not isinstance(word, list) or [*map(type, word)] != [int] for word in words
-        ):
+        if not isinstance(words, list) or any(type(word) is not list or [*map(type, word)] != [int] for word in words):
             raise ValueError(f"expected a list of lists with one id each, found {words!r:.60}")
         return tuple(word[0] for word in words)
 

@@ -143,9 +143,8 @@ class CorpusScore(NamedTuple):
         2005): two-sided."""
 
         def difference(of_first: np.ndarray) -> np.ndarray:
-            one, other = (
-                self._of_sums(kept @ first.counts + (1 - kept) @ self.counts) for kept in (of_first, 1 - of_first)
-            )
+            exchanged = of_first, 1 - of_first
+            one, other = (self._of_sums(kept @ first.counts + (1 - kept) @ self.counts) for kept in exchanged)
             return one - other
 
         return float(p_of_exchanges(difference, len(self.counts), samples=samples))

@@ -108,9 +108,8 @@ def _copy(config: RunConfig, run: RunDirectory, root: Path) -> dict[str, Any]:
     if sha256(run.tokenizer) != record["tokenizer_sha256"]:
         raise InputError(f"{source.tokenizer}: it changed while it was copied; start the run anew")
     with replaced_when_done(run.ancestor_weights) as temporary:
-        arrays: dict[str, Any] = {
-            name: keras.ops.convert_to_numpy(variable) for name, variable in _named(loaded.model).items()
-        }
+        weights = _named(loaded.model).items()
+        arrays: dict[str, Any] = {name: keras.ops.convert_to_numpy(variable) for name, variable in weights}
         np.savez(temporary, **arrays)
     return {**record, "copy_sha256": sha256(run.ancestor_weights)}
 

@@ -138,9 +138,8 @@ def _describe_text(config: RunConfig, run: RunDirectory, text: TrainingText) -> 
             f"{100 * corpus['share']:.1f} % of an epoch, each pair {corpus['repeats']:.2f} times{tag}",
             fine=corpus["repeats"] <= MANY_REPEATS and 2 * corpus["kept"] >= corpus["pairs"],
         )
-    source, target = (
-        f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in text.segmentations[0].sides
-    )
+    sides = text.segmentations[0].sides
+    source, target = (f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in sides)
     size = text.tokenizer.vocabulary_size
     yield CheckupLine("tokens", f"a vocabulary of {size:,}; a source has {source} tokens, a target {target}")
 

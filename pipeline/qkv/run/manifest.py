@@ -118,9 +118,8 @@ def _damaged(run: RunDirectory) -> InputError:
 
 def _git_commit() -> Any:
     try:
-        answer = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
-        )
+        folder = Path(__file__).parent
+        answer = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False, cwd=folder)
     except OSError:
         return None
     return answer.stdout.strip() or None

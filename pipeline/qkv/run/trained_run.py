@@ -151,9 +151,8 @@ class TrainedRun:
     def splitter(self) -> SentenceSplitter:
         """The divider of source lines into sentences; an `InputError` if its library is not installed."""
         data = self.config.data
-        return SentenceSplitter(
-            data.source_language, self.tokenizer.tags, between=" " if data.words.target == "spaces" else ""
-        )
+        between = " " if data.words.target == "spaces" else ""
+        return SentenceSplitter(data.source_language, self.tokenizer.tags, between)
 
     def _read(self, sentences: Sequence[str], side: str) -> list[list[int]]:
         return self.given_sentences[side].read(sentences)[1]

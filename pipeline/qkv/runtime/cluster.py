@@ -150,26 +150,14 @@ def _own_port(cluster: Cluster, wait: _Wait) -> socket.socket:
         try:
             family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
             try:
-                return _listen(family, address)
+                return socket.create_server(address, family=family, backlog=128)
             except OSError as error:
                 if error.errno not in _NOT_OURS:
                     raise
-                return _listen(socket.AF_INET, ("", port))  # a name that leads here through a router
+                return socket.create_server(("", port), backlog=128)  # a name that leads here through a router
         except OSError as error:
             wait.go_on(f"port {port} of this machine ({error.strerror})")
             time.sleep(_RETRY_SECONDS)
-
-
-def _listen(family: int, address: Any) -> socket.socket:
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(128)
-    except OSError:
-        listener.close()
-        raise
-    return listener
 
 
 def _gather(cluster: Cluster, hello: dict[str, Any], wait: _Wait) -> str | None:

@@ -38,9 +38,7 @@ def choose_devices(gpus: int | None, deterministic: bool) -> None:
     if gpus > len(there):
         reason = why_unseen() if not there else None
         hint = f"; an NVIDIA GPU is there, but {reason}" if reason else ""
-        raise InputError(
-            f"run.devices: expected at most {len(there)}, as many GPUs as TensorFlow sees, found {gpus}{hint}"
-        )
+        raise InputError(f"run.devices: expected at most {len(there)}, as TensorFlow sees no more, found {gpus}{hint}")
     try:
         tf.config.set_visible_devices(there[:gpus], "GPU")
     except RuntimeError:

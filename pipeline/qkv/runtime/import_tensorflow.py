@@ -122,9 +122,7 @@ def check_environment() -> None:
     for name in THREADS:
         for value in filter(None, os.environ.get(name, "").split(",")):  # OpenMP takes a number for each level
             if not value.strip().isdecimal() or len(value) > 9 or int(value) > MOST_THREADS:
-                raise InputError(
-                    f"{name}: expected a number of threads up to {MOST_THREADS}, found {value[:40]!r}: unset {name}"
-                )
+                raise InputError(f"{name}: expected a number of threads up to {MOST_THREADS}, found {value[:40]!r}")
     read_cluster()
     limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
     if resource and limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:

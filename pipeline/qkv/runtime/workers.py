@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
+from tensorflow.compiler.xla.tsl.protobuf.coordination_config_pb2 import CoordinatedJob
 from tensorflow.python.eager import context
 
 from ..errors import InputError, LostWorkerError
@@ -146,9 +146,7 @@ def join_workers() -> Workers | None:
         service_leader=f"/job:{cluster.names[0].split()[0]}/replica:0/task:0",
         cluster_register_timeout_in_ms=1000 * CONNECT_SECONDS,
         heartbeat_timeout_in_ms=1000 * HEARTBEAT_SECONDS,
-        coordinated_jobs=[
-            coordination_config_pb2.CoordinatedJob(name=job, num_tasks=number) for job, number in jobs.items()
-        ],
+        coordinated_jobs=[CoordinatedJob(name=job, num_tasks=number) for job, number in jobs.items()],
     )
     return Workers(cluster)
 

@@ -81,9 +81,8 @@ def make_batch(
     """
     lengths = [round_up(int(side.lengths_of(rows).max()) + 1, length_multiple) for side in pairs.sides]
     rows = rows[shard::shards]
-    source, target = (
-        pad([side[row] for row in rows], length) for side, length in zip(pairs.sides, lengths, strict=True)
-    )
+    sized = zip(pairs.sides, lengths, strict=True)
+    source, target = (pad([side[row] for row in rows], length) for side, length in sized)
     target_input = np.roll(target, 1, axis=1)  # the last column is padding: EOS is still missing
     target_input[:, 0] = BOS
     for padded, side in zip((source, target), pairs.sides, strict=True):

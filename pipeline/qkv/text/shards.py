@@ -237,9 +237,8 @@ def _reading(arrays: Any) -> Reading:
         name: SharedSentences(set(sources), set(targets), {(source, target) for source, target in pairs})
         for name, (sources, targets, pairs) in facts["shared"].items()
     }
-    sides = tuple(
-        EncodedShard(arrays[f"{side}_ids"], arrays[f"{side}_lengths"].astype(np.int64)) for side in ("source", "target")
-    )
+    parts = [(arrays[f"{side}_ids"], arrays[f"{side}_lengths"]) for side in ("source", "target")]
+    sides = tuple(EncodedShard(ids, lengths.astype(np.int64)) for ids, lengths in parts)
     return Reading(sides, **{name: arrays[name] for name in _ARRAYS}, looks=looks, shared=shared)
 
 

@@ -42,6 +42,6 @@ def test_a_prefix_leaves_room_for_a_token(read, tokenizer):
     (ids,) = tokenizer.encode(["le petit chien"])
     assert read("a\nle petit chien\n", len(ids) + 1).take(2)[0][1] == ids
     with pytest.raises(
-        InputError, match=rf"prefix\.fr:2: {len(ids)} tokens; expected at most {len(ids) - 1}, one less"
+        InputError, match=rf"prefix\.fr:2: {len(ids)} tokens; expected fewer than model\.max_positions \({len(ids)}\)"
     ):
         read("a\nle petit chien\n", len(ids)).take(2)

@@ -84,9 +84,8 @@ def join_corpora(parts: Sequence[Corpus], of: str = "corpora") -> Corpus:
 
 
 def _join(parts: Sequence[Corpus], name: str) -> Corpus:
-    source, target, numbers = (
-        JoinedSequence([getattr(part, field) for part in parts]) for field in ("source", "target", "line_numbers")
-    )
+    fields = ("source", "target", "line_numbers")
+    source, target, numbers = (JoinedSequence([getattr(part, field) for part in parts]) for field in fields)
     return Corpus(source, target, numbers, name, parts)
 
 

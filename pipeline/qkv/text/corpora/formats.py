@@ -88,9 +88,8 @@ def read_parallel_files(
             "line i of one translates line i of the other; look for lines, perhaps empty ones, that one side lost, "
             f"and restore them; `paste -d '\\n' {source} {target} | less` shows where they stop matching"
         )
-    return _select_split(
-        Corpus(sources, targets, range(1, len(sources) + 1), f"{source} + {target}"), split_file, split
-    )
+    corpus = Corpus(sources, targets, range(1, len(sources) + 1), f"{source} + {target}")
+    return _select_split(corpus, split_file, split)
 
 
 def read_table(

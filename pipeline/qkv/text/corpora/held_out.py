@@ -54,9 +54,7 @@ def hold_out_sets(config: RunConfig, files: Corpus, run: RunDirectory) -> tuple[
     for name in sets:
         _write_set(files, parts[name], data, getattr(data, name))
         if len(parts[name]) < FEW_PAIRS:
-            log.warning(
-                "data.%s has %d pairs; scores of so few say little, some hundred are better", name, len(parts[name])
-            )
+            log.warning("data.%s has %d pairs; scores of so few say little: take some hundred", name, len(parts[name]))
     rows = parts.pop("train")
     everywhere = np.concatenate([rows, *parts.values()])
     parts["left_out"] = np.setdiff1d(np.arange(len(files)), everywhere, assume_unique=True)

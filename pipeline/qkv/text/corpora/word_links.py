@@ -33,9 +33,7 @@ class GoldAlignment:
 
     def __post_init__(self) -> None:
         if not self.sure <= self.possible:
-            raise ValueError(
-                f"possible: expected to include the sure links, found without {sorted(self.sure - self.possible)}"
-            )
+            raise ValueError(f"possible: expected all sure links too, without {sorted(self.sure - self.possible)}")
 
     @property
     def turned(self) -> "GoldAlignment":

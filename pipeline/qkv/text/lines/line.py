@@ -56,9 +56,7 @@ def as_line(text: str, place: str) -> str:
     if "\n" in line:
         raise InputError(f"{place}: {line[:60]!r} has several lines; expected one sentence: give each line by itself")
     if not is_unicode(line):
-        raise InputError(
-            f"{place}: {line[:60]!r} has half a character (a lone surrogate); expected text that UTF-8 can write"
-        )
+        raise InputError(f"{place}: {line[:60]!r} has half a character (a lone surrogate); expected text for UTF-8")
     return compose(line)
 
 

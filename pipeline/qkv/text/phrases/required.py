@@ -63,16 +63,11 @@ def read_required(
         row = [write_phrase(text, tokens, place) for text in texts]
         for phrase in row:
             if banned and (found := banned.find(phrase.symbols)):
-                raise InputError(
-                    f"{place}: {phrase.text!r} is required, and {found!r} is banned; remove one of the two"
-                )
+                raise InputError(f"{place}: {phrase.text!r} is required, and {found!r} is banned; remove one of them")
         needed = tokens_needed(row)
         if row and given + needed > longest:
             after = f" after {given:,} of the prefix" if given else ""
-            raise InputError(
-                f"{place}: the phrases need {needed:,} tokens{after}; expected at most {longest:,}, "
-                "model.max_positions; require less"
-            )
+            raise InputError(f"{place}: needs {needed:,} tokens{after}; expected at most {longest:,}: require less")
         rows.append(row)
     return rows
 

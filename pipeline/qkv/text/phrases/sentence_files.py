@@ -71,9 +71,7 @@ def read_prefixes(
     prefixes = tokenizer.encode([line for _, line in lines])
     for (place, _), ids in zip(lines, prefixes, strict=True):
         if len(ids) >= longest:
-            raise InputError(
-                f"{place}: {len(ids):,} tokens; expected at most {longest - 1:,}, one less than model.max_positions"
-            )
+            raise InputError(f"{place}: {len(ids):,} tokens; expected fewer than model.max_positions ({longest:,})")
         if banned and (phrase := banned.find_in_beginning(ids)):
             raise InputError(f"{place}: contains {phrase!r}, which is banned; remove it from one of the two files")
     return prefixes

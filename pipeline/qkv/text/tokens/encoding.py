@@ -92,9 +92,7 @@ class EncodedSentences:
             if starts[-1] != len(ids):
                 raise ValueError(f"{len(ids)} ids, expected {starts[-1]}")
         except (*DAMAGE, IndexError) as error:
-            raise InputError(
-                f"{path}: the encoded text is missing or damaged ({error}); train anew in another folder"
-            ) from None
+            raise InputError(f"{path}: encoded text, missing or damaged ({error}); train anew elsewhere") from None
         return cls(ids, starts)
 
 
@@ -157,9 +155,8 @@ class EncodedPairs(NamedTuple):
 
 def encode_pairs(corpus: Corpus, tokenizer: Tokenizer) -> EncodedPairs:
     """Encodes the pairs of a corpus, a chunk at a time."""
-    return EncodedPairs(
-        encode_sentences(corpus.source, tokenizer), encode_sentences(corpus.target, tokenizer.of_target)
-    )
+    source = encode_sentences(corpus.source, tokenizer)
+    return EncodedPairs(source, encode_sentences(corpus.target, tokenizer.of_target))
 
 
 def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedSentences:

@@ -97,9 +97,8 @@ def train_tokenizer(
         )
     except (RuntimeError, OSError) as error:
         reason = str(error).rsplit("] ", 1)[-1]
-        raise InputError(
-            f"tokenizer.vocabulary_size: {vocabulary_size} does not fit the training text: {reason}"
-        ) from None
+        key = "tokenizer.vocabulary_size"
+        raise InputError(f"{key}: {vocabulary_size} does not fit the training text: {reason}") from None
     write_atomically(path, model.getvalue())
 
 

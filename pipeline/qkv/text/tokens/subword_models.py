@@ -34,9 +34,8 @@ class SentencePieceModel:
 
     def ends(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns where each token of `encode(texts)` ends: the number of bytes of its text up to there."""
-        encoded = self._processor.encode(
-            list(map(visible, texts)), return_type="offset_mapping", return_bytes=True, num_threads=1
-        )
+        texts = list(map(visible, texts))
+        encoded = self._processor.encode(texts, return_type="offset_mapping", return_bytes=True, num_threads=1)
         return [[end for _, end in text["offsets"]] for text in encoded]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
