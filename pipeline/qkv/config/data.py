@@ -119,12 +119,6 @@ class DataSettings(Settings):
         return {name: settings for name, settings in sets.items() if settings is not None and settings.is_held_out}
 
     @property
-    def training_text(self) -> CorpusSettings | tuple[ListedCorpusSettings, ...]:
-        """`train`, of a run that has it: all but imported ones."""
-        assert self.train is not None
-        return self.train
-
-    @property
     def training_corpora(self) -> tuple[CorpusSettings, ...]:
         """The corpora of `train`, of which a list has several; none in an imported run."""
         if self.train is None:
@@ -152,12 +146,6 @@ class DataSettings(Settings):
         """True if all training pairs have alignments."""
         corpora = self.training_corpora
         return bool(corpora) and all(corpus.alignments is not None for corpus in corpora)
-
-    @property
-    def validation_text(self) -> SetSettings:
-        """`validation`, of a run that has it: all but imported ones."""
-        assert self.validation is not None
-        return self.validation
 
     @model_validator(mode="after")
     def _check_normalize(self) -> Self:

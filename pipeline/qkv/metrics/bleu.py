@@ -66,26 +66,18 @@ def score_bleu(translations: Sequence[str], references: Sequence[str], *, tokeni
     return make_bleu(tokenizer).corpus_score(translations, [references]).score
 
 
-def make_ter(tokenizer: str) -> sacrebleu.TER:
-    """Makes sacreBLEU's translation edit rate (Snover et al. 2006), of words between spaces, case ignored; where BLEU
-    has a tokenizer for Chinese, Japanese or Korean text, of ideographs and of words without punctuation.
-
-    Args:
-        tokenizer: how BLEU splits text into words, see `make_bleu`.
-    """
-    east_asian = BLEU_TOKENIZERS[tokenizer].east_asian
-    return sacrebleu.TER(normalized=east_asian, asian_support=east_asian)
-
-
 def score_translations(translations: Sequence[str], references: Sequence[str], *, tokenizer: str) -> dict[str, Any]:
     """Computes BLEU, chrF, chrF++ and TER of a whole set, with sacreBLEU's signatures, which say how they were
     computed.
 
-    The first three are from 0 to 100. TER is a percentage that can exceed 100, and None if BLEU is below
-    `LEAST_BLEU_FOR_TER`.
+    The first three are from 0 to 100. TER (Snover et al. 2006) is of words between spaces, case ignored; where BLEU has
+    a tokenizer for Chinese, Japanese or Korean text, of ideographs and of words without punctuation. It is a percentage
+    that can exceed 100, and None if BLEU is below `LEAST_BLEU_FOR_TER`.
     """
+    east_asian = BLEU_TOKENIZERS[tokenizer].east_asian
     metrics: dict[str, Any] = {"bleu": make_bleu(tokenizer), "chrf": sacrebleu.CHRF()}
-    metrics |= {"chrf++": sacrebleu.CHRF(word_order=2), "ter": make_ter(tokenizer)}
+    metrics["chrf++"] = sacrebleu.CHRF(word_order=2)
+    metrics["ter"] = sacrebleu.TER(normalized=east_asian, asian_support=east_asian)
     bleu = metrics["bleu"].corpus_score(translations, [references])
     if bleu.score < LEAST_BLEU_FOR_TER:
         del metrics["ter"]

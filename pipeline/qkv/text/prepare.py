@@ -54,11 +54,13 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     Raises:
         InputError: a file is missing or differs from what the config says, or the settings forbid a pair.
     """
-    files = read_corpus(config.data.training_text)
+    assert config.data.train  # as in all runs that are trained
+    files = read_corpus(config.data.train)
     rows, held_out = hold_out_sets(config, files, run)
     training = files if rows is None else files.select(rows)
     data = with_held_out_files(config, run).data  # from here on, the run's own files are its sets
-    validation = read_corpus(data.validation_text).in_memory()
+    assert data.validation
+    validation = read_corpus(data.validation).in_memory()
     others = _without_tags(data, validation)
     log.info("%s: %d training pairs, %d validation pairs", training.name, len(training), len(validation))
 

@@ -45,9 +45,10 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
         InputError: a part is missing or damaged, or the validation text has changed.
     """
     data = with_held_out_files(config, run).data
+    assert data.validation  # as in all runs that are trained
     check_unchanged(data, run)
     tokenizer = load_tokenizer(run.tokenizer).with_tag(config.decoding.tag)
-    return open_text(config, run, tokenizer, read_corpus(data.validation_text).in_memory())
+    return open_text(config, run, tokenizer, read_corpus(data.validation).in_memory())
 
 
 def open_text(config: RunConfig, run: RunDirectory, tokenizer: Tokenizer, validation: Corpus) -> TrainingText:

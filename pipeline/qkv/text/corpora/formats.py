@@ -167,7 +167,7 @@ class Table:
         lines = read_lines(path)
         self._width = self._check_width(lines)
         self._first_line = lines[0]
-        self._names = self._split(lines[0]) if header else None
+        self._names = self._split(lines[0]) if header else [str(number) for number in range(self._width)]
         self.first = 1 if header else 0
         self.rows = lines.select(np.arange(self.first, len(lines)))
         if not len(self.rows):
@@ -179,7 +179,14 @@ class Table:
         Raises:
             InputError: there is no such column, or there are several.
         """
-        number, split = self._find_column(column), self._split
+        if self._width == 1 and isinstance(column, int) and column:
+            others = [repr(other) for other in "\t,;|" if other != self._separator and other in self._first_line]
+            found = f"; line 1 has {' and '.join(others)}" if others else ""
+            raise InputError(
+                f"{self._path}: no column {column}: no line has the separator {self._separator!r}{found}; name the "
+                "character that divides the columns, such as separator: ','"
+            )
+        number, split = find_column(f"{self._path}:1", self._names, column), self._split
         return self.rows.cut(lambda line: split(line)[number])
 
     def _check_width(self, lines: Iterable[str]) -> int:
@@ -194,9 +201,11 @@ class Table:
                 ) from None
             width = width or found
             if found != width:
+                inside = '"' in line and not self._quoted
+                hint = ", also inside quotes (as in spreadsheets: end the file's name in .csv)" if inside else ""
                 raise InputError(
                     f"{self._path}:{number}: {found} columns; expected {width}, as in line 1; columns are divided by "
-                    f"{self._separator!r}{self._hint(line)}: mend the row, or name the right separator"
+                    f"{self._separator!r}{hint}: mend the row, or name the right separator"
                 )
             if '"' in line and not self._quoted:
                 cells = [cell for cell in self._split(line) if '"' in cell]
@@ -213,39 +222,23 @@ class Table:
             )
         return width
 
-    def _hint(self, line: str) -> str:
-        if self._quoted or '"' not in line:
-            return ""
-        return ", also inside quotes (to read quotes as spreadsheets write them, end the file's name in .csv)"
 
-    def _find_column(self, wanted: str | int) -> int:
-        path = self._path
-        width = self._width
-        names = self._names
-        if isinstance(wanted, int):
-            if 0 <= wanted < width:
-                return wanted
-            if width == 1:
-                raise InputError(f"{path}: no column {wanted}: {self._describe_other_separators()}")
-            raise InputError(f"{path}: no column {wanted}; the {width} columns are numbered from 0 to {width - 1}")
-        if names is None:
-            raise InputError(
-                f"{path}: column {wanted!r} is a name, but the table is read as one without a header line; "
-                f"set header: true, or give a number from 0 to {width - 1}"
-            )
-        if names.count(wanted) == 1:
-            return names.index(wanted)
-        if wanted in names:
-            raise InputError(f"{path}:1: {names.count(wanted)} columns are named {wanted!r}; choose by number, from 0")
-        raise InputError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)}{did_you_mean(wanted, names)}")
+def find_column(place: str | Path, names: Sequence[str], wanted: str | int) -> int:
+    """Returns the number of a column that is given by its name or its number, from 0.
 
-    def _describe_other_separators(self) -> str:
-        others = [repr(other) for other in "\t,;|" if other != self._separator and other in self._first_line]
-        found = f"; line 1 has {' and '.join(others)}" if others else ""
-        return (
-            f"no line has the separator {self._separator!r}{found}; name the character that divides the columns, such "
-            "as separator: ','"
-        )
+    Raises:
+        InputError: there is no such column, or there are several; `place` says where.
+    """
+    last = len(names) - 1
+    if isinstance(wanted, int):
+        if 0 <= wanted <= last:
+            return wanted
+        raise InputError(f"{place}: no column {wanted}; the {len(names)} columns are numbered from 0 to {last}")
+    if wanted not in names:
+        raise InputError(f"{place}: no column {wanted!r}; there are {', '.join(names)}{did_you_mean(wanted, names)}")
+    if names.count(wanted) > 1:
+        raise InputError(f"{place}: {names.count(wanted)} columns are named {wanted!r}; rename all but one")
+    return names.index(wanted)
 
 
 def _split_quoted(separator: str) -> Callable[[str], Sequence[str]]:
@@ -285,24 +278,12 @@ class ParquetTable:
         Raises:
             InputError: as `find_column` and `read_column`, or there are no rows.
         """
-        lines = lines_of(self.read_column(self.find_column(column)))
+        name = self.names[find_column(self._path, self.names, column)]
+        find_column(self._path, self.names, name)  # that is the only one of its name
+        lines = lines_of(self.read_column(name))
         if not len(lines):
             raise InputError(f"{self._path}: no rows; expected one for each pair")
         return lines
-
-    def find_column(self, wanted: str | int) -> str:
-        """Returns the name of a column, named or numbered from 0; a column within another is named `outer.inner`.
-
-        Raises:
-            InputError: there is none, or there are several.
-        """
-        numbers = f", numbered from 0 to {len(self.names) - 1}" if isinstance(wanted, int) else ""
-        if wanted not in (range(len(self.names)) if isinstance(wanted, int) else self.names):
-            raise InputError(f"{self._path}: no column {wanted!r}; there are {', '.join(self.names)}{numbers}")
-        name = self.names[wanted] if isinstance(wanted, int) else wanted
-        if self.names.count(name) > 1:
-            raise InputError(f"{self._path}: {self.names.count(name)} columns are named {name!r}; rename all but one")
-        return name
 
     def read_column(self, name: str) -> Iterator[tuple[bytes, np.ndarray]]:
         """Yields the rows of a column of text, some thousand at a time: their bytes in UTF-8, and how many bytes each

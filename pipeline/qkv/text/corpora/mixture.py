@@ -13,19 +13,6 @@ SHARD_PAIRS = 1 << 13
 Ranges = Sequence[tuple[int, int]]
 
 
-def corpus_shares(pairs: Sequence[int], weights: Sequence[float] | None, temperature: float | None) -> list[float]:
-    """Returns the share of each corpus in an epoch.
-
-    Args:
-        pairs: the number of pairs of each.
-        weights: the shares are in proportion to these; None to take `pairs ** (1 / temperature)`, as in Arivazhagan et
-            al. (2019), "Massively Multilingual Neural Machine Translation in the Wild", section 4.2.
-        temperature: at least 1; 1 leaves the corpora as large as they are.
-    """
-    raw = np.asarray(weights, float) if weights is not None else np.asarray(pairs, float) ** (1 / (temperature or 1.0))
-    return (raw / raw.sum()).tolist()
-
-
 class Mixture:
     """The pairs of each corpus in an epoch.
 
@@ -125,7 +112,9 @@ def make_mixture(
 
     Args:
         corpora: of each corpus what `corpus_report.json` says: its files, and how many pairs are kept and joined.
-        weights, temperature: see `corpus_shares`.
+        weights: the shares are in proportion to these; None to take `pairs ** (1 / temperature)`, as in Arivazhagan et
+            al. (2019), "Massively Multilingual Neural Machine Translation in the Wild", section 4.2.
+        temperature: at least 1; 1 leaves the corpora as large as they are.
         seed: of the run.
 
     Raises:
@@ -139,7 +128,8 @@ def make_mixture(
                 f"{corpus['files']}: no pair of this corpus is left, and its weight is not 0; expected some, or "
                 "weight: 0; see data.max_* and data.filters in the config"
             )
-    return Mixture(ranges, corpus_shares(sizes, weights, temperature), seed)
+    raw = np.asarray(sizes, float) ** (1 / (temperature or 1.0)) if weights is None else np.asarray(weights, float)
+    return Mixture(ranges, (raw / raw.sum()).tolist(), seed)
 
 
 def ranges_of(corpora: Sequence[Mapping[str, Any]]) -> list[tuple[tuple[int, int], tuple[int, int]]]:

@@ -1,7 +1,7 @@
 """The sentences that two corpora share: scores on sentences that were trained on would be too high."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -55,14 +55,10 @@ def report_overlap(shared: SharedSentences, other: Corpus, name: str) -> dict[st
         "lines": lines[:MOST_LINES],
     }
     if lines:
-        log.warning("%s; corpus_report.json lists their lines", describe_overlap(overlap, name))
+        log.warning(
+            "%s of %s %s sources are in the training text, so that scores are too high: set data.%s: {share: 0.01} to "
+            "hold out a set without such sentences, or remove them from one of the two; corpus_report.json lists their "
+            "lines",
+            *(f"{len(lines):,}", f"{len(other):,}", name, name),
+        )
     return overlap
-
-
-def describe_overlap(overlap: Mapping[str, Any], name: str) -> str:
-    """Returns how many sources of a set are trained on, as `report_overlap` counted them, and the remedy."""
-    return (
-        f"{overlap['sources']:,} of {overlap['of']:,} {name} sources are in the training text, so that scores are too "
-        f"high: set data.{name}: {{share: 0.01}} to hold out a set without such sentences, or remove them from one of "
-        "the two"
-    )

@@ -111,7 +111,7 @@ def check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
     """
     recorded = recorded_sha256(run)
     changed = {path for path, digest in data_sha256(settings, run).items() if recorded.get(path, digest) != digest}
-    for path in _files(settings.validation_text):
+    for path in _files(settings.validation) if settings.validation else ():
         if _name(path, run) in changed:
             raise InputError(
                 f"{path} has changed since the run began, so that validation would no longer be of the same text; "

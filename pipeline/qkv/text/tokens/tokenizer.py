@@ -92,15 +92,12 @@ class Tokenizer:
         encoded = self._subwords.encode(sentences)
         if self.tag is None:
             return encoded
-        before = [self.tags[self.tag]]
-        return [before + ids if ids and not self._begins_with_tag(ids) else ids for ids in encoded]
+        before, tags = [self.tags[self.tag]], self.tags.values()
+        return [before + ids if ids and ids[0] not in tags else ids for ids in encoded]
 
     def count_tokens(self, sentences: Sequence[str]) -> list[int]:
         """Returns the number of tokens of each sentence, without BOS and EOS."""
         return [len(ids) for ids in self._subwords.encode(sentences)]
-
-    def _begins_with_tag(self, ids: Sequence[int]) -> bool:
-        return ids[0] in self.tags.values()
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Decodes ids to text; PAD, BOS and EOS are left out."""

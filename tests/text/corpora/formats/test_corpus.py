@@ -115,7 +115,7 @@ def test_a_table_of_one_column_keeps_its_empty_lines(write):
         ("a\tb\n\nc\td\n", {}, r":2: 1 columns"),
         ("a\tb\n", {"source_column": 2}, "no column 2; .* from 0 to 1"),
         ("a\tb\n", {"source_column": -1}, "no column -1"),
-        ("a\tb\n", {"source_column": "en"}, "without a header"),
+        ("a\tb\n", {"source_column": "en"}, "no column 'en'; there are 0, 1"),
         ("english\tfrench\na\tb\n", {"source_column": "englsh", "header": True}, "did you mean english"),
         ("x\tx\na\tb\n", {"source_column": "x", "header": True}, "2 columns are named 'x'"),
         ("x\ty\n", {"header": True}, "only a header"),

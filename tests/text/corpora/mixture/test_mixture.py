@@ -6,7 +6,7 @@ import pytest
 from qkv.text import batch_plan
 from qkv.text.batch_plan import EpochPlan
 from qkv.text.corpora import mixture
-from qkv.text.corpora.mixture import Mixture, corpus_shares
+from qkv.text.corpora.mixture import Mixture, make_mixture
 from qkv.text.tokens.encoding import EncodedPairs, EncodedSentences
 
 # Three corpora; the first two have joined pairs behind all.
@@ -25,10 +25,14 @@ def corpus_of(rows):
 
 
 def test_shares_are_in_proportion_to_weights_or_to_sizes_flattened_by_the_temperature():
-    assert corpus_shares([10, 20], [1, 3], None) == [0.25, 0.75]
-    assert corpus_shares([10, 30], None, 1.0) == [0.25, 0.75]
-    np.testing.assert_allclose(corpus_shares([16, 81], None, 4.0), [2 / 5, 3 / 5])
-    assert corpus_shares([5, 7, 9], [0, 2, 0], None) == [0, 1, 0]
+    def shares(sizes, weights, temperature):
+        corpora = [{"files": "a", "kept": size - 1, "joined": 1} for size in sizes]
+        return make_mixture(corpora, weights, temperature, 1).shares
+
+    assert shares([10, 20], [1, 3], None) == [0.25, 0.75]
+    assert shares([10, 30], None, 1.0) == [0.25, 0.75]
+    np.testing.assert_allclose(shares([16, 81], None, 4.0), [2 / 5, 3 / 5])
+    assert shares([5, 7, 9], [0, 2, 0], None) == [0, 1, 0]
 
 
 @pytest.mark.parametrize("whole", [1 << 20, 100])
