@@ -44,8 +44,7 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
 
     Args:
         path: its folder, such as `runs/demo`.
-        checkpoint: `best` for the weights that were best on validation, or `last` for the newest ones. Both work while
-            training goes on.
+        checkpoint: `best` for the weights that were best on validation, `last` for the newest; also during training.
 
     Raises:
         InputError: the folder is no run, has no weights yet, or its files do not fit together.
@@ -215,8 +214,7 @@ class Run:
     def translate(
         self, sentences: str | Sequence[str], *, n_best: int | None = None, split: bool = False, **decoding: Any
     ) -> Any:
-        """Translates one sentence, or a list of them. The first call takes some seconds, as does the first one with
-        other settings.
+        """Translates one sentence, or a list of them. The first call with each choice of settings takes some seconds.
 
         Args:
             sentences: a sentence, or several; `data.normalize` of the run acts on them.
@@ -273,8 +271,7 @@ class Run:
             calibrated on the gold alignments; not-a-number where the config names too few, or none.
 
         Raises:
-            InputError: the run has no such layer or head, or no cross-attention, or there are not as many sources as
-                targets.
+            InputError: the run has no such layer or head, or no cross-attention; or there are fewer or more targets.
         """
         from .alignment.aligned_text import AlignedText
         from .alignment.aligner import choose_readouts, link_calibration
@@ -315,8 +312,7 @@ class Run:
         name: str | None = None,
         **decoding: Any,
     ) -> "Evaluation":
-        """Translates a set, scores the translations, and writes scores and attention into the run, as `evaluate.py`
-        does.
+        """Translates and scores a set, and writes scores and attention into the run, as `evaluate.py` does.
 
         Args:
             set_name: `test`, the default, or `validation`: a set of the run's config.

@@ -1,5 +1,4 @@
-"""Errors that the user can mend: commands report them in one message, without a traceback, that says what was meant and
-what to type."""
+"""Errors that the user can mend, which commands report in one message: what was meant, and what to type."""
 
 import difflib
 import errno
@@ -68,8 +67,7 @@ def first_line(error: BaseException) -> str:
 class InputError(ValueError):
     """An error that the user can mend: in a setting, a path, a file, or a damaged run.
 
-    The message says where it is (`file:line`, or the key of the setting), what was expected and found, and how to mend
-    it.
+    The message says where it is (`file:line`, or the key), what was expected and found, and how to mend it.
     """
 
 
@@ -78,8 +76,7 @@ class LostWorkerError(Exception):
 
 
 def nearest_key(key: str, keys: Sequence[str]) -> str | None:
-    """Returns the dotted key that was probably meant: one with the same name or a similar spelling, from the same
-    section if possible."""
+    """Returns the dotted key that was probably meant: of the same name or a similar one, in its section if possible."""
     section, _, name = key.rpartition(".")
     siblings = {known.rpartition(".")[2]: known for known in reversed(keys) if known.rpartition(".")[0] == section}
     everywhere = {known.rpartition(".")[2]: known for known in reversed(keys)}
@@ -103,8 +100,7 @@ SCRIPTS = ("train", "evaluate")  # have a file in the repository's root
 
 
 def invocation(command: str, *arguments: str | Path) -> str:
-    """Returns what a person types into a shell: "qkv train --resume 'runs/my run'", or "python train.py ..." after such
-    a script."""
+    """Returns what a person types: "qkv train --resume 'runs/my run'", or "python train.py ..." after such a script."""
     as_scripts = command in SCRIPTS and Path(sys.argv[0]).name in {f"{name}.py" for name in SCRIPTS}
     program = ["python", f"{command}.py"] if as_scripts else ["qkv", command]
     return shlex.join([*program, *map(str, arguments)])

@@ -63,8 +63,7 @@ class AttentionSettings(Settings):
         return self
 
     def check_sizes(self, d_model: int, num_heads: int) -> None:
-        """Raises a `ValueError` if heads of keys and values cannot be shared, or heads that nothing projects do not add
-        up to `d_model`."""
+        """Raises a `ValueError` if heads cannot be shared, or unprojected ones do not add up to `d_model`."""
         if (shared := self.key_value_heads) is not None and num_heads % shared:
             raise ValueError(f"key_value_heads: expected a divisor of num_heads ({num_heads}), found {shared}")
         for key, size, projected in (
@@ -78,8 +77,7 @@ class AttentionSettings(Settings):
                 )
 
     def check_distances(self, positions: str, d_model: int, num_heads: int) -> None:
-        """Raises a `ValueError` if self-attention cannot see the model's positions of `RELATIVE_POSITIONS`, by its
-        mechanism, score or size."""
+        """Raises a `ValueError` if self-attention cannot see positions of `RELATIVE_POSITIONS` that the model has."""
         if positions not in RELATIVE_POSITIONS or self.site == "cross":
             return
         if positions not in MECHANISMS[self.mechanism].distances:

@@ -44,8 +44,7 @@ def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) 
 
 
 def parse_value(key: str, field: FieldInfo, text: str) -> Any:
-    """Parses the value of an option as in a config file, except that text needs no quotes; raises an `InputError` if it
-    is not YAML."""
+    """Parses an option as in a config file, but text needs no quotes; raises an `InputError` if it is not YAML."""
     kinds = [without_limits(kind) for kind in alternatives(field.annotation)]
     if (str in kinds or Path in kinds) and int not in kinds:
         return None if text == "null" and type(None) in kinds else text
@@ -56,8 +55,7 @@ def parse_value(key: str, field: FieldInfo, text: str) -> Any:
 
 
 def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, FieldInfo | None, list[str]]:
-    """Returns the dotted key of one of pydantic's locations, its field if there is one, and the keys that are allowed
-    there."""
+    """Returns one of pydantic's locations as a dotted key, its field if any, and the keys that are allowed there."""
     parts: list[str] = []
     field: FieldInfo | None = None
     sections: dict[str, type[BaseModel]] = {"": schema}

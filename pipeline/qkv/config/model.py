@@ -54,8 +54,7 @@ class ArchitectureSettings(Settings):
                 )
 
     def least_parameters(self, vocabulary_size: int) -> int:
-        """Returns a lower bound of the number of parameters: the embedding and the largest matrices, without
-        attention."""
+        """Returns a lower bound of the number of parameters: the embedding and the largest matrices."""
         raise NotImplementedError
 
 

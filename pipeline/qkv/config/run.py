@@ -114,8 +114,7 @@ TUNED = ("beam_size", "length_penalty")
 
 
 def load_trained_run(run: RunDirectory, tuned: bool = True) -> RunConfig:
-    """Reads the settings with which a trained run translates: its own, of which its `decoding.yaml`, if it has one,
-    replaces some, unless it is left out.
+    """Reads the settings with which a trained run translates: its own, and if `tuned` what its `decoding.yaml` replaces.
 
     Raises:
         InputError: as `load_started_run`; or `decoding.yaml` cannot be read, has other keys than `TUNED`, or a value is

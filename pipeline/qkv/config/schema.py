@@ -158,8 +158,7 @@ _LIMITS = {
 
 
 def walk(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Yields every dotted key of a schema with its field, each section before its keys; a key that several variants
-    share comes once."""
+    """Yields every dotted key of a schema once, with its field: each section before its keys."""
     seen: set[str] = set()
     for name, field in schema.model_fields.items():
         yield f"{prefix}{name}", field
@@ -171,8 +170,7 @@ def walk(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Field
 
 
 def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
-    """Returns the schemas of the keys under a field, if it is a section; by tag, if one key chooses among several
-    schemas."""
+    """Returns the schemas of the keys under a field, if it is a section; by tag, if there are several."""
     sections = {}
     for kind in alternatives(field.annotation):
         schema, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)

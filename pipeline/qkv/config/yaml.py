@@ -1,5 +1,4 @@
-"""Settings as YAML text: reads them with the line of every key, and writes text that reads back as the same
-settings."""
+"""Settings as YAML text: read with the line of every key, and written so that they read back the same."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -12,8 +12,7 @@ from ..run.trained_run import TrainedRun
 from ..text.corpora.formats import read_corpus
 
 TOLERANCE = 1e-3
-"""The largest difference of a token's log-probability, in float32; rounding gives some 1e-5, a wrong weight whole
-units."""
+"""The largest difference of a token's log-probability; rounding gives some 1e-5, a wrong weight whole units."""
 
 BATCH_SENTENCES = 64
 
@@ -30,8 +29,7 @@ class ExportedModel(Protocol):
     own_decoding: Mapping[str, Any]
 
     def translate(self, sources: Sequence[str], decoding: Any, longest: int) -> list[str]:
-        """Translates sentences of one length by beam search, as the section `decoding` of a config says, into at most
-        `longest` tokens."""
+        """Translates sentences of one length by beam search, as `decoding` says, into at most `longest` tokens."""
         ...
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:

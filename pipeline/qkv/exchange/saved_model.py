@@ -1,5 +1,4 @@
-"""A run as TensorFlow's SavedModel: strings in; text, tokens, log-probabilities and attention out; written, and loaded
-again.
+"""A run as TensorFlow's SavedModel, written and loaded: strings in; text, tokens, scores and attention out.
 
 It is loaded by TensorFlow and TensorFlow Text alone, also by TensorFlow Serving. Batches have one sentence or more, of
 any length: a source longer than the model accepts is cut, and its translation `truncated`.

@@ -62,8 +62,7 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
 def output_when_done(path: Path) -> Iterator[Path]:
     """Yields a temporary path, whose content goes to the file that a person has named if the block succeeds.
 
-    A file appears whole or not at all. A link stays, and the file that it leads to is replaced. What is `writable_only`
-    is written into.
+    A file appears whole or not at all, where a link leads, too. What is `writable_only` is written into.
     """
     if not writable_only(path):
         with replaced_when_done(path.resolve() if path.is_symlink() else path) as temporary:
@@ -129,8 +128,7 @@ def refuse_folder(file: Path) -> None:
 
 
 def refuse_link(path: Path) -> None:
-    """Raises an `InputError` if a part of a run that is to be written is a link: it may lead to another person's
-    files."""
+    """Raises an `InputError` if a part of a run to write is a link: it may lead to another person's files."""
     if path.is_symlink():
         raise InputError(
             f"{path}: this is a link, and a run is not written through links; put what it leads to in its place, such "
@@ -139,8 +137,7 @@ def refuse_link(path: Path) -> None:
 
 
 def check_own_folder(folder: Path) -> None:
-    """Raises an `InputError` unless a folder of a run can be written: it is missing, or a folder, no link, that takes
-    new files."""
+    """Raises an `InputError` unless a folder of a run can be written: it is missing, or no link and writable."""
     refuse_link(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: this is a file, in the place of a folder that is to be written; move it away")

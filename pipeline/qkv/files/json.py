@@ -12,8 +12,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_json(text: str) -> Any:
-    """Parses JSON; raises a `ValueError` if it is none, nests too deeply, or has half a character, which cannot be
-    written."""
+    """Parses JSON; raises a `ValueError` if it is none, nests too deeply, or has half a character."""
     try:
         value = json.loads(text)
     except RecursionError:

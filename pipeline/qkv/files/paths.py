@@ -49,8 +49,7 @@ def refuse_other_than_file(path: Path, wanted: str, pipes: bool = False) -> None
 
 
 def is_pattern(path: Path) -> bool:
-    """Returns whether a path stands for the files that match it; files and folders of that very name are meant
-    themselves."""
+    """Returns whether a path stands for the files that match it, and no file or folder has that very name."""
     return not path.exists() and glob.has_magic(str(path.relative_to(_literal_part(path))))
 
 

@@ -13,8 +13,7 @@ class LowRank:
         """Freezes all weights, and adds trainable matrices of low rank to the matrices of attention, feed-forward
         networks and token embeddings within (Hu et al. 2022, section 4.1).
 
-        Call it once, after the layer is built and before an optimizer is. Saved files hold the sums, so that they are
-        loaded as others are.
+        Call it once, between building the layer and making an optimizer. Saved files hold the sums, as others do.
 
         Args:
             rank: the rank of what is added to each matrix, at least 1; for example 4.

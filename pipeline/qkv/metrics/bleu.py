@@ -131,8 +131,7 @@ class CorpusScore(NamedTuple):
         return self._of_sums(sentence_counts @ self.counts)
 
     def p_against(self, first: "CorpusScore", samples: int) -> float:
-        """Tests whether two scores of the same sentences differ, by approximate randomisation (Riezler and Maxwell
-        2005): two-sided."""
+        """Tests two scores of the same sentences by approximate randomisation (Riezler and Maxwell 2005): two-sided."""
 
         def difference(of_first: np.ndarray) -> np.ndarray:
             exchanged = of_first, 1 - of_first

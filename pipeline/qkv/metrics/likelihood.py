@@ -21,8 +21,7 @@ class Likelihood:
 
     Args:
         loss: negative log-likelihood in nats per token, without label smoothing.
-        token_accuracy: the share of tokens to which the model gave the highest probability, given the tokens before,
-            from 0 to 1.
+        token_accuracy: the share of tokens that the model found likeliest, given the tokens before, from 0 to 1.
         too_long: how many pairs were left out, since a side was too long for the model.
     """
 

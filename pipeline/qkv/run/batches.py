@@ -58,8 +58,7 @@ def batches(config: RunConfig | str | Path, split: str = "train") -> "KerasBatch
 
 
 class KerasBatches(keras.utils.PyDataset):
-    """Batches `((source_ids, target_ids), target_output)`, int32 `(B, S)`, `(B, T)` and `(B, T)`, for a model of this
-    package, see `Batch`.
+    """Batches `((source_ids, target_ids), target_output)`, int32 `(B, S)`, `(B, T)` and `(B, T)`, see `Batch`.
 
     In training, each epoch has its own order, as in `train.py`; pass `shuffle=False` to `fit`, which would shuffle it
     once more. Every epoch has as many batches as the first: where segmentations or a mixture of corpora are sampled,

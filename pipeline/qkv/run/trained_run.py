@@ -108,8 +108,7 @@ class TrainedRun:
         return self.make_normalizer()
 
     def make_normalizer(self, side: str = "source", *, divides: bool = True) -> Callable[[str], str] | None:
-        """Returns the function that `data.normalize` applies to a line that a person has written, behind its tag; None
-        where it does nothing.
+        """Returns what `data.normalize` does to a line that a person has written, behind its tag; None for nothing.
 
         Args:
             side: `source` or `target`, the language of the line.
@@ -244,8 +243,7 @@ class TrainedRun:
             row: the query's position; in the decoder, row t predicts output token t.
 
         Raises:
-            InputError: another architecture or mechanism, a score that is no product, or there is no such layer, head
-                or row.
+            InputError: another architecture, mechanism or score, or there is no such layer, head or row.
         """
         pair, predicted = self.read_ids(sentence)
         parts = split_score(self.float64_model, pair, layer, head, row)
@@ -263,8 +261,7 @@ class TrainedRun:
         return in_float64(self.model)
 
     def read_ids(self, sentence: Sentence) -> tuple[Pair, list[int]]:
-        """Returns the ids that the model reads, of the source and of the target from BOS on, and the target ids that it
-        predicts; see `cache`."""
+        """Returns the source ids and, from BOS on, the target ids that the model reads, and those that it predicts."""
         translator = self.translator
         if isinstance(sentence, str):
             translation = translator.translate([sentence])[0]

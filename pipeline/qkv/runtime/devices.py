@@ -86,8 +86,7 @@ def slow_precision(precision: str) -> str | None:
 
 
 def describe_devices(precision: str) -> str:
-    """Says on what is computed, and in which format, a Keras dtype policy; and if a GPU lies idle, why, and how to mend
-    it."""
+    """Says on what is computed, in which Keras dtype policy, and why a GPU lies idle and how to mend it."""
     if gpus := visible_gpus():
         names = [str(gpu) for gpu in gpus]
         shown = f"a GPU ({names[0]})" if len(gpus) == 1 else f"{len(gpus)} GPUs ({'; '.join(names)})"
@@ -103,8 +102,7 @@ def idle_gpu() -> str | None:
 
 
 def parallel_batches() -> int:
-    """Returns the number of batches to search or read in parallel: 1 on a GPU, a few on a processor with several
-    cores."""
+    """Returns the number of batches to search or read in parallel: 1 on a GPU, a few on a processor."""
     return min(usable_cores(), sizes().most_batches)
 
 

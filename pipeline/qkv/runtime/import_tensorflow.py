@@ -1,5 +1,4 @@
-"""Imports TensorFlow silently, in an environment that was checked, with the settings of its native libraries that suit
-small models."""
+"""Imports TensorFlow silently, in a checked environment, with native libraries set up for small models."""
 
 import gc
 import os
@@ -41,8 +40,7 @@ def importing_tensorflow() -> Iterator[None]:
     TF_CPP_MIN_LOG_LEVEL are kept if they are set.
 
     Raises:
-        InputError: the environment is wrong, something in the block cannot be imported, or Keras was imported before,
-            with another backend.
+        InputError: the environment is wrong, an import fails, or Keras was imported with another backend.
     """
     check_environment()
     if "keras" not in sys.modules:
@@ -117,8 +115,7 @@ def silenced_stderr() -> Iterator[None]:
 
 
 def check_environment() -> None:
-    """Raises an `InputError` if numbers of threads or the machines of `TF_CONFIG` are wrong, or the limit of the
-    address space is too low."""
+    """Raises an `InputError` if numbers of threads, `TF_CONFIG` or the limit of the address space are wrong."""
     for name in THREADS:
         for value in filter(None, os.environ.get(name, "").split(",")):  # OpenMP takes a number for each level
             if not value.strip().isdecimal() or len(value) > 9 or int(value) > MOST_THREADS:

@@ -121,8 +121,7 @@ def has_nvidia_device() -> bool:
 
 
 def why_unseen() -> str | None:
-    """Returns what to do where TensorFlow sees no GPU, though one of NVIDIA is there; None where none is, or where it
-    is hidden on purpose."""
+    """Returns what to do where TensorFlow does not see an NVIDIA GPU; None where there is none, or it is hidden."""
     if _is_hidden():
         return None
     if _has_device():

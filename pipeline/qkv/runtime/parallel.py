@@ -33,8 +33,7 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item], proc
     Args:
         function: can be pickled, and is sent to each process once.
         items: can be pickled; read as they are needed.
-        processes: their number; 1 for this process itself. Others are started anew, not forked: TensorFlow's threads
-            would not survive that.
+        processes: their number; 1 for this one. Others are spawned, not forked: TensorFlow would not survive that.
     """
     if processes == 1:
         yield from map(function, items)

@@ -70,8 +70,7 @@ class OutputHandler(logging.StreamHandler):
 
 
 class Messages(EscapingStream):
-    """Standard output of a command whose results are files: a reader that leaves (`| head`) ends the messages, not the
-    work."""
+    """Standard output of a command whose results are files: a reader that leaves (`| head`) does not end the work."""
 
     def write(self, text: str) -> int:
         """Writes, or does nothing once the reader has left."""

@@ -89,8 +89,7 @@ class Workers:
                 log.info("waiting for %s %s", self.cluster.describe(index), for_what)
 
     def of_chief(self, value: Any, for_what: str) -> Any:
-        """Returns the chief's value; the values of others do not matter. Each worker must ask for the same in the same
-        order."""
+        """Returns the chief's value, whatever the others'. All workers must ask for the same in the same order."""
         self._told += 1
         key = f"chief/{self._told}"
         if not self.is_chief:

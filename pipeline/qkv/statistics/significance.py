@@ -182,8 +182,7 @@ def drawn_sums(found: np.ndarray, others: np.ndarray, rows: int) -> PermutedSums
 
 
 def p_at_most(sums: PermutedSums) -> np.ndarray:
-    """Returns an upper bound of the one-sided p-values, `(L, H)`: of the share of permutations whose sum is as large as
-    the one that was found.
+    """Bounds the one-sided p-values `(L, H)`, the shares of permutations whose sum is as large as the one found.
 
     Sentences are permuted independently of each other, so Bernstein's inequality holds (Boucheron, Lugosi and Massart
     2013, corollary 2.11): `p <= exp(-d^2 / (2 (v + b d / 3)))` for a sum that is d above its mean, with the variance v

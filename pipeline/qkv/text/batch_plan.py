@@ -20,8 +20,7 @@ FORCED_BATCH_TOKENS = 1536  # in batches of teacher-forced passes; larger batche
 SHORTEST, STEP = 8, 1.12  # the least length, and by how much each is longer than the one before
 WINDOW_PAIRS = 1 << 20  # planned together: a corpus of up to as many is one window, sorted as a whole
 SHARD_PAIRS = 1 << 13
-"""Pairs that stay together when a corpus of several windows is shuffled, so that a window reads few places of the
-disk."""
+"""Pairs that stay together when several windows are shuffled, so that a window reads few places of the disk."""
 
 
 @dataclass(frozen=True)

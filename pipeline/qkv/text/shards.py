@@ -156,8 +156,7 @@ def read_pairs(
     Args:
         corpus: the pairs.
         reader: reads a shard.
-        processes: the number that read at the same time; by default one for each core, or only this one if there
-            are few pairs.
+        processes: how many read at the same time; by default one for each core, or one for few pairs.
         files: where the readings of shards are kept; those that are there are taken from there.
     """
     if processes is None:

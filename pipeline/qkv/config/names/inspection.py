@@ -56,8 +56,7 @@ SITES = {
 
 
 def site_name(name: str) -> str:
-    """Returns the name of a site in an archive, given that or its name in `model.attention`: `encoder_self` is
-    `encoder`."""
+    """Returns the name of a site in an archive, or by its name in `model.attention`: `encoder` for `encoder_self`."""
     side, _, kind = name.partition("_")
     return side if kind == "self" else name
 

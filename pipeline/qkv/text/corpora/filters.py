@@ -110,8 +110,7 @@ def digest_sentences(sentences: Iterable[str]) -> npt.NDArray[np.uint64]:
 
 
 def _digests(texts: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """Returns a number for each text. 64 bits suffice: among 100 million texts the chance that any two share one is 1
-    in 3,700."""
+    """Returns a number for each text: of 64 bits, which two of 100 million share with a chance of 1 in 3,700."""
     digests = (blake2b(text.encode(), digest_size=8).digest() for text in texts)
     return np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64)
 

@@ -152,8 +152,7 @@ class Table:
         path: UTF-8, gzipped or not.
         separator: one ASCII character.
         header: whether the first line names the columns.
-        quoted: whether columns may stand in double quotes, as in a CSV file of a spreadsheet. Otherwise quotes are
-            ordinary text.
+        quoted: whether columns may be in double quotes, as in a CSV file; otherwise quotes are ordinary text.
 
     Raises:
         InputError: as `read_lines`; rows of unequal width, or none; a quoted column that does not end in its line.

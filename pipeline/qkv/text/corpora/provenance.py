@@ -57,8 +57,7 @@ def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
 
 
 def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> None:
-    """Compares the settings of a run with the ones that its text was prepared with, if it was. Files of text may have
-    been moved.
+    """Compares settings with the ones that a run's text was prepared with, if it was. Its files may have moved.
 
     Args:
         config: the settings now.

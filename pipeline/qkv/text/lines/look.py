@@ -1,7 +1,6 @@
 """The look of a text: its words and capitals, so that typed text can be made to look the same.
 
-The look of both sides of a run's text is measured when the text is prepared, and kept in the run's `source_look.json`
-and `target_look.json`.
+Both sides of a run's text are measured when it is prepared, into `source_look.json` and `target_look.json`.
 """
 
 import re

@@ -11,8 +11,7 @@ def tokenize(text: str, language: str, *, escaped: bool = False) -> str:
 
     Args:
         text: one line of plain text.
-        language: its code, such as `en` or `pt-BR`; of one that Moses does not know, the rules for English
-            abbreviations are applied.
+        language: its code, such as `en` or `pt-BR`; for one that Moses does not know, the English rules apply.
         escaped: whether `'`, `"` and the like are written as `&apos;` and `&quot;`.
     """
     plain = _sacremoses("PunctNormalizer", _code(language)).normalize(text)

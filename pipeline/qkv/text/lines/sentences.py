@@ -25,8 +25,7 @@ class Paragraph(NamedTuple):
 
 
 class SentenceSplitter:
-    """Divides lines into sentences by the rules of sentencex (https://github.com/wikimedia/sentencex), which has them
-    for some 240 languages.
+    """Divides lines by sentencex (https://github.com/wikimedia/sentencex), whose rules are for some 240 languages.
 
     Args:
         language: the code of the lines' language, such as `en`; the rules of English are used where it is unknown.

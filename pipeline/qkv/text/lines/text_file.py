@@ -242,8 +242,7 @@ def refuse_other_kinds(path: Path, start: bytes) -> None:
 
 
 def refuse_growth(path: Path, size: int, unpacked: int) -> None:
-    """Raises an `InputError` if a file of this size unpacks to far more than text does: a few bytes can hold
-    gigabytes."""
+    """Raises an `InputError` if a file of this size unpacks to far more than text does, as a few bytes can."""
     if unpacked > max(ALWAYS_BYTES, MOST_TIMES * size):
         raise InputError(
             f"{path}: {size:,} bytes that unpack to {unpacked:,} or more; expected text, which packs to no less than a "

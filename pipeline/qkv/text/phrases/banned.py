@@ -51,8 +51,7 @@ class BannedPhrases:
         return next(found, None)
 
     def find_in_beginning(self, ids: Sequence[int]) -> str | None:
-        """Returns the first phrase that a text which begins with these tokens contains, however its last word goes
-        on."""
+        """Returns the first phrase in the text of these tokens, which begins a longer one."""
         return self.find([*self.tokens.of_tokens(ids), ord("a")])
 
 
@@ -112,8 +111,7 @@ def make_ban_table(phrases: Sequence[Symbols], tokens: TokenText, leads_out: boo
 
 
 def _lift_to_tokens(automaton: PhraseAutomaton, tokens: TokenText) -> npt.NDArray[np.int32]:
-    """Returns the state after each token, `(S, V)`, in which a state differs from its fallback only where a token goes
-    on with a phrase."""
+    """Returns the state after each token, `(S, V)`; states differ from their fallbacks only where phrases go on."""
     states = len(automaton.pending)
     first = tokens.symbols[:, 0].astype(np.int64)
     by_first = {int(symbol): np.flatnonzero(first == symbol) for symbol in np.unique(first)}

@@ -73,8 +73,7 @@ def read_required(
 
 
 def tokens_needed(phrases: Sequence[RequiredPhrase]) -> int:
-    """Returns an upper bound of the tokens that phrases need: their own, one before each that keeps it apart from a
-    banned phrase, and EOS."""
+    """Returns the most tokens that phrases need: their own, one before each to keep it apart, and EOS."""
     return sum(len(phrase.ids) + 1 for phrase in phrases) + bool(phrases)
 
 
@@ -111,8 +110,7 @@ def write_phrase(text: str, tokens: TokenText, place: str) -> RequiredPhrase:
 
 
 def _is_written(phrase: Symbols, written: Sequence[int]) -> bool:
-    """Returns whether a text contains a phrase as whole words when tokens have added these symbols, whatever it was
-    before."""
+    """Returns whether tokens that add these symbols write a phrase as whole words, whatever stands before."""
     automaton = PhraseAutomaton([phrase], [1], unsure_divides=False)
     ends = [automaton.read(written, state)[0] for state in (APART, JOINED)]
     return DIVIDING <= written[0] < END and all(automaton.pending[ends])

@@ -1,5 +1,4 @@
-"""Segmentations of the training text drawn by BPE-dropout (Provilkov et al. 2020): words as subwords, with merges left
-out at random.
+"""Segmentations of the training text by BPE-dropout (Provilkov et al. 2020), which leaves out merges at random.
 
 SentencePiece draws them too, but from version 0.2.2 on its generator takes something of its own from every process
 besides the seed, so the same seed would train another model in every process.
@@ -83,8 +82,7 @@ def sample_segmentation(
         sampler: draws the subwords of words.
         seed: the seed of the draws.
         longest: number of tokens.
-        words: the word of each token of `encoded`, and a function that finds the words of other tokens; None where
-            nobody asks.
+        words: the word of each token of `encoded`, and a function that finds the words of others; None for no words.
 
     Returns:
         The ids, and the word of each.
@@ -113,8 +111,7 @@ def _add_rows(
 
 
 def _byte_ends(sentence: str, ends: np.ndarray) -> np.ndarray:
-    """Returns the byte of a text after each token, from the character after each, of words with their marks in
-    front."""
+    """Returns the byte after each token from the character after it, which counts the mark of each word."""
     after: list[int] = []
     position = 0
     for word in sentence.split(" "):
@@ -127,8 +124,7 @@ def _byte_ends(sentence: str, ends: np.ndarray) -> np.ndarray:
 def _sample(
     sentences: Sequence[str], sampler: "BPEDropout", generator: np.random.Generator
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Draws the ids of each sentence, and the character after each; several unknown characters in a row are one token,
-    as in SentencePiece."""
+    """Draws the ids of each sentence, and the character after each; neighbouring unknown ones are one token."""
     words: dict[str, int] = {}
     index: list[int] = []
     ends = [0]
@@ -202,8 +198,7 @@ class BPEDropout:
         return drawn
 
     def _merge(self, ids: np.ndarray, generator: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
-        """Merges the symbols of rows until no pair is left, one pair of every row in turn; yields the rows that are
-        done, with their numbers."""
+        """Merges one pair of every row in turn until none is left; yields the numbers and symbols of finished rows."""
         rows = np.arange(len(ids))
         pairs = self._draw_pairs(ids[:, :-1], ids[:, 1:], generator)
         while pairs.shape[1]:

@@ -114,8 +114,7 @@ class EncodedPairs(NamedTuple):
     def select(
         self, rows: Sequence[int] | np.ndarray, joined: Sequence[Sequence[int]] | np.ndarray = ()
     ) -> "EncodedPairs":
-        """Returns the pairs of `rows`, in that order, followed by the two pairs of each row `(first, second)` of
-        `joined` as one pair."""
+        """Returns the pairs of `rows`, then the two of each row `(first, second)` of `joined` as one pair."""
         if not len(joined) and np.array_equal(rows, np.arange(len(self.source))):
             return self
         source, target = (side.select(rows, joined) for side in self.sides)

@@ -35,8 +35,7 @@ class TokenLinker:
         self._finder = finder
 
     def words_of_side(self, side: int) -> tuple[EncodedSentences, FindWords]:
-        """Returns the words of the tokens that the model gives sources (0) or targets (1), and a function that finds
-        the words of other tokens."""
+        """Returns the words of the model's tokens of sources (0) or targets (1), and a function that finds others'."""
         return self._words[side], partial(self._finder.of_side, side)
 
     def link(self, pairs: EncodedPairs, words: "WordNumbers | None" = None) -> EncodedPairs:

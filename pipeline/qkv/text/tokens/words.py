@@ -112,8 +112,7 @@ def count_words(text: str, unit: str) -> int:
 
 
 def find_words(text: str, token_ends: Sequence[int], unit: str) -> list[int | None]:
-    """Returns the word of each token of a text: the word of its last byte, and for a lone space the word after it; None
-    after the last word.
+    """Returns the word of each token's last byte, for a lone space of the next one; None after the last word.
 
     Args:
         text: the sentence.
