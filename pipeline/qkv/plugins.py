@@ -13,7 +13,7 @@ The name can then be used in configs. A run that uses it needs the same `--plugi
 holds only the name.
 """
 
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, TypeVar
 
 from keras.callbacks import Callback
@@ -144,29 +144,19 @@ def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:
     Raises:
         ValueError: the name is taken or is no identifier.
     """
-    _check_name(name, MEASURES)
-
-    def register(function: Callable) -> Callable:
-        MEASURES[name] = Measure(function=function, **row)
-        return function
-
-    return register
+    return _decorator(name, MEASURES, lambda function: Measure(function=function, **row), {})
 
 
 def _decorator(
     name: str, listed: MutableMapping[str, Any], row: Callable[[Any], Any], table: MutableMapping[str, Any]
 ) -> Callable[[Entry], Entry]:
-    _check_name(name, listed)
+    if not name.isidentifier():
+        raise ValueError(f"name: expected letters, digits and underscores, found {name!r}")
+    if name in listed:
+        raise ValueError(f"name: expected one that is not taken ({', '.join(listed)}), found {name!r}")
 
     def register(entry: Entry) -> Entry:
         listed[name], table[name] = row(entry), entry
         return entry
 
     return register
-
-
-def _check_name(name: str, taken: Iterable[str]) -> None:
-    if not name.isidentifier():
-        raise ValueError(f"name: expected letters, digits and underscores, found {name!r}")
-    if name in taken:
-        raise ValueError(f"name: expected one that is not taken ({', '.join(taken)}), found {name!r}")

@@ -93,7 +93,7 @@ def system(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "DRIVER", str(tmp_path / "driver"))
     monkeypatch.setattr(machine, "WINDOWS_GPU", str(tmp_path / "dev" / "dxg"))
     monkeypatch.setattr(machine, "WINDOWS_LIBRARY", str(tmp_path / "libcuda.so.1"))
-    monkeypatch.setattr(machine, "LIBRARIES", "no_such_package.cudnn")
+    monkeypatch.setattr(machine, "LIBRARIES", ["no_such_package", "no_such_package.cudnn"])
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     (tmp_path / "dev").mkdir()
     return tmp_path
@@ -121,7 +121,7 @@ def test_without_libraries_the_extra_is_named(files, system):
 
 def test_with_libraries_tensorflow_is_asked(system, monkeypatch):
     (system / "dev" / "nvidia0").touch()
-    monkeypatch.setattr(machine, "LIBRARIES", "json")
+    monkeypatch.setattr(machine, "LIBRARIES", ["json"])
     assert "TF_CPP_MIN_LOG_LEVEL=0 python -c" in why_unseen()
 
 

@@ -45,8 +45,7 @@ def main(arguments: list[str]) -> None:
     run, read = find_evaluation(options.archive, "test")
     if run is not None and options.folder is None:
         raise InputError(
-            f"{read.root}: measured already by evaluate.py, which wrote the same files; name another folder with "
-            "--folder"
+            f"{read.root}: measured already by evaluate.py, into the same files; name another folder: --folder"
         )
     folder = EvaluationDirectory(options.folder or read.root)
     cli.log_to_output()

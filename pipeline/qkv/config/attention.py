@@ -53,10 +53,10 @@ class AttentionSettings(Settings):
                 f"{', '.join(by_angle)}, or mechanism softmax or blockwise"
             )
         alone = [key for key in ("projection", "value_projection") if not getattr(self, key)]
+        without = f"{alone[0]} false" if alone else f"mechanism {self.mechanism}"
         if self.key_value_heads is not None and (self.mechanism in (*fixed_weights(), "lsh") or alone):
             raise ValueError(
-                f"key_value_heads ({self.key_value_heads}) shares projected keys and values, which are not there with "
-                f"{alone[0] + ' false' if alone else 'mechanism ' + self.mechanism}: leave it out"
+                f"key_value_heads shares projected keys and values, which {without} has none of: leave it out"
             )
         if self.mechanism == "lsh" and not self.projection:
             raise ValueError("mechanism lsh hashes projected queries: leave projection out, or use softmax")

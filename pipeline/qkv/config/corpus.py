@@ -137,8 +137,7 @@ class SetSettings(CorpusSettings):
         given = [key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default]
         if len(given) > 1:
             raise ValueError(
-                "expected either share or pairs alone, to hold out pairs of the training files, or files of its own "
-                f"without them, found {' and '.join(given)}"
+                f"expected either share or pairs alone, to hold pairs out, or files, found {' and '.join(given)}"
             )
         return self
 
@@ -178,8 +177,7 @@ def check_list(corpora: tuple[ListedCorpusSettings, ...]) -> tuple[ListedCorpusS
         return corpora
     if unweighted:
         raise ValueError(
-            f"expected a weight for every corpus of the list or for none; corpus {unweighted[0]}, counted from 0, has "
-            "none"
+            f"expected a weight for every corpus of the list or for none; number {unweighted[0]}, from 0, has none"
         )
     if not any(corpus.weight for corpus in corpora):
         raise ValueError("expected a weight above 0 for at least one corpus, found 0 for all of them")

@@ -64,14 +64,11 @@ class DecodingSettings(Settings):
         if self.tag is None or self.tag in data.tags:
             return
         if data.tags:
+            known, hint = ", ".join(data.tags), did_you_mean(self.tag, data.tags)
             raise ValueError(
-                f"decoding.tag: expected one of the tags of data.train, {', '.join(data.tags)}, or null, found "
-                f"{self.tag!r}{did_you_mean(self.tag, data.tags)}"
+                f"decoding.tag: expected one of the tags of data.train, {known}, or null, found {self.tag!r}{hint}"
             )
-        raise ValueError(
-            f"decoding.tag: no corpus of data.train has a tag, so that there is none to put before sentences; "
-            f"expected null, found {self.tag!r}"
-        )
+        raise ValueError(f"decoding.tag: no corpus of data.train has a tag; expected null, found {self.tag!r}")
 
     def check_coverage(self, model: ArchitectureSettings) -> None:
         """Raises a `ValueError` if a coverage penalty has no cross-attention to act on."""

@@ -178,8 +178,7 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
         self._check_freeze(model)
         if self.xla and isinstance(model, RecurrentSettings):
             raise ValueError(
-                "training.xla: XLA compiles no update of a recurrent model, whose loop has as many steps as the "
-                "batch has tokens; expected false, or another model.architecture"
+                "training.xla: XLA compiles no update of a recurrent model; expected false, or another architecture"
             )
 
     def _check_has_text(self, data: DataSettings, tokenizer: TokenizerSettings) -> None:
@@ -241,8 +240,7 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
             raise ValueError(f"schedule {self.schedule} needs max_minutes, found null")
         if self.validate_every_updates is None and not (schedule.measures_total or schedule.ends_at_zero):
             raise ValueError(
-                f"validate_every_updates: expected an integer >= 1, found null, and schedule {self.schedule} has no "
-                "end over which validations could be spread"
+                f"validate_every_updates: expected an integer >= 1, found null, and schedule {self.schedule} has no end"
             )
         if schedule.ends_at_zero and (self.max_updates is None or self.max_updates <= self.warmup_updates):
             raise ValueError(

@@ -87,14 +87,6 @@ class NamedWeights:
         self._left.discard(path)
         return self.arrays[path]
 
-    def dense(self, path: str) -> tuple[np.ndarray, np.ndarray]:
-        """Returns kernel `(inputs, outputs)` and bias of a dense layer."""
-        return self.take(f"{path}/kernel"), self.take(f"{path}/bias")
-
-    def norm(self, path: str) -> tuple[np.ndarray, np.ndarray]:
-        """Returns scale and bias of a layer normalisation."""
-        return self.take(f"{path}/gamma"), self.take(f"{path}/beta")
-
     def check_all_taken(self, root: Path) -> None:
         """Checks that no weight is left over.
 

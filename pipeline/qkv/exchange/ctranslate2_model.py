@@ -106,17 +106,17 @@ def _set_layer(layer: Any, weights: NamedWeights, block: str, decodes: bool) -> 
 
 def _set_dense(target: Any, weights: NamedWeights, *paths: str) -> None:
     """Sets a layer to several of ours, one after the other in its outputs."""
-    kernels, biases = zip(*map(weights.dense, paths), strict=True)
+    kernels = [weights.take(f"{path}/kernel") for path in paths]
     target.weight = np.ascontiguousarray(np.concatenate(kernels, axis=1).T)
-    target.bias = np.concatenate(biases)
+    target.bias = np.concatenate([weights.take(f"{path}/bias") for path in paths])
 
 
 def _set_norm(target: Any, weights: NamedWeights, path: str) -> None:
-    target.gamma, target.beta = weights.norm(path)
+    target.gamma, target.beta = weights.take(f"{path}/gamma"), weights.take(f"{path}/beta")
 
 
 class LoadedCTranslate2:
-    """A CTranslate2 model, loaded from its folder.
+    """A CTranslate2 model, loaded from its folder; see `ExportedModel`.
 
     Args:
         folder: what `write_ctranslate2` wrote.
@@ -134,7 +134,6 @@ class LoadedCTranslate2:
         self._translator = ctranslate2.Translator(str(folder), compute_type="default")
 
     def translate(self, sources: Sequence[str], decoding: Any, longest: int) -> list[str]:
-        """See `ExportedModel`."""
         results = self._translator.translate_batch(
             self._pieces(sources),
             beam_size=decoding.beam_size,
@@ -147,7 +146,6 @@ class LoadedCTranslate2:
         return self._tokenizer.decode([[self._ids[piece] for piece in result.hypotheses[0]] for result in results])
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
-        """See `ExportedModel`."""
         scores = self._translator.score_batch(self._pieces(sources), self._pieces(targets))
         return [np.array(one.log_probs) for one in scores]
 

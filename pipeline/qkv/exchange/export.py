@@ -50,8 +50,7 @@ class ExportWishes(NamedTuple):
             raise InputError(f"{root}: an imported run; export the model from where it was imported")
         if config.decoding.tag is not None and self.format != "ctranslate2":
             raise InputError(
-                f"decoding.tag is {config.decoding.tag!r}, and {self.format} puts no tag before sentences; expected "
-                "--tag null, or --format ctranslate2, whose tokens can begin with it"
+                f"decoding.tag: {self.format} puts none before sentences; expected --tag null, or --format ctranslate2"
             )
         if self.format == "saved_model" and set(folder.as_posix()) & set("*?[\\"):
             raise InputError(f"{folder}: TensorFlow loads no SavedModel from a path with *, ?, [ or \\; choose another")

@@ -147,7 +147,6 @@ class LoadedMarian:
         self._model = MarianMTModel.from_pretrained(folder).eval()
 
     def translate(self, sources: Sequence[str], decoding: Any, longest: int) -> list[str]:
-        """See `ExportedModel`."""
         encoded = self._tokenizer(list(sources), return_tensors="pt", padding=True)
         with self._torch.inference_mode():
             found = self._model.generate(
@@ -160,7 +159,6 @@ class LoadedMarian:
         return self._tokenizer.batch_decode(found, skip_special_tokens=True)
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
-        """See `ExportedModel`."""
         rows = []
         for source, target in zip(sources, targets, strict=True):
             encoded = self._tokenizer([source], text_target=[target], return_tensors="pt")

@@ -166,7 +166,7 @@ def write_saved_model(translator: SavedTranslator, folder: Path) -> None:
 
 
 class LoadedSavedModel:
-    """A SavedModel, loaded from its folder.
+    """A SavedModel, loaded from its folder; see `ExportedModel`. It knows the longest length itself.
 
     Args:
         folder: what `write_saved_model` wrote.
@@ -179,13 +179,11 @@ class LoadedSavedModel:
             self._loaded = tf.saved_model.load(str(folder))
 
     def translate(self, sources: Sequence[str], decoding: Any, longest: int) -> list[str]:
-        """See `ExportedModel`; a SavedModel knows the longest length itself."""
         beam = tf.constant(decoding.beam_size > 1)
         found = self._loaded.signatures["translate"](source=tf.constant(sources), beam=beam)
         return [text.decode() for text in found["text"].numpy()]
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
-        """See `ExportedModel`."""
         found = self._loaded.signatures["align"](source=tf.constant(sources), target=tf.constant(targets))
         lengths = (found["target_tokens"].numpy() != b"").sum(axis=1)
         return [row[:length] for row, length in zip(found["log_probabilities"].numpy(), lengths, strict=True)]

@@ -5,7 +5,7 @@ import math
 import tempfile
 from pathlib import Path
 from typing import IO, BinaryIO, Self
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -22,22 +22,20 @@ def open_zip(path: Path) -> ZipFile:
     if path.exists() and not path.is_file():  # opening a FIFO would wait for a writer
         raise ValueError("not a file")
     archive = ZipFile(path)
-    if fault := _fault(archive.infolist(), path.stat().st_size):
+    members = archive.infolist()
+    unpacked = sum(member.file_size for member in members)
+    packings = {member.compress_type for member in members}
+    fault = None
+    if unpacked > LARGEST_GAIN * path.stat().st_size:
+        fault = f"it would unpack to {unpacked:,} bytes"
+    elif len({member.filename for member in members}) < len(members):
+        fault = "it has two members of one name"
+    elif not packings <= {ZIP_STORED, ZIP_DEFLATED}:  # zipfile sets no limit to what others unpack to
+        fault = "a member is compressed in another way"
+    if fault:
         archive.close()
         raise ValueError(fault)
     return archive
-
-
-def _fault(members: list[ZipInfo], size: int) -> str | None:
-    unpacked = sum(member.file_size for member in members)
-    if unpacked > LARGEST_GAIN * size:
-        return f"it would unpack to {unpacked:,} bytes"
-    if len({member.filename for member in members}) < len(members):
-        return "it has two members of one name"
-    for member in members:
-        if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):  # zipfile sets no limit to what others unpack to
-            return f"{member.filename} is compressed in another way"
-    return None
 
 
 class ArrayFile:

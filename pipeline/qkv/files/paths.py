@@ -92,10 +92,7 @@ def match_files(paths: Mapping[str, Path]) -> list[dict[str, Path]]:
             f"{paths[name]} ({name}) stands for {len(files)} file{'s' if len(files) > 1 else ''}"
             for name, files in found.items()
         )
-        raise InputError(
-            f"{counts}; expected as many of each, matched in sorted order; look for one that is missing, or narrow the "
-            "pattern"
-        )
+        raise InputError(f"{counts}; expected as many of each: look for one that is missing, or narrow the pattern")
     return [dict(zip(found, files, strict=True)) for files in zip(*found.values(), strict=True)]
 
 

@@ -71,8 +71,7 @@ class LikelihoodSum:
 
 def _all_too_long(pairs: int, max_positions: int) -> InputError:
     return InputError(
-        f"all {pairs} pairs have a side of model.max_positions ({max_positions}) tokens or more, so there is nothing "
-        "to measure; use shorter text, or train with more positions"
+        f"all {pairs} pairs have a side of model.max_positions ({max_positions}) tokens or more; use shorter text"
     )
 
 

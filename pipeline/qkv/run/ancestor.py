@@ -54,8 +54,7 @@ class Ancestor:
                 values = [archive.read(name, "f", tuple(x.shape)) for name, x in _named(model).items()]
         except DAMAGE as error:
             raise InputError(
-                f"{path}: the weights that this run starts from are missing or damaged ({error}); delete the run's "
-                "folder and start it anew"
+                f"{path}: the weights that this run starts from are missing or damaged ({error}); start it anew"
             ) from None
         log.info("starting from %s", self)
         for variable, value in zip(model.weights, values, strict=True):

@@ -33,7 +33,6 @@ def check_weights_file(path: Path, least_parameters: int) -> None:
             size, has fewer numbers than the config's model, has HDF5 links or data outside itself, declares arrays
             larger than their data, nests deeper than a model, or has something other than numbers.
     """
-    check = _check_arrays if path.suffix == ".npz" else _check_keras
     try:
         with open_zip(path) as archive:
             members = archive.infolist()
@@ -43,28 +42,23 @@ def check_weights_file(path: Path, least_parameters: int) -> None:
                     path,
                     f"the config's model has at least {least_parameters:,} numbers, and {size // 4:,} at most are here",
                 )
-            fault = check(archive, members)
-        if fault:
-            raise _refused(path, fault)
+            if path.suffix == ".npz":
+                for member in members:  # NumPy allocates what a header declares before it reads the data
+                    with archive.open(member) as file:
+                        check_header(file, member.filename, member.file_size)
+            elif fault := _keras_fault(archive, members):
+                raise _refused(path, fault)
     except InputError:
         raise
     except DAMAGE as error:
         raise _refused(path, first_line(error)) from None
 
 
-def _check_keras(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
+def _keras_fault(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
     if not {WEIGHTS} <= {member.filename for member in members} <= EXPECTED or len(members) > len(EXPECTED):
         return f"expected {', '.join(sorted(EXPECTED))} in it and nothing else"
     with h5py.File(io.BytesIO(archive.read(WEIGHTS))) as weights:
         return check_groups(weights)
-
-
-def _check_arrays(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
-    # NumPy allocates what a header declares before it reads the data.
-    for member in members:
-        with archive.open(member) as file:
-            check_header(file, member.filename, member.file_size)
-    return None
 
 
 def check_groups(root: h5py.Group) -> str | None:
@@ -137,6 +131,5 @@ def extracted_weights(path: Path) -> Iterator[Path]:
 
 def _refused(path: Path, reason: str) -> InputError:
     return InputError(
-        f"{path}: the weights do not fit the run's config, or the file is damaged: {reason}; "
-        "restore the file, or train anew"
+        f"{path}: the weights do not fit the run's config, or are damaged: {reason}; restore the file, or train anew"
     )

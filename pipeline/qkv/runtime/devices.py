@@ -43,8 +43,7 @@ def choose_devices(gpus: int | None, deterministic: bool) -> None:
         tf.config.set_visible_devices(there[:gpus], "GPU")
     except RuntimeError:
         raise InputError(
-            f"run.devices: {gpus} of {len(there)} GPUs cannot be chosen any more, since this process uses them; start "
-            "another process"
+            f"run.devices: {gpus} of {len(there)} GPUs cannot be chosen any more, in use; start another process"
         ) from None
 
 

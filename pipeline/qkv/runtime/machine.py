@@ -109,7 +109,7 @@ def _quota(folder: Path) -> float | None:
 DEVICES = "/dev"
 DRIVER = "/proc/driver/nvidia/gpus"
 WINDOWS_GPU, WINDOWS_LIBRARY = "/dev/dxg", "/usr/lib/wsl/lib/libcuda.so.1"  # within the Linux of Windows
-LIBRARIES = "nvidia.cudnn"  # of the extra [gpu], as a Python package
+LIBRARIES = "nvidia", "nvidia.cudnn"  # of the extra [gpu], as Python packages, the outer one first
 REASONS = 'TF_CPP_MIN_LOG_LEVEL=0 python -c "import tensorflow as tf; tf.config.list_physical_devices()"'
 INSTALL = 'python -m pip install ".[gpu]"'
 
@@ -125,7 +125,7 @@ def why_unseen() -> str | None:
     if _is_hidden():
         return None
     if _has_device():
-        if not _has_libraries():
+        if not all(map(importlib.util.find_spec, LIBRARIES)):
             return f"CUDA's libraries are missing: {INSTALL}"
         return f"CUDA's libraries or the driver do not fit; TensorFlow says why: {REASONS}"
     if Path(DRIVER).is_dir() and any(Path(DRIVER).iterdir()):
@@ -142,13 +142,6 @@ def _has_device() -> bool:
 
 def _is_hidden() -> bool:
     return os.environ.get("CUDA_VISIBLE_DEVICES", "all").split(",")[0].strip() in ("", "-1", "NoDevFiles")
-
-
-def _has_libraries() -> bool:
-    try:
-        return importlib.util.find_spec(LIBRARIES) is not None
-    except ModuleNotFoundError:  # the package that it is part of
-        return False
 
 
 SYNCHRONIZE = 0x00100000  # the right to wait for a process, of <winnt.h>

@@ -58,10 +58,9 @@ def open_text(config: RunConfig, run: RunDirectory, tokenizer: Tokenizer, valida
         InputError: as `load_text`.
     """
     validation_pairs = EncodedPairs.load(run.encoded / "validation")
-    if len(validation) != len(validation_pairs.source):
+    if len(validation) != (before := len(validation_pairs.source)):
         raise InputError(
-            f"{validation.name}: {len(validation)} pairs, expected {len(validation_pairs.source)} as when the run "
-            "began; put the old files back, or train anew"
+            f"{validation.name}: {len(validation)} pairs, expected {before} as when the run began; restore the file"
         )
     guided = config.training.guided_attention is not None
     names = segmentation_names(config.tokenizer.bpe_dropout)

@@ -161,8 +161,7 @@ def _check_sizes(corpus: Corpus, sizes: Mapping[str, int]) -> None:
     for name, size in sizes.items():
         if size < 1:
             raise InputError(
-                f"data.{name}.share: the share of the {len(corpus):,} pairs of {corpus.name} is less than one pair; "
-                "expected some hundred pairs: raise the share"
+                f"data.{name}.share: the share of the {len(corpus):,} pairs of {corpus.name} is less than one pair"
             )
     wanted = sum(sizes.values())
     if 2 * wanted > len(corpus):

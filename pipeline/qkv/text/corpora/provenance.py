@@ -91,12 +91,11 @@ def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> N
 
 def check_prepared(run: RunDirectory) -> None:
     """Raises an `InputError` if the tokenizer or the encoded text of a run has changed since the text was prepared."""
-    recorded = _reported(run, "prepared_sha256")
+    recorded, report = _reported(run, "prepared_sha256"), run.corpus_report.name
     for name, digest in prepared_sha256(run).items():
         if recorded.get(name, digest) != digest:
             raise InputError(
-                f"{run.root / name}: changed since the run began: its SHA-256 is not that in {run.corpus_report.name}; "
-                "restore the file, or delete the run's folder and train anew"
+                f"{run.root / name}: changed since the run began: its SHA-256 is not that in {report}; train anew"
             )
 
 
@@ -113,8 +112,7 @@ def check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
     for path in _files(settings.validation) if settings.validation else ():
         if _name(path, run) in changed:
             raise InputError(
-                f"{path} has changed since the run began, so that validation would no longer be of the same text; "
-                "put the old file back, or train anew"
+                f"{path}, the validation text, has changed since the run began; put the old file back, or train anew"
             )
     for name in sorted(changed):
         log.warning("%s has changed since the run began; training goes on with the text as it was", name)

@@ -41,8 +41,7 @@ class SentenceSplitter:
             self._segment = import_module("sentencex").segment
         except ImportError:
             raise InputError(
-                "split: sentences are found by sentencex, which is not installed; install it: pip install sentencex "
-                "(or qkv with its extra, sentences)"
+                "split: sentencex, which finds sentences, is not installed; install it: pip install sentencex"
             ) from None
         self._language = language.replace("_", "-").partition("-")[0].lower()
         self._tags, self._between = tags, between

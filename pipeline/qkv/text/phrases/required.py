@@ -55,8 +55,7 @@ def read_required(
         texts = [] if is_empty(line) else texts
         if "" in texts:
             raise InputError(
-                f"{place}: an empty phrase; expected words or phrases separated by single tabs, and an empty line "
-                "for a sentence without any"
+                f"{place}: an empty phrase; expected phrases between single tabs, or an empty line for none"
             )
         if len(texts) > MOST_PHRASES:
             raise InputError(f"{place}: {len(texts)} phrases; expected at most {MOST_PHRASES} for a sentence")
@@ -103,10 +102,7 @@ def write_phrase(text: str, tokens: TokenText, place: str) -> RequiredPhrase:
                 return RequiredPhrase(text, symbols, tuple(ids))
     unknown = next((letter for letter in text if not letter.isspace() and not _is_known(letter, tokens)), None)
     because = f": it has no token for {unknown!r}" if unknown else ""
-    raise InputError(
-        f"{place}: {text!r} cannot be written with this vocabulary{because}; require another word, in the form of the "
-        "training text"
-    )
+    raise InputError(f"{place}: {text!r} cannot be written with this vocabulary{because}; require another word")
 
 
 def _is_written(phrase: Symbols, written: Sequence[int]) -> bool:
