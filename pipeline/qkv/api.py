@@ -378,8 +378,7 @@ class Run:
         return written
 
     def _with(self, decoding: Mapping[str, Any]) -> "TrainedRun":
-        """Returns the run with other settings of decoding, the same one whenever they are the same, since the graph of
-        a search takes seconds to trace."""
+        """Returns the run with other settings of decoding: one for each, since tracing a search takes seconds."""
         if not decoding:
             return self.trained
         given = repr(sorted(decoding.items()))

@@ -9,8 +9,7 @@ A plugin is a Python file that a person names on the command line of any command
     class NegativeDistance(Score):
         def call(self, query, key): ...
 
-The name can then be used in configs. A run that uses it needs the same `--plugins` for every command, as its config
-holds only the name.
+Configs can then use the name, and hold nothing else: each command on such a run needs the same `--plugins`.
 """
 
 from collections.abc import Callable, MutableMapping
@@ -50,8 +49,7 @@ def register_score(name: str, *, meaning: str = "a plugin's") -> Callable[[type[
 def register_mechanism(
     name: str, *, meaning: str = "a plugin's", refused: tuple[tuple[str, str], ...] = ()
 ) -> Callable[[type[Mechanism]], type[Mechanism]]:
-    """Registers an attention mechanism: a subclass of `qkv.attention.mechanisms.softmax.Mechanism`, whose
-    attributes say what it can do.
+    """Registers a mechanism: a subclass of `qkv.attention.mechanisms.softmax.Mechanism`, with what it can do.
 
     Args:
         name: what configs call it.

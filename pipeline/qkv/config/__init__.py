@@ -1,7 +1,6 @@
 """The settings of a run: what each means, its unit, its range and its default.
 
-`RunConfig` and `load_run_config` are imported when they are first used, so that `qkv.config.names` is there for
-layers without pydantic and YAML.
+`RunConfig` and `load_run_config` are imported at their first use: `names` needs neither pydantic nor YAML.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -77,8 +77,7 @@ def _shown(value: object) -> str:
 
 
 def other_text(config: RunConfig, ancestor: RunConfig) -> list[str]:
-    """Lists settings of the text that differ from the ancestor's, which may be meant, as `key: value there, value
-    here`."""
+    """Lists settings of the text that differ from the ancestor's, perhaps on purpose: `key: value there, here`."""
     keys = ("source_language", "target_language", "tokenized")
     pairs = [(key, *(_shown(getattr(one.data, key)) for one in (ancestor, config))) for key in keys]
     return [f"data.{key}: {there} there, {here} here" for key, there, here in pairs if there != here]

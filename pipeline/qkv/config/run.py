@@ -1,7 +1,6 @@
 """The settings of a run: what each means, its unit, its range and its default.
 
-`load_run_config` reads them from YAML, `qkv.commands.train` adds overrides from the command line. Relative paths are
-relative to the working directory.
+`load_run_config` reads YAML and overrides. Relative paths are relative to the working directory.
 """
 
 import operator
@@ -117,8 +116,7 @@ def load_trained_run(run: RunDirectory, tuned: bool = True) -> RunConfig:
     """Reads the settings with which a trained run translates: its own, and if `tuned` what its `decoding.yaml` replaces.
 
     Raises:
-        InputError: as `load_started_run`; or `decoding.yaml` cannot be read, has other keys than `TUNED`, or a value is
-            wrong.
+        InputError: as `load_started_run`; or `decoding.yaml` is damaged, or has other keys than `TUNED` or bad values.
     """
     config = load_started_run(run.config)
     if not tuned or not run.decoding.exists():

@@ -94,8 +94,7 @@ class OneOf:
 class Settings(BaseModel):
     """A section of settings: unknown keys are refused, and nothing changes after loading.
 
-    The text below a key is its help: an imperative sentence of at most 25 words, and one for the values that stand for
-    something else, such as `null: no limit.`
+    The text below a key is its help: an imperative sentence of at most 25 words, and one for values such as null.
     """
 
     model_config = ConfigDict(

@@ -1,7 +1,6 @@
 """The conditions under which a model has a counterpart in another program, and its weights by name.
 
-Nothing is left out without a word: every setting is either asked for or known to change nothing, and every weight must
-have been taken when the conversion ends.
+No setting or weight is left out without a word: each is asked for, or known to change nothing.
 """
 
 from collections.abc import Collection, Mapping

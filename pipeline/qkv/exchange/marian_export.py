@@ -1,5 +1,4 @@
-"""A run as a Marian model of Hugging Face: the files that `save_pretrained` of model and tokenizer would write, and the
-model as Hugging Face loads it."""
+"""A run as a Marian model of Hugging Face: the files that `save_pretrained` would write, and what loads them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

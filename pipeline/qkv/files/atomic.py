@@ -112,8 +112,7 @@ def delete_temporary_files(file: Path) -> None:
 
 
 def delete_temporary_files_below(folder: Path) -> None:
-    """Deletes what killed processes have left half-written in a folder of ours and in those below it; nobody may write
-    there at the moment. Links are not followed."""
+    """Deletes what killed processes have left half-written in and below a folder, behind no link; nobody may write."""
     if folder.is_symlink():
         return
     for place, _, names in os.walk(folder):

@@ -31,8 +31,7 @@ class ConstructorConfig:
 
 
 def plain(x):
-    """Returns what can be written as JSON: a copy of a dict, the fields of a dataclass, or the config of a layer, an
-    initializer or a regularizer."""
+    """Returns what JSON can hold: a dict, a dataclass' fields, or a layer's, initializer's or regularizer's config."""
     x = vars(x) if is_dataclass(x) else x
     if isinstance(x, Mapping):
         return {name: plain(value) for name, value in x.items()}

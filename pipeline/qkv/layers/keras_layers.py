@@ -86,8 +86,7 @@ class Dropout(keras.layers.Dropout):
 def dynamic_shape(x):
     """Returns the shape of x as `keras.ops.shape` does: a tuple of numbers, and of scalars for unknown axes.
 
-    For each unknown axis, Keras puts four operations into TensorFlow's graph, and layers ask for hundreds of shapes;
-    here two are enough for all axes.
+    Keras puts four operations into the graph for each unknown axis; here two are enough for all of them.
 
     Example:
         >>> dynamic_shape(ops.ones((2, 5, 4)))
@@ -105,8 +104,7 @@ def dynamic_shape(x):
 
 
 def rows_of_each(rows, batch):
-    """Returns how many of `rows` belong to each of `batch` sentences; 0 where there is none, as in a slice of a batch
-    with fewer sentences than slices."""
+    """Returns how many of `rows` belong to each of `batch` sentences; 0 in a slice of a batch without any."""
     return rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
 
 

@@ -67,8 +67,7 @@ def score_bleu(translations: Sequence[str], references: Sequence[str], *, tokeni
 
 
 def score_translations(translations: Sequence[str], references: Sequence[str], *, tokenizer: str) -> dict[str, Any]:
-    """Computes BLEU, chrF, chrF++ and TER of a whole set, with sacreBLEU's signatures, which say how they were
-    computed.
+    """Computes BLEU, chrF, chrF++ and TER of a whole set, with sacreBLEU's signatures of how that was done.
 
     The first three are from 0 to 100. TER (Snover et al. 2006) is of words between spaces, case ignored; where BLEU has
     a tokenizer for Chinese, Japanese or Korean text, of ideographs and of words without punctuation. It is a percentage

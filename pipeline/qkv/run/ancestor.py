@@ -68,8 +68,7 @@ def take_ancestor(config: RunConfig, run: RunDirectory) -> Ancestor | None:
         The copy; None where training starts from fresh weights.
 
     Raises:
-        InputError: there is no such run, it has no weights yet, its files do not fit its manifest, or its model
-            or vocabulary is another.
+        InputError: there is no such run, its weights or files do not fit, or it has another model or vocabulary.
     """
     root = config.training.start_from
     if root is None:

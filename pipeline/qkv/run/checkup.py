@@ -1,5 +1,4 @@
-"""The doctor's checkup of a training before it starts, line by line: its machine and text, its first updates, and the
-time and disk space that it needs."""
+"""The doctor's checkup of a training before it starts: machine, text, first updates, time and disk space."""
 
 import json
 import math

@@ -30,8 +30,7 @@ class TrainedEnsemble(TrainedRun):
 
     @cached_property
     def members(self) -> dict[str, TrainedRun]:
-        """The runs by their names, each with the settings of the ensemble, but with its own model, and with the
-        attention that its own config has written."""
+        """The runs by their names, with the settings of the ensemble, but their own models and attention to write."""
         members = {}
         for name, run in self.runs.items():
             own = run.config

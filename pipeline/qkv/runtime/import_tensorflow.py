@@ -20,8 +20,7 @@ MOST_THREADS = 10_000
 LEAST_ADDRESS_SPACE = 4 << 30  # TensorFlow takes 2 GiB before it computes anything
 UNUSED_BY_KERAS = ("IPython", "jax", "matplotlib", "pandas")
 OWN_KERAS = {"KERAS_BACKEND": "tensorflow", "KERAS_HOME": os.devnull, "KERAS_NNX_ENABLED": "0"}
-"""What Keras is told instead of what a person has set for other projects, by variables or in `keras.json`, which is
-looked for in `KERAS_HOME`."""
+"""What Keras is told in the place of variables of other projects, and of `keras.json` in `KERAS_HOME`."""
 
 
 @contextmanager

@@ -72,8 +72,7 @@ def cpu_quota(groups: Path = GROUPS, own_groups: Path = OWN_GROUPS) -> float | N
     """Returns how many cores' time Linux' control groups allow this process, or None for no limit.
 
     `docker run --cpus 2` and a limit of Kubernetes set such a quota. A process with more threads than that is stopped
-    for a part of each tenth of a second, in the middle of what the other threads wait for. Groups are nested, and the
-    lowest quota holds.
+    for a part of each tenth of a second, in the middle of things. Of nested groups the lowest quota holds.
 
     Args:
         groups: where the control groups are mounted, of version 1 or 2.

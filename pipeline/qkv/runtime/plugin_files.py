@@ -1,7 +1,6 @@
 """Loads the files that a person names with `--plugins`: Python code of their own that registers scores and the like.
 
-Plugins are named on the command line only, never in a config: a config may come from somebody else, and files from
-others are data.
+They are named on the command line, never in a config, which may come from somebody else and must be data.
 """
 
 import importlib.util

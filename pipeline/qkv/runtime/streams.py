@@ -90,8 +90,7 @@ class Messages(EscapingStream):
 
 def prepare_streams() -> None:
     """Makes standard output and standard error escape what is no plain text. Opens standard streams that are closed
-    (`>&-`), as empty ones: a file of the command would get the number of a closed one, and what libraries print would
-    be written into it."""
+    (`>&-`), as empty ones: otherwise a file of the command would get its number, and what libraries print."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 (as long as the process)

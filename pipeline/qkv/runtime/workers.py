@@ -103,8 +103,7 @@ class Workers:
         return [self.hear(index, key, for_what) for index in range(len(self.cluster))]
 
     def part(self, mistake: str | None = None) -> None:
-        """Ends the work together: the chief, through which the others hear, waits until each has heard all. A mistake
-        on this worker ends the others too."""
+        """Ends the work together: the chief waits until each has heard all. A mistake here ends the others too."""
         with suppress(*_ERRORS_OF_OTHERS, tf.errors.AlreadyExistsError):
             if mistake is not None:
                 own = self.cluster.describe(self.cluster.index)

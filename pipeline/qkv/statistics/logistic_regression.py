@@ -1,5 +1,4 @@
-"""Logistic regression: the probability of an outcome from a few numbers, fitted by Newton's method; and whether such
-probabilities are what they say."""
+"""Logistic regression, fitted by Newton's method; and whether the probabilities are what they say."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -4,8 +4,7 @@ A measure is a ratio of sums over sentences, as an alignment error rate or a mea
 drawn from a language, so they are what is drawn again, and long ones count by their length.
 
 Another seed gives another model, so what holds of the models that were trained need not hold of the way to train them.
-All seeds are measured on the same sentences. So there are two levels that cross: what other sentences would give all of
-them, and what other seeds would give.
+All seeds are measured on the same sentences, so two levels cross: other sentences, and other seeds.
 
 Letters: N sentences, B bootstrap samples, K seeds.
 """
@@ -95,8 +94,7 @@ def _counts(sentences: int) -> np.ndarray:
 
 
 def parts_of_samples(samples: int, sentences: int) -> list[int]:
-    """Divides samples into parts of at most `HELD` numbers, so that memory stays flat however many sentences there
-    are: the number of samples of each."""
+    """Divides samples into parts of at most `HELD` numbers, to keep memory flat: the number of samples of each."""
     part = max(1, HELD // max(sentences, 1))
     return [min(part, samples - first) for first in range(0, samples, part)]
 

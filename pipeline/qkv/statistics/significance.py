@@ -50,8 +50,7 @@ def p_of_exchanges(
     """Tests whether two results differ, see `randomisation_p`.
 
     Args:
-        difference: takes for B mixtures 1 where a sentence's results are kept and 0 where they are exchanged, `(B, N)`,
-            and returns the differences `(B, ...)`.
+        difference: takes `(B, N)`, 1 where a sentence's results are kept and 0 where exchanged; returns `(B, ...)`.
         sentences: N.
         samples: B.
         seed: of the exchanges.

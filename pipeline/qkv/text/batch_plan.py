@@ -1,7 +1,6 @@
 """The sentences of each batch of an epoch: a pure function of seed and epoch, planned a window of sentences at a time.
 
-For a compiler that needs seconds for each shape, both sides of a batch are padded to one of some twenty lengths, and to
-the number of sentences that fits with it.
+For a compiler that needs seconds a shape, batches are padded to some twenty lengths, and to full size.
 
 Letters: B sentences of a batch, S source length with EOS, T target length with BOS or EOS.
 """

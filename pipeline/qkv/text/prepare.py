@@ -134,8 +134,7 @@ def _without_tags(data: DataSettings, validation: Corpus) -> dict[str, Corpus]:
 def _shard_files(
     config: RunConfig, run: RunDirectory, training: Corpus, others: Mapping[str, Corpus], digests: Mapping[str, str]
 ) -> ShardFiles | None:
-    """Returns the files of the readings: in `data.cache`, or in the run while a large text is being prepared; None for
-    a small text without a cache."""
+    """Returns the files of readings: in `data.cache`, in the run for a large text, None for a small one."""
     data = config.data
     if data.cache is None and not is_large(training):
         return None

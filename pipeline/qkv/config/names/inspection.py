@@ -116,8 +116,7 @@ EXTRACTIONS = {
 }
 MEAN_WEIGHTS = "mean-weights"  # the way of combining two directions by the mean of their attention
 PROBABLE = "probable"
-"""The way of linking that is no function of the weights alone: links whose calibrated probability is above a threshold
-that is chosen on pairs with gold links."""
+"""The way of linking by calibrated probability, above a threshold that is chosen on pairs with gold links."""
 RECORD_MODES = ("greedy", "beam", "sampling", "forced")
 """Where the target of a record comes from: a search, or a given text."""
 SOURCE_SCORERS = {
@@ -141,5 +140,4 @@ EXPERIMENTS = {
     "faithfulness": "remove from the first N sentences the tokens that attention points to, or all others, and write "
     "the cost to faithfulness.csv; 200 take minutes",
 }
-"""The experiments on a run's attention by name, which is an option of `evaluate.py`; their functions are in
-`qkv.evaluation.experiments`."""
+"""The experiments on a run's attention, by their options; the functions are in `qkv.evaluation.experiments`."""

@@ -11,8 +11,7 @@ class Schedule:
     Attributes:
         meaning: for help texts.
         ends_at_zero: whether it falls to zero at `max_updates`, which it then needs.
-        measures_total: whether it falls to zero at a total of updates that is measured from `max_minutes`, which it
-            then needs.
+        measures_total: whether it falls to zero at the updates that fit into `max_minutes`, which it then needs.
     """
 
     meaning: str

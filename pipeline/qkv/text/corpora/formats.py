@@ -25,8 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def read_corpus(settings: CorpusSettings | Sequence[CorpusSettings]) -> Corpus:
-    """Reads the sentence pairs that a section of the config names, from two files or a table; of a list, the pairs of
-    all its corpora, one after the other."""
+    """Reads the pairs of a section of the config, from two files or a table; of a list, of one after the other."""
     if not isinstance(settings, CorpusSettings):
         return join_corpora([read_corpus(corpus) for corpus in settings])
     shards = []
@@ -42,8 +41,7 @@ def read_corpus(settings: CorpusSettings | Sequence[CorpusSettings]) -> Corpus:
 
 
 def read_tagged(settings: CorpusSettings | Sequence[ListedCorpusSettings]) -> Corpus:
-    """Reads the pairs of a section of the config into memory, as `read_corpus`; the sources of a list with the tags of
-    their corpora before them, as text."""
+    """Reads pairs into memory, as `read_corpus`; sources of a list have the tags of their corpora before them."""
     corpus = read_corpus(settings).in_memory()
     if isinstance(settings, CorpusSettings):
         return corpus

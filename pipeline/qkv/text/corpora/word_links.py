@@ -104,8 +104,7 @@ def format_pharaoh_line(links: Collection[Link]) -> str:
 
 
 def write_gold(path: str | Path, gold: Iterable[GoldAlignment]) -> None:
-    """Writes gold alignments, from 0, one sentence pair a line: `i-j` for sure links, `i?j` for the possible others.
-    The file appears whole or not at all."""
+    """Writes gold alignments whole or not at all: `i-j` for sure links, `i?j` for other possible ones, from 0."""
     lines = (
         " ".join(f"{i}{'-' if (i, j) in one.sure else '?'}{j}" for i, j in sorted(one.possible)) + "\n" for one in gold
     )
@@ -164,8 +163,7 @@ def check_count(path: str | Path, lines: int, corpus: Corpus) -> None:
 
 
 class OutsideLinks:
-    """Finds the links that point outside their sentences. Some published files have a few; in a file that counts words
-    in another way, most links do."""
+    """Finds links outside their sentences: a few in some published files, most where words are counted otherwise."""
 
     def __init__(self) -> None:
         self.links = self._lines = 0

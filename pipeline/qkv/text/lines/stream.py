@@ -23,8 +23,7 @@ class ArrivingLines:
     Args:
         stream: what is read.
         window_lines: the maximum number of lines of a window.
-        patience_seconds: how long a window waits for further lines after its first; None: until it is full, which the
-            windows of regular files always are.
+        patience_seconds: how long a window waits after its first line; None, as for regular files: until it is full.
     """
 
     def __init__(

@@ -147,8 +147,7 @@ def _find_lines(path: Path, file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
 
 
 def lines_of(rows: Iterable[tuple[bytes, np.ndarray]]) -> Lines:
-    """Keeps rows of text in a temporary file. They come some at a time: their bytes in UTF-8, without line ends, and
-    the number of bytes of each."""
+    """Keeps rows in a temporary file, given in parts: UTF-8 without line ends, and the bytes of each row."""
     text = temporary_text()
     starts = ArrayStore(np.int64)
     ends = ArrayStore(np.int64)

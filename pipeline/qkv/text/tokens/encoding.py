@@ -61,8 +61,7 @@ class EncodedSentences:
     def select(
         self, rows: Sequence[int] | np.ndarray, joined: Sequence[Sequence[int]] | np.ndarray = ()
     ) -> "EncodedSentences":
-        """Returns the sentences of `rows`, in that order, followed by the two sentences of each row `(first, second)`
-        of `joined` as one sentence."""
+        """Returns the sentences of `rows`, then the two of each row `(first, second)` of `joined` as one."""
         store = SentenceStore(self.ids.dtype)
         for part in (np.reshape(rows, (-1, 1)), np.reshape(joined, (-1, 2))):
             for chunk in chunks(part.astype(np.int64)):

@@ -57,8 +57,7 @@ class Tokenizer:
 
     @property
     def of_target(self) -> "Tokenizer":
-        """The tokenizer that encodes text of the target language, with the same ids; itself if there are no tags,
-        which only sources have."""
+        """The tokenizer of the target language, with the same ids; itself if there are no tags, which sources have."""
         if not self.tags:
             return self
         plain = copy.copy(self)
@@ -115,8 +114,7 @@ class Tokenizer:
         return [self._processor.get_score(token) for token in range(self.vocabulary_size)]
 
     def words_from_text(self, sentences: Sequence[str], unit: str = "spaces") -> list[list[int | None]]:
-        """Returns the word to which each token of `encode(sentences)` belongs, by byte offsets; for `spaces` an index
-        into `words_of`. See `find_words`."""
+        """Returns the word of each token of `encode(sentences)` by byte offsets, for `spaces` as in `words_of`."""
         ends = self._subwords.ends(sentences)
         words = [find_words(text, row, unit) for text, row in zip(sentences, ends, strict=True)]
         if self.tag is None:
