@@ -83,7 +83,9 @@ class AttentionSettings(Settings):
         if positions not in MECHANISMS[self.mechanism].distances:
             expected = [name for name in mechanisms_at(self.site) if positions in MECHANISMS[name].distances]
             names = ", ".join(expected)
-            raise ValueError(f"mechanism {self.mechanism} does not work with positions {positions}: expected {names}")
+            raise ValueError(
+                f"mechanism {self.mechanism} does not work with positions {positions}: expected one of {names}"
+            )
         if positions != "rotary" or not MECHANISMS[self.mechanism].compares:
             return
         if not SCORES[self.score].by_angle:

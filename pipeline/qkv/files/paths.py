@@ -154,4 +154,4 @@ def check_writable(path: Path) -> None:
         kind = "a file" if folder.exists() else "a link that leads nowhere"
         raise InputError(f"{path}: cannot be created: {folder} is {kind}; expected a folder")
     if not os.access(folder, os.W_OK):
-        raise InputError(f"{path}: cannot be created: {folder} is read-only; choose another folder, or change it")
+        raise InputError(f"{path}: cannot be created: {folder} is read-only; change its permissions, or choose another")

@@ -98,4 +98,6 @@ def spread(function: Callable[[Item], Result], items: Iterable[Item], workers: i
     try:
         yield from in_processes(function, items, workers)
     except BrokenProcessPool:
-        raise LostWorkerError(f"one of {workers} processes was killed, for want of memory? Lower --workers") from None
+        raise LostWorkerError(
+            f"one of the {workers} processes of --workers was killed, for want of memory? Then give fewer"
+        ) from None

@@ -57,6 +57,8 @@ class Cluster:
 
 
 class _Task(BaseModel):
+    model_config = ConfigDict(strict=True)
+
     type: str = ""
     index: int = 0
 

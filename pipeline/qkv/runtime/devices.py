@@ -33,12 +33,14 @@ def choose_devices(gpus: int | None, deterministic: bool) -> None:
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     there = tf.config.list_physical_devices("GPU")
-    if gpus is None or there[:gpus] == tf.config.get_visible_devices("GPU"):
-        return
-    if gpus > len(there):
+    if gpus is not None and gpus > len(there):
         reason = why_unseen() if not there else None
         hint = f"; an NVIDIA GPU is there, but {reason}" if reason else ""
-        raise InputError(f"run.devices: expected at most {len(there)}, as TensorFlow sees no more, found {gpus}{hint}")
+        raise InputError(
+            f"run.devices: expected at most {len(there)}, as many GPUs as TensorFlow sees, found {gpus}{hint}"
+        )
+    if gpus is None or there[:gpus] == tf.config.get_visible_devices("GPU"):
+        return
     try:
         tf.config.set_visible_devices(there[:gpus], "GPU")
     except RuntimeError:

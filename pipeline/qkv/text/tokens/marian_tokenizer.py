@@ -51,7 +51,9 @@ class MarianTokenizer(Tokenizer):
         except InputError:
             raise
         except (OSError, RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
-            raise InputError(f"{path}: not an imported run's tokenizer, or damaged: {error}; import it anew") from None
+            raise InputError(
+                f"{path}: not the tokenizer of an imported run, or damaged: {error}; import anew"
+            ) from None
         self._side = side
         self.tags = {}  # its own tags stand in the text
 
