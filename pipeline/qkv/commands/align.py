@@ -50,8 +50,7 @@ def make_parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[],
         metavar="RUN",
-        help="count the attention of these runs too, of either direction, as the languages of their configs say; with "
-        f"--symmetrise {MEAN_WEIGHTS}",
+        help=f"count the attention of these runs too, of either direction; with --symmetrise {MEAN_WEIGHTS}",
     )
     for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
         parser.add_argument(

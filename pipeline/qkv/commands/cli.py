@@ -185,8 +185,7 @@ def add_workers_option(parser: argparse.ArgumentParser) -> None:
         type=whole_number(1, 1000),
         default=1,
         metavar="N",
-        help="share the work among N processes, each with the model in its memory; the results are the same "
-        "(default: 1)",
+        help="share the work among N processes, each with the model in its memory; with the same results (default: 1)",
     )
 
 

@@ -26,8 +26,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--heads",
         action="store_true",
-        help="compare each layer and head too, matched to the first run's, with p-values corrected for their number "
-        "(Holm)",
+        help="compare each layer and head too, matched to the first run's, with p-values corrected by Holm",
     )
     parser.add_argument("--csv", type=file_to_write, metavar="FILE", help="write the table to this CSV file too")
     parser.add_argument(

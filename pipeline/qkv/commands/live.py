@@ -41,8 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--host",
         default="127.0.0.1",
         metavar="ADDRESS",
-        help="listen on this address; 0.0.0.0 lets other machines ask, by this one's name and with the token (default: "
-        "127.0.0.1)",
+        help="listen on this address; 0.0.0.0 lets other machines ask, by name and token (default: 127.0.0.1)",
     )
     parser.add_argument(
         "--allow_host",

@@ -39,7 +39,9 @@ def main(arguments: list[str]) -> int:
             check_config_paths(settings.config)
         log_to_output()
     except InputError as error:
-        _tell_other_workers(str(error))
+        if cluster := read_cluster():  # whose other workers would wait for this one
+            with suppress(LostWorkerError):
+                meet(cluster, str(error), TELLING_MINUTES)
         raise
     try:
         return train(settings.config, resume=settings.resume)
@@ -48,13 +50,6 @@ def main(arguments: list[str]) -> int:
             f"{error}; give the same command again on every worker, and training continues:\n"
             f"  {invocation('train', *arguments)}"
         ) from error
-
-
-def _tell_other_workers(mistake: str) -> None:
-    """Ends the other workers of this training, which would wait for this one."""
-    if cluster := read_cluster():
-        with suppress(LostWorkerError):
-            meet(cluster, mistake, TELLING_MINUTES)
 
 
 class TrainArguments(NamedTuple):

@@ -172,21 +172,20 @@ def _try_training(
         f"{time.monotonic() - started:.1f} s to trace the first update; its loss is {loss:.2f} (chance: {chance:.2f})",
         fine=math.isfinite(loss) and loss < 2 * chance,
     )
-    speed = time_step(step, batches.epoch(0))
-    tokens_per_second = f"{speed.tokens_per_second:,.0f} target tokens/s"
-    yield CheckupLine("update", f"{1000 * speed.seconds:.0f} ms, {tokens_per_second} (mean of {speed.updates})")
+    seconds, speed, timed = time_step(step, batches.epoch(0))
+    yield CheckupLine("update", f"{1000 * seconds:.0f} ms, {speed:,.0f} target tokens/s (mean of {timed})")
     yield from describe_memory()
     lengths = text.segmentations[0].target.lengths
     if text.mixture is not None:
         lengths = lengths[text.mixture.rows(0)]
-    epoch_seconds = (lengths.sum() + len(lengths)) / speed.tokens_per_second  # each target ends in EOS
+    epoch_seconds = (lengths.sum() + len(lengths)) / speed  # each target ends in EOS
     epoch_updates = batches.updates(0)
     limit, minutes = nearest_limit(build_limits(config), epoch_updates, epoch_seconds / epoch_updates)
     yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates, limit, minutes)
     yield _describe_disk(config, model, root)
     if isinstance(config.model, TransformerSettings) and ancestor is None:  # or another size could not be used
         sizes = ModelSize(**config.model.model_dump(include=set(ModelSize.__annotations__)))
-        work_per_second = speed.tokens_per_second * token_cost(sizes, vocabulary, batches.batch_tokens)
+        work_per_second = speed * token_cost(sizes, vocabulary, batches.batch_tokens)
         minutes = max(round(float(minutes), 1), 0.1)
         proposal = propose(len(lengths), 1 + float(lengths.mean()), minutes, work_per_second)
         proposed, present = proposal.settings(), dict(flat_settings(config.model_dump()))
@@ -205,21 +204,9 @@ def _largest_batch(plan: BatchPlan, text: TrainingText) -> int:
     return int(np.argmax(sizes))
 
 
-class StepSpeed(NamedTuple):
-    """The mean speed of some updates.
-
-    - seconds: seconds per update.
-    - tokens_per_second: target tokens per second.
-    - updates: the number of updates that were timed.
-    """
-
-    seconds: float
-    tokens_per_second: float
-    updates: int
-
-
-def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch]) -> StepSpeed:
-    """Times updates by the first batches, up to `TIMED_UPDATES` or `TIMED_SECONDS`."""
+def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch]) -> tuple[float, float, int]:
+    """Times updates by the first batches, up to `TIMED_UPDATES` or `TIMED_SECONDS`. Returns the seconds of an update,
+    target tokens per second, and how many updates were timed."""
     started = time.monotonic()
     tokens = 0.0
     for updates, batch in enumerate(batches, 1):
@@ -227,7 +214,7 @@ def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch
         seconds = time.monotonic() - started
         if updates == TIMED_UPDATES or seconds > TIMED_SECONDS:
             break
-    return StepSpeed(seconds / updates, tokens / seconds, updates)
+    return seconds / updates, tokens / seconds, updates
 
 
 def describe_memory() -> Iterator[CheckupLine]:

@@ -159,12 +159,9 @@ class Gpu(NamedTuple):
 
 def visible_gpus() -> list[Gpu]:
     """Returns the GPUs that are used."""
-    return [_describe(device) for device in tf.config.get_visible_devices("GPU")]
-
-
-def _describe(device: tf.config.PhysicalDevice) -> Gpu:
-    details = tf.config.experimental.get_device_details(device)
-    return Gpu(details.get("device_name", device.name), details.get("compute_capability"))
+    devices = tf.config.get_visible_devices("GPU")
+    known = [(device, tf.config.experimental.get_device_details(device)) for device in devices]
+    return [Gpu(one.get("device_name", device.name), one.get("compute_capability")) for device, one in known]
 
 
 def fast_formats() -> list[str]:

@@ -38,13 +38,10 @@ class EscapingStream:
         if isinstance(text, Control):
             return self._stream.write(text)
         encoding = self._stream.encoding or "utf-8"
-        shown = _UNSHOWN.sub(_escaped, text).encode(encoding, "backslashreplace").decode(encoding)
+        escaped = _UNSHOWN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+        shown = escaped.encode(encoding, "backslashreplace").decode(encoding)
         self._stream.write(shown)
         return len(text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
 
 
 def write_result(text: str) -> None:

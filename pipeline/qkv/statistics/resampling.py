@@ -88,9 +88,7 @@ def _parts_of_counts(sentences: int) -> Iterable[np.ndarray]:
     return (random.multinomial(sentences, shares, size=part).astype(np.float64) for part in parts)
 
 
-@lru_cache(maxsize=1)  # a set may have a hundred measures
-def _counts(sentences: int) -> np.ndarray:
-    return sentence_counts(sentences)
+_counts = lru_cache(maxsize=1)(sentence_counts)  # a set may have a hundred measures
 
 
 def parts_of_samples(samples: int, sentences: int) -> list[int]:

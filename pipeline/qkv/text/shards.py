@@ -231,15 +231,14 @@ def _arrays(reading: Reading) -> dict[str, np.ndarray]:
 
 def _reading(arrays: Any) -> Reading:
     facts = json.loads(arrays["facts"].tobytes())
-    looks = _read_look(facts["looks"][0]), _read_look(facts["looks"][1])
+    source_look, target_look = (
+        LookMeter(**look | {"capitalised": set(look["capitalised"]), "counts": Counter(dict(look["counts"]))})
+        for look in facts["looks"]
+    )
     shared = {
         name: SharedSentences(set(sources), set(targets), {(source, target) for source, target in pairs})
         for name, (sources, targets, pairs) in facts["shared"].items()
     }
     parts = [(arrays[f"{side}_ids"], arrays[f"{side}_lengths"]) for side in ("source", "target")]
     sides = tuple(EncodedShard(ids, lengths.astype(np.int64)) for ids, lengths in parts)
-    return Reading(sides, **{name: arrays[name] for name in _ARRAYS}, looks=looks, shared=shared)
-
-
-def _read_look(facts: dict[str, Any]) -> LookMeter:
-    return LookMeter(**facts | {"capitalised": set(facts["capitalised"]), "counts": Counter(dict(facts["counts"]))})
+    return Reading(sides, **{name: arrays[name] for name in _ARRAYS}, looks=(source_look, target_look), shared=shared)

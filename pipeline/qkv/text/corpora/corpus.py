@@ -64,7 +64,9 @@ class Corpus:
             side.select(rows) if isinstance(side, Lines) else [side[row] for row in rows]
             for side in (self.source, self.target)
         )
-        return Corpus(source, target, _select_numbers(self.line_numbers, rows), self.name)
+        numbers = self.line_numbers
+        own = rows + numbers.start if isinstance(numbers, range) else np.asarray(numbers, np.int64)[rows]
+        return Corpus(source, target, array("q", own.astype(np.int64).tobytes()), self.name)
 
     def place(self, index: int) -> str:
         """Returns `file:line` of a pair, in the file of the part that it is of."""
@@ -87,11 +89,6 @@ def _join(parts: Sequence[Corpus], name: str) -> Corpus:
     fields = ("source", "target", "line_numbers")
     source, target, numbers = (JoinedSequence([getattr(part, field) for part in parts]) for field in fields)
     return Corpus(source, target, numbers, name, parts)
-
-
-def _select_numbers(numbers: Sequence[int], rows: np.ndarray) -> Sequence[int]:
-    chosen = rows + numbers.start if isinstance(numbers, range) else np.asarray(numbers, np.int64)[rows]
-    return array("q", chosen.astype(np.int64).tobytes())
 
 
 class JoinedSequence(Sequence[Item]):

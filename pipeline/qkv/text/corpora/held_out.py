@@ -125,7 +125,17 @@ def hold_out(corpus: Corpus, sizes: Mapping[str, int]) -> dict[str, Rows]:
     Raises:
         InputError: a set would be empty, the sets would be more than half of the pairs, or too few can be held out.
     """
-    _check_sizes(corpus, sizes)
+    for name, size in sizes.items():
+        if size < 1:
+            raise InputError(
+                f"data.{name}.share: the share of the {len(corpus):,} pairs of {corpus.name} is less than one pair"
+            )
+    wanted = sum(sizes.values())
+    if 2 * wanted > len(corpus):
+        raise InputError(
+            f"{corpus.name}: {' and '.join(f'data.{name}' for name in sizes)} would hold out {wanted:,} of "
+            f"{len(corpus):,} pairs; expected at most half of them, so that enough is left to train on: ask for fewer"
+        )
     source, target = (digest_sentences(side) for side in (corpus.source, corpus.target))
     numbers = [np.unique(side, return_inverse=True)[1] for side in (source, target)]
     components = find_components(*numbers)
@@ -155,20 +165,6 @@ def hold_out(corpus: Corpus, sizes: Mapping[str, int]) -> dict[str, Rows]:
         sets[name] = np.sort(free[: sizes[name]])
         is_free[components[sets[name]]] = False
     return {**sets, "train": np.flatnonzero(is_free[components])}
-
-
-def _check_sizes(corpus: Corpus, sizes: Mapping[str, int]) -> None:
-    for name, size in sizes.items():
-        if size < 1:
-            raise InputError(
-                f"data.{name}.share: the share of the {len(corpus):,} pairs of {corpus.name} is less than one pair"
-            )
-    wanted = sum(sizes.values())
-    if 2 * wanted > len(corpus):
-        raise InputError(
-            f"{corpus.name}: {' and '.join(f'data.{name}' for name in sizes)} would hold out {wanted:,} of "
-            f"{len(corpus):,} pairs; expected at most half of them, so that enough is left to train on: ask for fewer"
-        )
 
 
 def find_components(*sides: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:

@@ -43,8 +43,9 @@ class Normalizer:
         if self._divide and not all(map(self._is_whole, filter(None, line.split(" ")))):
             parts = [(kept, " ".join(words)) for kept, words in groupby(line.split(" "), self._is_kept)]
             line = " ".join(filter(None, (part if kept else self._divide(part) for kept, part in parts)))
-        if self._lowercase and self._look.capitals == "names":
-            line = lower_first_word(line, self._look.capitalised)
+        first = WORD.search(line) if self._lowercase and self._look.capitals == "names" else None
+        if first and first[0] not in self._look.capitalised:
+            line = line[: first.start()] + first[0].lower() + line[first.end() :]
         return line
 
     def _is_kept(self, word: str) -> bool:
@@ -137,14 +138,6 @@ class TypedText:
                     f"{self.longest:,}",
                     "; further such lines are not named" if self._cut_lines == MOST_CUT_LINES else "",
                 )
-
-
-def lower_first_word(line: str, capitalised: frozenset[str]) -> str:
-    """Lower-cases the first word of a line, unless it is one of those with a capital."""
-    first = WORD.search(line)
-    if first is None or first[0] in capitalised:
-        return line
-    return line[: first.start()] + first[0].lower() + line[first.end() :]
 
 
 def find_unknown(text: str, tokenizer: Tokenizer) -> list[str]:

@@ -71,7 +71,7 @@ class PhraseAutomaton:
         waiting = deque((APART, symbol, state) for symbol, state in self.children[APART].items())
         while waiting:
             parent, symbol, state = waiting.popleft()
-            is_joined[state] = is_joined[parent] if _is_inside(symbol) else symbol < DIVIDING
+            is_joined[state] = is_joined[parent] if 0x80 <= symbol < 0xC0 else symbol < DIVIDING  # a further byte
             from_parent = self.following[self.fallback[parent], symbol]
             self.fallback[state] = int(is_joined[state]) if parent == APART else from_parent
             self.following[state] = self.following[self.fallback[state]]
@@ -110,8 +110,3 @@ class PhraseAutomaton:
             found |= int(self.completed[state, symbol])
             state = int(self.following[state, symbol])
         return state, found
-
-
-def _is_inside(symbol: int) -> bool:
-    """Returns whether a symbol is a byte of a character but not its first."""
-    return 0x80 <= symbol < 0xC0
