@@ -42,9 +42,8 @@ def main(arguments: list[str]) -> None:
     sizes = config.model
     assert isinstance(sizes, TransformerSettings)
     sys.stdout.write(
-        f"{options.new_run}: {config.data.source_language} to {config.data.target_language}, "
-        f"{sizes.encoder_layers} + {sizes.decoder_layers} layers of width {sizes.d_model}, "
-        f"{len(vocabulary.pieces):,} tokens\n"
+        f"{options.new_run}: {config.data.source_language} to {config.data.target_language}, {sizes.encoder_layers} + "
+        f"{sizes.decoder_layers} layers of width {sizes.d_model}, {len(vocabulary.pieces):,} tokens\n"
     )
     if tags := vocabulary.tags:
         shown = " ".join(tags if len(tags) <= 5 else [*tags[:5], "..."])

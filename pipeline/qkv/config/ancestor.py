@@ -29,7 +29,12 @@ def check_ancestor(config: RunConfig) -> RunConfig | None:
     if root is None:
         return None
     ancestor = load_started_run(open_ancestor(root).config)
-    if differences := [*_differences(config, ancestor), *_unknown_tags(config, ancestor)]:
+    differences = list(_differences(config, ancestor))
+    there = ancestor.data.tags
+    if unknown := [tag for tag in config.data.tags if tag not in there]:
+        shown = " and ".join(there) or "none"
+        differences.append(f"tags of data.train: expected {shown}, found {' and '.join(unknown)}")
+    if differences:
         shown = "\n  ".join(differences)
         raise InputError(
             f"training.start_from: {root} has another model or vocabulary:\n  {shown}\nSet these as in "
@@ -56,13 +61,6 @@ def _differences(config: RunConfig, ancestor: RunConfig) -> Iterator[str]:
         free = FREE.fullmatch(key) or (key == "model.max_positions" and not _has_weights_by_position(config.model))
         if there.get(key) != here.get(key) and not free:
             yield f"{key}: expected {_shown(there.get(key))}, found {_shown(here.get(key))}"
-
-
-def _unknown_tags(config: RunConfig, ancestor: RunConfig) -> Iterator[str]:
-    """Yields the tags of corpora that the ancestor's vocabulary does not have."""
-    there, here = (getattr(one.data, "tags", ()) for one in (ancestor, config))
-    if unknown := [tag for tag in here if tag not in there]:
-        yield f"tags of data.train: expected {' and '.join(there) or 'none'}, found {' and '.join(unknown)}"
 
 
 def _has_weights_by_position(model: ArchitectureSettings) -> bool:

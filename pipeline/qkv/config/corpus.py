@@ -71,11 +71,6 @@ class CorpusSettings(LinkedTextSettings):
             raise ValueError(f"expected one character, found {value!r}")
         return character
 
-    @property
-    def is_parquet(self) -> bool:
-        """True for a Parquet file, whose columns have names."""
-        return self.table is not None and self.table.suffix == PARQUET
-
     def shards(self) -> list[dict[str, Path]]:
         """Returns the files by their keys; several times, where they are patterns.
 
@@ -94,7 +89,7 @@ class CorpusSettings(LinkedTextSettings):
         if self.table is None and (self.header or self.separator is not None):
             raise ValueError("header and separator describe a table, and no table is given")
         columns = (self.source_column, self.target_column)
-        if self.is_parquet:
+        if self.table is not None and self.table.suffix == PARQUET:  # whose columns have names
             if self.header or self.separator is not None:
                 raise ValueError("header and separator describe text, and the table is a Parquet file")
         elif self.table is not None and not self.header and any(isinstance(column, str) for column in columns):

@@ -15,13 +15,14 @@ from .names.model import (
     POSITION_PLACES,
     POSITIONS,
     RECURRENT_DECODERS,
+    SCORES,
     TIED_EMBEDDINGS,
     fixed_weights,
-    recurrent_attentions,
 )
 from .schema import MOST_UNITS, OneOf, Probability, Settings
 
 Architecture = Annotated[str, OneOf(ARCHITECTURES)]
+RecurrentAttention = Annotated[str, OneOf(lambda: [*SCORES, *fixed_weights(), "none"], extensible=True)]
 
 
 class ArchitectureSettings(Settings):
@@ -154,7 +155,7 @@ class RecurrentSettings(ArchitectureSettings):
     """Make the embeddings this many units wide."""
     hidden_dim: int = Field(default=256, ge=1, le=MOST_UNITS)
     """Make the state of each GRU this many units wide."""
-    cross_attention: Annotated[str, OneOf(recurrent_attentions, extensible=True)] = "additive"
+    cross_attention: RecurrentAttention = "additive"
     """Compare the decoder's states with the encoder's by this score function, or use fixed weights.
     none: no attention, the decoder sees only the encoder's final state."""
     attention_dim: int = Field(default=256, ge=1, le=MOST_UNITS)

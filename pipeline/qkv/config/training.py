@@ -11,12 +11,13 @@ from .model import ArchitectureSettings, RecurrentSettings
 from .names.inspection import LABEL_SIDES
 from .names.model import MODEL_PARTS, PARTS_MISSING, WHOLE_MODEL
 from .names.training import CALLBACKS, OPTIMIZERS, REFUSED_CALLBACKS, SCHEDULES
-from .names.translation import choosing_metrics
+from .names.translation import METRICS
 from .schema import MAY_CHANGE, MOST_COUNTED, OneOf, Probability, Settings
 from .tokenizer import TokenizerSettings
 
 PLAIN = (str, int, float, bool, type(None))
 CallbackName = Annotated[str, OneOf(lambda: CALLBACKS, extensible=True)]
+MetricName = Annotated[str, OneOf(lambda: [name for name, row in METRICS.items() if row.chooses], extensible=True)]
 
 
 class CallbackSettings(Settings):
@@ -59,7 +60,7 @@ class StartSettings(Settings):
 class EarlyStoppingSettings(Settings):
     """The choice of the best checkpoint, and the end of a training whose validation no longer improves."""
 
-    metric: Annotated[str, OneOf(choosing_metrics, extensible=True)] = "bleu"
+    metric: MetricName = "bleu"
     """Choose the best checkpoint by this validation metric."""
     patience: int | None = Field(default=None, ge=1, le=MOST_COUNTED)
     """Stop after this many validations in a row without improvement. null: never."""

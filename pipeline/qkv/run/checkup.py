@@ -32,7 +32,6 @@ from ..runtime.devices import (
 )
 from ..runtime.machine import keep_freed_memory, peak_memory, total_memory, usable_cores
 from ..text.batch import Batch
-from ..text.batch_plan import BatchPlan
 from ..text.prepare import prepare_text
 from ..text.training_text import TrainingText
 from ..training.batch_size import known_batch_tokens
@@ -164,7 +163,11 @@ def _try_training(
     padding = f"{plan.count:,} an epoch, {100 * plan.padding_share:.1f} % padding"
     yield CheckupLine("batches", padding, fine=plan.padding_share < 0.3)
     started = time.monotonic()
-    metrics = step(next(batches.epoch(0, _largest_batch(plan.window(0), text))))
+    source, target = text.segmentations[0].sides
+    positions = [
+        len(rows) * (source.lengths[rows].max() + target.lengths[rows].max()) for rows in plan.window(0).batches
+    ]
+    metrics = step(next(batches.epoch(0, int(np.argmax(positions)))))  # the largest batch
     loss = float(metrics.loss) / float(metrics.tokens)
     chance = math.log(vocabulary)
     yield CheckupLine(
@@ -195,13 +198,6 @@ def _try_training(
         listed = "\n  ".join([*how, *(f"{key} {value}, not {present[key]}" for key, value in changes.items())])
         what = f"for {minutes:,g} minutes on this machine, {judged}: {proposal}"
         yield CheckupLine("proposal", what + listed, settings=proposed)
-
-
-def _largest_batch(plan: BatchPlan, text: TrainingText) -> int:
-    """Returns the number of the batch with the most positions."""
-    source, target = text.segmentations[0].sides
-    sizes = [len(rows) * (source.lengths[rows].max() + target.lengths[rows].max()) for rows in plan.batches]
-    return int(np.argmax(sizes))
 
 
 def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch]) -> tuple[float, float, int]:

@@ -21,6 +21,7 @@ from .corpora.corpus import SHARD_PAIRS, Corpus, is_large
 from .corpora.filters import TextFilters
 from .corpora.formats import linked_parts_of, parts_of, read_corpus
 from .corpora.held_out import Rows, hold_out_sets, with_held_out_files
+from .corpora.mixture import ranges_of
 from .corpora.overlap import report_overlap
 from .corpora.provenance import data_sha256, prepared_sha256, shard_digests
 from .corpora.word_links import GoldAlignment, iterate_links_inside
@@ -32,11 +33,10 @@ from .selection import (
     draw_joined_pairs,
     report_selection,
     select_training_pairs,
-    tag_pairs,
 )
 from .shards import PairReader, ShardFiles, folder_name, read_pairs
 from .tokens.bpe_dropout import draw_segmentations, segmentation_names
-from .tokens.encoding import EncodedPairs, encode_pairs
+from .tokens.encoding import EncodedPairs, encode_pairs, put_tags
 from .tokens.run_tokenizer import reuse_or_train_tokenizer
 from .tokens.token_links import TokenLinker, WordFinder
 from .tokens.tokenizer import Tokenizer
@@ -97,9 +97,12 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     if data.listed_corpora:
         corpora += count_corpora(parts, [corpus.tag for corpus in data.listed_corpora], selection, joined)
         add_shares(corpora, mixture_of(config, corpora))
+    tags = [tokenizer.tags.get(corpus["tag"]) for corpus in corpora]
+    ranges = ranges_of(corpora)
+    tagged = [(*own[part], tag) for part in (0, 1) for own, tag in zip(ranges, tags, strict=True)]  # kept, then joined
     for name, pairs in zip(segmentation_names(config.tokenizer.bpe_dropout), segmentations, strict=True):
         selected = pairs.select(selection.kept, np.concatenate(joined))
-        tag_pairs(corpora, tokenizer.tags, selected).save(run.encoded / name)
+        put_tags(selected, tagged).save(run.encoded / name)
     encode_pairs(validation, tokenizer).save(run.encoded / "validation")
 
     for meter, path in zip(facts.looks, (run.source_look, run.target_look), strict=True):

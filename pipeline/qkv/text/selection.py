@@ -13,10 +13,10 @@ from ..errors import InputError
 from ..files.arrays import ArrayStore
 from .corpora.corpus import Corpus
 from .corpora.filters import find_repeated, with_near_duplicates
-from .corpora.mixture import Mixture, ranges_of
+from .corpora.mixture import Mixture
 from .corpora.overlap import MOST_LINES
 from .shards import Reading
-from .tokens.encoding import EncodedPairs, put_tags
+from .tokens.encoding import EncodedPairs
 
 CHUNK_PAIRS = 1 << 17  # judged at a time
 NOTED_LENGTH_RATIO = 9.0  # of the pairs that the report counts where no ratio is too large
@@ -190,19 +190,6 @@ def draw_joined_pairs(
         for side, most in zip(segmentation.sides, longest, strict=True):
             fits &= side.lengths_of(pairs).sum(axis=1) <= most
     return pairs[fits]
-
-
-def tag_pairs(corpora: Sequence[Mapping[str, Any]], ids: Mapping[str, int], pairs: EncodedPairs) -> EncodedPairs:
-    """Puts the tags of the corpora before the sources of the kept pairs and of the joined ones behind them.
-
-    Args:
-        corpora: see `count_corpora`.
-        ids: of the tags.
-        pairs: the kept and the joined pairs.
-    """
-    tags = [ids.get(corpus["tag"]) for corpus in corpora]
-    ranges = ranges_of(corpora)
-    return put_tags(pairs, [(*own[part], tag) for part in (0, 1) for own, tag in zip(ranges, tags, strict=True)])
 
 
 def count_corpora(

@@ -150,8 +150,3 @@ def mechanisms_at(site: str) -> list[str]:
 def fixed_weights() -> list[str]:
     """Returns the mechanisms that do not compare queries with keys."""
     return [name for name, mechanism in MECHANISMS.items() if not mechanism.compares]
-
-
-def recurrent_attentions() -> list[str]:
-    """Returns the values that a recurrent model's `cross_attention` can have: a score, fixed weights, or none."""
-    return [*SCORES, *fixed_weights(), "none"]

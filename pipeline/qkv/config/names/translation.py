@@ -43,11 +43,6 @@ METRICS = {
 }
 
 
-def choosing_metrics() -> list[str]:
-    """Returns the metrics that can choose the best checkpoint."""
-    return [name for name, metric in METRICS.items() if metric.chooses]
-
-
 def rank(metric: str, validation: Mapping[str, float]) -> tuple[float, float]:
     """Returns the sorting key of a validation, the best first: a metric, and among equals the loss.
 

@@ -1,8 +1,8 @@
 """The tokenizer of a run: trained by SentencePiece, or taken from an earlier start on the same text, or loaded."""
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 import sentencepiece
@@ -36,8 +36,10 @@ def reuse_or_train_tokenizer(
     if not taken and not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
         run.tokenizer.unlink(missing_ok=True)
         write_json(run.preparation, digests)
+        every = max(1, -(-2 * len(training) // MOST_SENTENCES))
+        sampled = chain.from_iterable(islice(training.pairs(), None, None, every))
         train_tokenizer(
-            _sample_sentences(training),
+            (sentence for sentence in sampled if not is_empty(sentence)),
             run.tokenizer,
             kind=config.tokenizer.kind,
             vocabulary_size=config.tokenizer.vocabulary_size,
@@ -116,9 +118,3 @@ def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:
         return read_json_object(run.preparation) == digests
     except (OSError, ValueError):
         return False
-
-
-def _sample_sentences(corpus: Corpus) -> Iterator[str]:
-    """Yields both sides of every n-th pair, at most `MOST_SENTENCES` in all."""
-    for pair in islice(corpus.pairs(), None, None, max(1, -(-2 * len(corpus) // MOST_SENTENCES))):
-        yield from (side for side in pair if not is_empty(side))
