@@ -114,7 +114,7 @@ def main(arguments: list[str]) -> None:
         for paragraph in paragraphs:
             n_bests = list(islice(found, len(paragraph.sentences)))
             if options.json:
-                for line in json_lines(number, n_bests, run.tokenizer, records):
+                for line in _json_lines(number, n_bests, run.tokenizer, records):
                     write_result(line)
                     sys.stdout.flush()
             elif options.n_best is None:
@@ -150,20 +150,14 @@ def format_n_best(number: int, translations: Sequence["Translation"]) -> str:
     return "".join(lines)
 
 
-def json_lines(
+def _json_lines(
     number: int,
     n_bests: Sequence[Sequence["Translation"]],
     tokenizer: "Tokenizer",
     records: Iterator["Record | None"],
 ) -> Iterator[str]:
-    """Yields the translations of the sentences of a line, each as a JSON object on a line.
-
-    Args:
-        number: of the line, from 0.
-        n_bests: the translations of each sentence, the best first.
-        tokenizer: the run's.
-        records: the next of them is of the first translation; None where attention is not asked for.
-    """
+    """Yields the translations of each sentence of line `number`, the best first, each as a JSON object on a line, with
+    the next of the records where there are some."""
     for sentence, n_best in enumerate(n_bests, 1):
         for rank, (translation, record) in enumerate(zip(n_best, records, strict=False), 1):
             found: dict[str, Any] = {

@@ -78,11 +78,7 @@ class MarianWeights:
         self._left.discard(name)
 
     def check_all_read(self) -> None:
-        """Checks that no array was left over.
-
-        Raises:
-            InputError: the model has parts that would be ignored.
-        """
+        """Raises an `InputError` if an array was left over: the model has parts that would be ignored."""
         if self._left:
             raise self.refused(f"{len(self._left)} arrays have no place in the model, such as {min(self._left)[:80]}")
 
@@ -111,12 +107,8 @@ def open_safetensors(path: Path) -> dict[str, StoredArray]:
     return arrays
 
 
-def open_hdf5(path: Path) -> dict[str, StoredArray]:
-    """Opens `tf_model.h5`, as transformers before 5 wrote it.
-
-    Raises:
-        ValueError: it is damaged.
-    """
+def _open_hdf5(path: Path) -> dict[str, StoredArray]:
+    """Opens `tf_model.h5`, as transformers before 5 wrote it; raises a `ValueError` if it is damaged."""
     file = h5py.File(path)
     if fault := check_groups(file):
         raise ValueError(f"it has what no model has: {fault}")
@@ -146,13 +138,8 @@ def torch_name(place: str) -> str:
     return ".".join(["model", *parts[:-1], last.get(parts[-1], parts[-1])])
 
 
-def open_pickle(path: Path) -> dict[str, StoredArray]:
-    """Opens `pytorch_model.bin`.
-
-    Raises:
-        InputError: PyTorch is not installed.
-        ValueError: PyTorch does not read it as weights alone.
-    """
+def _open_pickle(path: Path) -> dict[str, StoredArray]:
+    """Opens `pytorch_model.bin`; raises a `ValueError` if PyTorch does not read it as weights alone."""
     try:
         import torch
     except ImportError:
@@ -174,8 +161,8 @@ def open_pickle(path: Path) -> dict[str, StoredArray]:
 
 OPENERS: Mapping[str, Callable[[Path], dict[str, StoredArray]]] = {
     "model.safetensors": open_safetensors,
-    "tf_model.h5": open_hdf5,
-    "pytorch_model.bin": open_pickle,
+    "tf_model.h5": _open_hdf5,
+    "pytorch_model.bin": _open_pickle,
 }
 
 

@@ -183,7 +183,7 @@ class Table:
                 f"{self._path}: no column {column}: no line has the separator {self._separator!r}{found}; name the "
                 "character that divides the columns, such as separator: ','"
             )
-        number, split = find_column(f"{self._path}:1", self._names, column), self._split
+        number, split = _find_column(f"{self._path}:1", self._names, column), self._split
         return self.rows.cut(lambda line: split(line)[number])
 
     def _check_width(self, lines: Iterable[str]) -> int:
@@ -220,12 +220,8 @@ class Table:
         return width
 
 
-def find_column(place: str | Path, names: Sequence[str], wanted: str | int) -> int:
-    """Returns the number of a column that is given by its name or its number, from 0.
-
-    Raises:
-        InputError: there is no such column, or there are several; `place` says where.
-    """
+def _find_column(place: str | Path, names: Sequence[str], wanted: str | int) -> int:
+    """Returns the number of the one column that has a name or a number, from 0; `place` names the table."""
     last = len(names) - 1
     if isinstance(wanted, int):
         if 0 <= wanted <= last:
@@ -273,10 +269,10 @@ class ParquetTable:
         """Returns the text of a column, named or numbered from 0.
 
         Raises:
-            InputError: as `find_column` and `read_column`, or there are no rows.
+            InputError: as `read_column`; there is no such column, or there are several; or there are no rows.
         """
-        name = self.names[find_column(self._path, self.names, column)]
-        find_column(self._path, self.names, name)  # that is the only one of its name
+        name = self.names[_find_column(self._path, self.names, column)]
+        _find_column(self._path, self.names, name)  # that is the only one of its name
         lines = lines_of(self.read_column(name))
         if not len(lines):
             raise InputError(f"{self._path}: no rows; expected one for each pair")

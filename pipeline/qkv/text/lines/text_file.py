@@ -170,7 +170,7 @@ def open_unpacked(path: Path) -> TextFile:
     text.file.seek(0)
     if start == ZSTD:
         copy = temporary_text()
-        copy.file.writelines(unpack_zstd(path, text.file, BLOCK_BYTES))
+        copy.file.writelines(_unpack_zstd(path, text.file, BLOCK_BYTES))
         return copy
     if not start.startswith(GZIP):
         return text
@@ -189,17 +189,8 @@ def _copy(content: BinaryIO | gzip.GzipFile) -> TextFile:
     return copy
 
 
-def unpack_zstd(path: Path, packed: BinaryIO, block_bytes: int) -> Iterator[bytes]:
-    """Yields the content of a zstd file.
-
-    Args:
-        path: the file, for messages.
-        packed: the same, open at its beginning.
-        block_bytes: how much is yielded at a time, at most.
-
-    Raises:
-        InputError: it is damaged or cut off, unpacks to far more than text does, or PyArrow is not installed.
-    """
+def _unpack_zstd(path: Path, packed: BinaryIO, block_bytes: int) -> Iterator[bytes]:
+    """Yields the content of a zstd file, which is open at its beginning, in blocks; `path` names it."""
     pyarrow = import_pyarrow(path, "a zstd file")
     size = os.fstat(packed.fileno()).st_size
     unpacked = 0

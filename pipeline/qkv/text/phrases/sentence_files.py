@@ -41,7 +41,7 @@ class SentenceFiles:
         """
         prefixes = required = None
         if self._prefixes:
-            prefixes = read_prefixes(self._prefixes.take(count), self._tokens.tokenizer, self._longest, self.banned)
+            prefixes = _read_prefixes(self._prefixes.take(count), self._tokens.tokenizer, self._longest, self.banned)
         if self._required:
             taken = [len(ids) for ids in prefixes] if prefixes else [0] * count
             required = read_required(self._required.take(count), taken, self._tokens, self._longest, self.banned)
@@ -54,20 +54,10 @@ class SentenceFiles:
                 file.check_all_taken()
 
 
-def read_prefixes(
+def _read_prefixes(
     lines: Sequence[tuple[str, str]], tokenizer: Tokenizer, longest: int, banned: BannedPhrases | None = None
 ) -> list[list[int]]:
-    """Returns the ids of prefixes.
-
-    Args:
-        lines: the prefixes, each after its place, as messages name it.
-        tokenizer: of the target language.
-        longest: the maximum number of tokens of a target, one more than a prefix has.
-        banned: what no translation may contain, if anything.
-
-    Raises:
-        InputError: one is too long or contains a banned phrase.
-    """
+    """Returns the ids of prefixes, which come with their places; a target has at most `longest` tokens."""
     prefixes = tokenizer.encode([line for _, line in lines])
     for (place, _), ids in zip(lines, prefixes, strict=True):
         if len(ids) >= longest:
