@@ -156,8 +156,7 @@ def _json_lines(
     tokenizer: "Tokenizer",
     records: Iterator["Record | None"],
 ) -> Iterator[str]:
-    """Yields the translations of each sentence of line `number`, the best first, each as a JSON object on a line, with
-    the next of the records where there are some."""
+    """Yields the translations of the sentences of line `number` as JSON on lines, with their records if there are."""
     for sentence, n_best in enumerate(n_bests, 1):
         for rank, (translation, record) in enumerate(zip(n_best, records, strict=False), 1):
             found: dict[str, Any] = {

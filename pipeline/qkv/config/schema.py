@@ -32,8 +32,7 @@ Probability = Annotated[float, Field(ge=0, lt=1)]
 
 @dataclass(frozen=True)
 class Resumed:
-    """Annotates a field: whether a resumed run may change it, and with a section all fields below that do not say
-    otherwise. Fields without it, and not below it, are kept."""
+    """Annotates a field: whether a resumed run may change it, and what is below it. Others are kept."""
 
     may_change: bool
 

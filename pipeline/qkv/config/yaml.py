@@ -102,8 +102,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def _load(text: str) -> tuple[Any, yaml.Node | None]:
-    """Returns the value of a document and its nodes, unless it is larger than what a person writes: aliases multiply
-    values, which are therefore counted before they are made."""
+    """Returns the value of a document and its nodes; values are counted before aliases multiply them."""
     if len(text) > MOST_BYTES:
         raise ValueError(f"expected at most {MOST_BYTES} characters, found {len(text)}")
     loader = _Loader(text)

@@ -34,8 +34,7 @@ class ExportWishes(NamedTuple):
     sentences: int = CHECKED_SENTENCES
 
     def check(self, config: RunConfig, root: Path, folder: Path) -> None:
-        """Raises an `InputError` where the run in `root`, whose search is `config`, cannot be exported so to `folder`,
-        as far as that is known before TensorFlow is loaded."""
+        """Raises an `InputError` if the run in `root` cannot be exported so to `folder`, searched as `config` says."""
         if self.format not in EXPORT_FORMATS:
             names = [*EXPORT_FORMATS]
             hint = did_you_mean(self.format, names)

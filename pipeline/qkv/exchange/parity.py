@@ -108,8 +108,7 @@ def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[s
 
 
 def searches(run: TrainedRun, own: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of the two searches that are compared: greedy, and the run's beam, or one of 5 if it is
-    greedy itself; both with a program's own settings."""
+    """Returns two searches to compare, with a program's own settings: greedy, and a beam as the run's, or of 5."""
     settings = run.config.decoding
     sizes = {"greedy": 1, "beam": settings.beam_size if settings.beam_size > 1 else 5}
     return {

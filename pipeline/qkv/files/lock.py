@@ -24,8 +24,7 @@ FAR_BYTE = 1 << 30  # Windows locks bytes, also against reading: one that is nev
 
 
 def lock_file(file: IO) -> None:
-    """Locks an open file for this process until it is closed; raises a `BlockingIOError` if another process holds the
-    lock. Systems without locks let everybody have it."""
+    """Locks an open file until it is closed, where locks are known; a `BlockingIOError` if another process has it."""
     if fcntl is not None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     elif sys.platform == "win32":

@@ -147,8 +147,7 @@ def check_folder_to_write(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raises an `InputError` if a file or folder cannot be made: a file is where a folder must be, or the folder is
-    read-only. Folders that are missing will be made, too."""
+    """Raises an `InputError` if a file or folder cannot be made, with the missing folders above it."""
     folder = next(above for above in path.absolute().parents if os.path.lexists(above))
     if not folder.is_dir():
         kind = "a file" if folder.exists() else "a link that leads nowhere"

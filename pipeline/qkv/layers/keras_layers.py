@@ -126,8 +126,7 @@ def check_sizes(**sizes):
 class LayerNormalization(keras.layers.LayerNormalization):
     """`(x - mean) / sqrt(variance + epsilon) * gamma + beta` over the last axis (Ba et al. 2016, equation 4).
 
-    Keras differentiates `keras.layers.LayerNormalization` operation by operation; here the gradient is written out,
-    which takes about half as many passes over memory.
+    Keras differentiates its layer operation by operation; the gradient here takes half as many passes over memory.
 
     Args: as in `keras.layers.LayerNormalization`; `axis` and `rms_scaling` must keep their defaults.
 

@@ -201,8 +201,7 @@ def _try_training(
 
 
 def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch]) -> tuple[float, float, int]:
-    """Times updates by the first batches, up to `TIMED_UPDATES` or `TIMED_SECONDS`. Returns the seconds of an update,
-    target tokens per second, and how many updates were timed."""
+    """Times updates by the first batches: seconds an update, target tokens a second, and how many were timed."""
     started = time.monotonic()
     tokens = 0.0
     for updates, batch in enumerate(batches, 1):

@@ -1,7 +1,6 @@
 """Spreads the work of a finished run over processes of this machine, each of which loads the run for itself.
 
-A process is sent a part that a single process computes by itself too, such as a window of lines or a shard of an
-archive, so that the results are the same, bit for bit.
+A process is sent a part that a single one computes by itself too, so that results are the same, bit for bit.
 
 Nothing here imports TensorFlow until a process works: it is imported quietly, with the settings of the first process.
 """

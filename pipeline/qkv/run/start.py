@@ -72,8 +72,7 @@ def refuse_imported(config: RunConfig, place: str | Path) -> None:
 
 
 def check_config_paths(config: RunConfig) -> None:
-    """Raises an `InputError` if a new run's config names a text that is missing, patterns that match different numbers
-    of files, or a folder that cannot be written."""
+    """Raises an `InputError` if a new run's config names missing or unequal files, or a folder that is read-only."""
     data = config.data
     for path in _paths(data.model_copy(update={"cache": None})):
         for file in matching_files(path):

@@ -233,8 +233,7 @@ class TrainedRun:
         return self._inside(pair, predicted, patch_inside(self.model, given, pair, names), {})
 
     def explain_score(self, sentence: Sentence, layer: str, *, head: int, row: int) -> ScoreParts:
-        """Splits the scores of one row of attention into what query and key take from token, position and each sublayer
-        below; the statistics of layer normalisation are held fixed.
+        """Splits scores of a row into what query and key take from token, position and each sublayer; norms are fixed.
 
         Args:
             sentence: see `cache`.

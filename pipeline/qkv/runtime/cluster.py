@@ -1,5 +1,4 @@
-"""The workers that train together, by `TF_CONFIG`, and how they find each other before TensorFlow connects them, which
-would wait without a word and without an end.
+"""The workers of `TF_CONFIG`, and how they meet before TensorFlow connects them, which would wait without end.
 
 The chief listens at its address of `TF_CONFIG`, each other worker connects and says who it is, and the chief answers
 when all are there. After that TensorFlow takes the same addresses.

@@ -123,8 +123,7 @@ def _cpu_multiplies_bfloat16() -> bool:
 
 @contextmanager
 def _connecting() -> Iterator[None]:
-    """Ends the process if the block, in which Python itself is stopped, takes too long: a worker that ends between the
-    rendezvous and the connection is not noticed otherwise."""
+    """Ends the process if the block, which stops Python, takes too long, as where a worker has ended after `meet`."""
     try:
         previous = signal.signal(signal.SIGALRM, signal.SIG_DFL)
     except (AttributeError, ValueError):  # Windows has no alarm, and Python handles signals in the main thread only

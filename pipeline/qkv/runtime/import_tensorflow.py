@@ -97,8 +97,7 @@ def without_garbage_collection() -> Iterator[None]:
 def silenced_stderr() -> Iterator[None]:
     """Discards what the process writes to standard error within the block. Exceptions are raised as usual.
 
-    At every start TensorFlow reports that there is no GPU, in part by lines that none of its settings silences.
-    TF_CPP_MIN_LOG_LEVEL silences its later messages.
+    TensorFlow reports that there is no GPU whatever its settings; TF_CPP_MIN_LOG_LEVEL silences what comes later.
     """
     sys.stderr.flush()
     standard_error = os.dup(2)

@@ -88,8 +88,7 @@ def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
 
 
 def _write_set(files: Corpus, rows: Rows, data: DataSettings, settings: CorpusSettings) -> None:
-    """Writes a set. Its sources have the tags of their corpora before them, as text, so that a tag is word 0, or
-    several words where characters count as words."""
+    """Writes a set, with the tags of its corpora as text: word 0 of sources, or several words of characters."""
     pairs = files.select(rows)
     corpora = data.training_corpora
     tags = tags_of(files, data.listed_corpora) if data.listed_corpora else [None] * len(files)
@@ -106,8 +105,7 @@ def _write_set(files: Corpus, rows: Rows, data: DataSettings, settings: CorpusSe
 
 
 def hold_out(corpus: Corpus, sizes: Mapping[str, int]) -> dict[str, Rows]:
-    """Divides a corpus into a validation set, a test set and the training text, by its sentences alone: neither their
-    order nor chance plays a part.
+    """Divides a corpus into validation, test and training text by its sentences, not by order or chance.
 
     Pairs that share a source or a target sentence, white space apart, form a component, and no component is in two
     parts. Large components, and those with an empty sentence, are trained on. The others are sorted by a digest of one

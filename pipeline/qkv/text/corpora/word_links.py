@@ -1,7 +1,6 @@
 """Word alignments in Pharaoh format: one sentence pair a line, `i-j` for a link of source word i and target word j.
 
-In memory a link is `(i, j)`; both count from 0. `i-j:0.93` is a link that is right with a probability of 0.93; where
-links are read, this number is checked and left out.
+In memory a link is `(i, j)`, from 0. The probability in `i-j:0.93` is checked and left out.
 """
 
 import logging
@@ -96,8 +95,7 @@ def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
 
 
 def format_pharaoh_line(links: Collection[Link]) -> str:
-    """Returns the line of one sentence pair: sorted links `i-j`, from 0, and a line feed; links of a mapping with the
-    probability that it holds, to two decimals: `i-j:0.93`."""
+    """Returns the line of one pair: sorted links `i-j` from 0, of a mapping with their probabilities: `i-j:0.93`."""
     if isinstance(links, Mapping):
         return " ".join(f"{i}-{j}:{links[i, j]:.2f}" for i, j in sorted(links)) + "\n"
     return " ".join(f"{i}-{j}" for i, j in sorted(links)) + "\n"

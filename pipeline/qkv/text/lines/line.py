@@ -69,8 +69,7 @@ def compose(text: str) -> str:
 
 
 def is_empty(line: str) -> bool:
-    """Returns whether there is nothing to be seen in a line: no characters but white space, control characters and
-    formatting characters, such as U+200B or a byte order mark."""
+    """Returns whether a line shows nothing: white space, control and formatting characters, such as U+200B."""
     # Most lines begin with a letter, which is told ten times as fast.
     return not line[:1].isalnum() and all(unicodedata.category(character) in _UNSEEN for character in line)
 

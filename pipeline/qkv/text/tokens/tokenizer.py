@@ -122,8 +122,7 @@ class Tokenizer:
         return [row if find_tag(text, self.tags) else [None, *row] for text, row in zip(sentences, words, strict=True)]
 
     def words_from_ids(self, ids: Sequence[int], unit: str = "spaces") -> list[int | None]:
-        """Returns the word of `decode([ids])` to which each id belongs; None for those that add nothing to it: PAD,
-        BOS, EOS and, but for `subwords`, tags. See `find_words`.
+        """Returns the word of `decode([ids])` of each id, see `find_words`; None for special tokens, often for tags.
 
         A model may spell a word with other tokens than `encode`, so this uses the ids, not the text.
         """
