@@ -88,9 +88,8 @@ def register_schedule(
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    return _decorator(
-        name, names.training.SCHEDULES, lambda _: names.training.Schedule(meaning, ends_at_zero), SCHEDULES
-    )
+    row = names.training.Schedule(meaning, ends_at_zero)
+    return _decorator(name, names.training.SCHEDULES, lambda _: row, SCHEDULES)
 
 
 def register_metric(

@@ -12,6 +12,7 @@ from ..config.schema import MOST_UNITS, OneOf, Probability
 from ..errors import InputError
 from ..files.json import read_json_object
 
+SAME = {"d_model", "encoder_layers", "decoder_layers", "dropout", "attention_dropout", "activation_dropout"}
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation: what changes nothing
@@ -155,14 +156,9 @@ def read_marian_config(folder: Path) -> MarianConfig:
     tokenizer = folder / "tokenizer_config.json"
     return MarianConfig(
         model={
-            "d_model": model.d_model,
+            **model.model_dump(include=SAME),
             "num_heads": model.encoder_attention_heads,
             "d_ff": model.encoder_ffn_dim,
-            "encoder_layers": model.encoder_layers,
-            "decoder_layers": model.decoder_layers,
-            "dropout": model.dropout,
-            "attention_dropout": model.attention_dropout,
-            "activation_dropout": model.activation_dropout,
             "norm": "post",
             "positions": "sinusoidal_halves",
             "activation": ACTIVATIONS[model.activation_function],
