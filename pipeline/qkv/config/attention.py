@@ -56,7 +56,7 @@ class AttentionSettings(Settings):
         without = f"{alone[0]} false" if alone else f"mechanism {self.mechanism}"
         if self.key_value_heads is not None and (self.mechanism in (*fixed_weights(), "lsh") or alone):
             raise ValueError(
-                f"key_value_heads shares projected keys and values, which {without} has none of: leave it out"
+                f"key_value_heads shares projected keys and values, not there with {without}: leave it out"
             )
         if self.mechanism == "lsh" and not self.projection:
             raise ValueError("mechanism lsh hashes projected queries: leave projection out, or use softmax")

@@ -131,6 +131,7 @@ class SetSettings(CorpusSettings):
             return super()._check_files()  # type: ignore[operator]  # of a decorated method
         given = [key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default]
         if len(given) > 1:
+            found = " and ".join(given)
             raise ValueError(
                 f"expected either share or pairs alone, to hold pairs out, or files, found {' and '.join(given)}"
             )
@@ -172,7 +173,7 @@ def check_list(corpora: tuple[ListedCorpusSettings, ...]) -> tuple[ListedCorpusS
         return corpora
     if unweighted:
         raise ValueError(
-            f"expected a weight for every corpus of the list or for none; number {unweighted[0]}, from 0, has none"
+            f"expected a weight for every corpus of the list or for none; corpus {unweighted[0]}, from 0, has none"
         )
     if not any(corpus.weight for corpus in corpora):
         raise ValueError("expected a weight above 0 for at least one corpus, found 0 for all of them")

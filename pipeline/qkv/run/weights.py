@@ -131,5 +131,5 @@ def extracted_weights(path: Path) -> Iterator[Path]:
 
 def _refused(path: Path, reason: str) -> InputError:
     return InputError(
-        f"{path}: the weights do not fit the run's config, or are damaged: {reason}; restore the file, or train anew"
+        f"{path}: the weights do not fit the run's config, or the file is damaged: {reason}; restore it, or train anew"
     )

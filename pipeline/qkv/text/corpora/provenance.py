@@ -95,7 +95,7 @@ def check_prepared(run: RunDirectory) -> None:
     for name, digest in prepared_sha256(run).items():
         if recorded.get(name, digest) != digest:
             raise InputError(
-                f"{run.root / name}: changed since the run began: its SHA-256 is not that in {report}; train anew"
+                f"{run.root / name}: changed since the run began: its SHA-256 is not that in {report}; restore the file"
             )
 
 
@@ -112,7 +112,7 @@ def check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
     for path in _files(settings.validation) if settings.validation else ():
         if _name(path, run) in changed:
             raise InputError(
-                f"{path}, the validation text, has changed since the run began; put the old file back, or train anew"
+                f"{path} has changed since the run began, and is validated on; put the old file back, or train anew"
             )
     for name in sorted(changed):
         log.warning("%s has changed since the run began; training goes on with the text as it was", name)

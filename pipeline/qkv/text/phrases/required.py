@@ -55,7 +55,7 @@ def read_required(
         texts = [] if is_empty(line) else texts
         if "" in texts:
             raise InputError(
-                f"{place}: an empty phrase; expected phrases between single tabs, or an empty line for none"
+                f"{place}: an empty phrase; expected words or phrases separated by single tabs, or an empty line"
             )
         if len(texts) > MOST_PHRASES:
             raise InputError(f"{place}: {len(texts)} phrases; expected at most {MOST_PHRASES} for a sentence")

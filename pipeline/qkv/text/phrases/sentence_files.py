@@ -83,9 +83,7 @@ class LinesInTurn:
         """
         first, self._taken = self._taken, self._taken + count
         if self._taken > len(self._lines):
-            raise InputError(
-                f"{self.path}: {len(self._lines):,} lines, and more sentences to translate; expected a line for each"
-            )
+            raise InputError(f"{self.path}: {len(self._lines):,} lines, and there are more sentences to translate")
         lines = self._lines[first : self._taken]
         return [(f"{self.path}:{number}", line) for number, line in enumerate(lines, first + 1)]
 
