@@ -133,7 +133,7 @@ class SetSettings(CorpusSettings):
         if len(given) > 1:
             found = " and ".join(given)
             raise ValueError(
-                f"expected either share or pairs alone, to hold pairs out, or files, found {' and '.join(given)}"
+                f"expected either share or pairs alone, to hold out pairs of the training text, or files, found {found}"
             )
         return self
 
