@@ -234,7 +234,12 @@ class Run:
         if split:
             if n_best is not None:
                 raise InputError("n_best: a text is put together of the best translations; expected none with split")
-            texts = [self._translate_text(text, decoding) for text in _listed(sentences, "sentences")]
+            texts = []
+            for text in _listed(sentences, "sentences"):
+                if not isinstance(text, str):
+                    raise InputError(f"sentences: expected text, found {text!r:.60}")
+                paragraph = self._with(decoding).splitter.divide_lines(text)
+                texts.append(TranslatedText(self.translate(paragraph.sentences, **decoding), paragraph))
             return texts[0] if isinstance(sentences, str) else texts
         run = self._with(decoding if n_best is None else {**decoding, "n_best": n_best})
         given, ids = run.given_sentences["source"].read(_listed(sentences, "sentences"))
@@ -242,12 +247,6 @@ class Run:
         found = [[Translated(text, one, run) for one in some] for text, some in zip(given, translations, strict=True)]
         shown = [some[0] for some in found] if n_best is None else found
         return shown[0] if isinstance(sentences, str) else shown
-
-    def _translate_text(self, text: str, decoding: Mapping[str, Any]) -> "TranslatedText":
-        if not isinstance(text, str):
-            raise InputError(f"sentences: expected text, found {text!r:.60}")
-        paragraph = self._with(decoding).splitter.divide_lines(text)
-        return TranslatedText(self.translate(paragraph.sentences, **decoding), paragraph)
 
     @overload  # a text is also a sequence of texts, but a sentence is meant
     def align(  # type: ignore[overload-overlap]

@@ -91,8 +91,9 @@ class SavedTranslator(tf.Module):
         too_long = tf.cast(tokens.row_lengths(), tf.int32) > lengths
         target_input = self._shifted(ids)
         forced = forced_pass(model, source_ids, target_input, ids[:, :0], ("cross",))
+        is_text = (ids != PAD) & (ids != BOS) & (ids != EOS)
         return {
-            "text": self._decode(ids),
+            "text": self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, is_text)),
             "source_tokens": tf.gather(self._pieces, source_ids),
             "target_tokens": tf.gather(self._pieces, ids),
             "score": found.scores[:, 0],
@@ -141,10 +142,6 @@ class SavedTranslator(tf.Module):
     def _shifted(self, ids):
         """Returns the ids that the decoder reads to predict each of `ids`."""
         return tf.concat([tf.fill([tf.shape(ids)[0], 1], BOS), ids[:, :-1]], axis=1)
-
-    def _decode(self, ids):
-        is_text = (ids != PAD) & (ids != BOS) & (ids != EOS)
-        return self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, is_text))
 
     def _links(self, cross, source_ids, target_ids):
         readout = self._own.readout

@@ -74,7 +74,9 @@ class _Corpus:
         while first < last:
             turn, place = divmod(first, self.pairs)
             count = min(last - first, self.pairs - place)
-            parts.append(self._to_rows(self._shuffled(turn, place, place + count)))
+            places = self._shuffled(turn, place, place + count)
+            part = np.searchsorted(self._ends, places, "right")
+            parts.append(places - np.concatenate([[0], self._ends])[part] + self._firsts[part])
             first += count
         return parts
 
@@ -90,10 +92,6 @@ class _Corpus:
         places = places[places < self.pairs]
         before = int(ends[here.start - 1]) if here.start else 0
         return places[first - before : last - before]
-
-    def _to_rows(self, places: np.ndarray) -> np.ndarray:
-        part = np.searchsorted(self._ends, places, "right")
-        return places - np.concatenate([[0], self._ends])[part] + self._firsts[part]
 
 
 def _divide(total: int, shares: Sequence[float]) -> list[int]:

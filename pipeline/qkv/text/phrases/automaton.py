@@ -66,7 +66,10 @@ class PhraseAutomaton:
         is_joined = np.zeros(states, bool)
         is_joined[JOINED] = True
         for root in (APART, JOINED):
-            self.following[root] = self._from_root(root)
+            row = self.following[root]
+            row[:] = APART
+            row[:DIVIDING] = JOINED
+            row[0x80:0xC0] = row[NOTHING] = root
             self._add_children(root)
         waiting = deque((APART, symbol, state) for symbol, state in self.children[APART].items())
         while waiting:
@@ -81,27 +84,18 @@ class PhraseAutomaton:
             self._add_children(state)
             self.pending[state] = whole.get(state, 0) | self.pending[self.fallback[state]]
             waiting.extend((state, following, child) for following, child in self.children[state].items())
-        self._fill_unsure()
+        joining, dividing = self.following[:, 0xC0:DIVIDING], self.following[:, DIVIDING + 0xC0 : END]
+        otherwise = np.where(dividing > JOINED, dividing, APART if self.unsure_divides else JOINED)
+        self.following[:, UNSURE + 0xC0 :] = np.where(joining > JOINED, joining, otherwise)
         ends_word = np.zeros((states, SYMBOLS), bool)
         ends_word[:, DIVIDING : END + 1] = True
         ends_word[:, :0x80] = ends_word[:, 0xC0:DIVIDING] = ~is_joined[:, None]
         ends_word[:, UNSURE + 0xC0 :] = self.unsure_divides | ~is_joined[:, None]
         self.completed = np.where(ends_word, self.pending[:, None], 0).astype(np.int32)
 
-    def _from_root(self, root: int) -> Table:
-        row = np.full(SYMBOLS, APART, np.int32)
-        row[:DIVIDING] = JOINED
-        row[0x80:0xC0] = row[NOTHING] = root
-        return row
-
     def _add_children(self, state: int) -> None:
         for symbol, child in self.children[state].items():
             self.following[state, symbol] = child
-
-    def _fill_unsure(self) -> None:
-        joining, dividing = self.following[:, 0xC0:DIVIDING], self.following[:, DIVIDING + 0xC0 : END]
-        otherwise = np.where(dividing > JOINED, dividing, APART if self.unsure_divides else JOINED)
-        self.following[:, UNSURE + 0xC0 :] = np.where(joining > JOINED, joining, otherwise)
 
     def read(self, symbols: Sequence[int], state: int = APART) -> tuple[int, int]:
         """Reads symbols: returns the state after them, and the marks of the phrases completed on the way."""
