@@ -62,14 +62,7 @@ def check_settings(settings: BaseModel, supported: Mapping[str, Collection[Any]]
 
 
 class NamedWeights:
-    """The weights of a run's model by their paths, without the model's own name; each is taken once or more.
-
-    Args:
-        run: the run.
-
-    Attributes:
-        arrays: all weights by their paths.
-    """
+    """The weights of a run's model by their paths, without the model's own name; each is taken once or more."""
 
     def __init__(self, run: TrainedRun) -> None:
         # The state of dropout's generators is no weight.

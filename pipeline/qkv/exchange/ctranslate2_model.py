@@ -116,12 +116,7 @@ def _set_norm(target: Any, weights: NamedWeights, path: str) -> None:
 
 
 class LoadedCTranslate2:
-    """A CTranslate2 model, loaded from its folder; see `ExportedModel`.
-
-    Args:
-        folder: what `write_ctranslate2` wrote.
-        run: the run.
-    """
+    """A CTranslate2 model, loaded from the folder that `write_ctranslate2` wrote; see `ExportedModel`."""
 
     own_decoding: Mapping[str, Any] = {"length_divisor": "power", "beam_end": "full", "force_eos": False}
 

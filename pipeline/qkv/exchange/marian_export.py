@@ -126,10 +126,7 @@ def _generation(run: TrainedRun) -> dict[str, Any]:
 
 
 class LoadedMarian:
-    """A `MarianMTModel` with its `MarianTokenizer`; see `ExportedModel`.
-
-    Args:
-        folder: what `write_marian` wrote.
+    """A `MarianMTModel` with its `MarianTokenizer`, from the folder that `write_marian` wrote; see `ExportedModel`.
 
     Raises:
         ImportError: PyTorch or transformers is not installed.

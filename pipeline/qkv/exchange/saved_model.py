@@ -163,11 +163,7 @@ def write_saved_model(translator: SavedTranslator, folder: Path) -> None:
 
 
 class LoadedSavedModel:
-    """A SavedModel, loaded from its folder; see `ExportedModel`. It knows the longest length itself.
-
-    Args:
-        folder: what `write_saved_model` wrote.
-    """
+    """A SavedModel from the folder that `write_saved_model` wrote; see `ExportedModel`. It knows the longest length."""
 
     own_decoding: Mapping[str, Any] = {}
 

@@ -85,15 +85,10 @@ _KINDS = {"f": "floating-point numbers", "i": "integers", "u": "unsigned integer
 
 
 def check_header(file: IO[bytes], name: str, size: int) -> tuple[tuple[int, ...], np.dtype]:
-    """Reads the header of an array in NumPy's format, and returns its shape and type.
-
-    Args:
-        file: the array.
-        name: its name, for messages.
-        size: its number of bytes, header included.
+    """Reads the header of an array in NumPy's format, of so many bytes with it, and returns its shape and type.
 
     Raises:
-        ValueError: the header is damaged, or claims another number of bytes than there are.
+        ValueError: the header is damaged, or claims another number of bytes than there are; `name` names the array.
     """
     try:
         version = np.lib.format.read_magic(file)
@@ -126,11 +121,7 @@ MEMORY_BYTES = 1 << 20  # what is kept in memory before it is written
 
 
 class ArrayStore:
-    """Parts of a flat array, in a temporary file that is gone when nothing refers to it any more.
-
-    Args:
-        dtype: of the numbers.
-    """
+    """Parts of a flat array, in a temporary file that is gone when nothing refers to it any more."""
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
         self._dtype = np.dtype(dtype)

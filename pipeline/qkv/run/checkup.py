@@ -103,11 +103,7 @@ def describe_machine() -> CheckupLine:
 
 
 def describe_gpus(precision: str) -> Iterator[CheckupLine]:
-    """Describes each GPU, a GPU that lies idle, and a number format that the device converts.
-
-    Args:
-        precision: a Keras dtype policy.
-    """
+    """Describes each GPU, a GPU that lies idle, and a Keras dtype policy that the device converts."""
     gpus = visible_gpus()
     for number, (gpu, memory) in enumerate(zip(gpus, gpu_memory() if gpus else [], strict=True)):
         yield CheckupLine("gpu", f"number {number}: {gpu}, {memory / GIGABYTE:.1f} GiB of memory for TensorFlow")

@@ -58,12 +58,7 @@ class RunParts:
 
 @dataclass(frozen=True)
 class Spreading:
-    """The processes over which the work of a run is spread.
-
-    Args:
-        parts: of the run.
-        workers: the number of processes.
-    """
+    """The processes, so many workers, over which the work of a run is spread."""
 
     parts: RunParts
     workers: int

@@ -14,10 +14,7 @@ PORTS = range(20_000, 30_000)  # those from which each step takes its own, by it
 
 
 def tf_config(variables: Mapping[str, str]) -> str:
-    """Returns the `TF_CONFIG` of a task: one worker a task, in the order of their ranks.
-
-    Args:
-        variables: of the environment, as `srun` sets them.
+    """Returns the `TF_CONFIG` of a task by the variables of `srun`: one worker a task, in the order of their ranks.
 
     Raises:
         InputError: some are missing or wrong, or the tasks are not distributed node by node.

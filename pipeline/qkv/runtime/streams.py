@@ -21,11 +21,7 @@ class Control(str):
 
 class EscapingStream:
     """A stream that people read: characters that would steer their terminal are written as Python writes them, such as
-    `\\x1b`, and so are those that the stream's encoding lacks.
-
-    Args:
-        stream: where the text goes.
-    """
+    `\\x1b`, and so are those that the stream's encoding lacks."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

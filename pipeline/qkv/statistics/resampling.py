@@ -41,13 +41,7 @@ def ratio(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
 
 
 def resample(numerators: np.ndarray, denominators: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Computes the measure of each bootstrap sample, `(B, ...)`.
-
-    Args:
-        numerators: see `ratio`.
-        denominators: see `ratio`.
-        counts: of `sentence_counts`, `(B, N)`.
-    """
+    """Computes `ratio` in each bootstrap sample, `(B, ...)`, by the counts `(B, N)` of `sentence_counts`."""
     return _divide(np.tensordot(counts, numerators, axes=1), np.tensordot(counts, denominators, axes=1))
 
 
@@ -63,12 +57,7 @@ def interval(resampled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ratio_interval(numerators: np.ndarray, denominators: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the 95 % interval of `ratio`, its ends each of shape `(...)`; not-a-number where the ratio is.
-
-    Args:
-        numerators: see `ratio`.
-        denominators: see `ratio`.
-    """
+    """Returns the 95 % interval of `ratio`, its ends each of shape `(...)`; not-a-number where the ratio is."""
     known = ~np.isnan(ratio(numerators, denominators))
     low, high = np.full((2, *known.shape), np.nan)
     if known.any():

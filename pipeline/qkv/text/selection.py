@@ -195,14 +195,7 @@ def draw_joined_pairs(
 def count_corpora(
     parts: Sequence[Corpus], tags: Sequence[str | None], selection: Selection, joined: Sequence[np.ndarray]
 ) -> Iterator[dict[str, Any]]:
-    """Yields the numbers of pairs of each corpus of a list.
-
-    Args:
-        parts: the pairs of each corpus.
-        tags: of each corpus.
-        selection: the pairs that are kept.
-        joined: the pairs of each corpus that are joined.
-    """
+    """Yields the numbers of kept and joined pairs of each corpus of a list, given its pairs and its tag."""
     first = 0
     for part, tag, kept, pairs in zip(parts, tags, selection.split(parts), joined, strict=True):
         last = first + len(part)

@@ -86,15 +86,7 @@ def _read_mixture(config: RunConfig, run: RunDirectory, pairs: int) -> Mixture |
 
 
 def mixture_of(config: RunConfig, corpora: Sequence[Mapping[str, Any]]) -> Mixture | None:
-    """Returns the mixture of a list of corpora; None where every pair comes once in an epoch.
-
-    Args:
-        config: the settings.
-        corpora: see `make_mixture`.
-
-    Raises:
-        InputError: see `make_mixture`.
-    """
+    """Returns the mixture of a list of corpora, see `make_mixture`; None where every pair comes once in an epoch."""
     data = config.data
     if not data.is_weighted:
         return None

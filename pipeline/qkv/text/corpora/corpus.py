@@ -92,11 +92,7 @@ def _join(parts: Sequence[Corpus], name: str) -> Corpus:
 
 
 class JoinedSequence(Sequence[Item]):
-    """The items of several sequences, one sequence after the other; read where they are, not copied.
-
-    Args:
-        parts: the sequences.
-    """
+    """The items of several sequences, one sequence after the other; read where they are, not copied."""
 
     def __init__(self, parts: Sequence[Sequence[Item]]) -> None:
         self._parts = parts

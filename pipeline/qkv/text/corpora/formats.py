@@ -241,9 +241,6 @@ def _split_quoted(separator: str) -> Callable[[str], Sequence[str]]:
 class ParquetTable:
     """A Parquet file whose columns of text are read in turn.
 
-    Args:
-        path: the file.
-
     Raises:
         InputError: it is missing, damaged or no Parquet file, or PyArrow is not installed.
     """

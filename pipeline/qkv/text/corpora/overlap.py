@@ -39,13 +39,8 @@ class SharedSentences:
 
 
 def report_overlap(shared: SharedSentences, other: Corpus, name: str) -> dict[str, Any]:
-    """Counts what another set shares with the training text, lists its first lines, and warns of shared sources.
-
-    Args:
-        shared: the sentences of the other set that were met in the training text.
-        other: the other set.
-        name: what the warning calls it.
-    """
+    """Counts what another set, which warnings call `name`, shares with the training text, lists its first lines, and
+    warns of shared sources."""
     lines = [line for line, source in zip(other.line_numbers, other.source, strict=True) if source in shared.sources]
     overlap = {
         "pairs": sum(pair in shared.pairs for pair in other.pairs()),

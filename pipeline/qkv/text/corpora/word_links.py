@@ -169,14 +169,7 @@ class OutsideLinks:
         self._fits_from_1 = True
 
     def leave_out(self, alignment: GoldAlignment, source_words: int, target_words: int, place: str) -> GoldAlignment:
-        """Returns the links inside a sentence pair of so many words, and counts the others.
-
-        Args:
-            alignment: counted from 0.
-            source_words: the number of words of the source.
-            target_words: the number of words of the target.
-            place: file and line, for the message.
-        """
+        """Returns the links inside a pair of so many words, and counts the others; `place` is their file and line."""
         links = alignment.possible
         inside = frozenset((i, j) for i, j in links if i < source_words and j < target_words)
         self._fits_from_1 &= all(0 < i <= source_words and 0 < j <= target_words for i, j in links)

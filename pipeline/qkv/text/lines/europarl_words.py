@@ -52,15 +52,7 @@ def unify(text: str) -> str:
 
 
 def tokenize(text: str, language: str) -> str:
-    """Unifies a text and puts one space between its words.
-
-    Args:
-        text: one line.
-        language: one of `EUROPARL_LANGUAGES`.
-
-    Raises:
-        KeyError: any other language.
-    """
+    """Unifies a line and puts one space between its words, in one of `EUROPARL_LANGUAGES`."""
     return " ".join(PATTERNS[language].findall(unify(text)))
 
 

@@ -26,13 +26,8 @@ _UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 def decode_line(line: bytes, name: str, number: int) -> str:
     """Returns the text of a line, without its end and composed.
 
-    Args:
-        line: its bytes.
-        name: of what is read, for messages.
-        number: of the line, from 1.
-
     Raises:
-        InputError: it is not UTF-8.
+        InputError: it is not UTF-8; `name` and `number`, from 1, say where.
     """
     try:
         return compose(line.removesuffix(b"\n").removesuffix(b"\r").decode())
@@ -43,12 +38,8 @@ def decode_line(line: bytes, name: str, number: int) -> str:
 def as_line(text: str, place: str) -> str:
     """Returns a sentence that is given as text, without the end of its line and composed.
 
-    Args:
-        text: the sentence.
-        place: where it is, as messages name it.
-
     Raises:
-        InputError: it has several lines, or characters that are no text.
+        InputError: it has several lines, or characters that are no text; `place` says where.
     """
     if not isinstance(text, str):
         raise InputError(f"{place}: expected text, found {text!r:.60}")

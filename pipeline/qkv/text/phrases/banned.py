@@ -56,12 +56,7 @@ class BannedPhrases:
 
 
 def read_banned(path: Path, tokens: TokenText, leads_out: bool = False) -> BannedPhrases:
-    """Reads a file of phrases, one a line, in the form of the training text.
-
-    Args:
-        path: the file.
-        tokens: the tokens of the target language.
-        leads_out: see `make_ban_table`.
+    """Reads a file of phrases, one a line, in the form of the training text; see `make_ban_table`.
 
     Raises:
         InputError: a line is empty, or there are too many.

@@ -189,11 +189,7 @@ class EncodedShard(NamedTuple):
 
 
 class SentenceStore:
-    """Sentences that come part by part. If they are many, they go to temporary files, not to memory.
-
-    Args:
-        dtype: of the ids.
-    """
+    """Ids of sentences that come part by part. If they are many, they go to temporary files, not to memory."""
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
         self._ids, self._starts = ArrayStore(dtype), ArrayStore(np.int64)

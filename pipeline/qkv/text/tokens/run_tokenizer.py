@@ -24,14 +24,8 @@ MOST_SENTENCES = 500_000  # of both languages, to learn subwords from; SentenceP
 def reuse_or_train_tokenizer(
     config: RunConfig, training: Corpus, run: RunDirectory, digests: dict[str, str]
 ) -> Tokenizer:
-    """Returns the tokenizer that is in the run if it was trained on the same text, and otherwise trains it.
-
-    Args:
-        config: the settings.
-        training: the training text.
-        run: the run.
-        digests: of all files, see `data_sha256`.
-    """
+    """Returns the tokenizer that is in the run if it was trained on the same text, of files with the same digests, see
+    `data_sha256`, and otherwise trains it."""
     taken = config.training.start_from is not None  # from the run that training starts from
     if not taken and not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
         run.tokenizer.unlink(missing_ok=True)

@@ -100,13 +100,8 @@ class TensorFlowTextModel(SentencePieceModel):
 
 
 class TaggedSubwords(SentencePieceModel):
-    """A subword model with tags. A text that begins with a tag has it as its first token; a text
-    that is nothing but a tag has no tokens.
-
-    Args:
-        model: encodes the rest of a text.
-        tags: the ids of the tags.
-    """
+    """A subword model with the ids of tags. A text that begins with a tag has it as its first token; a text that is
+    nothing but a tag has no tokens."""
 
     def __init__(self, model: SentencePieceModel, tags: Mapping[str, int]) -> None:
         self._model, self._tags = model, tags

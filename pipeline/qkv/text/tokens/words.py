@@ -112,13 +112,8 @@ def count_words(text: str, unit: str) -> int:
 
 
 def find_words(text: str, token_ends: Sequence[int], unit: str) -> list[int | None]:
-    """Returns the word of each token's last byte, for a lone space of the next one; None after the last word.
-
-    Args:
-        text: the sentence.
-        token_ends: the byte after each token.
-        unit: one of `config.names.text.WORD_UNITS`.
-    """
+    """Returns the word of the last byte of each token, given the byte after it, for a lone space of the next one; None
+    after the last word. `unit` is one of `WORD_UNITS`."""
     if unit == "subwords":
         return list(range(len(token_ends)))
     return [None if word == NO_WORD else word for word in word_numbers(word_ends(text, unit), token_ends).tolist()]
@@ -132,12 +127,7 @@ def word_numbers(word_ends: Sequence[int], token_ends: Sequence[int]) -> np.ndar
 
 
 def word_ends(text: str, unit: str) -> list[int]:
-    """Returns the byte after each word.
-
-    Args:
-        text: the sentence.
-        unit: `spaces` or `characters`.
-    """
+    """Returns the byte after each word; `unit` is `spaces` or `characters`."""
     if unit == "characters":
         sizes = [len(character.encode()) for character in text]
         return [end for character, end in zip(text, accumulate(sizes), strict=True) if not character.isspace()]
@@ -160,13 +150,8 @@ def joins(character: str) -> bool:
 
 
 def words_by_marks(tokens: Sequence[str], marks: str, special_tokens: Iterable[str]) -> list[int | None]:
-    """Returns the word of each token, from 0; None for special tokens, which belong to no word.
-
-    Args:
-        tokens: the tokens of a sentence.
-        marks: one of `config.names.text.WORD_MARKS`.
-        special_tokens: such as `</s>`.
-    """
+    """Returns the word of each token of a sentence, spelt with one of `WORD_MARKS`, from 0; None for special tokens,
+    such as `</s>`, which belong to no word."""
     begins = MARKS[marks].begins
     special = set(special_tokens)
     words: list[int | None] = []
