@@ -341,17 +341,11 @@ def _refuse_unwritable(arguments: Sequence[str]) -> None:
 
 
 def exit_cleanly(main: Callable[[list[str]], int | None]) -> Callable[..., int]:
-    """Makes a command report errors in one line and return a fitting exit status.
+    """Makes a command report errors in one line and return a fitting exit status; it takes `sys.argv[1:]` by default.
 
     An `InputError` prints `error: ...` and gives status 2, a disk that refuses to write gives 1, Ctrl-C gives 130, and
     the loss of another worker 75. The options of every command may stand anywhere among the arguments and are taken off
     them: `--debug` lets every traceback through, and `--plugins FILE` loads a plugin first.
-
-    Args:
-        main: takes the arguments after the program's name and returns an exit status, or None for 0.
-
-    Returns:
-        A function of the arguments, by default `sys.argv[1:]`, that returns the exit status.
     """
 
     @functools.wraps(main)

@@ -17,10 +17,8 @@ TOKENIZER = ("kind", "vocabulary_size", "character_coverage")
 
 
 def check_ancestor(config: RunConfig) -> RunConfig | None:
-    """Checks that the run in `training.start_from`, if that is set, has the model and the tokenizer of this config.
-
-    Returns:
-        The settings of that run.
+    """Checks that the run in `training.start_from` has the model and the tokenizer of this config, and returns its
+    settings; None where none is set.
 
     Raises:
         InputError: it is no run, or a setting differs; the message names all that do.

@@ -94,12 +94,7 @@ def load_run_config(
 
 
 def load_started_run(path: Path, overrides: Mapping[str, Any] | None = None, origin: str = "command line") -> RunConfig:
-    """Reads the settings of a run from the `config.yaml` in its folder, after which it is named.
-
-    Args:
-        path: of the file.
-        overrides: see `load_run_config`.
-        origin: see `load_run_config`.
+    """Reads the settings of a run from the `config.yaml` in its folder, after which it is named; see `load_run_config`.
 
     Raises:
         InputError: the file is missing, is not a valid config, or was written by a version whose runs are not read.

@@ -18,12 +18,7 @@ TOKENIZER_FILE = "sentencepiece.model"
 
 
 def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float32") -> None:
-    """Writes a run's model in CTranslate2's format, with the tokenizer beside it.
-
-    Args:
-        run: the run.
-        folder: an empty folder.
-        quantization: the number format of the weights, one of `exchange.export.QUANTIZATIONS`.
+    """Writes a run's model in CTranslate2's format into an empty folder, with the tokenizer beside it.
 
     Raises:
         InputError: the package is missing, or it has no counterpart of something in the model.

@@ -52,13 +52,7 @@ def read_check_sentences(run: TrainedRun, count: int) -> list[str]:
 
 
 def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[str], exact: bool) -> dict[str, Any]:
-    """Compares an exported model with its run.
-
-    Args:
-        run: the run.
-        exported: the model.
-        sentences: the sentences to translate.
-        exact: whether its weights are the run's own, not rounded ones.
+    """Compares an exported model, `exact` if it has the run's own weights, not rounded ones, with the run on sentences.
 
     Returns:
         The findings, for the manifest.

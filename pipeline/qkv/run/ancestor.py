@@ -64,8 +64,7 @@ class Ancestor:
 def take_ancestor(config: RunConfig, run: RunDirectory) -> Ancestor | None:
     """Copies weights and tokenizer of the run in `training.start_from` into the new run, unless that was done before.
 
-    Returns:
-        The copy; None where training starts from fresh weights.
+    Returns the copy; None where training starts from fresh weights.
 
     Raises:
         InputError: there is no such run, its weights or files do not fit, or it has another model or vocabulary.

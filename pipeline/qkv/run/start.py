@@ -15,12 +15,7 @@ from ..files.run_directory import RunDirectory
 
 
 def load_resumed(run: Path, overrides: Mapping[str, Any], origin: str = "command line") -> RunConfig:
-    """Reads the settings of a run that is resumed.
-
-    Args:
-        run: its folder.
-        overrides: values by dotted key that replace its own.
-        origin: where these came from, for messages.
+    """Reads the settings of the run in a folder, which is resumed; see `load_run_config` for overrides.
 
     Raises:
         InputError: there is no run, or a value would change its result.

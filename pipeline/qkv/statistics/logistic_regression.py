@@ -62,15 +62,8 @@ def fit_logistic(features: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
 
 
 def probability_of(features: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-    """Computes 1 / (1 + exp(-(features . coefficients + constant))).
-
-    Args:
-        features: `(..., F)`.
-        coefficients: `(F + 1,)`, as `fit_logistic` returns them.
-
-    Returns:
-        float64 `(...)`, 0 to 1.
-    """
+    """Computes 1 / (1 + exp(-(features . coefficients + constant))), float64 `(...)`, for features `(..., F)` and what
+    `fit_logistic` returns, `(F + 1,)`."""
     return _logistic(np.asarray(features, np.float64) @ coefficients[:-1] + coefficients[-1])
 
 

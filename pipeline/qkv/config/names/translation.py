@@ -44,12 +44,8 @@ METRICS = {
 
 
 def rank(metric: str, validation: Mapping[str, float]) -> tuple[float, float]:
-    """Returns the sorting key of a validation, the best first: a metric, and among equals the loss.
-
-    Args:
-        metric: without `val_`.
-        validation: the value of every metric, by its name with `val_`.
-    """
+    """Returns the sorting key of a validation, the best first: a metric, and among equals the loss. Its values have
+    `val_` before their names."""
     value = validation[f"val_{metric}"]
     return value if METRICS[metric].lower_is_better else -value, validation["val_loss"]
 

@@ -34,11 +34,6 @@ log = logging.getLogger(__name__)
 def hold_out_sets(config: RunConfig, files: Corpus, run: RunDirectory) -> tuple[Rows | None, dict[str, Any]]:
     """Writes the sets that are held out from the training files, if any, into the run.
 
-    Args:
-        config: the settings.
-        files: all pairs of the training files.
-        run: the run.
-
     Returns:
         The rows of the pairs to train on, ascending, None for all; and for each set, and for the pairs that are
         `left_out` of all, the number of pairs and their lines in the training files.

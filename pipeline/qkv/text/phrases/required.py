@@ -77,12 +77,7 @@ def tokens_needed(phrases: Sequence[RequiredPhrase]) -> int:
 
 
 def write_phrase(text: str, tokens: TokenText, place: str) -> RequiredPhrase:
-    """Returns a phrase with the tokens that the tokenizer gives it.
-
-    Args:
-        text: the phrase.
-        tokens: the tokens of the target language.
-        place: where it was given, as the message names it.
+    """Returns a phrase, given at a place, with the tokens that the tokenizer gives it.
 
     Raises:
         InputError: it cannot be written with this vocabulary.

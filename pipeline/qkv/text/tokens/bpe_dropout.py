@@ -179,13 +179,7 @@ class BPEDropout:
         return cls(["" if piece in tokenizer.tags else piece for piece in pieces], tokenizer.scores, dropout)
 
     def draw(self, words: Sequence[str], index: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
-        """Draws the ids of `words[i]` for each i of `index`.
-
-        Args:
-            words: different words, each with its mark in front.
-            index: int `(n,)`, indices of `words`.
-            generator: of the draws.
-        """
+        """Draws the ids of `words[i]` for each i of `index`; the words differ, each with its mark in front."""
         lengths = np.array([len(word) for word in words])[index]
         drawn: list[np.ndarray] = [np.zeros(0, int)] * len(index)
         symbols = [np.array([self._ids.get(character, UNK) for character in word]) for word in words]

@@ -95,10 +95,6 @@ def link_tokens(words: WordNumbers, links: Iterable[Collection[Link]]) -> Encode
     """Links every token of a word with every token of each word that it is linked with. Links that point outside a
     sentence are left out. Words that share a token are linked together, as in `alignment.shared_tokens`.
 
-    Args:
-        words: of the tokens of each pair, without special tokens.
-        links: of the words of each pair, in the same order.
-
     Returns:
         For each pair its links as flat numbers `source token, target token, source token, ...`.
     """
