@@ -18,7 +18,7 @@ TOKENIZER_FILE = "sentencepiece.model"
 
 
 def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float32") -> None:
-    """Writes a run's model in CTranslate2's format into an empty folder, with the tokenizer beside it.
+    """Writes a run's model, in a number format of `QUANTIZATIONS`, and its tokenizer into an empty folder.
 
     Raises:
         InputError: the package is missing, or it has no counterpart of something in the model.

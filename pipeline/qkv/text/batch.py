@@ -111,13 +111,8 @@ def pad_batch(batch: Batch, lengths: Sequence[int], batch_tokens: int, shards: i
 
 
 def link_matrices(links: Sequence[np.ndarray], target_length: int, source_length: int) -> np.ndarray:
-    """Returns the links of a batch as bool `(B, T, S)`, true where target token t is linked with source token s.
-
-    Args:
-        links: of each pair, as `link_tokens` returns them.
-        target_length: T, with EOS and padding.
-        source_length: S, with EOS and padding.
-    """
+    """Returns the links of a batch, flat as of `link_tokens`, as bool `(B, T, S)`, true where target token t is linked
+    with source token s; T and S count EOS and padding."""
     matrices = np.zeros((len(links), target_length, source_length), bool)
     for matrix, flat in zip(matrices, links, strict=True):
         source, target = flat.reshape(-1, 2).T
