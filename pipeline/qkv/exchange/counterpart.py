@@ -38,16 +38,10 @@ STANDARD_TRANSFORMER: Mapping[str, Collection[Any]] = {
 
 
 def check_settings(settings: BaseModel, supported: Mapping[str, Collection[Any]], program: str, prefix: str) -> None:
-    """Checks that a program has a counterpart of every setting of a model.
-
-    Args:
-        settings: the model's, or a part of them.
-        supported: the values that the program has, by the setting's name.
-        program: its name, for the message.
-        prefix: the settings' place in the config, such as `model`.
+    """Checks that a program supports the value of every setting of a model, or of its part at a prefix such as `model`.
 
     Raises:
-        InputError: it has none of a value, or a setting is not known here.
+        InputError: it has no counterpart of a value, or a setting is not known here.
     """
     for name in type(settings).model_fields:
         key, value = f"{prefix}.{name}", getattr(settings, name)

@@ -71,12 +71,8 @@ def p_of_exchanges(
 def difference_interval(
     first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], *, samples: int = SAMPLES
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the 95 % interval of `second` minus `first`, of a paired bootstrap: both on the same drawn sentences.
-
-    Args:
-        first: numerators and denominators of each sentence, both `(N, ...)`.
-        second: the same under another system, of the same sentences.
-    """
+    """Returns the 95 % interval of `second` minus `first`, by a paired bootstrap of the numerators and denominators of
+    all sentences, `(N, ...)`."""
     counts = sentence_counts(len(first[0]), samples=samples)
     return interval(resample(*second, counts) - resample(*first, counts))
 

@@ -57,12 +57,8 @@ def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
 
 
 def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> None:
-    """Compares settings with the ones that a run's text was prepared with, if it was. Its files may have moved.
-
-    Args:
-        config: the settings now.
-        run: the run.
-        section: the keys that count begin so.
+    """Compares settings, those that begin with `section`, with the ones that a run's text was prepared with, if it was.
+    Its files may have moved.
 
     Raises:
         InputError: one has changed that a run keeps.
