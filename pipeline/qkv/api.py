@@ -279,7 +279,10 @@ class Run:
 
         text = AlignedText(_listed(sources, "sources"), _listed(targets, "targets"))
         if len(text.source) != len(text.target) or isinstance(sources, str) != isinstance(targets, str):
-            raise InputError(f"targets: expected one for each of {len(text.source)} sources, found {len(text.target)}")
+            raise InputError(
+                f"targets: expected one for each of {len(text.source)} sources, found {len(text.target)}; give two "
+                "sentences, or two lists of them"
+            )
         readout, linking = self._linkings.get(at, (None, None))
         readout = readout or find_readout(self.trained, at)
         directions = choose_readouts([Direction(self.trained, text, readout, normalizes=True)])

@@ -151,7 +151,7 @@ def _check(options: argparse.Namespace) -> None:
     choice = choice_settings(with_held_out_files(load_started_run(options.run.config), options.run))
     if choice is None or choice.alignments is None:
         raise InputError(
-            f"{options.run.root}: names no gold alignments (inspection.choose_head_on), which probabilities need"
+            f"{options.run.root}: probabilities are calibrated on gold alignments, and its config names none"
         )
 
 

@@ -22,8 +22,11 @@ from .marian_vocabulary import NONE, MarianVocabulary
 NUMBERS = ("F64", "F32", "F16", "BF16")  # as safetensors names the types of numbers that are read
 
 
-StoredArray = tuple[tuple[int, ...], Callable[[], np.ndarray]]
-"""The shape of an array in a file, and a function that reads it as float32."""
+class StoredArray(NamedTuple):
+    """An array in a file: its shape, and a function that reads it as float32."""
+
+    shape: tuple[int, ...]
+    read: Callable[[], np.ndarray]
 
 
 class MarianWeights:
@@ -61,12 +64,12 @@ class MarianWeights:
         Raises:
             InputError: it is missing, of another shape, or has numbers that are not finite.
         """
-        found = self._arrays[name][0] if name in self._arrays else "nothing"
+        found = self._arrays[name].shape if name in self._arrays else "nothing"
         if found != shape:
             raise self.refused(f"{name}: expected shape {shape}, as config.json says, found {found}")
         self._left.discard(name)
         try:
-            array = self._arrays[name][1]()
+            array = self._arrays[name].read()
         except DAMAGE as error:
             raise self.refused(f"{name}: {error}") from None
         if not np.isfinite(array).all():
@@ -103,7 +106,7 @@ def open_safetensors(path: Path) -> dict[str, StoredArray]:
         if (kind := stored.get_dtype()) not in NUMBERS:
             raise ValueError(f"{name[:80]}: expected numbers of type {', '.join(NUMBERS)}, found {kind}")
         read = partial(lambda name: file.get_tensor(name).astype("float32", copy=False), name)
-        arrays[name] = tuple(stored.get_shape()), read
+        arrays[name] = StoredArray(tuple(stored.get_shape()), read)
     return arrays
 
 
@@ -119,7 +122,7 @@ def _open_hdf5(path: Path) -> dict[str, StoredArray]:
             turned = place.split("/")[-1].startswith("kernel")
             turn = np.transpose if turned else np.asarray
             shape = item.shape[::-1] if turned else item.shape
-            arrays[torch_name(place)] = shape, lambda: turn(np.asarray(item, "float32"))
+            arrays[torch_name(place)] = StoredArray(shape, lambda: turn(np.asarray(item, "float32")))
 
     file.visititems(note)
     return arrays
@@ -154,7 +157,7 @@ def _open_pickle(path: Path) -> dict[str, StoredArray]:
     if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
         raise ValueError("expected arrays by their names")
     return {
-        str(name): (tuple(value.shape), partial(lambda value: value.float().contiguous().numpy(), value))
+        str(name): StoredArray(tuple(value.shape), partial(lambda value: value.float().contiguous().numpy(), value))
         for name, value in loaded.items()
     }
 

@@ -130,7 +130,7 @@ def refuse_link(path: Path) -> None:
     """Raises an `InputError` if a part of a run to write is a link: it may lead to another person's files."""
     if path.is_symlink():
         raise InputError(
-            f"{path}: a run is not written through links; copy what it leads to in its place, as with cp -rL"
+            f"{path}: this is a link, and a run is not written through links; copy what it leads to, as with cp -rL"
         )
 
 
