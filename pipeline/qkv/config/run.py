@@ -108,7 +108,7 @@ TUNED = ("beam_size", "length_penalty")
 
 
 def load_trained_run(run: RunDirectory, tuned: bool = True) -> RunConfig:
-    """Reads the settings with which a trained run translates: its own, and if `tuned` what its `decoding.yaml` replaces.
+    """Reads the settings with which a trained run translates: its own, or if `tuned` what its `decoding.yaml` has.
 
     Raises:
         InputError: as `load_started_run`; or `decoding.yaml` is damaged, or has other keys than `TUNED` or bad values.
