@@ -68,30 +68,22 @@ def test_options_that_are_proposed_are_written_and_not_listed(given, config_file
     assert given or (tmp_path / "better.yaml").read_bytes() == config_file.read_bytes()
 
 
-def test_what_closes_an_export_is_said(config_file, capsys):
-    arguments = ["--training.max_updates", "1000", "--model.positions_on", "queries_and_keys"]
-    assert doctor.main([str(config_file), *arguments]) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("export ")]
-    assert len(lines) == 2 and all("model." in line and "no counterpart" in line for line in lines)
-
-
-def test_shared_sentences_are_said_once(config_file, capsys, caplog, tmp_path):
-    text = config_file.read_text(encoding="utf-8")
-    (tmp_path / "shared.yaml").write_text(re.sub(r"/validation\.(en|fr)", r"/train.\1", text), encoding="utf-8")
-    assert doctor.main([str(tmp_path / "shared.yaml"), "--training.max_updates", "1000"]) == 0
-    said = capsys.readouterr().out + caplog.text
-    assert said.count("validation sources are in the training text") == 1
-
-
-def test_findings_that_need_attention_are_marked(config_file, capsys, monkeypatch):
+def test_findings_that_need_attention_are_marked_once_each(config_file, capsys, caplog, monkeypatch, tmp_path):
     run = config_file.parent / "runs" / "taken"
     run.mkdir(parents=True)
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(2**20, 2**20 - 1000, 1000))
-    assert doctor.main([str(config_file), "--run.name", "taken", "--training.max_updates", "1"]) == 0
-    marked = {line.split()[0] for line in findings(capsys)[0] if "LOOK: " in line}
+    text = config_file.read_text(encoding="utf-8")
+    (tmp_path / "shared.yaml").write_text(re.sub(r"/validation\.(en|fr)", r"/train.\1", text), encoding="utf-8")
+    options = ["--run.name", "taken", "--training.max_updates", "1", "--model.positions_on", "queries_and_keys"]
+    assert doctor.main([str(tmp_path / "shared.yaml"), *options]) == 0
+    lines, rest = findings(capsys)
+    marked = {line.split()[0] for line in lines if "LOOK: " in line}
     assert {"run", "disk", "training"} <= marked and "memory" not in marked
     assert list(run.iterdir()) == []
+    closed = [line for line in [*lines, *rest.splitlines()] if line.startswith("export ")]
+    assert len(closed) == 2 and all("model." in line and "no counterpart" in line for line in closed)
+    assert ("\n".join(lines) + rest + caplog.text).count("validation sources are in the training text") == 1
 
 
 @pytest.mark.minutes

@@ -30,7 +30,6 @@ def run(tmp_path_factory):
     return folder / "run"
 
 
-@pytest.mark.minutes
 def test_training_goes_on_with_the_text_of_its_beginning(run):
     assert pd.read_csv(run / "history.csv")["update"].tolist() == [3, 6]
     assert not (run / "held_out" / "train.source").exists()

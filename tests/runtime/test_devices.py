@@ -1,8 +1,6 @@
 """The devices of a run: which are used, in which format they compute, and how much at once."""
 
 import json
-import subprocess
-import sys
 from dataclasses import asdict
 
 import pytest
@@ -23,17 +21,7 @@ from qkv.runtime.devices import (
     slow_precision,
     visible_gpus,
 )
-from tests.support import ROOT
 from tests.support.devices import pretend_gpus
-
-
-def test_loading_what_loads_runs_makes_products_of_float32_full():
-    code = (
-        "from tensorflow.python.framework.config import tensor_float_32_execution_enabled as rounded\nprint(rounded())"
-    )
-    code = f"{code}\nimport qkv.run.trained_run\nprint(rounded())"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert found.stdout.split() == ["True", "False"]
 
 
 def test_a_single_worker_trains_as_one_machine_does(monkeypatch):

@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import json
 import os
 import resource
 import subprocess
@@ -61,18 +62,22 @@ IMPORTED = """
 from qkv.runtime.import_tensorflow import importing_tensorflow
 with importing_tensorflow():
     import keras
+    from tensorflow.python.framework.config import tensor_float_32_execution_enabled as rounded
 config = keras.config
 print(config.backend(), config.floatx(), config.epsilon(), config.image_data_format(), config.dtype_policy().name)
+print(rounded())
+import qkv.run.trained_run
+print(rounded())
 """
 
 
-@pytest.mark.parametrize("settings", ['{"backend": "jax", "floatx": "float16", "epsilon": 0.1}', "[]"])
-def test_what_is_set_for_keras_in_other_projects_changes_nothing(settings, tmp_path):
-    (tmp_path / "keras.json").write_text(settings, encoding="utf-8")
+def test_settings_of_other_projects_change_nothing_and_runs_make_products_of_float32_full(tmp_path):
+    settings = {"backend": "jax", "floatx": "float16", "epsilon": 0.1}
+    (tmp_path / "keras.json").write_text(json.dumps(settings), encoding="utf-8")
     others = {"KERAS_HOME": str(tmp_path), "KERAS_BACKEND": "torch", "KERAS_NNX_ENABLED": "1"}
     command = [sys.executable, "-c", IMPORTED]
     answer = subprocess.run(command, cwd=ROOT, env=os.environ | others, capture_output=True, text=True)
-    assert answer.stdout == "tensorflow float32 1e-07 channels_last float32\n", answer.stderr
+    assert answer.stdout == "tensorflow float32 1e-07 channels_last float32\nTrue\nFalse\n", answer.stderr
 
 
 def test_another_backend_that_was_imported_before_is_named(monkeypatch):
