@@ -1,4 +1,4 @@
-"""What makes the house hard to hold may only fall: modules, closets, lines, long signatures, settings and options.
+"""What makes the house hard to hold may only fall: modules, closets, lines, long signatures, settings, options, tests.
 
 Each number is what was there when it was last lowered. A change that raises one says in its row why, and what it took
 out instead.
@@ -24,6 +24,7 @@ BUDGETS = {
     "modules in one folder": 17,
     "lines": 37_510,
     "lines of code": 20_840,
+    "lines of tests": 49_700,  # the aim: 1.1 for each line of the package
     "functions with many parameters": 11,  # calls of attention take the masks that Keras keeps, too
     "settings and options": 252,  # `--write`; `--tune` came for `--output` of `qkv align`
 }
@@ -98,6 +99,7 @@ def counts():
         "modules in one folder": max(folders.values()),
         "lines": sum(text.count("\n") for text in texts.values()),
         "lines of code": sum(code_lines(text, trees[path]) for path, text in texts.items()),
+        "lines of tests": sum(path.read_text("utf-8").count("\n") for path in (ROOT / "tests").rglob("*.py")),
         "functions with many parameters": sum(parameters(function) >= MANY_PARAMETERS for function in functions),
         "settings and options": sum(settings_and_options(path, tree) for path, tree in trees.items()),
     }
