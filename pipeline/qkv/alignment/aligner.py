@@ -152,8 +152,9 @@ def link_calibration(directions: Sequence[Direction]) -> Calibration:
             f"expected calibration error {100 * calibration.error:.1f} %, error rate of the links above "
             f"{calibration.threshold:.2f} {100 * calibration.aer:.1f} % (both cross-fitted)"
         )
-    made_on = f"{calibration.pairs} pairs of {calibration.chosen_on}"
-    log.info("probabilities of links: calibrated on %s, %s", made_on, found)
+    log.info(
+        "probabilities of links: calibrated on %d pairs of %s, %s", calibration.pairs, calibration.chosen_on, found
+    )
     return calibration
 
 

@@ -36,8 +36,7 @@ def make_viewer_run(
 def page_facts(config: RunConfig, parameters: int | None, metrics: Mapping[str, Any]) -> list[str]:
     """Returns short texts: the languages, the model and the number of its parameters, if that is known, how it
     translated and the scores, as far as `metrics.json` has them."""
-    facts = [f"{config.data.source_language} → {config.data.target_language}"]
-    facts.append(describe_model(config.model))
+    facts = [f"{config.data.source_language} → {config.data.target_language}", describe_model(config.model)]
     if parameters is not None:
         count = f"{parameters / 1e6:.1f} M" if parameters >= 50_000 else f"{parameters:,}"
         facts[-1] += f", {count} parameters"

@@ -112,8 +112,8 @@ class ReducedReader:
         masks, mask_of = np.unique(kept, axis=0, return_inverse=True)
         targets = len(target_ids)
         wanted, places = np.unique(mask_of.reshape(-1) * targets + positions, return_inverse=True)
-        kept_or_eos = np.pad(masks, [(0, 0), (0, 1)], constant_values=True)
-        source = np.where(kept_or_eos, [*source_ids, EOS], PAD).astype(np.int32)
+        masks = np.pad(masks, [(0, 0), (0, 1)], constant_values=True)  # EOS is kept
+        source = np.where(masks, [*source_ids, EOS], PAD).astype(np.int32)
 
         def read(rows: np.ndarray, *target: np.ndarray) -> Any:
             return self._graph(source[rows], *target, np.ones((1, 1, 1), bool))
