@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from qkv.layers.keras_layers import Dropout
-from qkv.training.seeds import STRIDE, give_replicas_own_seeds
+from qkv.training.seeds import DRAWS, STRIDE, give_replicas_own_seeds, set_to_update
 
 SEED = 3
 
@@ -48,6 +48,9 @@ def test_replicas_drop_different_units_and_the_first_those_of_a_single_one(monke
         resumed.layers[0].seed_generator.state.assign([SEED, 7])  # from the checkpoint, which is the first replica's
         give_replicas_own_seeds(resumed, replica)
         np.testing.assert_array_equal(resumed.layers[0].seed_generator.state, [SEED + number * STRIDE, 7])
+        split = make_model()
+        set_to_update(split, 5, replica)  # after a batch that did not fit into memory
+        np.testing.assert_array_equal(split.layers[0].seed_generator.state, [SEED + number * STRIDE, 5 * DRAWS])
         dropped.append(dropout(np.ones((1, 400)), training=True))
     alone, first, second = (np.array(values) != 0 for values in dropped)
     np.testing.assert_array_equal(alone, first)

@@ -75,7 +75,7 @@ class Accumulation:
         for total in self._sums:
             total.assign(tf.zeros_like(total))
         # How far the failed attempt has come is chance, and a resumed run must draw the same numbers.
-        seeds.set_to_update(self.step.model, number)
+        seeds.set_to_update(self.step.model, number, self.step.strategy)
 
     @cached_property
     def _sums(self) -> list[tf.Variable]:

@@ -28,11 +28,13 @@ def kept(model: keras.Model) -> Iterator[None]:
         variable.assign(state)
 
 
-def set_to_update(model: keras.Model, number: int) -> None:
-    """Sets the generators to where an update would find them if each one before it had taken `DRAWS`."""
+def set_to_update(model: keras.Model, number: int, strategy: tf.distribute.Strategy) -> None:
+    """Sets the generators to where an update would find them if each one before it had taken `DRAWS`; each replica
+    keeps its own seed."""
     for variable in generators(model):
         seed = int(keras.ops.convert_to_numpy(variable)[0])
-        variable.assign(np.array([seed, number * DRAWS % 2**32], np.uint32))
+        variable.assign(np.array([seed, number * DRAWS % 2**32], np.uint32))  # on every replica
+    give_replicas_own_seeds(model, strategy)
 
 
 def give_replicas_own_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
