@@ -67,6 +67,7 @@ def test_reading_gives_back_any_text_that_was_written(tmp_path, pairs, end, last
         return tmp_path / name
 
     assume(last or not any("\r" in side for side in pairs[-1]))  # a lone line with them is refused
+    assume(len(pairs) > 1 or "".join(pairs[0]).count("\r") < 2)  # as is a table of one line with several
     sides = [list(side) for side in zip(*pairs, strict=True)]
     parallel = read_parallel_files(file("s", sides[0]), file("t", sides[1]))
     table = read_table(file("table", [f"{s}\t{t}" for s, t in pairs]), 0, 1)
