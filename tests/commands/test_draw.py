@@ -56,7 +56,7 @@ def test_an_evaluation_is_drawn_by_its_folder_too(run, tmp_path, capsys, monkeyp
     ("arguments", "message"),
     [
         (["--sentence", "3"], "has 3 sentences, from 0; found 3"),
-        (["--sentence", "0", "--layer", "9"], "layers and .* from 0, found layer 9"),
+        (["--sentence", "0", "--layer", "9"], "layers, .* from 0, found layer 9"),
         (["--sentence", "0", "--head", "9"], "found layer 0, head 9"),
         (["--sentence", "0", "--head", "-1"], "argument --head: expected an integer >= 0"),
         (["--sentence", "0", "--site", "decoder"], "expected a site among"),

@@ -86,7 +86,7 @@ def test_without_sentences_nothing_is_checked(place, monkeypatch):
         (["--format", "saved_model", "--quantization", "int8"], "--quantization: no effect with --format saved_model"),
         (["--format", "ctranslate2", "--at", "0,0,input"], "--at: no effect with --format ctranslate2"),
         (["--format", "saved_model", "--search", "sampling"], "--search: no such option"),
-        (["--format", "saved_model", "--at", "7,0,input"], "counted from 0; found '7,0,input'"),
+        (["--format", "saved_model", "--at", "7,0,input"], "of 2 heads, from 0; found '7,0,input'"),
         (["--format", "onnx"], "expected one of saved_model, ctranslate2, marian, found 'onnx'"),
         (["--format", "ctranslate2", "--sentences", "-1"], "expected an integer >= 0"),
         ([], "the following arguments are required: --format"),

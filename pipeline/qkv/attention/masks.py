@@ -63,7 +63,7 @@ def join_masks(mask, *key_masks):
 def check_keras_mask(mask):
     """Refuses what is no mask of a sequence, `(B, T)`, as Keras keeps it."""
     if len(mask.shape) != 2:
-        raise ValueError(f"mask: expected 2 axes, (B, T), found shape {tuple(mask.shape)}; of 4 it is attention_mask")
+        raise ValueError(f"mask: expected 2 axes, (B, T), found shape {tuple(mask.shape)}; attention_mask has 4")
 
 
 def masked_softmax(scores, mask=None):

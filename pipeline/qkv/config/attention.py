@@ -55,9 +55,7 @@ class AttentionSettings(Settings):
         alone = [key for key in ("projection", "value_projection") if not getattr(self, key)]
         without = f"{alone[0]} false" if alone else f"mechanism {self.mechanism}"
         if self.key_value_heads is not None and (self.mechanism in (*fixed_weights(), "lsh") or alone):
-            raise ValueError(
-                f"key_value_heads shares projected keys and values, not there with {without}: leave it out"
-            )
+            raise ValueError(f"key_value_heads needs projected keys and values, which {without} has not: leave it out")
         if self.mechanism == "lsh" and not self.projection:
             raise ValueError("mechanism lsh hashes projected queries: leave projection out, or use softmax")
         return self

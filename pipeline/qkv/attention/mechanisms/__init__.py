@@ -49,7 +49,8 @@ def describe_mechanism(mechanism, score="scaled_dot", dropout=0.0):
     for name, default in {"score": "scaled_dot", "dropout": 0.0}.items():
         found = own.get(name, default)
         if found not in (default, expected[name]):
-            raise ValueError(f"{name}: the layer has {expected[name]!r}, its mechanism {found!r}; give it to the layer")
+            given = f"the layer has {expected[name]!r}, its mechanism {found!r}"
+            raise ValueError(f"{name}: {given}; give {name} to the layer alone")
     return {**description, "config": {name: value for name, value in own.items() if name not in expected}}
 
 
