@@ -71,7 +71,7 @@ def test_score_and_dropout_of_the_attention_layer_are_those_of_its_mechanism():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: SelfAttention(2, 4, mechanism=LSH(score="cosine")), "score: .*'scaled_dot', .*'cosine'; give score to"),
+        (lambda: SelfAttention(2, 4, mechanism=LSH(score="cosine")), "score: .*'scaled_dot', .*'cosine'; give score"),
         (lambda: SelfAttention(2, 4, mechanism=Softmax(dropout=0.2), dropout=0.1), "dropout: .* 0.1, .* 0.2; give"),
         (lambda: CrossAttention(2, 4, score="euclid"), "score: expected one of scaled_dot.* found 'euclid'"),
         (lambda: CrossAttention(2, 4, mechanism={"class_name": "best"}), "mechanism: .*softmax.* found 'best'"),
