@@ -54,7 +54,7 @@ from qkv.config import load_run_config
 from qkv.inspection import AttentionArchive, Sentence, write_archive
 from qkv.inspection.archive_export import bertviz_arguments, write_inseq, write_soft_alignments
 from qkv.run import train
-print(qkv.__file__)
+print(qkv.__file__, flush=True)
 sys.exit(main(["translate", sys.argv[1]]))
 """
     said = run(site, "-c", code, KEPT_RUNS / "transformer", input="the cat\na dog\n")

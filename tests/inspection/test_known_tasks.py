@@ -22,7 +22,7 @@ from qkv.training.step import TrainStep
 
 pytestmark = pytest.mark.minutes
 
-SYMBOLS, UPDATES, SENTENCES = 12, 450, 32
+SYMBOLS, UPDATES, SENTENCES = 12, 450, 64
 TASKS = {"copy": lambda row: row, "reverse": lambda row: row[::-1]}
 FIRST = 4 + len(TASKS)
 
