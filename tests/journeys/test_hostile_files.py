@@ -538,7 +538,7 @@ def test_a_run_of_another_version_is_refused_by_name(kept, version, told):
 def test_an_encoded_array_that_claims_more_than_it_holds_is_refused(tmp_path, name, data):
     EncodedSentences.from_rows([ROW]).save(tmp_path / "a")
     (tmp_path / f"a.{name}.npy").write_bytes(data)
-    with pytest.raises(InputError, match="a: encoded text, missing or damaged"):
+    with pytest.raises(InputError, match="a: the encoded text is missing or damaged"):
         EncodedSentences.load(tmp_path / "a")
 
 

@@ -62,7 +62,10 @@ def _make_gold_set(
 ) -> GoldSet:
     checked, dropped = check_ranges(gold, word_counts[0], word_counts[1], path)
     if not any(alignment.possible for alignment in checked):
-        raise InputError(f"{path}: no line has a link between words that exist ({dropped} links are out of range)")
+        raise InputError(
+            f"{path}: no line has a link between words that exist ({dropped} links are out of range); expected links "
+            "such as 0-0 1-2, words counted from 0"
+        )
     return GoldSet(name, corpus, checked, dropped, units, list(zip(*word_counts, strict=True)))
 
 

@@ -151,7 +151,8 @@ def _check(options: argparse.Namespace) -> None:
     choice = choice_settings(with_held_out_files(load_started_run(options.run.config), options.run))
     if choice is None or choice.alignments is None:
         raise InputError(
-            f"{options.run.root}: probabilities are calibrated on gold alignments, and its config names none"
+            f"{options.run.root}: probabilities are calibrated on gold alignments, and its config names none; name "
+            "some (inspection.choose_head_on) or leave out --probabilities"
         )
 
 

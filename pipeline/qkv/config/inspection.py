@@ -37,7 +37,7 @@ class InspectionSettings(Settings):
         """Raises a `ValueError` if the architecture has not the attention that is to be written."""
         sites = self.attention
         if "cross" not in sites:
-            raise ValueError(f"inspection.attention ({', '.join(sites)}): expected cross among them, as tables need")
+            raise ValueError(f"inspection.attention ({', '.join(sites)}): expected cross, of which tables are made")
         if isinstance(model, RecurrentSettings) and not set(sites) <= {"cross", "gradients"}:
             raise ValueError(
                 f"inspection.attention ({', '.join(sites)}): a recurrent model has no self-attention and no projected "

@@ -87,7 +87,7 @@ class RunDirectory:
         self.checkpoints = self.root / "checkpoints"
         self.model = self.root / "model.keras"
         self.history = self.root / "history.csv"
-        self.validation_events = self.root / "validation"  # those of the training lie in the run's own folder
+        self.validation_events = self.root / "validation"  # the training's lie in the run's own folder
         self.projector_config = self.root / "projector_config.pbtxt"  # where TensorBoard looks for it
         self.projector = self.root / "projector"
         self.probes = self.root / "probes"

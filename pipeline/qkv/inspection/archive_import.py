@@ -151,7 +151,10 @@ def _check_marks(sentences: Sequence[Sentence], marks: tuple[str, str]) -> None:
             raise InputError(f"marks: expected one of {', '.join(WORD_MARKS)}, found {name!r}")
         unnumbered = [getattr(one, f"{side}_tokens") for one in sentences if getattr(one, f"{side}_words") is None]
         if found := other_marks(([token for token in tokens if _is_text(token)] for tokens in unnumbered), name):
-            raise InputError(f"marks: {name} for the {side}, but {found}; give {side}_words, or {describe(WORD_MARKS)}")
+            raise InputError(
+                f"marks: {name} for the {side}, but {found}; name the tokens' own marks, or give {side}_words "
+                f"({describe(WORD_MARKS)})"
+            )
 
 
 def _make_record(

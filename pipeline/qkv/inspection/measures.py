@@ -2,10 +2,9 @@
 much on EOS, how similar to other heads. Each row of `MEASURES` is a column of heads.csv and sentences.csv and, if it
 says so, an order of sentences in the viewer's page and a curve in TensorBoard.
 
-Every measure is taken per attention row, then averaged over the rows
-of one layer and head. Heads are never averaged before a measure is taken: the mean of sharp heads that look at
-different places is flat. Only coverage is read from the mean over all layers and heads. The numbers describe weights;
-they do not say why the model wrote what it wrote.
+Every measure is taken per attention row, then averaged over the rows of one layer and head. Heads are never averaged
+before a measure is taken: the mean of sharp heads that look at different places is flat. Only coverage is read from the
+mean over all layers and heads. The numbers describe weights; they do not say why the model wrote what it wrote.
 """
 
 import math

@@ -93,5 +93,5 @@ def spread(function: Callable[[Item], Result], items: Iterable[Item], workers: i
         yield from in_processes(function, items, workers)
     except BrokenProcessPool:
         raise LostWorkerError(
-            f"one of the {workers} processes of --workers was killed, for want of memory? Then give fewer"
+            f"one of the {workers} processes of --workers was killed, perhaps for want of memory; give fewer"
         ) from None

@@ -119,8 +119,9 @@ def check_environment() -> None:
             if not value.strip().isdecimal() or len(value) > 9 or int(value) > MOST_THREADS:
                 raise InputError(f"{name}: expected a number of threads up to {MOST_THREADS}, found {value[:40]!r}")
     read_cluster()
-    limit, least = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1, LEAST_ADDRESS_SPACE >> 20
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
     if resource and limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
         raise InputError(
-            f"the address space is limited to {limit >> 20} MiB; TensorFlow needs {least}: ulimit -v unlimited"
+            f"the address space is limited to {limit >> 20} MiB; TensorFlow needs at least "
+            f"{LEAST_ADDRESS_SPACE >> 20}: ulimit -v unlimited"
         )

@@ -21,7 +21,9 @@ def load_plugins(files: list[Path]) -> None:
     """
     for file in files:
         if not file.is_file():
-            raise InputError(f"--plugins: {file}: no such file; expected a Python file that registers a part")
+            raise InputError(
+                f"--plugins: {file}: no such file; expected Python code that registers a score or the like"
+            )
     if files:
         with importing_tensorflow():
             import keras  # noqa: F401 - quietly, before plugins import it

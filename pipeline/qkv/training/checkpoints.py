@@ -75,7 +75,8 @@ def load_checkpoint(
             stored = {_stable(name): name for name in archive.names if name != "progress"}
             if odd := set(wanted) - set(stored) if optimizer is None else set(wanted) ^ set(stored):
                 raise InputError(
-                    f"{path}: the checkpoint is of another model: only one of the two has {min(odd)}; restore it"
+                    f"{path}: the checkpoint is of another model: only one of the two has {min(odd)}; the config was "
+                    "changed after training: restore it"
                 )
             values = {
                 name: archive.read(stored[name], "f" if "float" in variable.dtype else "iub")
@@ -116,7 +117,10 @@ def load_mean(paths: Sequence[Path], model: keras.Model, origin: Mapping[str, st
 def _check_origin(path: Path, progress: Progress, origin: Mapping[str, str]) -> None:
     others = [name for name in origin if progress.origin.get(name, origin[name]) != origin[name]]
     if others:
-        raise InputError(f"{path}: the checkpoint is of another run, with another {' and '.join(others)}; restore it")
+        raise InputError(
+            f"{path}: the checkpoint is of another run, with another {' and '.join(others)}; restore the "
+            "checkpoint, or what was changed"
+        )
     number = re.fullmatch(r"(?:update|passing)-([0-9]{8,})", path.stem)
     if number and int(number[1]) != progress.update:
         raise InputError(f"{path}: of update {progress.update}, not of the update in its name; rename it")

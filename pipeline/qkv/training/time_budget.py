@@ -45,7 +45,8 @@ class TimeBudget:
         """Starts a session, with the learning rate of the totals that were estimated before."""
         self.first_update = progress.update + SKIPPED_UPDATES
         self.measured_from: tuple[int, float] | None = None
-        self.last_seconds, self.late_updates = progress.seconds, 0
+        self.last_seconds = progress.seconds
+        self.late_updates = 0
         self.schedule.follow(progress.totals)
 
     def is_ready(self, progress: Progress, seconds: Callable[[], float]) -> bool:
@@ -82,7 +83,8 @@ class TimeBudget:
         updates, lasted = self._measured(progress, validation_began)
         self.measured_from = made - updates, seconds - lasted  # leaves the validation out
         if total is None or self._is_enough(updates, lasted):
-            seconds_left, planned = 60 * (self.limits.max_minutes or 0) - seconds, VALIDATIONS - len(progress.history)
+            seconds_left = 60 * (self.limits.max_minutes or 0) - seconds
+            planned = VALIDATIONS - len(progress.history)
             pace = lasted / max(updates, 1)
             left = updates_within(seconds_left, pace, validation_seconds, self.validate_every, planned)
             # Where the minutes are over, the learning rate needs some updates to fall.

@@ -64,7 +64,7 @@ def test_a_tokenizer_that_puts_no_space_before_a_text_cannot_write_a_word():
         ("a\n" + "\t".join("abcdefghilmnoprst") + "\n", rf"require\.fr:2: 17 phrases; expected at most {MOST_PHRASES}"),
         (
             "a\nle petit chien voit Éva\tchat\n",
-            r"require\.fr:2: needs \d+ tokens; expected at most 9: require less",
+            r"require\.fr:2: the phrases need \d+ tokens; expected at most 9",
         ),
         ("a\n", r"require\.fr: 1 lines, and there are more sentences to translate"),
         ("a\nb\n\n", r"require\.fr: 3 lines, and only 2 sentences"),
@@ -81,7 +81,7 @@ def test_the_prefix_counts_too(tokenizer):
     lines, tokens = [("require.fr:1", "chat")], TokenText(tokenizer, tokenized=True)
     needed = tokens_needed(read_required(lines, [0], tokens, 99)[0])
     read_required(lines, [4], tokens, needed + 4)
-    with pytest.raises(InputError, match=rf"require\.fr:1: needs {needed} tokens after 4 of the prefix"):
+    with pytest.raises(InputError, match=rf"require\.fr:1: the phrases need {needed} tokens after 4 of the prefix"):
         read_required(lines, [4], tokens, needed + 3)
 
 

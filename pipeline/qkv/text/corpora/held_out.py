@@ -121,7 +121,8 @@ def hold_out(corpus: Corpus, sizes: Mapping[str, int]) -> dict[str, Rows]:
     for name, size in sizes.items():
         if size < 1:
             raise InputError(
-                f"data.{name}.share: the share of the {len(corpus):,} pairs of {corpus.name} is less than one pair"
+                f"data.{name}.share: the share of the {len(corpus):,} pairs of {corpus.name} is less than one pair; "
+                "raise the share"
             )
     wanted = sum(sizes.values())
     if 2 * wanted > len(corpus):

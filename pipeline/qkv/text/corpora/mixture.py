@@ -123,7 +123,8 @@ def make_mixture(
     for corpus, size, weight in zip(corpora, sizes, weights or (), strict=False):
         if weight and not size:
             raise InputError(
-                f"{corpus['files']}: no pair of this corpus is left, and its weight is not 0; see data.filters"
+                f"{corpus['files']}: no pair of this corpus is left, and its weight is not 0; expected some, or "
+                "weight: 0; see data.max_* and data.filters in the config"
             )
     raw = np.asarray(sizes, float) ** (1 / (temperature or 1.0)) if weights is None else np.asarray(weights, float)
     return Mixture(ranges, (raw / raw.sum()).tolist(), seed)

@@ -87,11 +87,12 @@ def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> N
 
 def check_prepared(run: RunDirectory) -> None:
     """Raises an `InputError` if the tokenizer or the encoded text of a run has changed since the text was prepared."""
-    recorded, report = _reported(run, "prepared_sha256"), run.corpus_report.name
+    recorded = _reported(run, "prepared_sha256")
     for name, digest in prepared_sha256(run).items():
         if recorded.get(name, digest) != digest:
             raise InputError(
-                f"{run.root / name}: changed since the run began: its SHA-256 is not that in {report}; restore the file"
+                f"{run.root / name}: changed since the run began: its SHA-256 is not that in {run.corpus_report.name}; "
+                "restore the file, or delete the run's folder and train anew"
             )
 
 

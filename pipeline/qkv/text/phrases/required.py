@@ -66,7 +66,10 @@ def read_required(
         needed = tokens_needed(row)
         if row and given + needed > longest:
             after = f" after {given:,} of the prefix" if given else ""
-            raise InputError(f"{place}: needs {needed:,} tokens{after}; expected at most {longest:,}: require less")
+            raise InputError(
+                f"{place}: the phrases need {needed:,} tokens{after}; expected at most {longest:,}, "
+                "model.max_positions; require less"
+            )
         rows.append(row)
     return rows
 

@@ -83,7 +83,10 @@ class LinesInTurn:
         """
         first, self._taken = self._taken, self._taken + count
         if self._taken > len(self._lines):
-            raise InputError(f"{self.path}: {len(self._lines):,} lines, and there are more sentences to translate")
+            raise InputError(
+                f"{self.path}: {len(self._lines):,} lines, and there are more sentences to translate; expected a line "
+                "for each, empty where nothing is given"
+            )
         lines = self._lines[first : self._taken]
         return [(f"{self.path}:{number}", line) for number, line in enumerate(lines, first + 1)]
 
@@ -91,5 +94,6 @@ class LinesInTurn:
         """Raises an `InputError` if there are more lines than sentences."""
         if self._taken < len(self._lines):
             raise InputError(
-                f"{self.path}: {len(self._lines):,} lines, and only {self._taken:,} sentences to translate"
+                f"{self.path}: {len(self._lines):,} lines, and only {self._taken:,} sentences to translate; expected "
+                "a line for each"
             )

@@ -91,7 +91,9 @@ class EncodedSentences:
             if starts[-1] != len(ids):
                 raise ValueError(f"{len(ids)} ids, expected {starts[-1]}")
         except (*DAMAGE, IndexError) as error:
-            raise InputError(f"{path}: encoded text, missing or damaged ({error}); train anew elsewhere") from None
+            raise InputError(
+                f"{path}: the encoded text is missing or damaged ({error}); train anew in another folder"
+            ) from None
         return cls(ids, starts)
 
 

@@ -52,7 +52,7 @@ class MarianTokenizer(Tokenizer):
             raise
         except (OSError, RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
             raise InputError(
-                f"{path}: not the tokenizer of an imported run, or damaged: {error}; import anew"
+                f"{path}: not the tokenizer of an imported run, or damaged: {error}; import it anew"
             ) from None
         self._side = side
         self.tags = {}  # its own tags stand in the text

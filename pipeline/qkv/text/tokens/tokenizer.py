@@ -91,8 +91,8 @@ class Tokenizer:
         encoded = self._subwords.encode(sentences)
         if self.tag is None:
             return encoded
-        before, tags = [self.tags[self.tag]], self.tags.values()
-        return [before + ids if ids and ids[0] not in tags else ids for ids in encoded]
+        before = [self.tags[self.tag]]
+        return [before + ids if ids and ids[0] not in self.tags.values() else ids for ids in encoded]
 
     def count_tokens(self, sentences: Sequence[str]) -> list[int]:
         """Returns the number of tokens of each sentence, without BOS and EOS."""

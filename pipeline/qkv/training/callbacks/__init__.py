@@ -46,6 +46,5 @@ def make_callback(name: str, arguments: Mapping[str, Any], folder: Path) -> kera
         raise InputError(f"training.callbacks: {name}: {error}; it takes {inspect.signature(make)}") from error
     if not isinstance(made, keras.callbacks.Callback):
         found = type(made).__name__
-        found = type(made).__name__
         raise InputError(f"training.callbacks: {name}: expected a keras.callbacks.Callback, found {found}")
     return made

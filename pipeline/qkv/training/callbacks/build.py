@@ -58,7 +58,7 @@ def build_callbacks(
 ) -> list[keras.callbacks.Callback]:
     """Builds the callbacks that show and record the training, in the order in which they run; only the worker that
     writes needs them. Progress is written to `stream`, by default standard output."""
-    given, at = config.inspection.probes, config.inspection.probe_updates
+    given = config.inspection.probes
     probes = middle_pairs(validation) if given is None else [(one.source, one.reference) for one in given]
     recorder = AttentionRecorder(training.step.model, translator.tokenizer, max_positions=translator.max_positions)
     board = TensorBoard(run, translator, recorder, probes, hyperparameters(config, run), progress.update)
@@ -67,7 +67,9 @@ def build_callbacks(
         ProbeLines(translator, probes, stream),
         History(run.history, progress),
         board,
-        ProbeArchive(run.probes, recorder, probes, progress.update, at, board.show_attention),
+        ProbeArchive(
+            run.probes, recorder, probes, progress.update, config.inspection.probe_updates, board.show_attention
+        ),
     ]
 
 
