@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .alignment.linking import Linking
-    from .alignment.readout import ChosenReadout
+    from .alignment.readout import AlignmentReadout
     from .decoding.translator import Translation
     from .run.trained_run import TrainedRun
     from .text.lines.sentences import Paragraph
@@ -167,7 +167,7 @@ class Run:
     def __init__(self, trained: "TrainedRun") -> None:
         self.trained = trained
         self._variants: dict[str, TrainedRun] = {}
-        self._linkings: dict[str | None, tuple[ChosenReadout, Linking]] = {}
+        self._linkings: dict[str | None, tuple[AlignmentReadout, Linking]] = {}
 
     @property
     def path(self) -> Path:

@@ -8,14 +8,14 @@ import pytest
 from qkv.alignment.error_rate import LINK_COUNTS, alignment_error_rate
 from qkv.alignment.gold import GoldSet
 from qkv.alignment.head_scores import GoldScores
-from qkv.alignment.link_probabilities import Calibration, LinkProbabilities, calibrate
-from qkv.alignment.readout import ChosenReadout, ProbableReadout, describe_readout
+from qkv.alignment.link_probabilities import calibrate
+from qkv.alignment.readout import AlignmentReadout, describe_readout
 from qkv.config.names.inspection import PROBABLE
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.tokens.words import BETWEEN_SPACES
-from tests.support.records import noisy_pairs
+from tests.support.records import make_calibration, noisy_pairs
 
-READOUT = ChosenReadout(0, "mean", "output", "mutual", chosen_on="development")
+READOUT = AlignmentReadout(0, "mean", "output", "mutual", chosen_on="development")
 
 
 @pytest.fixture
@@ -36,15 +36,15 @@ def gold_set(pairs):
 
 def test_links_above_the_threshold_are_chosen_only_where_their_error_rate_is_lower(calibration):
     for aer, extraction in ((calibration.aer + 0.01, PROBABLE), (calibration.aer, "mutual")):
-        readout = ProbableReadout.of(READOUT, calibration, aer)
-        assert readout.extraction == readout.to_json()["linked"] == extraction
-        assert readout.plain == READOUT and readout.chosen_on == "development"
+        readout = READOUT.calibrated(calibration, aer)
+        assert readout.linked == readout.to_json()["linked"] == extraction
+        assert readout.extraction == "mutual" and readout.chosen_on == "development"
 
 
 def test_links_are_those_of_the_extraction_and_all_have_their_probability(pairs, calibration):
     record = pairs[0][50]
-    matrix = calibration.probabilities.matrix([record])
-    probable, plain = (ProbableReadout.of(READOUT, calibration, aer) for aer in (1.0, 0.0))
+    matrix = calibration.matrix([record])
+    probable, plain = (READOUT.calibrated(calibration, aer) for aer in (1.0, 0.0))
     assert probable.links(record) == {(i, j) for j, i in np.argwhere(matrix > calibration.threshold)}
     assert plain.links(record) == READOUT.links(record) == set(plain.link_probabilities(record))
     assert all(p == matrix[j, i] for (i, j), p in plain.link_probabilities(record).items())
@@ -59,7 +59,7 @@ def scores_of(readout, records, gold_set):
 
 def test_scores_are_those_of_the_links_and_of_every_sentence(pairs, calibration, gold_set):
     records = pairs[0][40:]
-    readout = ProbableReadout.of(READOUT, calibration, 1.0)
+    readout = READOUT.calibrated(calibration, 1.0)
     found = scores_of(readout, records, gold_set)
     expected = alignment_error_rate([readout.links(record) for record in records], gold_set.gold)
     row = found.table.iloc[-1]
@@ -68,14 +68,14 @@ def test_scores_are_those_of_the_links_and_of_every_sentence(pairs, calibration,
     assert found.sentences["id"].tolist() == [*range(40)] and set(found.sentences["head"]) == {"mean"}
     sums = found.sentences[list(LINK_COUNTS)].sum()
     assert sums["links_in_sure"] / sums["sure"] == expected.recall
-    weighted = sum((calibration.probabilities.matrix([record]) > 0).sum() for record in records)
+    weighted = sum((calibration.matrix([record]) > 0).sum() for record in records)
     assert found.reliability["number"].sum() == weighted
 
 
 @pytest.mark.parametrize("aer", [1.0, 0.0])
 def test_metrics_have_the_chosen_way_beside_all_others(pairs, calibration, gold_set, aer):
     records = pairs[0][40:]
-    readout = ProbableReadout.of(READOUT, calibration, aer)
+    readout = READOUT.calibrated(calibration, aer)
     scores = scores_of(readout, records, gold_set)
     metrics = json.loads(json.dumps(scores.metrics, allow_nan=False))
     expected = alignment_error_rate([readout.links(record) for record in records], gold_set.gold)
@@ -87,7 +87,7 @@ def test_metrics_have_the_chosen_way_beside_all_others(pairs, calibration, gold_
 
 
 def test_a_calibration_of_nothing_has_no_error():
-    assert np.isnan(Calibration(LinkProbabilities((0,), (0.0,)), 0.5, 0.0, (), 0, "").error)
+    assert np.isnan(make_calibration((0,), (0.0,)).error)
 
 
 def test_probable_links_are_said_to_read_all_heads_on_both_sides():

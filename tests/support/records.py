@@ -3,6 +3,7 @@
 import numpy as np
 
 from qkv.alignment.head_scores import HeadCounts
+from qkv.alignment.link_probabilities import Calibration
 from qkv.inspection.measures import MEASURES, SiteWeights
 from qkv.inspection.record import Record
 from qkv.text.corpora.word_links import GoldAlignment
@@ -72,6 +73,11 @@ def measure(weights, keys=None, sinks=None):
 def number_of_features(heads):
     """The features that tell links apart in a layer of so many heads."""
     return 2 * (3 * (heads + 1) + 8)
+
+
+def make_calibration(layers, coefficients, threshold=0.5):
+    """A calibration that was measured on nothing."""
+    return Calibration(layers, tuple(coefficients), threshold, 0.0, (), 0, "")
 
 
 def noisy_pairs(make_record, count):

@@ -25,34 +25,28 @@ class AlignedText:
     Args:
         source: sentences.
         target: their translations.
-        source_words: the words of the sentences, see `read_given_words`; None where they are to be found.
-        target_words: the words of the translations, likewise.
+        words: the words of the sentences and of the translations, see `read_given_words`; None where they are to be
+            found.
         names: what messages call the sentences and the translations, such as the paths of their files.
     """
 
     source: Sequence[str]
     target: Sequence[str]
-    source_words: Sequence[str] | None = None
-    target_words: Sequence[str] | None = None
+    words: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None)
     names: tuple[str, str] = ("source", "target")
 
     def __len__(self) -> int:
         return len(self.source)
 
-    @property
-    def words(self) -> tuple[Sequence[str] | None, Sequence[str] | None]:
-        """The given words of the source and of the target."""
-        return self.source_words, self.target_words
-
     def turned(self) -> "AlignedText":
         """Returns the text with source and target exchanged."""
-        return AlignedText(self.target, self.source, self.target_words, self.source_words, self.names[::-1])
+        return AlignedText(self.target, self.source, self.words[::-1], self.names[::-1])
 
     def part(self, start: int, stop: int) -> "AlignedText":
         """Returns some pairs of the text."""
-        source, target = (None if side is None else list(side[start:stop]) for side in self.words)
         lines = list(self.source[start:stop]), list(self.target[start:stop])
-        return AlignedText(*lines, source, target, self.names)
+        source, target = (None if side is None else list(side[start:stop]) for side in self.words)
+        return AlignedText(*lines, (source, target), self.names)
 
 
 @dataclass(frozen=True)
@@ -95,11 +89,11 @@ def with_given_words(
     corpus: Corpus, source_words: Path | None, target_words: Path | None, names: tuple[str, str]
 ) -> AlignedText:
     """Returns a text with the words of tokenised copies of it, where those are given; see `read_given_words`."""
-    words = [
+    source, target = (
         read_given_words(path, sentences) if path else None
         for path, sentences in ((source_words, corpus.source), (target_words, corpus.target))
-    ]
-    return AlignedText(corpus.source, corpus.target, words[0], words[1], names)
+    )
+    return AlignedText(corpus.source, corpus.target, (source, target), names)
 
 
 def read_given_words(path: Path, sentences: Sequence[str]) -> Sequence[str]:

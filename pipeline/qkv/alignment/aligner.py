@@ -6,7 +6,7 @@ Probabilities of links come from a calibration of one run, or of two of opposite
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError
@@ -17,7 +17,7 @@ from .aligned_text import AlignedText
 from .gold import read_choice_set
 from .link_probabilities import LEAST_PAIRS, Calibration, calibrate
 from .linking import Direction
-from .readout import ChosenReadout, ProbableReadout, describe_readout
+from .readout import AlignmentReadout, describe_readout
 from .readout_choice import find_readout, last_layer, most_agreeing
 
 AGREEMENT_PAIRS = 500  # enough to tell heads apart
@@ -31,7 +31,7 @@ def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> 
     directions = [one.plain() for one in directions] if subwords else _with_units(directions)
     readouts = _choose_readouts(directions)
     for direction, readout in zip(directions, readouts, strict=True):
-        where = describe_readout(readout.layer, readout.head, readout.side, readout.extraction)
+        where = describe_readout(readout.layer, readout.head, readout.side, readout.linked)
         log.info("%s: %s, %s, chosen by %s", direction.run.directory.root, readout.site, where, readout.chosen_on)
     return [replace(one, readout=readout) for one, readout in zip(directions, readouts, strict=True)]
 
@@ -46,10 +46,10 @@ def _with_units(directions: Sequence[Direction]) -> list[Direction]:
     if others:
         units = WordUnits(*("characters" if unit == "subwords" else unit for unit in units))
     cutter.log_found(WordUnits(*(u if words is None else "spaces" for u, words in zip(units, text.words, strict=True))))
-    return [replace(one, units=WordUnits(*reversed(units)) if one.reverse else units) for one in directions]
+    return [one.on(text, units) for one in directions]
 
 
-def _choose_readouts(directions: Sequence[Direction]) -> list[ChosenReadout]:
+def _choose_readouts(directions: Sequence[Direction]) -> list[AlignmentReadout]:
     """Returns the readout of each direction; unknown ones are chosen by agreement with a run of the other direction, or
     else are the last layer: heads of one run agree as well where they look at a wrong word together."""
     readouts = [direction.readout for direction in directions]
@@ -66,7 +66,7 @@ def _choose_readouts(directions: Sequence[Direction]) -> list[ChosenReadout]:
     return [readout or _take_last_layer(one.run) for readout, one in zip(readouts, directions, strict=True)]
 
 
-def _take_last_layer(run: TrainedRun) -> ChosenReadout:
+def _take_last_layer(run: TrainedRun) -> AlignmentReadout:
     log.warning(
         "%s: no gold alignments to choose layer and head by: the mean of the last layer's heads is read, of unknown "
         "error rate; a run of the opposite direction, or gold alignments (inspection.choose_head_on), choose better",
@@ -75,11 +75,11 @@ def _take_last_layer(run: TrainedRun) -> ChosenReadout:
     return last_layer(run)
 
 
-def _choose_by_agreement(forward: Direction, backward: Direction) -> list[ChosenReadout]:
+def _choose_by_agreement(forward: Direction, backward: Direction) -> list[AlignmentReadout]:
     agreed = most_agreeing(forward.records(AGREEMENT_PAIRS), backward.records(AGREEMENT_PAIRS))
     pairs = min(AGREEMENT_PAIRS, len(forward.text))
     reason = f"the two directions' agreement, {100 * agreed.value:.1f} % on {pairs} pairs"
-    return [ChosenReadout(**asdict(readout), chosen_on=reason) for readout in (agreed.forward, agreed.backward)]
+    return [replace(readout, chosen_on=reason) for readout in (agreed.forward, agreed.backward)]
 
 
 def load_directions(
@@ -112,13 +112,7 @@ def load_directions(
     if places[1] and not any(turned for _, turned in runs):
         raise InputError("--reverse_at needs a run from target to source: give REVERSE_RUN, or leave it out")
     return [
-        Direction(
-            run,
-            text.turned() if turned else text,
-            find_readout(run, places[turned]),
-            reverse=turned,
-            normalizes=normalizes,
-        )
+        Direction(run, text, find_readout(run, places[turned]), reverse=turned, normalizes=normalizes).on(text)
         for run, turned in runs
     ]
 
@@ -141,11 +135,8 @@ def link_calibration(directions: Sequence[Direction]) -> Calibration:
         InputError: there are no gold links, or they are too few or count other words.
     """
     first = directions[0]
-    assert all(direction.readout is not None for direction in directions)
-    if len(directions) == 1 and isinstance(first.readout, ProbableReadout):
-        calibration = first.readout.calibration
-    else:
-        calibration = _calibrate(directions)
+    calibration = first.readout.calibration if len(directions) == 1 and first.readout else None
+    calibration = calibration or _calibrate(directions)
     found = "where no two words are likely to be linked"
     if not math.isnan(calibration.error):
         found = (
@@ -173,13 +164,7 @@ def _calibrate(directions: Sequence[Direction]) -> Calibration:
             f"{' and '.join(first.units)}, so the probabilities do not apply; leave out --probabilities"
         )
     text = AlignedText(gold_set.corpus.source, gold_set.corpus.target)
-    turned = WordUnits(*reversed(units))
-    streams = (
-        replace(one, text=text.turned(), units=turned).records()
-        if one.reverse
-        else replace(one, text=text, units=units).records()
-        for one in directions
-    )
+    streams = (one.on(text, units).records() for one in directions)
     layers = [direction.readout.layer for direction in directions if direction.readout is not None]
     calibration = calibrate(zip(*streams, strict=True), gold_set.gold, layers, gold_set.name)
     if calibration is None:

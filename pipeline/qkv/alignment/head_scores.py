@@ -34,7 +34,7 @@ from .error_rate import (
 from .gold import GoldSet
 from .link_probabilities import error_of_links
 from .links import EXTRACTORS, as_links, extract_in_every_way
-from .readout import MEAN_HEAD, AlignmentReadout, ChosenReadout, ProbableReadout, aligned_sites
+from .readout import MEAN_HEAD, AlignmentReadout, aligned_sites
 from .word_matrix import eos_argmax_counts, grouped_attention, heads_and_mean, row_words, spread_links
 
 COLUMNS = ("site", "layer", "head", "side", "linked", "aer", "precision", "recall", "eos_share", "aer_low", "aer_high")
@@ -140,7 +140,7 @@ class ReadoutScores:
         reliability: the probabilities of links compared with the set's gold alignments; None without either.
     """
 
-    readout: ChosenReadout | None = None
+    readout: AlignmentReadout | None = None
     table: pd.DataFrame | None = None
     sentences: pd.DataFrame | None = None
     metrics: dict[str, Any] | None = None
@@ -157,7 +157,7 @@ class GoldScores:
             one more way of linking.
     """
 
-    def __init__(self, gold_set: GoldSet, readout: ChosenReadout | None = None) -> None:
+    def __init__(self, gold_set: GoldSet, readout: AlignmentReadout | None = None) -> None:
         self._gold_set = gold_set
         self._readout = readout
         self._heads = HeadCounts(gold_set.gold, gold_set.word_counts)
@@ -168,10 +168,9 @@ class GoldScores:
     def add(self, record: Record) -> None:
         """Adds the next pair of the set, with a given target."""
         self._heads.add(record)
-        if isinstance(self._readout, ProbableReadout):
-            calibration = self._readout.calibration
+        if self._readout is not None and (calibration := self._readout.calibration):
             gold = self._gold_set.gold[len(self._probable)]
-            matrix = calibration.probabilities.matrix([record])
+            matrix = calibration.matrix([record])
             self._probable.append(count_links(as_links(matrix > calibration.threshold), gold))
             words = np.argwhere(matrix > 0)
             self._predicted.extend(matrix[tuple(words.T)])
@@ -188,18 +187,17 @@ class GoldScores:
         if readout is None:
             if table["aer"].isna().all():
                 return ReadoutScores()
-            readout = ChosenReadout.from_row(best_row(table), chosen_on=chosen_on)
-        if not isinstance(readout, ProbableReadout):
-            metrics = alignment_metrics(table, readout, self._gold_set)
-            return ReadoutScores(readout, table, self._heads.of_sentences(readout), metrics)
-        sentences = self._heads.of_sentences(readout.plain)
+            readout = AlignmentReadout.from_row(best_row(table), chosen_on)
+        sentences = self._heads.of_sentences(readout)
+        if readout.calibration is None:
+            return ReadoutScores(readout, table, sentences, alignment_metrics(table, readout, self._gold_set))
         counts = np.array(self._probable)
         low, high = ratio_interval(*error_terms(counts[:, None]))
         row = {
             **readout.to_json(),
             "linked": PROBABLE,
             **AlignmentScore.of(counts.sum(axis=0))._asdict(),
-            "eos_share": _rows_of(table, readout)["eos_share"][readout.plain.extraction],
+            "eos_share": _rows_of(table, readout)["eos_share"][readout.extraction],
             "aer_low": float(low[0]),
             "aer_high": float(high[0]),
         }
@@ -208,18 +206,18 @@ class GoldScores:
         error = error_of_links(reliability)
         metrics = alignment_metrics(table, readout, self._gold_set)
         metrics["expected_calibration_error"] = None if math.isnan(error) else 100 * error
-        if readout.extraction == PROBABLE:
+        if readout.likely:
             places = {"id": range(len(counts)), "layer": readout.layer, "head": readout.head}
             sentences = pd.DataFrame(places | dict(zip(LINK_COUNTS, counts.T, strict=True)))
         return ReadoutScores(readout, table, sentences, metrics, pd.DataFrame(reliability))
 
 
-def _rows_of(table: pd.DataFrame, readout: ChosenReadout) -> pd.DataFrame:
+def _rows_of(table: pd.DataFrame, readout: AlignmentReadout) -> pd.DataFrame:
     keys = ["site", "layer", "head", "side"]
     return table[(table[keys] == [getattr(readout, key) for key in keys]).all(axis=1)].set_index("linked")
 
 
-def alignment_metrics(table: pd.DataFrame, readout: ChosenReadout, gold_set: GoldSet) -> dict[str, Any]:
+def alignment_metrics(table: pd.DataFrame, readout: AlignmentReadout, gold_set: GoldSet) -> dict[str, Any]:
     """Returns a readout's scores on a set, in percent, beside the scores of the diagonal, of random links and of the
     set's own best readout."""
     rows = _rows_of(table, readout)
@@ -229,7 +227,7 @@ def alignment_metrics(table: pd.DataFrame, readout: ChosenReadout, gold_set: Gol
     best = best_row(table)
     scores = ("aer", "precision", "recall", "eos_share", "aer_low", "aer_high")
     return {
-        **{name: 100 * float(rows[name][readout.extraction]) for name in scores},
+        **{name: 100 * float(rows[name][readout.linked]) for name in scores},
         **readout.to_json(),
         "aer_by_links": {way: 100 * float(aer) for way, aer in rows["aer"].items()},
         "diagonal_aer": 100 * float(alignment_error_rate(diagonal, gold_set.gold).aer),

@@ -14,7 +14,7 @@ kept as a file of JSON.
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
 from typing import NamedTuple
@@ -43,30 +43,8 @@ NEIGHBOURS = tuple(steps for steps in product((-1, 0, 1), repeat=2) if any(steps
 """How far the neighbours of (target word, source word) are from it."""
 
 
-@dataclass(frozen=True)
-class LinkProbabilities:
-    """A logistic regression from attention to the probability of links.
-
-    Args:
-        layers: the layer whose cross-attention is read, of one model, or of two models of opposite directions.
-        coefficients: of `link_features` of each model in turn, and last the constant.
-    """
-
-    layers: tuple[int, ...]
-    coefficients: tuple[float, ...]
-
-    def matrix(self, records: Sequence[Record]) -> np.ndarray:
-        """Returns the probabilities `(target words, source words)` of one sentence pair.
-
-        Args:
-            records: its record of each model; the second one's source is the target of the first.
-        """
-        features, candidates = pair_features(records, self.layers)
-        return np.where(candidates, probability_of(features, np.array(self.coefficients)), 0.0)
-
-
 def probabilities_of(links: Collection[Link], matrix: np.ndarray) -> dict[Link, float]:
-    """Returns links with their probabilities, from a matrix of `LinkProbabilities`."""
+    """Returns links with their probabilities, from a matrix of `Calibration`."""
     return {(i, j): float(matrix[j, i]) for i, j in sorted(links)}
 
 
@@ -145,10 +123,11 @@ _THRESHOLDS = np.arange(5, 96) / 100
 
 @dataclass(frozen=True)
 class Calibration:
-    """Calibrated probabilities of links.
+    """Calibrated probabilities of links: a logistic regression from attention, fitted on all pairs.
 
     Args:
-        probabilities: the probabilities, fitted on all pairs.
+        layers: the layer whose cross-attention is read, of one model, or of two models of opposite directions.
+        coefficients: of `link_features` of each model in turn, and last the constant.
         threshold: the links above it have the lowest error rate; 0.05 to 0.95.
         aer: that error rate on the pairs, cross-fitted; 0 to 1.
         reliability: the cross-fitted probabilities of all word pairs with `LEAST_WEIGHT`, compared with gold links.
@@ -157,13 +136,23 @@ class Calibration:
         weights: SHA-256 of the weights of each model, empty where unknown.
     """
 
-    probabilities: LinkProbabilities
+    layers: tuple[int, ...]
+    coefficients: tuple[float, ...]
     threshold: float
     aer: float
     reliability: tuple[ReliabilityBin, ...]
     pairs: int
     chosen_on: str
     weights: tuple[str, ...] = ()
+
+    def matrix(self, records: Sequence[Record]) -> np.ndarray:
+        """Returns the probabilities `(target words, source words)` of one sentence pair.
+
+        Args:
+            records: its record of each model; the second one's source is the target of the first.
+        """
+        features, candidates = pair_features(records, self.layers)
+        return np.where(candidates, probability_of(features, np.array(self.coefficients)), 0.0)
 
     @property
     def error(self) -> float:
@@ -224,15 +213,10 @@ def calibrate(
         predicted[fold == number] = probability_of(features[fold == number], fitted)
     sure = np.concatenate([one.sure for one in sentences])
     sure_links = sum(one.sure_links for one in sentences)
-    threshold, aer = _best_threshold(predicted, sure, right, sure_links)
-    return Calibration(
-        LinkProbabilities(tuple(layers), tuple(map(float, fit_logistic(features, right)))),
-        threshold,
-        aer,
-        tuple(reliability_table(predicted, right)),
-        len(sentences),
-        chosen_on,
-    )
+    coefficients = tuple(map(float, fit_logistic(features, right)))
+    best = _best_threshold(predicted, sure, right, sure_links)
+    reliability = tuple(reliability_table(predicted, right))
+    return Calibration(tuple(layers), coefficients, *best, reliability, len(sentences), chosen_on)
 
 
 def error_of_links(table: Iterable[ReliabilityBin]) -> float:
@@ -259,13 +243,9 @@ def write_calibration(path: Path, calibration: Calibration) -> None:
     (`chosen_on`); and the SHA-256 of the `weights`."""
     content = {
         "format": FORMAT,
-        **asdict(calibration.probabilities),
-        "threshold": calibration.threshold,
-        "aer": calibration.aer,
+        **{name: getattr(calibration, name) for name in ("layers", "coefficients", "threshold", "aer")},
         "expected_calibration_error": None if math.isnan(calibration.error) else calibration.error,
         "reliability": [one._asdict() for one in calibration.reliability],
-        "pairs": calibration.pairs,
-        "chosen_on": calibration.chosen_on,
-        "weights": calibration.weights,
+        **{name: getattr(calibration, name) for name in ("pairs", "chosen_on", "weights")},
     }
     write_json(path, content)

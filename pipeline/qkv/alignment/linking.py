@@ -6,7 +6,7 @@ TensorFlow is not imported here: a process of its own imports it quietly, with i
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, repeat
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..text.tokens.words import BETWEEN_SPACES, WordUnits
 from .aligned_text import AlignedText, ChangedLines, number_words
 from .link_probabilities import Calibration, probabilities_of
 from .links import SYMMETRISATIONS, as_links, grow_along_diagonals
-from .readout import AlignmentReadout, ChosenReadout, ProbableReadout
+from .readout import AlignmentReadout
 
 LEAST_NEIGHBOUR = 0.4
 """The mean weight above which a link is added beside another: chosen on `data/manythings/alignments`."""
@@ -37,28 +37,29 @@ class Linking:
         calibration: needed for `PROBABLE`, the links that are more probable than its threshold, and for
             `with_probabilities`.
         with_probabilities: whether links are the keys of a dictionary of their probabilities.
-        reverse: of each run, whether it reads the target and writes the source.
     """
 
     way: str
     calibration: Calibration | None = None
     with_probabilities: bool = False
-    reverse: Sequence[bool] = (False, True)
 
-    def __call__(self, readouts: Sequence[AlignmentReadout], records: Sequence[Record]) -> Collection[Link]:
+    def __call__(
+        self, readouts: Sequence[AlignmentReadout], records: Sequence[Record], reverse: Sequence[bool] = (False, True)
+    ) -> Collection[Link]:
         """Returns the links of a pair, from source word to target word.
 
         Args:
             readouts: where the links of each run are read.
             records: the record of each; one of the opposite direction has the target as its source.
+            reverse: of each, whether it is of the opposite direction.
         """
         links: set[Link]
-        matrix = self.calibration.probabilities.matrix(records) if self.calibration else np.zeros((0, 0))
+        matrix = self.calibration.matrix(records) if self.calibration else np.zeros((0, 0))
         if self.way == PROBABLE:
             assert self.calibration is not None
             links = as_links(matrix > self.calibration.threshold)
         elif self.way == MEAN_WEIGHTS:
-            links = mean_links(readouts, records, self.reverse)
+            links = mean_links(readouts, records, reverse)
         else:
             links, *opposite = (readout.links(record) for readout, record in zip(readouts, records, strict=True))
             if opposite:
@@ -116,14 +117,20 @@ class Direction:
 
     run: Any
     text: AlignedText
-    readout: ChosenReadout | None = None
+    readout: AlignmentReadout | None = None
     units: WordUnits = BETWEEN_SPACES
     reverse: bool = False
     normalizes: bool = False
 
     def plain(self) -> "Direction":
         """Returns the direction with its links, or the weights they are read off, but no probabilities of them."""
-        return replace(self, readout=self.readout.plain if isinstance(self.readout, ProbableReadout) else self.readout)
+        return replace(self, readout=self.readout and replace(self.readout, calibration=None, likely=False))
+
+    def on(self, text: AlignedText, units: WordUnits = BETWEEN_SPACES) -> "Direction":
+        """Returns the direction on another text, given from source to target, with what counts as a word in it."""
+        if not self.reverse:
+            return replace(self, text=text, units=units)
+        return replace(self, text=text.turned(), units=WordUnits(*reversed(units)))
 
     def records(self, count: int | None = None) -> Iterator[Record]:
         """Yields records of the cross-attention over the targets of the first `count` pairs, or of all."""
@@ -164,35 +171,12 @@ def read_links(directions: Sequence[Direction], linking: Linking, subwords: bool
         map(Record.by_token, direction.records()) if subwords else direction.records() for direction in directions
     )
     readouts = [direction.readout for direction in directions if direction.readout is not None]
+    reverse = [direction.reverse for direction in directions]
     for records in zip(*streams, strict=True):
-        yield linking(readouts, records)
+        yield linking(readouts, records, reverse)
 
 
 PART_PAIRS = 1024  # a multiple of the pairs that a recorder batches together, so that the batches are the same
-
-
-@dataclass(frozen=True)
-class AlignPairs:
-    """Aligns pairs in a process of its own, see `qkv.run.processes`.
-
-    Args:
-        runs: the parts from which each run is loaded.
-        directions: the directions of the runs, without run and text.
-        linking, subwords: see `read_links`.
-    """
-
-    runs: tuple[RunParts, ...]
-    directions: tuple[Direction, ...]
-    linking: Linking
-    subwords: bool
-
-    def __call__(self, text: AlignedText) -> list[Collection[Link]]:
-        """Returns the links of a part of the text."""
-        directions = [
-            replace(one, run=parts.run, text=text.turned() if one.reverse else text)
-            for parts, one in zip(self.runs, self.directions, strict=True)
-        ]
-        return list(read_links(directions, self.linking, self.subwords))
 
 
 def align_in_processes(
@@ -201,8 +185,18 @@ def align_in_processes(
     """Yields the links of each pair as `read_links` does, computed by so many processes, or by this one."""
     if workers == 1:
         return read_links(directions, linking, subwords)
-    runs = tuple(RunParts((one.run.directory.root,), "best", one.run.config) for one in directions)
-    bare = tuple(replace(one, run=None, text=AlignedText([], [])) for one in directions)
-    text = directions[0].text
+    bare = [
+        replace(one, run=RunParts((one.run.directory.root,), "best", one.run.config), text=AlignedText([], []))
+        for one in directions
+    ]
+    text, units = directions[0].text, directions[0].units
     parts = (text.part(start, start + PART_PAIRS) for start in range(0, len(text), PART_PAIRS))
-    return chain.from_iterable(spread(AlignPairs(runs, bare, linking, subwords), parts, workers))
+    return chain.from_iterable(spread(partial(_align, bare, units, linking, subwords), parts, workers))
+
+
+def _align(
+    directions: Sequence[Direction], units: WordUnits, linking: Linking, subwords: bool, text: AlignedText
+) -> list[Collection[Link]]:
+    """Returns the links of a part of the text, in a process of its own, which loads the runs from their parts."""
+    own = [replace(one.on(text, units), run=one.run.run) for one in directions]
+    return list(read_links(own, linking, subwords))

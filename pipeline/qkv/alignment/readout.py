@@ -1,8 +1,8 @@
 """The place in a model's attention where word alignments are read, the links that are read there, and their calibrated
 probabilities."""
 
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,6 +39,9 @@ class AlignmentReadout:
         side: the target tokens that the rows align, `output` or `input`; see `row_words`.
         extraction: which words are linked, one of `config.names.inspection.EXTRACTIONS`.
         site: the attention that is read, one of `aligned_sites()`.
+        chosen_on: the name of the set (or another reason) that chose it; empty where none has.
+        calibration: the probabilities of links in the layer, if they are known.
+        likely: whether the links are all above the calibration's threshold, in place of the extraction's.
     """
 
     layer: int
@@ -46,22 +49,31 @@ class AlignmentReadout:
     side: str
     extraction: str = "target"
     site: str = "cross"
+    chosen_on: str = ""
+    calibration: Calibration | None = None
+    likely: bool = False
 
     @classmethod
-    def from_row(cls, row: "pd.Series[Any]", **others: Any) -> Self:
+    def from_row(cls, row: "pd.Series[Any]", chosen_on: str = "") -> "AlignmentReadout":
         """Returns the readout that a row of the table of `HeadCounts` describes."""
-        return cls(
-            int(row["layer"]),
-            row["head"],
-            str(row["side"]),
-            extraction=str(row["linked"]),
-            site=str(row["site"]),
-            **others,
-        )
+        side, extraction, site = (str(row[name]) for name in ("side", "linked", "site"))
+        return cls(int(row["layer"]), row["head"], side, extraction, site, chosen_on)
+
+    @property
+    def linked(self) -> str:
+        """The way of linking: the extraction, or `PROBABLE`."""
+        return PROBABLE if self.likely else self.extraction
+
+    def calibrated(self, calibration: Calibration, aer: float) -> "AlignmentReadout":
+        """Returns the readout with probabilities of its links; where the error rate of the calibration is below `aer`,
+        its own on the same pairs from 0 to 1, with the links above the threshold."""
+        return replace(self, calibration=calibration, likely=calibration.aer < aer)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the readout as `metrics.json` holds it, where the extraction is called `linked`."""
-        return {"layer": self.layer, "head": self.head, "side": self.side, "linked": self.extraction, "site": self.site}
+        """Returns the readout as `metrics.json` holds it."""
+        place = {"layer": self.layer, "head": self.head, "side": self.side, "linked": self.linked, "site": self.site}
+        chosen = {"chosen_on": self.chosen_on} if self.chosen_on else {}
+        return place | chosen | ({"threshold": self.calibration.threshold} if self.calibration else {})
 
     def weights(self, record: Record) -> np.ndarray:
         """Returns the attention `(T, S)` that is read."""
@@ -70,67 +82,23 @@ class AlignmentReadout:
 
     def links(self, record: Record) -> set[Link]:
         """Reads the word links of a record."""
+        if self.likely:
+            return set(self.link_probabilities(record))
         return as_links(read_links(record, self.weights(record), self.side, self.extraction))
+
+    def link_probabilities(self, record: Record) -> dict[Link, float]:
+        """Reads the word links of a record with their probabilities, by the calibration."""
+        assert self.calibration is not None
+        matrix = self.calibration.matrix([record])
+        links = as_links(matrix > self.calibration.threshold) if self.likely else self.links(record)
+        return probabilities_of(links, matrix)
 
     def word_weights(self, record: Record) -> np.ndarray:
         """Returns the attention between words, `(target words, source words)`; words of one token have its weights."""
         return spread_links(*grouped_attention(record, self.weights(record), self.side))
 
 
-@dataclass(frozen=True)
-class ChosenReadout(AlignmentReadout):
-    """A readout, and the name of the set (or another reason) that chose it."""
-
-    chosen_on: str = field(kw_only=True)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the readout as `metrics.json` holds it."""
-        return super().to_json() | {"chosen_on": self.chosen_on}
-
-
 def read_links(record: Record, weights: np.ndarray, side: str, extraction: str) -> np.ndarray:
     """Returns the links of words, bool `(..., target words, source words)`, read off attention `(..., T, S)`."""
     matrix, source, target = grouped_attention(record, weights, side)
     return spread_links(extract_links(matrix, extraction), source, target)
-
-
-@dataclass(frozen=True)
-class ProbableReadout(ChosenReadout):
-    """A chosen readout, and the probabilities of links in its layer.
-
-    Its `extraction` is one of `names.inspection.EXTRACTIONS`, or `PROBABLE`: the links with a probability above the
-    threshold of the calibration. `plain` is the readout without probabilities.
-    """
-
-    calibration: Calibration = field(kw_only=True)
-    plain: ChosenReadout = field(kw_only=True)
-
-    @classmethod
-    def of(cls, readout: ChosenReadout, calibration: Calibration, aer: float) -> "ProbableReadout":
-        """Adds the calibration to a readout.
-
-        Args:
-            readout: the readout.
-            calibration: the calibration of its layer.
-            aer: the readout's error rate on the same pairs, 0 to 1; where the calibration's is lower, the links become
-                the ones above its threshold.
-        """
-        known = vars(readout)
-        if calibration.aer < aer:
-            known = known | {"extraction": PROBABLE}
-        return cls(**known, calibration=calibration, plain=readout)
-
-    def links(self, record: Record) -> set[Link]:
-        """Reads the word links of a record."""
-        return super().links(record) if self.extraction != PROBABLE else set(self.link_probabilities(record))
-
-    def link_probabilities(self, record: Record) -> dict[Link, float]:
-        """Reads the word links of a record with their probabilities."""
-        matrix = self.calibration.probabilities.matrix([record])
-        if self.extraction != PROBABLE:
-            return probabilities_of(super().links(record), matrix)
-        return probabilities_of(as_links(matrix > self.calibration.threshold), matrix)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the readout as `metrics.json` holds it."""
-        return super().to_json() | {"threshold": self.calibration.threshold}

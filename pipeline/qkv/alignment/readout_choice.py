@@ -24,11 +24,11 @@ from ..text.corpora.word_links import GoldAlignment
 from .gold import GoldSet, read_choice_set
 from .head_scores import HeadCounts, best_row
 from .link_probabilities import MOST_PAIRS, calibrate
-from .readout import MEAN_HEAD, AlignmentReadout, ChosenReadout, ProbableReadout, aligned_sites, read_links
+from .readout import MEAN_HEAD, AlignmentReadout, aligned_sites, read_links
 from .word_matrix import heads_and_mean
 
 
-def find_readout(run: TrainedRun, at: str | None) -> ChosenReadout | None:
+def find_readout(run: TrainedRun, at: str | None) -> AlignmentReadout | None:
     """Returns the readout that `LAYER,HEAD,SIDE[,LINKS[,SITE]]` names; without it the one that the gold alignments of
     the run's config choose, None if they are missing.
 
@@ -41,7 +41,7 @@ def find_readout(run: TrainedRun, at: str | None) -> ChosenReadout | None:
     return None if gold_set is None else choose_on_gold(run, gold_set)
 
 
-def last_layer(run: TrainedRun) -> ChosenReadout:
+def last_layer(run: TrainedRun) -> AlignmentReadout:
     """Returns the readout of the mean of the last layer's heads.
 
     Raises:
@@ -51,10 +51,10 @@ def last_layer(run: TrainedRun) -> ChosenReadout:
     if "cross" not in record.attention:
         raise InputError(f"{run.directory.root}: its model has no cross-attention, and so no links to read")
     layer = len(record.attention["cross"]) - 1
-    return ChosenReadout(layer, MEAN_HEAD, "output", chosen_on="nothing: it is the last layer")
+    return AlignmentReadout(layer, MEAN_HEAD, "output", chosen_on="nothing: it is the last layer")
 
 
-def choose_on_gold(run: TrainedRun, gold_set: GoldSet, recorded: Sequence[str] = ()) -> ChosenReadout | None:
+def choose_on_gold(run: TrainedRun, gold_set: GoldSet, recorded: Sequence[str] = ()) -> AlignmentReadout | None:
     """Returns the readout with the lowest error rate on a set, with the probabilities of its links if the set is large
     enough to calibrate them; None for a model without cross-attention.
 
@@ -79,15 +79,14 @@ def choose_on_gold(run: TrainedRun, gold_set: GoldSet, recorded: Sequence[str] =
     if table.empty:
         return None
     best = best_row(table)
-    readout = ChosenReadout.from_row(best, chosen_on=gold_set.name)
+    readout = AlignmentReadout.from_row(best, gold_set.name)
     calibration = calibrate(([one] for one, _ in kept), [gold for _, gold in kept], [readout.layer], gold_set.name)
     if calibration is None:
         return readout
-    calibration = replace(calibration, weights=(sha256(run.weights),))
-    return ProbableReadout.of(readout, calibration, float(best["aer"]))
+    return readout.calibrated(replace(calibration, weights=(sha256(run.weights),)), float(best["aer"]))
 
 
-def _parse_readout(text: str, run: TrainedRun) -> ChosenReadout:
+def _parse_readout(text: str, run: TrainedRun) -> AlignmentReadout:
     form = re.fullmatch(
         rf"(\d+),(\d+|{MEAN_HEAD}),({'|'.join(LABEL_SIDES)})"
         rf"(?:,({'|'.join(map(re.escape, EXTRACTIONS))})(?:,({'|'.join(aligned_sites())}))?)?",
@@ -99,14 +98,8 @@ def _parse_readout(text: str, run: TrainedRun) -> ChosenReadout:
             f"({', '.join(EXTRACTIONS)}) and ,SITE ({', '.join(aligned_sites())}); found {text!r}"
         )
     layer, head, side, extraction, site = form.groups(default="")
-    readout = ChosenReadout(
-        int(layer),
-        head if head == MEAN_HEAD else int(head),
-        side,
-        extraction or "target",
-        site or "cross",
-        chosen_on="the command line",
-    )
+    place = int(layer), head if head == MEAN_HEAD else int(head), side
+    readout = AlignmentReadout(*place, extraction or "target", site or "cross", "the command line")
     record = next(run.recorder(["cross", readout.site]).record_references(["a"], ["a"]))
     layers, heads = record.attention[readout.site].shape[:2]
     if readout.layer >= layers or (readout.head != MEAN_HEAD and int(readout.head) >= heads):

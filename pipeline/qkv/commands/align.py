@@ -119,8 +119,7 @@ def main(arguments: list[str]) -> None:
     directions = choose_readouts(runs, options.subwords)
     calibrated = options.probabilities or options.symmetrise == PROBABLE
     calibration = link_calibration(directions) if calibrated else None
-    reverse = tuple(direction.reverse for direction in directions)
-    linking = Linking(options.symmetrise, calibration, options.probabilities, reverse)
+    linking = Linking(options.symmetrise, calibration, options.probabilities)
     links = align_in_processes(directions, linking, options.subwords, options.workers)
     for sentence in _with_progress(links, directions):
         sys.stdout.write(format_pharaoh_line(sentence))

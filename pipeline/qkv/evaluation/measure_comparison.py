@@ -4,7 +4,7 @@ evaluation, of each head, over seeds; and how faithful attention is.
 Letters: N sentences, B samples, P heads or changes of heads.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,21 +14,13 @@ import pandas as pd
 from ..alignment.error_rate import LINK_COUNTS, error_terms
 from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory
-from ..inspection.experiments.faithfulness import KEYS, MEAN, SUMS, Scorer, sums_of_sentences
+from ..inspection.experiments.faithfulness import MEAN, SUMS, Scorer, sums_of_sentences
 from ..inspection.experiments.faithfulness import MEASURES as DROPS
 from ..inspection.experiments.head_effects import EFFECTS, samples_for
 from ..inspection.matched_heads import MatchedHeads
 from ..inspection.measures import MEASURES
 from ..metrics.bleu import CorpusScore
-from ..statistics.resampling import (
-    draw_over_seeds,
-    interval,
-    p_of_samples,
-    ratio,
-    ratio_interval,
-    resample,
-    sentence_counts,
-)
+from ..statistics.resampling import draw_over_seeds, interval, p_of_samples, ratio, resample, sentence_counts
 from ..statistics.significance import holm, randomisation_p
 from .systems import EvaluatedArchive, match_to_first
 from .tables import read_table
@@ -49,13 +41,12 @@ def compare_measures(
     """
     if not any(heads_of(system.evaluation) for system in systems):
         return []
-    found = [measures_of(system, own) for system, own in zip(systems, scores, strict=True)]
-    columns: list[tuple[str, dict[str, str]]] = []
-    for system, own in zip(systems, found, strict=True):
+    first, *others = (measures_of(system, own) for system, own in zip(systems, scores, strict=True))
+    columns: list[Column] = []
+    for system, own in zip(systems, (first, *others), strict=True):
         texts = {name: _as_text(one.value, one.draw(samples)) for name, one in own.items()}
-        tested = [] if own is found[0] else [name for name in own if name in found[0]]
-        p = {name: _as_p(own[name].p_against(found[0][name], samples)) for name in tested}
-        columns += [(system.name, texts), ("p", p)]
+        tested = [] if own is first else [name for name in own if name in first]
+        columns.append((system.name, texts, {name: own[name].p_against(first[name], samples) for name in tested}))
     title = (
         "all measures, with 95 % intervals over sentences; p against the first by approximate randomisation; "
         "measures of heads are means over all heads"
@@ -86,10 +77,13 @@ def compare_heads(
         found[number] = {name: one.renumbered(match) for name, one in found[number].items()} if match else {}
     blocks = []
     for name, first in found[0].items():
-        columns: list[tuple[str, dict[str, str]]] = []
+        heads = [f"layer {layer} head {head}" for layer, head in first.heads]
+        columns: list[Column] = []
         for system, own in zip(systems, found, strict=True):
             if name in own and own[name].heads == first.heads:
-                columns += [(system.name, own[name].texts()), ("p", own[name].texts_of_p(first, samples))]
+                texts = dict(zip(heads, map(_as_text, own[name].value, own[name].draw(samples).T), strict=True))
+                p = holm(own[name].p_against(first, max(samples, samples_for(len(heads)))))
+                columns.append((system.name, texts, dict(zip(heads, p, strict=True))))
         blocks.append(_block(name, columns))
     lines = [
         f"{system.name}: its heads are left out, for they cannot be matched with the first one's: other layers or "
@@ -124,7 +118,7 @@ def compare_seeds(
     """
     if all(len(members) < 2 for _, members in groups):
         return []
-    columns: list[tuple[str, dict[str, str]]] = []
+    columns: list[Column] = []
     first: dict[str, np.ndarray] = {}
     for number, (name, members) in enumerate(groups):
         found = [measures_of(systems[member], scores[member]) for member in members]
@@ -136,8 +130,8 @@ def compare_seeds(
             drawn[one] = draw_over_seeds(np.stack(fixed), values, seed=number)
             texts[one] = _as_text(float(values.mean()), drawn[one])
         first = first or drawn
-        p = {one: _as_p(p_of_samples(of_one - first[one])) for one, of_one in drawn.items() if one in first}
-        columns += [(f"{name} ({len(members)})", texts), ("p", p)]
+        p = {one: p_of_samples(of_one - first[one]) for one, of_one in drawn.items() if one in first}
+        columns.append((f"{name} ({len(members)})", texts, p))
     title = (
         "means over seeds (their number), with 95 % intervals over seeds and sentences; one seed has an interval over "
         "sentences alone"
@@ -145,53 +139,66 @@ def compare_seeds(
     return [_block(title, columns)]
 
 
-def _block(title: str, columns: Sequence[tuple[str, Mapping[str, str]]]) -> str:
-    """Returns a table under its title. After each column stands its p; the first one has none."""
-    names = list(dict.fromkeys(name for _, texts in columns[::2] for name in texts))
-    shown = [pd.Series(texts, names, dtype=object, name=name) for name, texts in columns]
-    return f"{title}\n\n{pd.concat([shown[0], *shown[2:]], axis=1).fillna('').to_string()}"
+Column = tuple[str, dict[str, str], dict[str, float]]
+"""A column of a table: its heading, the text of each row, and p of each row where it was tested."""
+
+
+def _block(title: str, columns: Sequence[Column]) -> str:
+    """Returns a table under its title. After each column but the first stands its p."""
+    names = list(dict.fromkeys(name for _, texts, _ in columns for name in texts))
+    table = pd.DataFrame(index=names)
+    for heading, texts, p in columns:
+        shown = {name: "" if np.isnan(value) else f"{value:.3f}" for name, value in p.items()}
+        for place, cells in ((heading, texts), ("p", shown))[: 2 if len(table.columns) else 1]:
+            column = pd.Series(cells, names, dtype=object).fillna("")
+            table.insert(len(table.columns), place, column, allow_duplicates=True)
+    return f"{title}\n\n{table.to_string()}"
 
 
 def _as_text(value: float, drawn: np.ndarray | None) -> str:
     if np.isnan(value):
         return ""
-    return f"{value:.3f}" if drawn is None else _with_ends(value, *interval(drawn))
-
-
-def _with_ends(value: Any, low: Any, high: Any) -> str:
+    if drawn is None:
+        return f"{value:.3f}"
+    low, high = interval(drawn)
     return f"{value:.3f} ({low:.3f} to {high:.3f})"
 
 
-def _as_p(p: float) -> str:
-    return "" if np.isnan(p) else f"{p:.3f}"
-
-
 class RatioMeasure(NamedTuple):
-    """A measure of a set of sentences that is a ratio of sums.
+    """A measure that is a ratio of sums over sentences, of an evaluation or of each of its heads; see `CorpusScore`.
 
-    - above, below: numerators and denominators of each sentence, `(N,)`.
+    - above, below: numerators and denominators of each sentence, `(N,)`, or `(N, P)` of heads.
     - unit: what the ratio is multiplied by.
+    - heads: (layer, head) of each of P.
     """
 
     above: np.ndarray
     below: np.ndarray
     unit: float = 1.0
+    heads: Sequence[tuple[int, int]] = ()
 
     @property
-    def value(self) -> float:
-        return self.unit * float(ratio(self.above, self.below))
+    def value(self) -> Any:
+        return self.unit * ratio(self.above, self.below)
 
-    def draw(self, samples: int) -> np.ndarray | None:
-        """Returns the measure of drawn sentences, `(B,)`, the same ones for all measures of as many sentences; None
-        for what is measured of no sentences."""
+    def draw(self, samples: int) -> Any:
+        """Returns the measure of drawn sentences, `(B,)` or `(B, P)`, the same ones for all measures of as many."""
         return self.unit * resample(self.above, self.below, sentence_counts(len(self.above), samples=samples))
 
-    def p_against(self, first: "RatioMeasure", samples: int) -> float:
-        """Returns the two-sided p-value of being equal, by approximate randomisation; not-a-number if untested."""
-        if len(first.above) != len(self.above):
-            return np.nan
-        pair = ((one.above[:, None], one.below[:, None]) for one in (first, self))
-        return float(randomisation_p(*pair, samples=samples)[0])
+    def p_against(self, first: "RatioMeasure", samples: int) -> Any:
+        """Returns the two-sided p-values of being equal, by approximate randomisation; not-a-number if untested."""
+        if first is self or first.above.shape != self.above.shape:
+            return np.full(self.above.shape[1:], np.nan)
+        return randomisation_p(first[:2], self[:2], samples=samples)
+
+    def mean(self) -> "RatioMeasure":
+        """Returns the mean over all heads of all layers."""
+        return RatioMeasure(self.above.sum(axis=1), self.below.sum(axis=1))
+
+    def renumbered(self, match: MatchedHeads) -> "RatioMeasure":
+        """Puts the heads into the places of the first system's."""
+        order = [self.heads.index((layer, int(match.heads[layer, head]))) for layer, head in self.heads]
+        return self._replace(above=self.above[:, order], below=self.below[:, order])
 
 
 class FixedMeasure(NamedTuple):
@@ -199,55 +206,17 @@ class FixedMeasure(NamedTuple):
 
     value: float
 
-    def draw(self, samples: int) -> np.ndarray | None:
+    def draw(self, samples: int) -> None:
         return None
 
     def p_against(self, first: Any, samples: int) -> float:
         return np.nan
 
 
-class HeadMeasures(NamedTuple):
-    """A measure of each head.
-
-    - heads: (layer, head) of each of P.
-    - above, below: numerators and denominators, `(N, P)`.
-    """
-
-    heads: list[tuple[int, int]]
-    above: np.ndarray
-    below: np.ndarray
-
-    def mean(self) -> RatioMeasure:
-        """Returns the mean over all heads of all layers."""
-        return RatioMeasure(self.above.sum(axis=1), self.below.sum(axis=1))
-
-    def renumbered(self, match: MatchedHeads) -> "HeadMeasures":
-        """Puts the heads into the places of the first system's."""
-        order = [self.heads.index((layer, int(match.heads[layer, head]))) for layer, head in self.heads]
-        return HeadMeasures(self.heads, self.above[:, order], self.below[:, order])
-
-    def texts(self) -> dict[str, str]:
-        """Returns the value of each head with its interval."""
-        values = zip(ratio(self.above, self.below), *ratio_interval(self.above, self.below), strict=True)
-        return self._named(_with_ends(*value) for value in values)
-
-    def texts_of_p(self, first: "HeadMeasures", samples: int) -> dict[str, str]:
-        """Returns the p-value of each head against the first system's, corrected for their number; none where the
-        sentences are others, nor for the first system itself."""
-        if first is self or first.above.shape != self.above.shape:
-            return {}
-        pairs = ((one.above, one.below) for one in (first, self))
-        p = randomisation_p(*pairs, samples=max(samples, samples_for(len(self.heads))))
-        return self._named(map(_as_p, holm(p)))
-
-    def _named(self, texts: Iterable[str]) -> dict[str, str]:
-        return {f"layer {layer} head {head}": text for (layer, head), text in zip(self.heads, texts, strict=True)}
-
-
 EFFECT = EFFECTS[0]
 
 
-def heads_of(evaluation: EvaluationDirectory) -> dict[str, HeadMeasures]:
+def heads_of(evaluation: EvaluationDirectory) -> dict[str, RatioMeasure]:
     """Reads what is measured of each head and kept of each sentence: `MEASURES`, and `loss_change CHANGE` where heads
     were replaced; what is not there is left out.
 
@@ -258,23 +227,21 @@ def heads_of(evaluation: EvaluationDirectory) -> dict[str, HeadMeasures]:
     places = dict.fromkeys(("id", "layer", "head"), int)
     if evaluation.sentence_heads.is_file():
         table = read_table(evaluation.sentence_heads, places | {"rows": float}, optional=MEASURES)
-        found = {name: _head_measures(table, "rows", name) for name in MEASURES if name in table}
+        found = {name: _measure_of_heads(table, "rows", name) for name in MEASURES if name in table}
     if evaluation.perturbation_sentences.is_file():
         table = read_table(evaluation.perturbation_sentences, places | {"tokens": float, EFFECT: float, "change": str})
         for change, rows in table.groupby("change", sort=False):
-            found[f"{EFFECT} {change}"] = _head_measures(rows, "tokens", EFFECT)
-    return {
-        name: measure for name, measure in found.items() if measure.below.any() and not np.isnan(measure.above).any()
-    }
+            found[f"{EFFECT} {change}"] = _measure_of_heads(rows, "tokens", EFFECT)
+    return {name: one for name, one in found.items() if one.below.any() and not np.isnan(one.above).any()}
 
 
-def _head_measures(table: pd.DataFrame, weight: str, name: str) -> HeadMeasures:
+def _measure_of_heads(table: pd.DataFrame, weight: str, name: str) -> RatioMeasure:
     rows = table.sort_values(["id", "layer", "head"], kind="stable")
     heads = list(dict.fromkeys(zip(rows["layer"], rows["head"], strict=True)))
     if len(rows) != rows["id"].nunique() * len(heads):
         raise InputError(f"{name}: expected a row for each sentence, layer and head, found others; evaluate again")
     below, values = (rows[column].to_numpy(float).reshape(-1, len(heads)) for column in (weight, name))
-    return HeadMeasures(heads, np.where(below > 0, values, 0.0) * below, below)
+    return RatioMeasure(np.where(below > 0, values, 0.0) * below, below, heads=heads)
 
 
 def measures_of(system: EvaluatedArchive, scores: Mapping[str, CorpusScore]) -> dict[str, Any]:
@@ -314,7 +281,7 @@ SCORER_NAMES = list(Scorer._fields)
 
 
 def read_faithfulness(path: Path) -> pd.DataFrame:
-    """Reads faithfulness_sentences.csv; layers and heads become numbers again where they are.
+    """Reads faithfulness_sentences.csv, layers and heads as text.
 
     Raises:
         InputError: the file is damaged.
@@ -322,10 +289,7 @@ def read_faithfulness(path: Path) -> pd.DataFrame:
     text = dict.fromkeys([*SCORER_NAMES, "removal"], str)
     numbers: dict[str, type] = {"id": int, **dict.fromkeys(["share", "tokens", *SUMS], float)}
     missing = {name: [""] for name in numbers}
-    table = read_table(path, text | numbers, dtype=text, keep_default_na=False, na_values=missing)
-    for name in SCORER_NAMES[1:]:
-        table[name] = [int(value) if value.isdecimal() else value for value in table[name]]
-    return table[["id", *KEYS, "tokens", *SUMS]]
+    return read_table(path, text | numbers, dtype=text, keep_default_na=False, na_values=missing)
 
 
 def compare_faithfulness(systems: Sequence[EvaluatedArchive], samples: int) -> list[str]:
@@ -355,8 +319,8 @@ def compare_faithfulness(systems: Sequence[EvaluatedArchive], samples: int) -> l
     order = sorted(first, key=lambda scorer: -first[scorer][0][0])
     texts = {}
     for system, own in zip(systems, drawn, strict=True):
-        ends = {scorer: zip(means, *interval(resampled), strict=True) for scorer, (means, resampled) in own.items()}
-        texts[system.name] = ["  ".join(_with_ends(*one) for one in ends.get(scorer, ())) for scorer in order]
+        cells = {scorer: "  ".join(map(_as_text, means, samples_of.T)) for scorer, (means, samples_of) in own.items()}
+        texts[system.name] = [cells.get(scorer, "") for scorer in order]
     title = (
         f"faithfulness on {len(common)} sentences: comprehensiveness, sufficiency, each with its 95 % interval; "
         "heads are numbered as in the first"
@@ -403,9 +367,8 @@ def _renumber_rows(table: pd.DataFrame, match: MatchedHeads | None) -> pd.DataFr
     """Returns the rows with the numbers that the first system gives to the heads."""
     if match is None:
         return table
-    numbers = {(layer, int(head)): number for (layer, number), head in np.ndenumerate(match.heads)}
-    heads = [numbers.get(key, key[1]) for key in zip(table["layer"], table["head"], strict=True)]
-    return table.assign(head=pd.Series(heads, table.index, dtype=object))
+    numbers = {(f"{layer}", f"{head}"): f"{number}" for (layer, number), head in np.ndenumerate(match.heads)}
+    return table.assign(head=[numbers.get(key, key[1]) for key in zip(table["layer"], table["head"], strict=True)])
 
 
 def kendall(x: np.ndarray, y: np.ndarray) -> np.ndarray:

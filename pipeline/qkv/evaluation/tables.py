@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..alignment.head_scores import ReadoutScores
 from ..alignment.link_probabilities import write_calibration
-from ..alignment.readout import AlignmentReadout, ProbableReadout
+from ..alignment.readout import AlignmentReadout
 from ..errors import InputError
 from ..files.atomic import write_atomically
 from ..files.run_directory import EvaluationDirectory
@@ -80,10 +80,9 @@ class SetTables:
         self._rows.append(sentence_row(record, measures))
         self._heads.add(record, measures)
         self._types.add(record)
-        if isinstance(self._readout, ProbableReadout):
-            self._links.append(self._readout.link_probabilities(record))
-        elif self._readout is not None:
-            self._links.append(self._readout.links(record))
+        if self._readout is not None:
+            read = self._readout.link_probabilities if self._readout.calibration else self._readout.links
+            self._links.append(read(record))
         return self._rows[-1]
 
     def write(self, folder: EvaluationDirectory) -> dict[str, dict[str, Any]]:
@@ -102,8 +101,8 @@ class SetTables:
         write_csv(pd.DataFrame(self._rows), folder.sentences, float_format="%.4f")
         if self._readout is not None:
             write_pharaoh(folder.alignments, map(set, self._links))
-        if isinstance(self._readout, ProbableReadout):
-            write_pharaoh(folder.link_probabilities, self._links)
+            if self._readout.calibration:
+                write_pharaoh(folder.link_probabilities, self._links)
         return shown
 
 
@@ -117,7 +116,7 @@ def write_readout_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -
     ):
         if table is not None:
             write_csv(table, path)
-    if isinstance(readouts.readout, ProbableReadout):
+    if readouts.readout and readouts.readout.calibration:
         write_calibration(folder.link_calibration, readouts.readout.calibration)
 
 

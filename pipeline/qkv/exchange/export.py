@@ -96,7 +96,7 @@ def _write_saved_model(run: "TrainedRun", folder: Path, wishes: "ExportWishes", 
 
     readout = find_readout(run, wishes.at) or last_layer(run)
     if not wishes.at:  # what the gold alignments choose may need more than one row of weights
-        readout = replace(readout, site="cross", extraction="target")
+        readout = replace(readout, site="cross", extraction="target", likely=False)
     write_saved_model(SavedTranslator(run, readout), folder)
     manifest["links"] = readout.to_json()
     return LoadedSavedModel(folder)

@@ -9,7 +9,7 @@ import pytest
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.gold import read_gold_set
 from qkv.alignment.head_scores import alignment_metrics, best_row
-from qkv.alignment.readout import ChosenReadout
+from qkv.alignment.readout import AlignmentReadout
 from qkv.config.names.inspection import EXTRACTIONS
 from qkv.errors import InputError
 from qkv.inspection.record import Record
@@ -75,8 +75,8 @@ def test_the_readout_is_the_best_of_one_set_and_is_scored_on_the_other(gold_set)
     development = gold_set("development", SHIFTED_BY_1, SHIFTED_BY_1, SHIFTED_BY_0)
     test = gold_set("test", SHIFTED_BY_0, SHIFTED_BY_0, SHIFTED_BY_0, SHIFTED_BY_1)
     recorder = PlantedRecorder([0, 1])
-    choice = ChosenReadout.from_row(best_row(score_pairs(recorder, development)), chosen_on="development")
-    assert choice == ChosenReadout(0, 1, "output", chosen_on="development")
+    choice = AlignmentReadout.from_row(best_row(score_pairs(recorder, development)), chosen_on="development")
+    assert choice == AlignmentReadout(0, 1, "output", chosen_on="development")
     metrics = alignment_metrics(score_pairs(recorder, test), choice, test)
     assert metrics["aer"] == pytest.approx(75)  # head 1 is right in one sentence of four
     assert metrics["precision"] == metrics["recall"] == pytest.approx(25)
@@ -90,7 +90,7 @@ def test_the_readout_is_the_best_of_one_set_and_is_scored_on_the_other(gold_set)
 def test_the_side_on_which_the_links_were_planted_is_chosen(gold_set, side):
     test = gold_set("test", SHIFTED_BY_1)
     table = score_pairs(PlantedRecorder([2, 1], side), test)
-    choice = ChosenReadout.from_row(best_row(table), chosen_on="test")
+    choice = AlignmentReadout.from_row(best_row(table), chosen_on="test")
     assert (choice.head, choice.side) == (1, side)
     assert alignment_metrics(table, choice, test)["aer"] == pytest.approx(0)
 
@@ -101,7 +101,7 @@ def test_links_of_a_readout_have_the_error_rate_of_its_row_of_the_table(gold_set
     table = score_pairs(recorder, test)
     assert len(table) == 2 * len(EXTRACTIONS) * (3 + 1)  # both sides; every extraction; three heads and their mean
     for _, row in table.iterrows():
-        choice = ChosenReadout(int(row["layer"]), row["head"], row["side"], row["linked"], chosen_on="test")
+        choice = AlignmentReadout(int(row["layer"]), row["head"], row["side"], row["linked"], chosen_on="test")
         records = recorder.record_references(test.corpus.source, test.corpus.target)
         score = alignment_error_rate([choice.links(record) for record in records], test.gold)
         assert (score.aer, score.precision, score.recall) == pytest.approx(
@@ -119,7 +119,7 @@ def test_a_readout_of_the_weighted_norms_is_chosen_where_it_is_best(gold_set):
     test, recorder = gold_set("test", SHIFTED_BY_1), AttentionRecorder([0, 2])
     table = score_pairs(recorder, test)
     assert sorted(table["site"].unique()) == ["cross", "norms"] and len(table) == 2 * 2 * len(EXTRACTIONS) * (2 + 1)
-    choice = ChosenReadout.from_row(best_row(table), chosen_on="test")
+    choice = AlignmentReadout.from_row(best_row(table), chosen_on="test")
     assert (choice.site, choice.head, choice.side) == ("norms", 0, "output")
     record = next(recorder.record_references(test.corpus.source, test.corpus.target))
     assert choice.links(record) == test.gold[0].sure
@@ -134,12 +134,12 @@ def test_diagonal_and_random_links_are_scored_beside_the_readout(gold_set):
     diagonal = "0-0 1-1 1-2 2-3"  # four words over three: middles 1/8, 3/8, 5/8, 7/8 of the way
     test = gold_set("test", *[diagonal] * 200)
     metrics = alignment_metrics(
-        score_pairs(PlantedRecorder([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
+        score_pairs(PlantedRecorder([0]), test), AlignmentReadout(0, 0, "output", chosen_on="test"), test
     )
     assert metrics["diagonal_aer"] < 30
     assert metrics["random_aer"] == pytest.approx(100 * (1 - 1 / 3), abs=5)  # one of three source words is right
     again = alignment_metrics(
-        score_pairs(PlantedRecorder([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
+        score_pairs(PlantedRecorder([0]), test), AlignmentReadout(0, 0, "output", chosen_on="test"), test
     )
     assert again == metrics
 
@@ -159,7 +159,7 @@ def test_links_out_of_range_are_dropped_and_counted(gold_set):
     assert test.dropped_links == 3
     assert test.gold[0].sure == test.gold[0].possible == {(0, 0)}
     metrics = alignment_metrics(
-        score_pairs(PlantedRecorder([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
+        score_pairs(PlantedRecorder([0]), test), AlignmentReadout(0, 0, "output", chosen_on="test"), test
     )
     assert metrics["gold_links_out_of_range"] == 3
 

@@ -13,7 +13,6 @@ from qkv.alignment.link_probabilities import (
     FOLDS,
     LEAST_PAIRS,
     MOST_PAIRS,
-    LinkProbabilities,
     calibrate,
     error_of_links,
     write_calibration,
@@ -21,7 +20,7 @@ from qkv.alignment.link_probabilities import (
 from qkv.alignment.links import as_links
 from qkv.statistics.logistic_regression import fit_logistic
 from qkv.text.corpora.word_links import GoldAlignment
-from tests.support.records import EMPTY_SIDES, noisy_pairs
+from tests.support.records import EMPTY_SIDES, make_calibration, noisy_pairs
 
 PAIRS = 90
 
@@ -43,7 +42,7 @@ def test_the_file_of_a_calibration_has_its_numbers_and_null_for_an_unknown_error
     path = tmp_path / "link_calibration.json"
     write_calibration(path, calibrated)
     found = json.loads(path.read_text())
-    assert found["coefficients"] == list(calibrated.probabilities.coefficients)
+    assert found["coefficients"] == list(calibrated.coefficients)
     assert found["expected_calibration_error"] == calibrated.error
     assert (found["pairs"], found["chosen_on"]) == (PAIRS, "development")
     write_calibration(path, replace(calibrated, reliability=()))
@@ -61,7 +60,7 @@ def test_no_pair_is_judged_by_a_fit_that_has_seen_it(pairs, monkeypatch):
     folds = fitted[:FOLDS]
     links, in_bins = [], Counter()
     for number, record in enumerate(records):
-        unseen = LinkProbabilities((0,), tuple(folds[number % FOLDS]))
+        unseen = make_calibration((0,), folds[number % FOLDS])
         links.append(as_links(unseen.matrix([record]) > found.threshold))
         in_bins.update(int(10 * p) for p in unseen.matrix([record]).ravel() if p > 0)
     assert np.isclose(found.aer, alignment_error_rate(links, gold).aer)
@@ -98,7 +97,7 @@ def test_probabilities_of_unseen_pairs_are_what_they_say(make_record, calibrated
     records, gold = records[PAIRS:], gold[PAIRS:]
     predicted, right = [], []
     for record, links in zip(records, gold, strict=True):
-        matrix = calibrated.probabilities.matrix([record])
+        matrix = calibrated.matrix([record])
         predicted += [p for p in matrix.ravel() if p > 0]
         right += [(i, j) in links.possible for j, i in np.ndindex(matrix.shape) if matrix[j, i] > 0]
     table = link_probabilities.reliability_table(np.array(predicted), np.array(right))
@@ -118,7 +117,7 @@ def test_two_directions_together_are_better_than_one(make_record, pairs, calibra
             other.attention["cross"][0, 0, i, j] = 0.7
         turned.append(other)
     both = calibrate(zip(records, turned, strict=True), gold, [0, 0], "development")
-    assert both.probabilities.layers == (0, 0)
+    assert both.layers == (0, 0)
     assert both.aer < calibrated.aer / 2
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from qkv.alignment.link_probabilities import LinkProbabilities, link_features, pair_features, probabilities_of
+from qkv.alignment.link_probabilities import link_features, pair_features, probabilities_of
 from qkv.alignment.links import as_links
 from qkv.alignment.word_matrix import row_words, word_matrix
-from tests.support.records import EMPTY_SIDES, number_of_features
+from tests.support.records import EMPTY_SIDES, make_calibration, number_of_features
 
 
 def largest_other(weights, row, column, along_row):
@@ -49,7 +49,7 @@ def test_words_between_which_no_head_has_a_weight_are_never_linked(make_record):
     record.attention["cross"][..., 2] = 0.01  # all of source word 1
     _, candidates = link_features(record, 0)
     assert candidates.tolist() == [[True, False, True]] * 2
-    sure = LinkProbabilities((0,), (*[0.0] * number_of_features(2), 9.0))
+    sure = make_calibration((0,), (*[0.0] * number_of_features(2), 9.0))
     assert sure.matrix([record])[:, 1].tolist() == [0, 0]
     assert as_links(sure.matrix([record]) > 0.5) == {(0, 0), (2, 0), (0, 1), (2, 1)}
     assert probabilities_of({(0, 1), (1, 0)}, sure.matrix([record])) == {(0, 1): pytest.approx(1, abs=1e-3), (1, 0): 0}
@@ -84,7 +84,7 @@ def test_words_that_one_model_has_cut_off_are_judged_by_the_other(make_record):
 def test_characters_that_share_a_token_have_one_probability(make_record):
     record = make_record(source_words=(1, 2, None), target_words=(2, None), layers=1, heads=1)
     coefficients = np.random.default_rng(0).normal(size=number_of_features(1) + 1)
-    matrix = LinkProbabilities((0,), tuple(coefficients)).matrix([record])
+    matrix = make_calibration((0,), tuple(coefficients)).matrix([record])
     assert matrix.shape == (3, 3)
     np.testing.assert_array_equal(matrix[0], matrix[2])
     np.testing.assert_array_equal(matrix[:, 0], matrix[:, 1])
@@ -92,7 +92,7 @@ def test_characters_that_share_a_token_have_one_probability(make_record):
 
 def test_records_of_another_number_of_heads_are_refused(make_record):
     with pytest.raises(ValueError, match="mismatch"):
-        LinkProbabilities((0,), (0.0, 0.0)).matrix([make_record()])
+        make_calibration((0,), (0.0, 0.0)).matrix([make_record()])
 
 
 @pytest.mark.parametrize(("source_words", "target_words"), EMPTY_SIDES)
@@ -101,8 +101,8 @@ def test_an_empty_side_has_no_candidates_and_no_links(make_record, source_words,
     shape = len(target_words) - 1, len(source_words) - 1
     features, candidates = link_features(record, 0)
     assert features.shape == (*shape, number_of_features(2)) and candidates.shape == shape
-    sure = LinkProbabilities((0,), (*[0.0] * number_of_features(2), 9.0))
+    sure = make_calibration((0,), (*[0.0] * number_of_features(2), 9.0))
     assert as_links(sure.matrix([record]) > 0.5) == set() and probabilities_of(set(), sure.matrix([record])) == {}
-    both = LinkProbabilities((0, 0), (*[0.0] * 2 * number_of_features(2), 9.0))
+    both = make_calibration((0, 0), (*[0.0] * 2 * number_of_features(2), 9.0))
     opposite = make_record(0, target_words, source_words, layers=1, heads=2)
     assert as_links(both.matrix([record, opposite]) > 0.5) == set()

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from qkv.alignment.link_probabilities import Calibration, LinkProbabilities
 from qkv.alignment.linking import Linking, mean_links
-from qkv.alignment.readout import ChosenReadout
-from tests.support.records import number_of_features
+from qkv.alignment.readout import AlignmentReadout
+from tests.support.records import make_calibration, number_of_features
 
-READOUTS = [ChosenReadout(0, "mean", "output", "source", chosen_on="nothing")] * 2
+READOUTS = [AlignmentReadout(0, "mean", "output", "source")] * 2
 
 
 @pytest.fixture
@@ -20,7 +19,7 @@ def records(make_record):
 @pytest.fixture
 def calibration():
     coefficients = np.random.default_rng(4).normal(size=2 * number_of_features(3) + 1) / 5
-    return Calibration(LinkProbabilities((0, 0), tuple(coefficients)), 0.4, 0.1, (), 64, "development")
+    return make_calibration((0, 0), coefficients, 0.4)
 
 
 def test_the_links_of_two_readouts_are_combined(records):
@@ -33,7 +32,7 @@ def test_the_links_of_two_readouts_are_combined(records):
 
 
 def test_links_by_probability_are_those_above_the_threshold_whatever_the_readouts_say(records, calibration):
-    matrix = calibration.probabilities.matrix(records)
+    matrix = calibration.matrix(records)
     expected = {(int(i), int(j)) for j, i in np.argwhere(matrix > 0.4)}
     assert 0 < len(expected) < matrix.size
     assert Linking("probable", calibration)(READOUTS, records) == expected
@@ -43,7 +42,7 @@ def test_links_by_probability_are_those_above_the_threshold_whatever_the_readout
 def test_links_have_their_probabilities_where_those_are_wanted(records, calibration, way):
     links = Linking(way, calibration)(READOUTS, records)
     found = Linking(way, calibration, with_probabilities=True)(READOUTS, records)
-    matrix = calibration.probabilities.matrix(records)
+    matrix = calibration.matrix(records)
     assert found == {(i, j): pytest.approx(matrix[j, i]) for i, j in links}
 
 
