@@ -9,14 +9,7 @@ import pytest
 
 from qkv.alignment import link_probabilities
 from qkv.alignment.error_rate import alignment_error_rate
-from qkv.alignment.link_probabilities import (
-    FOLDS,
-    LEAST_PAIRS,
-    MOST_PAIRS,
-    calibrate,
-    error_of_links,
-    write_calibration,
-)
+from qkv.alignment.link_probabilities import FOLDS, LEAST_PAIRS, calibrate, error_of_links, write_calibration
 from qkv.alignment.links import as_links
 from qkv.statistics.logistic_regression import fit_logistic
 from qkv.text.corpora.word_links import GoldAlignment
@@ -129,7 +122,7 @@ def test_few_pairs_or_gold_links_that_tell_nothing_calibrate_nothing(pairs):
 
 
 def test_pairs_beyond_the_most_are_not_read(pairs, monkeypatch):
-    assert MOST_PAIRS == 1000
+    assert link_probabilities.MOST_PAIRS == 1000
     monkeypatch.setattr(link_probabilities, "MOST_PAIRS", 40)
     assert calibrate(([record] for record in pairs[0]), pairs[1], [0], "").pairs == 40
 
