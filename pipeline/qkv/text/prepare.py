@@ -38,7 +38,7 @@ from .shards import PairReader, ShardFiles, folder_name, read_pairs
 from .tokens.bpe_dropout import draw_segmentations, segmentation_names
 from .tokens.encoding import EncodedPairs, encode_pairs, put_tags
 from .tokens.run_tokenizer import reuse_or_train_tokenizer
-from .tokens.token_links import TokenLinker, WordFinder
+from .tokens.token_links import TokenLinker
 from .tokens.tokenizer import Tokenizer
 from .tokens.words import WordCutter
 from .training_text import TrainingText, mixture_of, open_text
@@ -178,7 +178,7 @@ def _make_linker(
     is_trained_on = np.full(len(files), rows is None)
     if rows is not None:
         is_trained_on[rows] = True
-    return TokenLinker(training, compress(links(), is_trained_on), WordFinder(tokenizer.side_models, units))
+    return TokenLinker(training, compress(links(), is_trained_on), tokenizer.side_models, units)
 
 
 def _join_pairs(

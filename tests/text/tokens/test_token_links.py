@@ -1,6 +1,5 @@
 """Links between words become links between tokens: against a loop over both, and joined pairs against their parts."""
 
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -12,13 +11,14 @@ from qkv.config.names.text import WORD_UNITS
 from qkv.text.batch import link_matrices
 from qkv.text.corpora import corpus as corpora
 from qkv.text.corpora.corpus import Corpus
+from qkv.text.corpora.word_links import GoldAlignment
 from qkv.text.lines.line import is_empty, words_of
 from qkv.text.tokens import token_links
 from qkv.text.tokens.bpe_dropout import BPEDropout, sample_segmentation
 from qkv.text.tokens.encoding import EncodedPairs, EncodedSentences, encode_sentences
 from qkv.text.tokens.special_tokens import UNK
-from qkv.text.tokens.token_links import WordFinder, WordNumbers, find_words_of_pairs, link_tokens
-from qkv.text.tokens.words import BETWEEN_SPACES, NO_WORD, WordUnits
+from qkv.text.tokens.token_links import TokenLinker, find_words, link_tokens
+from qkv.text.tokens.words import BETWEEN_SPACES, NO_WORD
 from tests.support.text import SENTENCES
 
 LINKS = [{(0, 0), (1, 2), (1, 0)}, set(), {(2, 1)}, {(0, 1), (0, 0), (3, 2)}]
@@ -26,12 +26,14 @@ LINKS = [{(0, 0), (1, 2), (1, 0)}, set(), {(2, 1)}, {(0, 1), (0, 0), (3, 2)}]
 
 @pytest.fixture
 def linked(tokenizer):
-    pairs = EncodedPairs(*(encode_sentences(SENTENCES[first:][:4], tokenizer) for first in (0, 1)))
-    return pairs._replace(links=link_tokens(words_of_pairs(tokenizer), LINKS))
+    return link(tokenizer, LINKS)
 
 
-def words_of_pairs(tokenizer, sides=(SENTENCES[:4], SENTENCES[1:5]), units=BETWEEN_SPACES):
-    return find_words_of_pairs(Corpus(*sides, range(len(sides[0])), "pairs"), WordFinder(tokenizer.side_models, units))
+def link(tokenizer, links, sides=(SENTENCES[:4], SENTENCES[1:5])):
+    gold = (GoldAlignment(frozenset(), frozenset(one)) for one in links)
+    corpus = Corpus(*sides, range(len(sides[0])), "pairs")
+    pairs = EncodedPairs(*(encode_sentences(side, tokenizer) for side in sides))
+    return TokenLinker(corpus, gold, tokenizer.side_models, BETWEEN_SPACES).link(pairs)
 
 
 def test_tokens_are_linked_as_their_words_are(linked, tokenizer):
@@ -44,12 +46,12 @@ def test_tokens_are_linked_as_their_words_are(linked, tokenizer):
 
 def test_links_outside_a_sentence_are_left_out(linked, tokenizer):
     more = [LINKS[0] | {(99, 0), (0, 99)}, {(50, 50)}, *LINKS[2:]]
-    links = link_tokens(words_of_pairs(tokenizer), more)
+    links = link(tokenizer, more).links
     np.testing.assert_array_equal(links.ids, linked.links.ids)
 
 
 def test_an_empty_side_has_no_links(tokenizer):
-    links = link_tokens(words_of_pairs(tokenizer, ([""], SENTENCES[:1])), [{(0, 0)}])
+    links = link(tokenizer, [{(0, 0)}], ([""], SENTENCES[:1])).links
     assert (len(links), len(links.ids)) == (1, 0)
 
 
@@ -57,21 +59,21 @@ def test_an_empty_side_has_no_links(tokenizer):
 @given(text=st.text("aeht▁ \u00a0\u3000猫☃\t", max_size=12))
 def test_words_are_counted_as_in_evaluation_whatever_is_in_the_text(tokenizers, unit, text):
     for tokenizer in tokenizers.values():
-        found = words_of_pairs(tokenizer, ([text], [text]), WordUnits(unit, unit))
         (expected,) = tokenizer.words_from_text([text], unit)
-        for side in found:
-            assert [None if word == NO_WORD else word for word in side[0].tolist()] == expected
+        for model in tokenizer.side_models:
+            (found,) = find_words(model, unit, [text])
+            assert [None if word == NO_WORD else word for word in found.tolist()] == expected
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.6])
 @pytest.mark.parametrize("unit", WORD_UNITS)
 @given(sentences=st.lists(st.text("aeht▁ \u00a0猫☃", max_size=12), min_size=1, max_size=3))
 def test_drawn_tokens_belong_to_the_words_of_their_last_characters(tokenizer, dropout, unit, sentences):
-    units = WordUnits(unit, unit)
-    usual = words_of_pairs(tokenizer, (sentences, sentences), units).target
-    find = partial(WordFinder(tokenizer.side_models, units).of_side, 1)
+    model = tokenizer.side_models[1]
+    usual = list(find_words(model, unit, sentences))
     encoded = encode_sentences(sentences, tokenizer)
-    ids, words = sample_segmentation(sentences, encoded, BPEDropout.of(tokenizer, dropout), 1, 1000, (usual, find))
+    ids, ends = sample_segmentation(sentences, encoded, BPEDropout.of(tokenizer, dropout), 1, 1000, model)
+    words = list(find_words(model, unit, sentences, ends))
     for number, sentence in enumerate(sentences):
         if not dropout:
             assert words[number].tolist() == usual[number].tolist()
@@ -108,19 +110,24 @@ def words_of_characters(sentence, unit, tokenizer):
 
 def test_words_that_share_a_token_are_linked_together():
     """As evaluation groups them; a token is the last of its words."""
-    words = WordNumbers(*(EncodedSentences.from_rows([row]) for row in ([1, 3, NO_WORD], [0, 0, 2, NO_WORD])))
+    words = [np.array(row) for row in ([1, 3, NO_WORD], [0, 0, 2, NO_WORD])]
     for link, expected in (((0, 1), [0, 2]), ((2, 0), [1, 0, 1, 1]), ((4, 0), []), ((0, 3), []), ((3, 2), [1, 2])):
-        assert link_tokens(words, [{link}]).ids.tolist() == expected
+        assert link_tokens(*words, [link]).tolist() == expected
 
 
-def test_words_are_found_by_several_processes_as_by_one(tokenizer, monkeypatch):
+def test_drawn_tokens_that_would_be_too_many_keep_the_places_of_the_usual_ones(tokenizer):
+    model = tokenizer.side_models[0]
+    encoded = encode_sentences(SENTENCES, tokenizer)
+    _, ends = sample_segmentation(SENTENCES, encoded, BPEDropout.of(tokenizer, 0.9), 1, 0, model)
+    assert [row.tolist() for row in ends] == model.ends(SENTENCES)
+
+
+def test_tokens_are_linked_by_several_processes_as_by_one(linked, tokenizer, monkeypatch):
     monkeypatch.setattr(corpora, "SHARD_PAIRS", 2)
     monkeypatch.setattr(token_links, "usable_cores", lambda: 2)
-    several = words_of_pairs(tokenizer)
     assert not corpora.is_large(Corpus(SENTENCES[:4], SENTENCES[:4], range(4), "pairs"))
     monkeypatch.setattr(token_links, "is_large", lambda corpus: True)
-    for one, other in zip(words_of_pairs(tokenizer), several, strict=True):
-        assert [row.tolist() for row in one] == [row.tolist() for row in other]
+    assert [row.tolist() for row in link(tokenizer, LINKS).links] == [row.tolist() for row in linked.links]
 
 
 def matrices(pairs):

@@ -13,7 +13,8 @@ from ..corpora.corpus import Corpus, chunks
 from ..lines.line import visible, words_of
 from .encoding import EncodedPairs, EncodedSentences, SentenceStore
 from .special_tokens import EOS, UNK, WORD_START
-from .token_links import FindWords, TokenLinker, WordNumbers
+from .subword_models import SentencePieceModel
+from .token_links import TokenLinker
 from .tokenizer import Tokenizer
 
 SEGMENTATIONS = 10  # of the training text with BPE-dropout; epochs use them in turn
@@ -50,19 +51,14 @@ def draw_segmentations(
     sampler = BPEDropout.of(tokenizer, dropout)
     # Every segmentation and side has its own seed, or both sides would lose the same merges.
     seeds = np.random.SeedSequence(seed).generate_state(2 * SEGMENTATIONS).reshape(-1, 2).tolist()
+    texts = corpus.source, corpus.target
+    models = tokenizer.side_models if linker else (None, None)
     segmentations = []
     for own_seeds in seeds:
-        drawn = []
-        for side, sentences in enumerate((corpus.source, corpus.target)):
-            words = None if linker is None else linker.words_of_side(side)
-            usual, most = encoded.sides[side], longest[side]
-            drawn.append(sample_segmentation(sentences, usual, sampler, own_seeds[side], most, words))
-        (source, source_words), (target, target_words) = drawn
-        pairs = EncodedPairs(source, target)
-        if linker is not None:
-            assert source_words is not None and target_words is not None
-            pairs = linker.link(pairs, WordNumbers(source_words, target_words))
-        segmentations.append(pairs)
+        drawn = map(sample_segmentation, texts, encoded.sides, [sampler] * 2, own_seeds, longest, models)
+        sides, ends = zip(*drawn, strict=True)
+        pairs = EncodedPairs(*sides)
+        segmentations.append(linker.link(pairs, ends) if linker else pairs)
     return segmentations
 
 
@@ -72,7 +68,7 @@ def sample_segmentation(
     sampler: "BPEDropout",
     seed: int,
     longest: int,
-    words: tuple[EncodedSentences, FindWords] | None = None,
+    model: SentencePieceModel | None = None,
 ) -> tuple[EncodedSentences, EncodedSentences | None]:
     """Encodes sentences in subwords that are drawn. The same seed gives the same ids, on every machine.
 
@@ -82,32 +78,27 @@ def sample_segmentation(
         sampler: draws the subwords of words.
         seed: the seed of the draws.
         longest: number of tokens.
-        words: the word of each token of `encoded`, and a function that finds the words of others; None for no words.
+        model: says where the usual tokens end in the text; None if that is of no use.
 
     Returns:
-        The ids, and the word of each.
+        The ids, and the byte after each token or None.
     """
     generator = np.random.default_rng(seed)
-    ids, numbers = SentenceStore(np.int32), SentenceStore(np.int32)
+    ids, ends = SentenceStore(np.int32), SentenceStore(np.int32)
     first = 0
     for chunk in chunks(sentences):
-        rows, ends = zip(*_sample(chunk, sampler, generator), strict=True)
-        fits = [len(row) <= longest for row in rows]
-        _add_rows(ids, fits, rows, encoded, first)
-        if words is not None:
-            usual, find_words = words
-            _add_rows(numbers, fits, [*find_words(chunk, [*map(_byte_ends, chunk, ends)])], usual, first)
+        rows, after = map(list, zip(*_sample(chunk, sampler, generator), strict=True))
+        too_long = [number for number, row in enumerate(rows) if len(row) > longest]
+        for number in too_long:
+            rows[number] = encoded[first + number]
+        ids.add_rows(rows)
+        if model is not None:
+            bytes_after = list(map(_byte_ends, chunk, after))
+            for number, usual in zip(too_long, model.ends([chunk[number] for number in too_long]), strict=True):
+                bytes_after[number] = np.array(usual, np.int64)
+            ends.add_rows(bytes_after)
         first += len(chunk)
-    return ids.finish(), None if words is None else numbers.finish()
-
-
-def _add_rows(
-    store: SentenceStore, fits: Sequence[bool], drawn: Sequence[np.ndarray], usual: EncodedSentences, first: int
-) -> None:
-    """Adds the rows that were drawn, and the usual ones from `first` on in place of those that do not fit."""
-    pairs = enumerate(zip(drawn, fits, strict=True), first)
-    rows = [row if fitting else usual[number] for number, (row, fitting) in pairs]
-    store.add(np.concatenate(rows), np.array([*map(len, rows)], np.int64))
+    return ids.finish(), ends.finish() if model else None
 
 
 def _byte_ends(sentence: str, ends: np.ndarray) -> np.ndarray:

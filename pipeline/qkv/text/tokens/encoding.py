@@ -54,8 +54,7 @@ class EncodedSentences:
         rows = iter(rows)
         store = SentenceStore(dtype)
         while chunk := list(islice(rows, CHUNK_SENTENCES)):
-            ids = np.concatenate([np.asarray(row, dtype) for row in chunk])
-            store.add(ids, np.array([len(row) for row in chunk], np.int64))
+            store.add_rows(chunk)
         return store.finish()
 
     def select(
@@ -194,7 +193,7 @@ class SentenceStore:
     """Ids of sentences that come part by part. If they are many, they go to temporary files, not to memory."""
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
-        self._ids, self._starts = ArrayStore(dtype), ArrayStore(np.int64)
+        self._dtype, self._ids, self._starts = dtype, ArrayStore(dtype), ArrayStore(np.int64)
         self._starts.add([0])
         self._end = 0
 
@@ -204,6 +203,11 @@ class SentenceStore:
         ends = self._end + np.cumsum(lengths, dtype=np.int64)
         self._starts.add(ends)
         self._end = int(ends[-1]) if len(ends) else self._end
+
+    def add_rows(self, rows: Sequence[Sequence[int] | np.ndarray]) -> None:
+        """Adds sentences one by one, of which there is at least one."""
+        ids = np.concatenate([np.asarray(row, self._dtype) for row in rows])
+        self.add(ids, np.array([*map(len, rows)], np.int64))
 
     def finish(self) -> EncodedSentences:
         """Returns all of them; nothing can be added after that."""
