@@ -244,7 +244,9 @@ class Run:
         run = self._with(decoding if n_best is None else {**decoding, "n_best": n_best})
         given, ids = run.given_sentences["source"].read(_listed(sentences, "sentences"))
         translations = run.translator.translate_ids(ids)
-        found = [[Translated(text, one, run) for one in some] for text, some in zip(given, translations, strict=True)]
+        found = [
+            [Translated._of(text, one, run) for one in some] for text, some in zip(given, translations, strict=True)
+        ]
         shown = [some[0] for some in found] if n_best is None else found
         return shown[0] if isinstance(sentences, str) else shown
 
@@ -414,32 +416,19 @@ class Translated:
     """
 
     source: str
+    text: str
+    tokens: list[str]
+    log_probabilities: list[float]
+    log_probability: float
+    score: float
+    truncated: bool
     _found: "Translation"
     _run: "TrainedRun"
 
-    @property
-    def text(self) -> str:
-        return self._found.text
-
-    @property
-    def tokens(self) -> list[str]:
-        return self._run.tokenizer.pieces(self._found.ids)
-
-    @property
-    def log_probabilities(self) -> list[float]:
-        return self._found.log_probabilities
-
-    @property
-    def log_probability(self) -> float:
-        return sum(self._found.log_probabilities)
-
-    @property
-    def score(self) -> float:
-        return self._found.score
-
-    @property
-    def truncated(self) -> bool:
-        return self._found.truncated
+    @classmethod
+    def _of(cls, source: str, found: "Translation", run: "TrainedRun") -> "Translated":
+        tokens, each = run.tokenizer.pieces(found.ids), found.log_probabilities
+        return cls(source, found.text, tokens, each, sum(each), found.score, found.truncated, found, run)
 
     @cached_property
     def attention(self) -> Record:

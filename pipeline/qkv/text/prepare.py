@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import compress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from .selection import (
     report_selection,
     select_training_pairs,
 )
-from .shards import PairReader, ShardFiles, folder_name, read_pairs
+from .shards import PairReader, folder_name, read_pairs
 from .tokens.bpe_dropout import draw_segmentations, segmentation_names
 from .tokens.encoding import EncodedPairs, encode_pairs, put_tags
 from .tokens.run_tokenizer import reuse_or_train_tokenizer
@@ -68,7 +69,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     tokenizer = reuse_or_train_tokenizer(config, training, run, digests)
     filters = TextFilters(**data.filters.model_dump(exclude={"duplicates"})) if data.filters else None
     reader = PairReader(tokenizer.side_models, data.tokenized, others, filters)
-    encoded, facts = read_pairs(training, reader, files=_shard_files(config, run, training, others, digests))
+    encoded, facts = read_pairs(training, reader, folder=_shard_folder(config, run, training, others, digests))
     longest = data.max_source_tokens, data.max_target_tokens
     selection = select_training_pairs(
         training,
@@ -134,10 +135,10 @@ def _without_tags(data: DataSettings, validation: Corpus) -> dict[str, Corpus]:
     }
 
 
-def _shard_files(
+def _shard_folder(
     config: RunConfig, run: RunDirectory, training: Corpus, others: Mapping[str, Corpus], digests: Mapping[str, str]
-) -> ShardFiles | None:
-    """Returns the files of readings: in `data.cache`, in the run for a large text, None for a small one."""
+) -> Path | None:
+    """Returns the folder of readings: in `data.cache`, in the run for a large text, None for a small one."""
     data = config.data
     if data.cache is None and not is_large(training):
         return None
@@ -152,7 +153,7 @@ def _shard_files(
         "tokenizer": sha256(run.tokenizer),
         "pairs": [len(training), SHARD_PAIRS],
     }
-    return ShardFiles((data.cache or run.shards) / folder_name(facts))
+    return (data.cache or run.shards) / folder_name(facts)
 
 
 def _form(corpus: CorpusSettings) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import TypeAdapter
 
 from ..errors import DAMAGE
 from ..files.arrays import ArrayStore
@@ -33,9 +34,11 @@ from .lines.look import LookMeter
 from .tokens.encoding import EncodedPairs, EncodedShard, SentenceStore, smallest_type
 from .tokens.subword_models import SentencePieceModel
 
-VERSION = 2  # of the files, and of everything that is computed for them: a new one makes new folders
+VERSION = 3  # of the files, and of everything that is computed for them: a new one makes new folders
 LEFTOVER_SECONDS = 3600
 log = logging.getLogger(__name__)
+_SIDES = "source", "target"
+_FACTS = TypeAdapter(tuple[tuple[LookMeter, LookMeter], dict[str, SharedSentences]])
 _ARRAYS = {"empty": bool, "digests": np.uint64, "filtered": np.uint8, "near_digests": np.uint64}
 
 
@@ -106,50 +109,13 @@ def find_empty(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np
     return np.array([is_empty(source) or is_empty(target) for source, target in pairs], bool)
 
 
-class ShardFiles:
-    """The readings of the shards of a text, in a folder that is made when the first is written."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def has(self, number: int) -> bool:
-        """Returns whether there is a file for a shard, perhaps a damaged one."""
-        return self._path(number).is_file()
-
-    def delete_leftovers(self) -> None:
-        """Deletes what killed processes have left half-written; what another process is writing now is younger."""
-        for path in self.folder.glob(".*.npz"):
-            with contextlib.suppress(FileNotFoundError):
-                if is_temporary(path.name) and time.time() - path.lstat().st_mtime > LEFTOVER_SECONDS:
-                    path.unlink()
-
-    def write(self, number: int, reading: Reading) -> None:
-        """Writes a reading; processes that write one at the same time write the same bytes."""
-        with replaced_when_done(self._path(number)) as temporary, temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **_arrays(reading))
-
-    def read(self, number: int) -> Reading | None:
-        """Returns a reading; None if its file is missing or damaged."""
-        try:
-            with self._path(number).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                return _reading(arrays)
-        except FileNotFoundError:
-            return None
-        except DAMAGE as error:
-            log.warning("%s is damaged (%s) and is made again", self._path(number), error)
-            return None
-
-    def _path(self, number: int) -> Path:
-        return self.folder / f"{number:06d}.npz"
-
-
 def folder_name(facts: Any) -> str:
     """Returns the name of the folder of a text from all that its readings depend on, as JSON."""
     return hashlib.sha256(json.dumps([VERSION, facts], sort_keys=True).encode()).hexdigest()[:32]
 
 
 def read_pairs(
-    corpus: Corpus, reader: PairReader, processes: int | None = None, files: ShardFiles | None = None
+    corpus: Corpus, reader: PairReader, processes: int | None = None, folder: Path | None = None
 ) -> tuple[EncodedPairs, Reading]:
     """Reads a corpus once, a shard at a time, and returns the encoded pairs and what was found.
 
@@ -157,16 +123,25 @@ def read_pairs(
         corpus: the pairs.
         reader: reads a shard.
         processes: how many read at the same time; by default one for each core, or one for few pairs.
-        files: where the readings of shards are kept; those that are there are taken from there.
+        folder: where the readings of shards are kept; those that are there are taken from there.
     """
     if processes is None:
         processes = usable_cores() if is_large(corpus) else 1
-    if files is None:
+    if folder is None:
         return gather_readings(in_processes(reader, shards(corpus), processes))
-    files.delete_leftovers()
-    missing = ((number, shard_of(corpus, number)) for number in shard_numbers(corpus) if not files.has(number))
-    deque(in_processes(partial(_write_shard, reader, files), missing, processes), maxlen=0)  # for the files alone
-    return gather_readings(_read_or_make(corpus, reader, files, number) for number in shard_numbers(corpus))
+    _delete_leftovers(folder)
+    files = [folder / f"{number:06d}.npz" for number in shard_numbers(corpus)]
+    missing = ((file, shard_of(corpus, number)) for number, file in enumerate(files) if not file.is_file())
+    deque(in_processes(partial(_make, reader), missing, processes), maxlen=0)  # for the files alone
+    return gather_readings(_read_or_make(corpus, reader, number, file) for number, file in enumerate(files))
+
+
+def _delete_leftovers(folder: Path) -> None:
+    """Deletes what killed processes have left half-written; what another process is writing now is younger."""
+    for path in folder.glob(".*.npz"):
+        with contextlib.suppress(FileNotFoundError):
+            if is_temporary(path.name) and time.time() - path.lstat().st_mtime > LEFTOVER_SECONDS:
+                path.unlink()
 
 
 def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, Reading]:
@@ -193,52 +168,37 @@ def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, Reading]
     return EncodedPairs(source, target), first._replace(sides=(), **whole)
 
 
-def _write_shard(reader: PairReader, files: ShardFiles, numbered: tuple[int, Sides]) -> None:
+def _make(reader: PairReader, missing: tuple[Path, Sides]) -> None:
     """Reads a shard and writes the reading, so that nothing of it travels between processes."""
-    number, pairs = numbered
-    files.write(number, reader(pairs))
+    file, pairs = missing
+    _write(file, reader(pairs))
 
 
-def _read_or_make(corpus: Corpus, reader: PairReader, files: ShardFiles, number: int) -> Reading:
-    reading = files.read(number)
-    if reading is None:  # somebody has deleted it, or it is damaged
-        reading = reader(shard_of(corpus, number))
-        files.write(number, reading)
+def _read_or_make(corpus: Corpus, reader: PairReader, number: int, file: Path) -> Reading:
+    try:
+        with file.open("rb") as content, np.load(content, allow_pickle=False) as arrays:
+            return _reading(arrays)
+    except DAMAGE as error:
+        if not isinstance(error, FileNotFoundError):  # as where somebody has deleted it
+            log.warning("%s is damaged (%s) and is made again", file, error)
+    reading = reader(shard_of(corpus, number))
+    _write(file, reading)
     return reading
 
 
-def _arrays(reading: Reading) -> dict[str, np.ndarray]:
-    source, target = reading.sides
-    facts = {
-        "looks": [
-            {**vars(look), "capitalised": sorted(look.capitalised), "counts": sorted(look.counts.items())}
-            for look in reading.looks
-        ],
-        "shared": {
-            name: [sorted(shared.sources), sorted(shared.targets), sorted(shared.pairs)]
-            for name, shared in reading.shared.items()
-        },
-    }
-    return {
-        "source_ids": source.ids,
-        "source_lengths": source.lengths.astype(np.int32),
-        "target_ids": target.ids,
-        "target_lengths": target.lengths.astype(np.int32),
-        **{name: getattr(reading, name) for name in _ARRAYS},
-        "facts": np.frombuffer(json.dumps(facts).encode(), np.uint8),
-    }
+def _write(file: Path, reading: Reading) -> None:
+    """Writes a reading; processes that write one at the same time write the same bytes."""
+    arrays = {name: getattr(reading, name) for name in _ARRAYS}
+    for side, shard in zip(_SIDES, reading.sides, strict=True):
+        arrays |= {f"{side}_ids": shard.ids, f"{side}_lengths": shard.lengths.astype(np.int32)}
+    facts = [*map(vars, reading.looks)], {name: vars(shared) for name, shared in reading.shared.items()}
+    arrays["facts"] = np.frombuffer(json.dumps(facts, default=sorted).encode(), np.uint8)
+    with replaced_when_done(file) as temporary, temporary.open("wb") as content:
+        np.savez(content, allow_pickle=False, **arrays)
 
 
 def _reading(arrays: Any) -> Reading:
-    facts = json.loads(arrays["facts"].tobytes())
-    source_look, target_look = (
-        LookMeter(**look | {"capitalised": set(look["capitalised"]), "counts": Counter(dict(look["counts"]))})
-        for look in facts["looks"]
-    )
-    shared = {
-        name: SharedSentences(set(sources), set(targets), {(source, target) for source, target in pairs})
-        for name, (sources, targets, pairs) in facts["shared"].items()
-    }
-    parts = [(arrays[f"{side}_ids"], arrays[f"{side}_lengths"]) for side in ("source", "target")]
+    looks, shared = _FACTS.validate_json(arrays["facts"].tobytes())
+    parts = [(arrays[f"{side}_ids"], arrays[f"{side}_lengths"]) for side in _SIDES]
     sides = tuple(EncodedShard(ids, lengths.astype(np.int64)) for ids, lengths in parts)
-    return Reading(sides, **{name: arrays[name] for name in _ARRAYS}, looks=(source_look, target_look), shared=shared)
+    return Reading(sides, **{name: arrays[name] for name in _ARRAYS}, looks=looks, shared=shared)

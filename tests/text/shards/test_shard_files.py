@@ -9,7 +9,7 @@ from qkv.files.atomic import temporary_path
 from qkv.text.corpora import corpus
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.filters import TextFilters
-from qkv.text.shards import PairReader, ShardFiles, folder_name, read_pairs
+from qkv.text.shards import PairReader, folder_name, read_pairs
 from tests.support.text import SENTENCES
 
 SOURCES = [*SENTENCES, "", "Some &apos; ÉCRIT 3"]
@@ -45,9 +45,9 @@ def content(folder):
 
 def test_readings_come_back_from_their_files_and_only_missing_ones_are_made(reader, tmp_path):
     expected = read_pairs(CORPUS, reader, processes=1)
-    files = ShardFiles(tmp_path / "kept")
-    assert_same(read_pairs(CORPUS, reader, processes=1, files=files), expected)
-    made = content(files.folder)
+    folder = tmp_path / "kept"
+    assert_same(read_pairs(CORPUS, reader, processes=1, folder=folder), expected)
+    made = content(folder)
     assert len(made) == -(-len(SOURCES) // 3)
 
     asked = []
@@ -56,38 +56,38 @@ def test_readings_come_back_from_their_files_and_only_missing_ones_are_made(read
         asked.append(pairs[0][0])
         return reader(pairs)
 
-    (files.folder / "000001.npz").unlink()
-    (files.folder / "000002.npz").write_bytes(made["000002.npz"][:-40])
+    (folder / "000001.npz").unlink()
+    (folder / "000002.npz").write_bytes(made["000002.npz"][:-40])
     data = bytearray(made["000000.npz"])
     data[data.index(b"NUMPY") + 130] ^= 1  # in the ids
-    (files.folder / "000000.npz").write_bytes(data)
-    assert_same(read_pairs(CORPUS, counting, processes=1, files=files), expected)
+    (folder / "000000.npz").write_bytes(data)
+    assert_same(read_pairs(CORPUS, counting, processes=1, folder=folder), expected)
     assert sorted(asked) == sorted([SOURCES[0], SOURCES[3], SOURCES[6]])
-    assert content(files.folder) == made
+    assert content(folder) == made
     asked.clear()
-    assert_same(read_pairs(CORPUS, counting, processes=1, files=files), expected)
+    assert_same(read_pairs(CORPUS, counting, processes=1, folder=folder), expected)
     assert asked == []
 
 
 def test_what_a_killed_process_left_is_deleted_and_what_another_writes_is_not(reader, tmp_path):
-    files = ShardFiles(tmp_path / "kept")
-    files.folder.mkdir()
-    old, new = (temporary_path(files.folder / f"00000{number}.npz") for number in (0, 1))
-    others = files.folder / ".mine.20240101.npz"
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    old, new = (temporary_path(folder / f"00000{number}.npz") for number in (0, 1))
+    others = folder / ".mine.20240101.npz"
     for path in (old, new, others):
         path.write_bytes(b"half")
     for path in (old, others):
         os.utime(path, (1_000_000_000, 1_000_000_000))
-    read_pairs(CORPUS, reader, processes=1, files=files)
+    read_pairs(CORPUS, reader, processes=1, folder=folder)
     assert new.exists() and others.exists() and not old.exists()
 
 
 def test_processes_write_the_same_bytes(reader, tmp_path):
-    files = [ShardFiles(tmp_path / name) for name in ("one", "two")]
+    one, two = tmp_path / "one", tmp_path / "two"
     assert_same(
-        read_pairs(CORPUS, reader, processes=2, files=files[0]), read_pairs(CORPUS, reader, processes=1, files=files[1])
+        read_pairs(CORPUS, reader, processes=2, folder=one), read_pairs(CORPUS, reader, processes=1, folder=two)
     )
-    assert content(files[0].folder) == content(files[1].folder)
+    assert content(one) == content(two)
 
 
 def test_a_folder_is_named_by_everything_that_readings_depend_on():

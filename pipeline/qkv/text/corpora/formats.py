@@ -257,10 +257,9 @@ class ParquetTable:
             raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
         except (pyarrow.ArrowException, OSError) as error:
             raise InputError(f"{path}: not a Parquet file, or a damaged one ({first_line(error)})") from None
-        columns = list(_columns(self._file.schema_arrow))
-        self._types = dict(columns)
-        self.names = [column for column, _ in columns]
-        self.rows: int = self._file.metadata.num_rows
+        schema = self._file.metadata.schema
+        self._columns = [schema.column(place) for place in range(len(schema))]
+        self.names = [column.path for column in self._columns]
 
     def select_column(self, column: str | int) -> Lines:
         """Returns the text of a column, named or numbered from 0.
@@ -282,17 +281,14 @@ class ParquetTable:
         Raises:
             InputError: the column has no text, the file is damaged, or it unpacks to far more than text does.
         """
-        pyarrow: Any = self._pyarrow
-        compute = import_module("pyarrow.compute")
-        kind: Any = self._types[name]
-        is_dictionary = pyarrow.types.is_dictionary(kind)
-        if not _is_text(pyarrow, kind.value_type if is_dictionary else kind):
-            raise InputError(f"{self._path}: column {name!r} holds {kind}; expected text")
+        pyarrow, compute = self._pyarrow, import_module("pyarrow.compute")
+        kind = self._columns[self.names.index(name)]
+        if kind.logical_type.type != "STRING" or kind.max_repetition_level:
+            found = "lists" if kind.max_repetition_level else kind.physical_type.lower()
+            raise InputError(f"{self._path}: column {name!r} holds {found}; expected text")
         unpacked = 0
         try:
             for column in self._batches(name):
-                if is_dictionary:
-                    column = column.dictionary_decode()
                 text = compute.fill_null(column.cast(pyarrow.large_string()), "")
                 text = compute.replace_substring_regex(text, r"\r?\n|\r", " ")
                 text.validate(full=True)
@@ -310,7 +306,7 @@ class ParquetTable:
     def _batches(self, name: str) -> Iterator[Any]:
         """Yields a column, so few rows at a time that they are about `BATCH_BYTES`."""
         found = self._file.metadata
-        place = next(place for place in range(found.num_columns) if found.schema.column(place).path == name)
+        place = self.names.index(name)
         dictionaries = self._open(metadata=found, read_dictionary=[name])
         for group in range(found.num_row_groups):
             # By its place, since pyarrow takes `en` for `en.1` too.
@@ -327,23 +323,9 @@ class ParquetTable:
             yield from map(_only_column, self._file.reader.iter_batches(rows, **only))
 
 
-def _columns(fields: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields the names and types of all columns that hold no further columns."""
-    for field in fields:
-        if type(field.type).__name__ == "StructType":
-            yield from _columns(field.type.fields, f"{prefix}{field.name}.")
-        else:
-            yield f"{prefix}{field.name}", field.type
-
-
 def _only_column(batch: Any) -> Any:
     """Returns the column of a batch with one, which may be within others."""
     column = batch.column(0)
     while type(column.type).__name__ == "StructType":
         column = column.field(0)
     return column
-
-
-def _is_text(pyarrow: Any, kind: Any) -> bool:
-    types = pyarrow.types
-    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
