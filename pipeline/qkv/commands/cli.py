@@ -19,7 +19,7 @@ from ..config.schema import expectation, help_text
 from ..errors import InputError, LostWorkerError, did_you_mean, invocation, mistake, nearest_key, refusal
 from ..files.paths import check_file_to_write, check_folder_to_write, check_text, is_unicode, name_problem
 from ..files.run_directory import RunDirectory
-from ..run.processes import RunParts, Spreading
+from ..run.processes import RunParts
 from ..runtime.plugin_files import load_plugins
 from ..runtime.streams import Messages, OutputHandler, can_flush, discard, prepare_streams
 
@@ -295,10 +295,12 @@ def read_search(options: argparse.Namespace, tuned: bool = True) -> RunConfig:
     return config
 
 
-def make_spreading(options: argparse.Namespace, config: RunConfig) -> Spreading:
-    """Returns the processes that share the work of the runs, and what they need of the options."""
+def make_processes(options: argparse.Namespace, config: RunConfig) -> RunParts | None:
+    """Returns the processes that share the work of the runs, and what they need of the options; None for this one."""
+    if options.workers == 1:
+        return None
     roots = tuple(run.root for run in (options.run, *options.others))
-    return Spreading(RunParts(roots, options.checkpoint, config, options.ban, bool(options.require)), options.workers)
+    return RunParts(roots, options.checkpoint, config, options.workers, options.ban, bool(options.require))
 
 
 def log_to_output() -> None:

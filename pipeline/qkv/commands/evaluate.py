@@ -173,7 +173,7 @@ def main(arguments: list[str]) -> None:
         replace(data, prefixes=prefixes, required=required),
         options.forced,
         {name: getattr(options, name) for name in EXPERIMENTS},
-        cli.make_spreading(options, run.config) if options.workers > 1 else None,
+        cli.make_processes(options, run.config),
     )
     if options.tune == "off":  # not before all else has been read, so that a command that is refused deletes nothing
         options.run.decoding.unlink(missing_ok=True)

@@ -101,8 +101,8 @@ def main(arguments: list[str]) -> None:
             first += len(window)
 
     number = 0
-    spread = cli.make_spreading(options, run.config).translate if options.workers > 1 else None
-    translate = spread or partial(starmap, run.translator.translate_ids)
+    processes = cli.make_processes(options, run.config)
+    translate = processes.translate if processes else partial(starmap, run.translator.translate_ids)
     for translated in translate(windows()):
         if options.n_best is None:
             translated = [n_best[:1] for n_best in translated]

@@ -26,7 +26,7 @@ from ..files.run_directory import EvaluationDirectory
 from ..inspection.archive import ArchiveWriter
 from ..inspection.recorder import AttentionRecorder, ForcedPair
 from ..run.ensemble import TrainedEnsemble
-from ..run.processes import Spreading
+from ..run.processes import RunParts
 from ..run.trained_run import TrainedRun
 from ..runtime.machine import is_running
 from .request import TokenisedSet
@@ -128,7 +128,7 @@ def fingerprint(run: TrainedRun, **request: Any) -> str:
 
 
 def translate_resumably(
-    translator: Translator, text: TokenisedSet, folder: Path, spreading: Spreading | None = None
+    translator: Translator, text: TokenisedSet, folder: Path, spreading: RunParts | None = None
 ) -> list[Translation]:
     """Translates sentences of similar length together, a chunk at a time, in this process or spread over others; chunks
     that are in the folder are read back, and those that are damaged are translated again.
@@ -183,7 +183,7 @@ def record_resumably(
     recorder: AttentionRecorder,
     pairs: Sequence[ForcedPair],
     sites: Collection[str],
-    spreading: Spreading | None = None,
+    spreading: RunParts | None = None,
 ) -> None:
     """Records the pairs that the archive does not hold yet, a shard at a time.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config.run import settings_of_set
 from ..inspection.recorder import ForcedPair, pair_references
-from ..run.processes import Spreading
+from ..run.processes import RunParts
 from ..run.trained_run import TrainedRun
 from ..text.corpora.formats import read_parallel_files, read_tagged
 from ..text.lines.text_file import read_lines
@@ -72,7 +72,7 @@ class EvaluationRequest:
     data: EvaluationSet
     force_references: bool = False
     experiments: Mapping[str, int] = field(default_factory=dict)
-    spread_over: Spreading | None = None
+    spread_over: RunParts | None = None
     ensemble: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -24,12 +24,13 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class RunParts:
-    """The parts from which a process loads a run, or several as an ensemble.
+    """The parts from which a process loads a run, or several as an ensemble; and the processes that share its work.
 
     Args:
         roots: the folders of the runs.
         checkpoint: see `load_run`.
         config: the settings of the first run, with those that options have replaced.
+        workers: the number of processes.
         ban: the file of phrases that no translation contains, or None.
         requires: whether phrases are required.
         plugins: the files that are loaded first.
@@ -38,6 +39,7 @@ class RunParts:
     roots: tuple[Path, ...]
     checkpoint: str
     config: Any
+    workers: int = 1
     ban: Path | None = None
     requires: bool = False
     plugins: tuple[Path, ...] = field(default_factory=loaded_plugins)
@@ -55,32 +57,20 @@ class RunParts:
             return run
         return replace(run, banned=read_banned(self.ban, run.target_tokens, leads_out=self.requires))
 
-
-@dataclass(frozen=True)
-class Spreading:
-    """The processes, so many workers, over which the work of a run is spread."""
-
-    parts: RunParts
-    workers: int
-
     def translate(self, items: Iterable[tuple[Any, ...]]) -> Iterator[list[list[Any]]]:
         """Yields what `Translator.translate_ids` returns for each of the arguments."""
-        return spread(partial(_translate, self.parts), items, self.workers)
+        return spread(self._translate, items, self.workers)
+
+    def _translate(self, item: tuple[Any, ...]) -> list[list[Any]]:
+        return self.run.translator.translate_ids(*item)
 
     def record(self, windows: Iterable[Sequence[Any]], recorder: Any, sites: Sequence[str]) -> Iterator[Any]:
         """Yields the records of pairs, a window at a time, as a recorder of the run makes them."""
-        function = partial(_record, self.parts, recorder.sites, recorder.units, tuple(sites))
+        function = partial(self._record, recorder.sites, recorder.units, tuple(sites))
         return chain.from_iterable(spread(function, windows, self.workers))
 
-
-def _translate(parts: RunParts, item: tuple[Any, ...]) -> list[list[Any]]:
-    return parts.run.translator.translate_ids(*item)
-
-
-def _record(
-    parts: RunParts, recorded: tuple[str, ...], units: Any, sites: tuple[str, ...], pairs: Sequence[Any]
-) -> list[Any]:
-    return list(parts.run.recorder(recorded, units).record(pairs, len(pairs), sites))
+    def _record(self, recorded: tuple[str, ...], units: Any, sites: tuple[str, ...], pairs: Sequence[Any]) -> list[Any]:
+        return list(self.run.recorder(recorded, units).record(pairs, len(pairs), sites))
 
 
 def spread(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
