@@ -31,7 +31,7 @@ from .corpora.filters import TextFilters, digest_pairs
 from .corpora.overlap import SharedSentences
 from .lines.line import is_empty
 from .lines.look import LookMeter
-from .tokens.encoding import EncodedPairs, EncodedShard, SentenceStore, smallest_type
+from .tokens.encoding import EncodedPairs, SentenceStore, smallest_type
 from .tokens.subword_models import SentencePieceModel
 
 VERSION = 3  # of the files, and of everything that is computed for them: a new one makes new folders
@@ -45,7 +45,8 @@ _ARRAYS = {"empty": bool, "digests": np.uint64, "filtered": np.uint8, "near_dige
 class Reading(NamedTuple):
     """Some pairs, or the whole text, as they were read.
 
-    - sides: the ids of their sources and targets; nothing of the whole text, whose ids are `EncodedPairs`.
+    - sides: the ids of their sources and of their targets, one sentence after the other, and the number of each
+        sentence's; nothing of the whole text, whose ids are `EncodedPairs`.
     - empty: see `find_empty`.
     - digests: see `digest_pairs`.
     - filtered: see `TextFilters.find`; all 0 where there are no filters.
@@ -54,7 +55,7 @@ class Reading(NamedTuple):
     - shared: for each other set, which of its sentences are among them.
     """
 
-    sides: tuple[EncodedShard, ...]
+    sides: Sequence[tuple[np.ndarray, np.ndarray]]
     empty: np.ndarray
     digests: np.ndarray
     filtered: np.ndarray
@@ -97,10 +98,10 @@ class PairReader:
         sides, empty, digests = (source, target), find_empty(*pairs), digest_pairs(*pairs)
         return Reading(sides, empty, digests, filtered, near_digests, looks, shared)
 
-    def _encode(self, model: SentencePieceModel, sentences: Sequence[str]) -> EncodedShard:
+    def _encode(self, model: SentencePieceModel, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         rows = model.encode(sentences)
         ids = np.fromiter(chain.from_iterable(rows), smallest_type(model.vocabulary_size))
-        return EncodedShard(ids, np.fromiter(map(len, rows), np.int64))
+        return ids, np.fromiter(map(len, rows), np.int64)
 
 
 def find_empty(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -150,7 +151,7 @@ def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, Reading]
     arrays = {name: ArrayStore(kind) for name, kind in _ARRAYS.items()}
     first: Reading | None = None
     for reading in readings:
-        stores = stores or [SentenceStore(side.ids.dtype) for side in reading.sides]
+        stores = stores or [SentenceStore(ids.dtype) for ids, _ in reading.sides]
         for store, side in zip(stores, reading.sides, strict=True):
             store.add(*side)
         for name, array in arrays.items():
@@ -189,8 +190,8 @@ def _read_or_make(corpus: Corpus, reader: PairReader, number: int, file: Path) -
 def _write(file: Path, reading: Reading) -> None:
     """Writes a reading; processes that write one at the same time write the same bytes."""
     arrays = {name: getattr(reading, name) for name in _ARRAYS}
-    for side, shard in zip(_SIDES, reading.sides, strict=True):
-        arrays |= {f"{side}_ids": shard.ids, f"{side}_lengths": shard.lengths.astype(np.int32)}
+    for side, (ids, lengths) in zip(_SIDES, reading.sides, strict=True):
+        arrays |= {f"{side}_ids": ids, f"{side}_lengths": lengths.astype(np.int32)}
     facts = [*map(vars, reading.looks)], {name: vars(shared) for name, shared in reading.shared.items()}
     arrays["facts"] = np.frombuffer(json.dumps(facts, default=sorted).encode(), np.uint8)
     with replaced_when_done(file) as temporary, temporary.open("wb") as content:
@@ -199,6 +200,5 @@ def _write(file: Path, reading: Reading) -> None:
 
 def _reading(arrays: Any) -> Reading:
     looks, shared = _FACTS.validate_json(arrays["facts"].tobytes())
-    parts = [(arrays[f"{side}_ids"], arrays[f"{side}_lengths"]) for side in _SIDES]
-    sides = tuple(EncodedShard(ids, lengths.astype(np.int64)) for ids, lengths in parts)
+    sides = [(arrays[f"{side}_ids"], arrays[f"{side}_lengths"].astype(np.int64)) for side in _SIDES]
     return Reading(sides, **{name: arrays[name] for name in _ARRAYS}, looks=looks, shared=shared)

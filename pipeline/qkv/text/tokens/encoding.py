@@ -182,13 +182,6 @@ def put_tags(pairs: EncodedPairs, parts: Iterable[tuple[int, int, int | None]]) 
     return EncodedPairs(tagged, pairs.target, EncodedSentences.from_rows(map(np.ravel, links)))
 
 
-class EncodedShard(NamedTuple):
-    """The ids of some sentences, one sentence after the other, and the number of each."""
-
-    ids: np.ndarray
-    lengths: np.ndarray
-
-
 class SentenceStore:
     """Ids of sentences that come part by part. If they are many, they go to temporary files, not to memory."""
 

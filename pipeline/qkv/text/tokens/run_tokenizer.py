@@ -35,9 +35,7 @@ def reuse_or_train_tokenizer(
         train_tokenizer(
             (sentence for sentence in sampled if not is_empty(sentence)),
             run.tokenizer,
-            kind=config.tokenizer.kind,
-            vocabulary_size=config.tokenizer.vocabulary_size,
-            character_coverage=config.tokenizer.character_coverage,
+            **config.tokenizer.model_dump(exclude={"bpe_dropout"}),
             tags=config.data.tags,
         )
     tokenizer = load_tokenizer(run.tokenizer)

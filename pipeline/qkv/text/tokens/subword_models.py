@@ -5,14 +5,14 @@ likely: there they may differ. TensorFlow Text has no wheels for Windows, and ea
 TensorFlow.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import sentencepiece
 
 from ...runtime.import_tensorflow import silenced_stderr
-from ..lines.line import find_tag, visible, without_tag
+from ..lines.line import visible
 
 
 class SentencePieceModel:
@@ -97,28 +97,3 @@ class TensorFlowTextModel(SentencePieceModel):
 
     def _strings(self, texts: Sequence[str]) -> Any:
         return self._tensorflow.constant(list(map(visible, texts)), self._tensorflow.string, shape=(len(texts),))
-
-
-class TaggedSubwords(SentencePieceModel):
-    """A subword model with the ids of tags. A text that begins with a tag has it as its first token; a text that is
-    nothing but a tag has no tokens."""
-
-    def __init__(self, model: SentencePieceModel, tags: Mapping[str, int]) -> None:
-        self._model, self._tags = model, tags
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        tags = [find_tag(text, self._tags) for text in texts]
-        rest = self._model.encode([without_tag(text, self._tags) for text in texts])
-        return [[self._tags[tag], *ids] if tag and ids else ids for tag, ids in zip(tags, rest, strict=True)]
-
-    def ends(self, texts: Sequence[str]) -> list[list[int]]:
-        tags = [find_tag(text, self._tags) for text in texts]
-        rest = self._model.ends([without_tag(text, self._tags) for text in texts])
-        sizes = [0 if tag is None else len(tag.encode()) for tag in tags]
-        return [
-            [size, *(end + size + 1 for end in ends)] if size and ends else ends
-            for size, ends in zip(sizes, rest, strict=True)
-        ]
-
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        return self._model.decode(ids)

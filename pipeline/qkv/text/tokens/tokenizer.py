@@ -1,6 +1,6 @@
 """Turns text into ids and back with one SentencePiece model for both languages; maps each token to its word.
 
-`tokenizer_training` trains the model; `subword_model` applies it.
+`run_tokenizer` trains the model; `subword_models` apply it.
 """
 
 import copy
@@ -11,9 +11,9 @@ import numpy as np
 import sentencepiece
 
 from ...errors import InputError
-from ..lines.line import find_tag
+from ..lines.line import find_tag, without_tag
 from .special_tokens import BOS, EOS, PAD, UNK, WORD_START
-from .subword_models import SentencePieceModel, TaggedSubwords, load_subword_model
+from .subword_models import SentencePieceModel, load_subword_model
 from .words import find_words
 
 
@@ -45,9 +45,6 @@ class Tokenizer:
                 if self._processor.is_control(token)
             }
             self._silent = self._silent.union(self.tags.values())
-            self._plain = self._subwords
-            if self.tags:
-                self._subwords = TaggedSubwords(self._plain, self.tags)
         except (OSError, RuntimeError, UnicodeDecodeError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
 
@@ -61,7 +58,7 @@ class Tokenizer:
         if not self.tags:
             return self
         plain = copy.copy(self)
-        plain._subwords, plain.tags, plain.tag = self._plain, {}, None
+        plain.tags, plain.tag = {}, None
         return plain
 
     def with_tag(self, tag: str | None) -> "Tokenizer":
@@ -87,16 +84,17 @@ class Tokenizer:
         return model, model
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Encodes sentences as ids, without BOS and EOS."""
-        encoded = self._subwords.encode(sentences)
-        if self.tag is None:
-            return encoded
-        before = [self.tags[self.tag]]
-        return [before + ids if ids and ids[0] not in self.tags.values() else ids for ids in encoded]
+        """Encodes sentences as ids, without BOS and EOS. What is nothing but a tag has no tokens."""
+        return self._encode(sentences, self.tag)
 
     def count_tokens(self, sentences: Sequence[str]) -> list[int]:
         """Returns the number of tokens of each sentence, without BOS and EOS."""
-        return [len(ids) for ids in self._subwords.encode(sentences)]
+        return [len(ids) for ids in self._encode(sentences, None)]
+
+    def _encode(self, sentences: Sequence[str], otherwise: str | None) -> list[list[int]]:
+        tags = [find_tag(text, self.tags) or otherwise for text in sentences]
+        encoded = self._subwords.encode([without_tag(text, self.tags) for text in sentences])
+        return [[self.tags[tag], *ids] if tag and ids else ids for tag, ids in zip(tags, encoded, strict=True)]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Decodes ids to text; PAD, BOS and EOS are left out."""
@@ -115,11 +113,16 @@ class Tokenizer:
 
     def words_from_text(self, sentences: Sequence[str], unit: str = "spaces") -> list[list[int | None]]:
         """Returns the word of each token of `encode(sentences)` by byte offsets, for `spaces` as in `words_of`."""
-        ends = self._subwords.ends(sentences)
-        words = [find_words(text, row, unit) for text, row in zip(sentences, ends, strict=True)]
-        if self.tag is None:
-            return words
-        return [row if find_tag(text, self.tags) else [None, *row] for text, row in zip(sentences, words, strict=True)]
+        words: list[list[int | None]] = []
+        rest = self._subwords.ends([without_tag(text, self.tags) for text in sentences])
+        for text, ends in zip(sentences, rest, strict=True):
+            tag = find_tag(text, self.tags)
+            if tag and ends:
+                size = len(tag.encode())
+                ends = [size, *(end + size + 1 for end in ends)]
+            added = [None] if self.tag and not tag else []
+            words.append([*added, *find_words(text, ends, unit)])
+        return words
 
     def words_from_ids(self, ids: Sequence[int], unit: str = "spaces") -> list[int | None]:
         """Returns the word of `decode([ids])` of each id, see `find_words`; None for special tokens, often for tags.
