@@ -4,8 +4,9 @@ import csv
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -112,16 +113,20 @@ def read_table(
         split: the split to read; by default all rows.
 
     Raises:
-        InputError: as `Table`; an unknown column or split; a split file of another length.
+        InputError: as `read_text_columns` and `read_parquet_column`; an unknown split; a split file of another length.
     """
-    content: Table | ParquetTable
+    columns = source_column, target_column
     if Path(table).suffix == PARQUET:
-        content = ParquetTable(Path(table))
+        file = open_parquet(Path(table))
+        source, target = (lines_of(read_parquet_column(Path(table), file, column)) for column in columns)
     else:
         quoted = is_csv(table)
-        content = Table(table, separator or ("," if quoted else "\t"), header=header, quoted=quoted)
-    source, target = content.select_column(source_column), content.select_column(target_column)
-    lines = range(content.first + 1, content.first + 1 + len(source))
+        separator = separator or ("," if quoted else "\t")
+        source, target = read_text_columns(table, columns, separator, header=header, quoted=quoted)
+    if not len(source):
+        found = "only a header line; expected rows below it" if header else "no rows; expected one for each pair"
+        raise InputError(f"{table}: {found}")
+    lines = range(header + 1, header + 1 + len(source))
     return _select_split(Corpus(source, target, lines, str(table)), split_file, split)
 
 
@@ -143,81 +148,77 @@ def _select_split(corpus: Corpus, labels_file: str | Path | None, split: str | N
     return corpus.select(rows)
 
 
-class Table:
-    """The rows of a table, one in each line of its file.
+def read_text_columns(
+    path: str | Path, columns: Sequence[str | int], separator: str, *, header: bool = False, quoted: bool = False
+) -> list[Lines]:
+    """Reads columns of a table with one row in each line of its file.
 
     Args:
         path: UTF-8, gzipped or not.
+        columns: their names, or their numbers from 0.
         separator: one ASCII character.
         header: whether the first line names the columns.
         quoted: whether columns may be in double quotes, as in a CSV file; otherwise quotes are ordinary text.
 
     Raises:
-        InputError: as `read_lines`; rows of unequal width, or none; a quoted column that does not end in its line.
+        InputError: as `read_lines`; rows of unequal width; a quoted column that does not end in its line; there is no
+            such column, or there are several.
     """
+    if len(separator) != 1 or not separator.isascii() or separator in "\r\n":
+        raise InputError(f"{path}: separator {separator!r}; expected one ASCII character, such as a tab or a comma")
+    split = partial(_split, separator=separator, quoted=quoted)
+    lines = read_lines(path)
+    width = _check_width(path, lines, separator, quoted)
+    names = split(lines[0]) if header else [str(number) for number in range(width)]
+    rows = lines.select(np.arange(header, len(lines)))
 
-    def __init__(self, path: str | Path, separator: str, *, header: bool = False, quoted: bool = False) -> None:
-        if len(separator) != 1 or not separator.isascii() or separator in "\r\n":
-            raise InputError(f"{path}: separator {separator!r}; expected one ASCII character, such as a tab or a comma")
-        self._path, self._separator, self._quoted = path, separator, quoted
-        self._split = _split_quoted(separator) if quoted else lambda line: line.split(separator)
-        lines = read_lines(path)
-        self._width = self._check_width(lines)
-        self._first_line = lines[0]
-        self._names = self._split(lines[0]) if header else [str(number) for number in range(self._width)]
-        self.first = 1 if header else 0
-        self.rows = lines.select(np.arange(self.first, len(lines)))
-        if not len(self.rows):
-            raise InputError(f"{path}: only a header line; expected rows below it")
-
-    def select_column(self, column: str | int) -> Lines:
-        """Returns the text of a column, named or numbered from 0.
-
-        Raises:
-            InputError: there is no such column, or there are several.
-        """
-        if self._width == 1 and isinstance(column, int) and column:
-            others = [repr(other) for other in "\t,;|" if other != self._separator and other in self._first_line]
+    def select(column: str | int) -> Lines:
+        if width == 1 and isinstance(column, int) and column:
+            others = [repr(other) for other in "\t,;|" if other != separator and other in lines[0]]
             found = f"; line 1 has {' and '.join(others)}" if others else ""
             raise InputError(
-                f"{self._path}: no column {column}: no line has the separator {self._separator!r}{found}; name the "
-                "character that divides the columns, such as separator: ','"
+                f"{path}: no column {column}: no line has the separator {separator!r}{found}; name the character that "
+                "divides the columns, such as separator: ','"
             )
-        number, split = _find_column(f"{self._path}:1", self._names, column), self._split
-        return self.rows.cut(lambda line: split(line)[number])
+        number = _find_column(f"{path}:1", names, column)
+        return rows.cut(lambda line: split(line)[number])
 
-    def _check_width(self, lines: Iterable[str]) -> int:
-        width = quoted = ordinary = doubled = 0
-        for number, line in enumerate(lines, 1):
-            try:
-                found = len(self._split(line)) if self._quoted else line.count(self._separator) + 1
-            except csv.Error as error:
-                raise InputError(
-                    f"{self._path}:{number}: {error}; expected one row in each line, a column in double quotes with "
-                    'every quote inside it doubled (""): mend the row, or end the name in .tsv if quotes are text'
-                ) from None
-            width = width or found
-            if found != width:
-                inside = '"' in line and not self._quoted
-                hint = ", also inside quotes (as in spreadsheets: end the file's name in .csv)" if inside else ""
-                raise InputError(
-                    f"{self._path}:{number}: {found} columns; expected {width}, as in line 1; columns are divided by "
-                    f"{self._separator!r}{hint}: mend the row, or name the right separator"
-                )
-            if '"' in line and not self._quoted:
-                cells = [cell for cell in self._split(line) if '"' in cell]
-                quoted += 1
-                ordinary += not all(map(_QUOTED.fullmatch, cells))
-                doubled += any('""' in cell[1:-1] for cell in cells)
-        if not ordinary and (quoted > number / 2 or doubled):
-            log.warning(
-                "%s: %d of %d rows have a column in double quotes, which are read as text; if a spreadsheet wrote "
-                "them, end the file's name in .csv",
-                self._path,
-                quoted,
-                number,
+    return list(map(select, columns))
+
+
+def _check_width(path: str | Path, lines: Iterable[str], separator: str, quoted: bool) -> int:
+    """Returns the number of columns of all rows."""
+    width = with_quotes = ordinary = doubled = 0
+    for number, line in enumerate(lines, 1):
+        try:
+            found = len(_split(line, separator, quoted)) if quoted else line.count(separator) + 1
+        except csv.Error as error:
+            raise InputError(
+                f"{path}:{number}: {error}; expected one row in each line, a column in double quotes with "
+                'every quote inside it doubled (""): mend the row, or end the name in .tsv if quotes are text'
+            ) from None
+        width = width or found
+        if found != width:
+            inside = '"' in line and not quoted
+            hint = ", also inside quotes (as in spreadsheets: end the file's name in .csv)" if inside else ""
+            raise InputError(
+                f"{path}:{number}: {found} columns; expected {width}, as in line 1; columns are divided by "
+                f"{separator!r}{hint}: mend the row, or name the right separator"
             )
-        return width
+        if '"' in line and not quoted:
+            cells = [cell for cell in line.split(separator) if '"' in cell]
+            with_quotes += 1
+            ordinary += not all(map(_QUOTED.fullmatch, cells))
+            doubled += any('""' in cell[1:-1] for cell in cells)
+    if not ordinary and (with_quotes > number / 2 or doubled):
+        log.warning(
+            "%s: %d of %d rows have a column in double quotes, which are read as text; if a spreadsheet wrote "
+            "them, end the file's name in .csv",
+            path,
+            with_quotes,
+            number,
+        )
+    return width
 
 
 def _find_column(place: str | Path, names: Sequence[str], wanted: str | int) -> int:
@@ -234,93 +235,77 @@ def _find_column(place: str | Path, names: Sequence[str], wanted: str | int) -> 
     return names.index(wanted)
 
 
-def _split_quoted(separator: str) -> Callable[[str], Sequence[str]]:
-    return lambda line: next(csv.reader([line], delimiter=separator, strict=True), None) or [""]
+def _split(line: str, separator: str, quoted: bool) -> Sequence[str]:
+    if not quoted:
+        return line.split(separator)
+    return next(csv.reader([line], delimiter=separator, strict=True), None) or [""]
 
 
-class ParquetTable:
-    """A Parquet file whose columns of text are read in turn.
+def open_parquet(path: Path, **options: Any) -> Any:
+    """Opens a Parquet file; raises an `InputError` if it is missing, damaged or another file, or PyArrow is missing."""
+    pyarrow = import_pyarrow(path, "a Parquet file")
+    try:
+        return import_module("pyarrow.parquet").ParquetFile(path, **options)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"{path}: not a Parquet file, or a damaged one ({first_line(error)})") from None
+
+
+def read_parquet_column(path: Path, file: Any, column: str | int) -> Iterator[tuple[bytes, np.ndarray]]:
+    """Yields the rows of a column of text, some thousand at a time: their bytes in UTF-8, and how many bytes each has.
+    Line ends within a row become spaces, and what is null is empty.
+
+    Args:
+        path: of the file.
+        file: of `open_parquet`.
+        column: its name, or its number from 0.
 
     Raises:
-        InputError: it is missing, damaged or no Parquet file, or PyArrow is not installed.
+        InputError: there is no such column, or there are several; the column has no text, the file is damaged, or it
+            unpacks to far more than text does.
     """
+    schema = file.metadata.schema
+    columns = [schema.column(place) for place in range(len(schema))]
+    names = [one.path for one in columns]
+    place = _find_column(path, names, names[_find_column(path, names, column)])  # the only one of its name
+    kind = columns[place]
+    if kind.logical_type.type != "STRING" or kind.max_repetition_level:
+        found = "lists" if kind.max_repetition_level else kind.physical_type.lower()
+        raise InputError(f"{path}: column {kind.path!r} holds {found}; expected text")
+    pyarrow, compute = import_module("pyarrow"), import_module("pyarrow.compute")
+    size, unpacked = path.stat().st_size, 0
+    try:
+        for batch in _parquet_batches(path, file, place):
+            text = compute.fill_null(batch.cast(pyarrow.large_string()), "")
+            text = compute.replace_substring_regex(text, r"\r?\n|\r", " ")
+            text.validate(full=True)
+            _, offsets, data = text.buffers()
+            ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
+            unpacked += len(text) + int(ends[-1] - ends[0])
+            refuse_growth(path, size, unpacked)
+            yield (data.to_pybytes() if data else b"")[ends[0] : ends[-1]], np.diff(ends)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"{path}: damaged Parquet file ({first_line(error)}); fetch it again") from None
 
-    first = 0
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._pyarrow = pyarrow = import_pyarrow(path, "a Parquet file")
-        try:
-            self._file = self._open()
-            self._size = path.stat().st_size
-        except FileNotFoundError:
-            raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
-        except (pyarrow.ArrowException, OSError) as error:
-            raise InputError(f"{path}: not a Parquet file, or a damaged one ({first_line(error)})") from None
-        schema = self._file.metadata.schema
-        self._columns = [schema.column(place) for place in range(len(schema))]
-        self.names = [column.path for column in self._columns]
-
-    def select_column(self, column: str | int) -> Lines:
-        """Returns the text of a column, named or numbered from 0.
-
-        Raises:
-            InputError: as `read_column`; there is no such column, or there are several; or there are no rows.
-        """
-        name = self.names[_find_column(self._path, self.names, column)]
-        _find_column(self._path, self.names, name)  # that is the only one of its name
-        lines = lines_of(self.read_column(name))
-        if not len(lines):
-            raise InputError(f"{self._path}: no rows; expected one for each pair")
-        return lines
-
-    def read_column(self, name: str) -> Iterator[tuple[bytes, np.ndarray]]:
-        """Yields the rows of a column of text, some thousand at a time: their bytes in UTF-8, and how many bytes each
-        has. Line ends within a row become spaces, and what is null is empty.
-
-        Raises:
-            InputError: the column has no text, the file is damaged, or it unpacks to far more than text does.
-        """
-        pyarrow, compute = self._pyarrow, import_module("pyarrow.compute")
-        kind = self._columns[self.names.index(name)]
-        if kind.logical_type.type != "STRING" or kind.max_repetition_level:
-            found = "lists" if kind.max_repetition_level else kind.physical_type.lower()
-            raise InputError(f"{self._path}: column {name!r} holds {found}; expected text")
-        unpacked = 0
-        try:
-            for column in self._batches(name):
-                text = compute.fill_null(column.cast(pyarrow.large_string()), "")
-                text = compute.replace_substring_regex(text, r"\r?\n|\r", " ")
-                text.validate(full=True)
-                _, offsets, data = text.buffers()
-                ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
-                unpacked += len(text) + int(ends[-1] - ends[0])
-                refuse_growth(self._path, self._size, unpacked)
-                yield (data.to_pybytes() if data else b"")[ends[0] : ends[-1]], np.diff(ends)
-        except (pyarrow.ArrowException, OSError) as error:
-            raise InputError(f"{self._path}: damaged Parquet file ({first_line(error)}); fetch it again") from None
-
-    def _open(self, **options: Any) -> Any:
-        return import_module("pyarrow.parquet").ParquetFile(self._path, **options)
-
-    def _batches(self, name: str) -> Iterator[Any]:
-        """Yields a column, so few rows at a time that they are about `BATCH_BYTES`."""
-        found = self._file.metadata
-        place = self.names.index(name)
-        dictionaries = self._open(metadata=found, read_dictionary=[name])
-        for group in range(found.num_row_groups):
-            # By its place, since pyarrow takes `en` for `en.1` too.
-            chunk = found.row_group(group).column(place)
-            only = {"row_groups": [group], "column_indices": [place]}
-            refuse_growth(self._path, self._size, chunk.total_uncompressed_size)
-            longest = chunk.total_uncompressed_size // max(1, found.row_group(group).num_rows)
-            if chunk.has_dictionary_page:  # a long text that the file holds once may stand in every row
-                if (first := next(dictionaries.reader.iter_batches(1, **only), None)) is None:
-                    continue
-                lengths = import_module("pyarrow.compute").binary_length(_only_column(first).dictionary)
-                longest = max(longest, *lengths.to_pylist(), 0)
-            rows = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, longest)))
-            yield from map(_only_column, self._file.reader.iter_batches(rows, **only))
+def _parquet_batches(path: Path, file: Any, place: int) -> Iterator[Any]:
+    """Yields a column, so few rows at a time that they are about `BATCH_BYTES`."""
+    found = file.metadata
+    dictionaries = open_parquet(path, metadata=found, read_dictionary=[found.schema.column(place).path])
+    for group in range(found.num_row_groups):
+        # By its place, since pyarrow takes `en` for `en.1` too.
+        chunk = found.row_group(group).column(place)
+        only = {"row_groups": [group], "column_indices": [place]}
+        refuse_growth(path, path.stat().st_size, chunk.total_uncompressed_size)
+        longest = chunk.total_uncompressed_size // max(1, found.row_group(group).num_rows)
+        if chunk.has_dictionary_page:  # a long text that the file holds once may stand in every row
+            if (first := next(dictionaries.reader.iter_batches(1, **only), None)) is None:
+                continue
+            lengths = import_module("pyarrow.compute").binary_length(_only_column(first).dictionary)
+            longest = max(longest, *lengths.to_pylist(), 0)
+        rows = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, longest)))
+        yield from map(_only_column, file.reader.iter_batches(rows, **only))
 
 
 def _only_column(batch: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from qkv.config.corpus import CorpusSettings
 from qkv.errors import InputError
-from qkv.text.corpora.formats import BATCH_BYTES, ParquetTable, read_corpus
+from qkv.text.corpora.formats import BATCH_BYTES, open_parquet, read_corpus, read_parquet_column
 from qkv.text.lines.text_file import import_pyarrow
 
 SOURCES = ["a cat", "", 'he said "no"', "naïve \u2028 text", "last"]
@@ -36,6 +36,10 @@ def table(tmp_path):
         split=["train", "test", "train", "test", "train"],
     )
     return tmp_path / "t.parquet"
+
+
+def column_of(path):
+    return read_parquet_column(path, open_parquet(path), "a")
 
 
 def pairs(**settings):
@@ -154,7 +158,7 @@ def test_a_text_that_parquet_holds_once_for_many_rows_is_unpacked_in_small_parts
     )
     parts = []
     with pytest.raises(InputError, match=r"t\.parquet: .* bytes that unpack to"):
-        parts.extend(len(content) for content, _ in ParquetTable(tmp_path / "t.parquet").read_column("a"))
+        parts.extend(len(content) for content, _ in column_of(tmp_path / "t.parquet"))
     assert 0 < max(parts) <= BATCH_BYTES
 
 
@@ -164,7 +168,7 @@ def test_a_part_of_a_parquet_file_that_says_it_unpacks_to_much_is_refused_unread
     content = path.read_bytes()
     path.write_bytes(content[:4] + bytes(200) + content[204:])  # reading it would find damage
     with pytest.raises(InputError, match=r"t\.parquet: .* bytes that unpack to"):
-        next(ParquetTable(path).read_column("a"))
+        next(column_of(path))
 
 
 def test_rows_that_are_longer_than_what_is_unpacked_at_a_time_are_whole(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qkv.errors import InputError
-from qkv.text.corpora.formats import Table, read_table
+from qkv.text.corpora.formats import read_table, read_text_columns
 from qkv.text.lines.line import compose
 
 ATTRIBUTION = "CC-BY 2.0 (France) Attribution: tatoeba.org #2877272 (CM) & #1158250 (Wittydev)"
@@ -76,13 +76,13 @@ def test_a_csv_file_is_known_by_its_name_packed_or_not(write, name):
     ("content", "rows"), [('"a","b"\n"c","d"\ne,f\n', "2 of 3 rows"), ('a,b\nc,d\n"he said ""e""",f\n', "1 of 3 rows")]
 )
 def test_quotes_that_look_like_those_of_a_spreadsheet_are_warned_of(write, content, rows, caplog):
-    Table(write(content), ",")
+    read_text_columns(write(content), [0], ",")
     assert f"{rows} have a column in double quotes, which are read as text" in caplog.text
     caplog.clear()
-    Table(write(content), ",", quoted=True)
+    read_text_columns(write(content), [0], ",", quoted=True)
     assert caplog.text == ""
 
 
 def test_quotes_inside_sentences_are_no_reason_to_warn(write, caplog):
-    Table(write('"Hi," he said.\t"Salut", dit-il.\n"Go."\tVa !\n"a""b"\tb\n'), "\t")
+    read_text_columns(write('"Hi," he said.\t"Salut", dit-il.\n"Go."\tVa !\n"a""b"\tb\n'), [0], "\t")
     assert caplog.text == ""
