@@ -83,11 +83,9 @@ def test_what_a_killed_process_left_is_deleted_and_what_another_writes_is_not(re
 
 
 def test_processes_write_the_same_bytes(reader, tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
-    assert_same(
-        read_pairs(CORPUS, reader, processes=2, folder=one), read_pairs(CORPUS, reader, processes=1, folder=two)
-    )
-    assert content(one) == content(two)
+    both = (read_pairs(CORPUS, reader, processes=number, folder=tmp_path / str(number)) for number in (1, 2))
+    assert_same(*both)
+    assert content(tmp_path / "1") == content(tmp_path / "2")
 
 
 def test_a_folder_is_named_by_everything_that_readings_depend_on():

@@ -125,7 +125,6 @@ def test_drawn_tokens_that_would_be_too_many_keep_the_places_of_the_usual_ones(t
 def test_tokens_are_linked_by_several_processes_as_by_one(linked, tokenizer, monkeypatch):
     monkeypatch.setattr(corpora, "SHARD_PAIRS", 2)
     monkeypatch.setattr(token_links, "usable_cores", lambda: 2)
-    assert not corpora.is_large(Corpus(SENTENCES[:4], SENTENCES[:4], range(4), "pairs"))
     monkeypatch.setattr(token_links, "is_large", lambda corpus: True)
     assert [row.tolist() for row in link(tokenizer, LINKS).links] == [row.tolist() for row in linked.links]
 

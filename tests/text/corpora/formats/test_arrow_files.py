@@ -38,10 +38,6 @@ def table(tmp_path):
     return tmp_path / "t.parquet"
 
 
-def column_of(path):
-    return read_parquet_column(path, open_parquet(path), "a")
-
-
 def pairs(**settings):
     return list(read_corpus(CorpusSettings(**settings)).pairs())
 
@@ -153,12 +149,10 @@ def test_a_few_bytes_of_zstd_that_hold_gigabytes_are_refused(tmp_path):
 @pytest.mark.parametrize("stored_type", [True, False])
 def test_a_text_that_parquet_holds_once_for_many_rows_is_unpacked_in_small_parts(tmp_path, stored_type):
     text = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 2000, "int32"), ["x" * 100_000])
-    parquet.write_table(
-        pyarrow.table({"a": text}), tmp_path / "t.parquet", compression="zstd", store_schema=stored_type
-    )
-    parts = []
+    path, parts = tmp_path / "t.parquet", []
+    parquet.write_table(pyarrow.table({"a": text}), path, compression="zstd", store_schema=stored_type)
     with pytest.raises(InputError, match=r"t\.parquet: .* bytes that unpack to"):
-        parts.extend(len(content) for content, _ in column_of(tmp_path / "t.parquet"))
+        parts.extend(len(content) for content, _ in read_parquet_column(path, open_parquet(path), "a"))
     assert 0 < max(parts) <= BATCH_BYTES
 
 
@@ -168,7 +162,7 @@ def test_a_part_of_a_parquet_file_that_says_it_unpacks_to_much_is_refused_unread
     content = path.read_bytes()
     path.write_bytes(content[:4] + bytes(200) + content[204:])  # reading it would find damage
     with pytest.raises(InputError, match=r"t\.parquet: .* bytes that unpack to"):
-        next(column_of(path))
+        next(read_parquet_column(path, open_parquet(path), "a"))
 
 
 def test_rows_that_are_longer_than_what_is_unpacked_at_a_time_are_whole(tmp_path, monkeypatch):
