@@ -159,7 +159,7 @@ def write_perturbation(
         return {}
     ids = [(pairs[row].source_ids, pairs[row].target_ids) for row in rows]
     effects = perturbation_effects(request.run.model, ids, workers=parallel_batches()).among(len(pairs), rows)
-    table = effects.table_with_intervals()
+    table = effects.table()
     write_csv(table, folder.perturbation, float_format="%.6f")
     write_csv(effects.sentences(), folder.perturbation_sentences, float_format="%.6f")
     seconds = round(time.monotonic() - started, 2)

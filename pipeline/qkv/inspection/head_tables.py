@@ -40,13 +40,9 @@ class HeadsMeter:
 
     def table_with_intervals(self) -> pd.DataFrame:
         """Returns `table`, and for each measure the ends of its 95 % interval over sentences, `_low` and `_high`."""
-        ends = np.stack(ratio_interval(*self._sums()), axis=1)
-        columns = {
-            f"{name}_{end}": values
-            for name, both in zip(MEASURES, ends, strict=True)
-            for end, values in zip(("low", "high"), both, strict=True)
-        }
-        return self.table().assign(**columns)
+        low, high = ratio_interval(*self._sums())
+        ends = {f"{name}_{end}": x[i] for i, name in enumerate(MEASURES) for end, x in (("low", low), ("high", high))}
+        return self.table().assign(**ends)
 
     def sentences(self) -> pd.DataFrame:
         """Returns one row per sentence, layer and head: `id`, `layer`, `head`, `rows`, the number of the target tokens

@@ -47,14 +47,13 @@ class MechanismChange(NamedTuple):
     """A change of the cross-attention of all layers.
 
     - meaning: the change, in a few words.
-    - weights: takes weights and where they are allowed, both `(B, H, T, S)`, and returns other weights; None to leave
-      them.
-    - projections: changes the projections of an attention layer in place; None to leave them.
+    - weights: takes weights and where they are allowed, both `(B, H, T, S)`, and returns other weights, or the same.
+    - projections: changes the projections of an attention layer in place, or nothing.
     """
 
     meaning: str
-    weights: Callable[[Any, Any], Any] | None = None
-    projections: Callable[[Any], None] | None = None
+    weights: Callable[[Any, Any], Any] = lambda weights, allowed: weights
+    projections: Callable[[Any], None] = lambda layer: None
 
 
 MECHANISM_CHANGES = {
@@ -114,8 +113,7 @@ def measure_changes(model: keras.Model, batches: Iterable[Batch], padding: int =
         layers = set(changed.attention_layers()["cross"])
         try:
             for layer in layers:
-                if change.projections is not None:
-                    change.projections(layer)
+                change.projections(layer)
         except InputError:
             continue
         tokens, right = _count_right(changed, layers, change.weights, batches, padding)
@@ -125,7 +123,7 @@ def measure_changes(model: keras.Model, batches: Iterable[Batch], padding: int =
 
 def _count_right(model, layers, replace, batches, padding) -> tuple[int, int]:
     def visit(layer, part, value, mask=None, **seen):
-        if replace is None or part != "weights" or layer not in layers:
+        if part != "weights" or layer not in layers:
             return value
         return replace(value, ops.broadcast_to(True if mask is None else mask, dynamic_shape(value)))
 

@@ -28,14 +28,9 @@ class Scorer(NamedTuple):
     head: int | str = ""
 
     def __str__(self) -> str:
-        if self.layer == "":
-            return self.scorer
-        place = (
-            "all heads"
-            if self.layer == MEAN
-            else f"layer {self.layer}, " + ("all heads" if self.head == MEAN else f"head {self.head}")
-        )
-        return f"{self.scorer}, {place}"
+        layer = "" if self.layer in ("", MEAN) else f", layer {self.layer}"
+        head = "" if self.head == "" else ", all heads" if self.head == MEAN else f", head {self.head}"
+        return self.scorer + layer + head
 
 
 def score_sources(record: Record, noise: np.ndarray, gold: np.ndarray | None = None) -> dict[Scorer, np.ndarray]:

@@ -33,22 +33,17 @@ class HeadEffects(NamedTuple):
 
     def table(self) -> pd.DataFrame:
         """Returns one row per layer, head and change, the largest loss first: `loss_change` and `argmax_changed`, means
-        over all target tokens, whose number is `tokens`."""
-        means = self.sums.sum(axis=0) / max(int(self.tokens.sum()), 1)
-        table = self._places().assign(**dict(zip(EFFECTS, means.T, strict=True)), tokens=int(self.tokens.sum()))
-        return table.sort_values("loss_change", ascending=False, kind="stable", ignore_index=True)
-
-    def table_with_intervals(self) -> pd.DataFrame:
-        """Returns `table`, and the ends of the 95 % intervals over sentences (`_low`, `_high`); and `p`, by approximate
-        randomisation, of the change of the loss being none, corrected for all rows (Holm 1979)."""
+        over all target tokens, whose number is `tokens`; the ends of their 95 % intervals over sentences (`_low`,
+        `_high`); and `p`, by approximate randomisation, of the change of the loss being none, corrected for all rows
+        (Holm 1979)."""
         below = np.broadcast_to(self.tokens[:, None, None].astype(float), self.sums.shape)
+        columns = dict(zip(EFFECTS, ratio(self.sums, below).T, strict=True)) | {"tokens": int(self.tokens.sum())}
         low, high = ratio_interval(self.sums, below)
+        columns |= {f"{EFFECTS[i]}_{name}": end[:, i] for i in (0, 1) for name, end in (("low", low), ("high", high))}
         loss = self.sums[..., 0], below[..., 0]
-        samples = samples_for(len(self.places))
-        p = holm(randomisation_p((np.zeros_like(loss[0]), loss[1]), loss, samples=samples))
-        columns = {f"{EFFECTS[i]}_{name}": end[:, i] for i in (0, 1) for name, end in (("low", low), ("high", high))}
-        ends = self._places().assign(**columns, p=p)
-        return self.table().merge(ends, on=["layer", "head", "change"], how="left")
+        p = randomisation_p((np.zeros_like(loss[0]), loss[1]), loss, samples=samples_for(len(self.places)))
+        table = self._places().assign(**columns, p=holm(p))
+        return table.sort_values("loss_change", ascending=False, kind="stable", ignore_index=True)
 
     def sentences(self) -> pd.DataFrame:
         """Returns one row per sentence, layer, head and change: `id`, `layer`, `head`, `change`, `tokens`,

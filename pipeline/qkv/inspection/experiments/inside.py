@@ -92,6 +92,12 @@ def _refusal(name: str, given: np.ndarray) -> InputError:
     )
 
 
+def check_index(name: str, given: int, size: int) -> None:
+    """Refuses what is no index of so many."""
+    if not 0 <= given < size:
+        raise InputError(f"{name}: expected a number from 0 to {size - 1}, found {given}")
+
+
 def _choose(names: Sequence[str], known: list[str]) -> set[str]:
     chosen = set()
     for name in names:

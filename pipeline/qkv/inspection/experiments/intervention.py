@@ -133,14 +133,14 @@ def changeable_layers(model: keras.Model) -> dict[str, list[AttentionLayer]]:
     """
     if not isinstance(model, Transformer):
         return {}
+
+    def gives_shares(layer: AttentionLayer) -> bool:
+        name = layer.spec.mechanism
+        name = name if isinstance(name, str) else name["class_name"]
+        return name in MECHANISMS and MECHANISMS[name].gives_shares
+
     layers = model.attention_layers().items()
-    return {SITES[site].weighed_at: found for site, found in layers if all(map(_gives_shares, found))}
-
-
-def _gives_shares(layer: AttentionLayer) -> bool:
-    name = layer.spec.mechanism
-    name = name if isinstance(name, str) else name["class_name"]
-    return name in MECHANISMS and MECHANISMS[name].gives_shares
+    return {SITES[site].weighed_at: found for site, found in layers if all(map(gives_shares, found))}
 
 
 class ChangedModel:

@@ -14,7 +14,7 @@ from keras.ops import convert_to_numpy
 
 from ...errors import InputError
 from ...model.transformer import Transformer
-from .inside import Pair, head_parts, read_inside
+from .inside import Pair, check_index, head_parts, read_inside
 from .score_parts import Parts, read_stream
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ def split_logit(model: keras.Model, pair: Pair, row: int, token: int) -> "pd.Dat
     Raises:
         InputError: another architecture, or there is no such row.
     """
-    target = pair[1]
-    if not 0 <= row < len(target):
-        raise InputError(f"row: expected a number from 0 to {len(target) - 1}, found {row}")
+    check_index("row", row, len(pair[1]))
     stream = _read_output(model, pair)
     table = convert_to_numpy(model.output_embedding.table)
     against = np.stack([table[token], table[token] - table.mean(axis=0)], axis=1)
@@ -100,10 +98,6 @@ def _place(name: str) -> tuple[str, int, int, int]:
     """Returns part, layer, head and source position of a part of the stream; all biases are one part."""
     if name.endswith((".bias", ".norm")):
         return "bias", -1, -1, -1
-    if ".head." not in name:
-        return name, -1, -1, -1
     part, _, rest = name.partition(".head.")
     head, _, place = rest.partition(".source.")
-    if not place:
-        return part, -1, -1, -1
-    return part, int(part.split(".")[1]), int(head), int(place)
+    return (part, int(part.split(".")[1]), int(head), int(place)) if place else (part, -1, -1, -1)

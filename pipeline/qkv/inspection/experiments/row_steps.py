@@ -89,13 +89,10 @@ def row_steps(model: keras.Model, pair: Pair, layer: str, head: int, row: int, t
     Raises:
         InputError: another architecture, mechanism, score or kind of positions; or there is no such layer, head or row.
     """
-    attention = find_attention(model, layer)
+    attention = find_attention(model, pair, layer, head, row)
     _check_steps(model, attention, layer)
     side, number, kind = layer.split(".")
     ids = pair[0] if side == "encoder" else pair[1]
-    for name, given, size in (("head", head, attention.num_heads), ("row", row, len(ids))):
-        if not 0 <= given < size:
-            raise InputError(f"{name}: expected a number from 0 to {size - 1}, found {given}")
     found, _ = read_inside(model, pair, [f"{side}.*"])
     block = getattr(model, f"{side}_blocks")[int(number)]
     stream = found[_stream_before(side, int(number), kind)]
@@ -104,7 +101,7 @@ def row_steps(model: keras.Model, pair: Pair, layer: str, head: int, row: int, t
     arrays = {"before": stream[row]}
     others = [found[f"{layer}.head.{other}"][row] for other in range(attention.num_heads) if other != head]
     arrays["other_heads"] = np.sum(others, axis=0) if others else np.zeros_like(stream[row])
-    residual = getattr(block, "cross_attention_residual" if kind == "cross" else "self_attention_residual")
+    residual = getattr(block, f"{kind}_attention_residual")
     if kind == "cross":
         arrays["memory"] = convert_to_numpy(model.encode(np.array([pair[0]], "int32")).states)[0]
         key_places = model.source_positions.on_queries_and_keys(len(pair[0]))
@@ -114,13 +111,10 @@ def row_steps(model: keras.Model, pair: Pair, layer: str, head: int, row: int, t
         arrays["stream"] = stream[visible]
         key_places = None if placed is None else placed[visible]
     entered = _normalized("before" if kind == "cross" else "stream", residual, "pre", "attention", arrays)
-    if kind == "cross":
-        steps = [Step("x", entered, "the state of this position, as the layer reads it")]
-    else:
-        steps = [
-            Step("memory", entered, "the states of all tokens, as the layer reads them"),
-            Step("x", f"memory[{row}]", "the state of this position"),
-        ]
+    steps = [Step("x", entered, "the state of this position, as the layer reads it")]
+    if kind == "self":
+        steps = [Step("memory", entered, "the states of all tokens, as the layer reads them")]
+        steps.append(Step("x", f"memory[{row}]", "the state of this position"))
     asking, found_by = "x", "memory"
     if placed is not None:
         arrays |= {"position": convert_to_numpy(placed)[row], "positions": convert_to_numpy(key_places)}
@@ -174,8 +168,11 @@ def _normalized(code: str, residual: Any, norm: str, name: str, arrays: dict[str
     """Returns code with the layer normalisation around it, if the residual has it there."""
     if residual.norm != norm:
         return code
-    arrays |= {f"gain_{name}": convert_to_numpy(residual.normalization.gamma)}
-    arrays |= {f"bias_{name}": convert_to_numpy(residual.normalization.beta)}
+    return _normalization(code, residual.normalization, name, arrays)
+
+
+def _normalization(code: str, norm: Any, name: str, arrays: dict[str, np.ndarray]) -> str:
+    arrays |= {f"gain_{name}": convert_to_numpy(norm.gamma), f"bias_{name}": convert_to_numpy(norm.beta)}
     return f"normalize({code}, gain_{name}, bias_{name})"
 
 
@@ -220,13 +217,11 @@ def _prediction(model: Any, token: int, arrays: dict[str, np.ndarray]) -> list[S
     bias = ""
     if embedding.has_bias:
         arrays["bias_logits"], bias = convert_to_numpy(embedding.bias), " + bias_logits"
-    left = "{}"
+    alone, end = "v @ W_o", "end"
     if model.final_norms:
-        norm = model.final_norms[1]
-        arrays |= {"gain_end": convert_to_numpy(norm.gamma), "bias_end": convert_to_numpy(norm.beta)}
-        left = "normalize({}, gain_end, bias_end)"
+        alone, end = (_normalization(code, model.final_norms[1], "end", arrays) for code in (alone, end))
     return [
-        Step("alone", f"{left.format('v @ W_o')} @ table.T", "the logits that each value alone would give"),
-        Step("logits", f"{left.format('end')} @ table.T{bias}", "the logits"),
+        Step("alone", f"{alone} @ table.T", "the logits that each value alone would give"),
+        Step("logits", f"{end} @ table.T{bias}", "the logits"),
         Step("probability", f"softmax(logits)[{token}]", "the probability of the token"),
     ]

@@ -25,7 +25,7 @@ from ...attention.self_attention import SelfAttention
 from ...config.names.model import ATTENTION_SITES
 from ...errors import InputError, did_you_mean
 from ...model.transformer import Transformer
-from .inside import Pair, read_inside
+from .inside import Pair, check_index, read_inside
 from .intervention import changeable_layers
 
 if TYPE_CHECKING:
@@ -151,14 +151,11 @@ def split_score(model: keras.Model, pair: Pair, layer: str, head: int, row: int)
     Raises:
         InputError: another architecture, mechanism or score; or there is no such layer, head or row.
     """
-    attention = find_attention(model, layer)
+    attention = find_attention(model, pair, layer, head, row)
     side, _, kind = layer.split(".")
     source, target = pair
     queries = source if side == "encoder" else target
     keys = target if (side, kind) == ("decoder", "self") else source
-    for name, given, size in (("head", head, attention.num_heads), ("row", row, len(queries))):
-        if not 0 <= given < size:
-            raise InputError(f"{name}: expected a number from 0 to {size - 1}, found {given}")
     found, _ = read_inside(model, pair, ["*.head.*", "*.feed_forward.output", f"{layer}.weights"])
     visible = row + 1 if (side, kind) == ("decoder", "self") else len(keys)
 
@@ -171,22 +168,15 @@ def split_score(model: keras.Model, pair: Pair, layer: str, head: int, row: int)
     compared, against = (np.stack(list(parts.values())) for parts in (query_parts, key_parts))
     compared, against, *_ = attention.score.prepare(*map(ops.convert_to_tensor, (compared, against)))
     compared, against = (ops.convert_to_numpy(x)[:, head] for x in (compared, against))
-    return ScoreParts(
-        layer,
-        head,
-        row,
-        str(queries[row]),
-        "",
-        [str(key) for key in keys[:visible]],
-        list(query_parts),
-        list(key_parts),
-        np.einsum("qk,psk->qps", compared[:, row], against[:, :visible]),
-        found[f"{layer}.weights"][head, row, :visible],
-    )
+    names = [str(key) for key in keys[:visible]], list(query_parts), list(key_parts)
+    pairs = np.einsum("qk,psk->qps", compared[:, row], against[:, :visible])
+    weights = found[f"{layer}.weights"][head, row, :visible]
+    return ScoreParts(layer, head, row, str(queries[row]), "", *names, pairs, weights)
 
 
-def find_attention(model: keras.Model, layer: str) -> Any:
-    """Returns the attention layer of that name; raises an `InputError` if its scores are no sum over parts."""
+def find_attention(model: keras.Model, pair: Pair, layer: str, head: int, row: int) -> Any:
+    """Returns the attention layer of that name; raises an `InputError` if its scores are no sum over parts, or it has
+    no such head or row."""
     if not isinstance(model, Transformer):
         raise InputError(f"expected a Transformer with encoder and decoder, found {type(model).__name__}")
     found = {name: one for one, name in model.layer_names("decoder").items() if isinstance(one, AttentionLayer)}
@@ -198,6 +188,8 @@ def find_attention(model: keras.Model, layer: str) -> Any:
         raise InputError(f"{layer}: expected a score that is a product ({', '.join(PRODUCTS)}), found {found}")
     if isinstance(attention, SelfAttention) and model.source_positions.kind == "alibi":
         raise InputError(f"{layer}: positions alibi add to scores what is part of neither query nor key")
+    check_index("head", head, attention.num_heads)
+    check_index("row", row, len(pair[not layer.startswith("encoder")]))
     return attention
 
 

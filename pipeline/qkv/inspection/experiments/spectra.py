@@ -135,23 +135,21 @@ def truncate_heads(layers: Sequence[AttentionLayer], rank: int) -> Callable[[], 
     Raises:
         ValueError: a layer does not compare by a product, its heads share keys, or the rank is not from 0 to K.
     """
-    changes: list[tuple[Any, slice, np.ndarray]] = []
-    for layer in layers:
-        sides = _sides(layer)
-        heads = layer.num_heads
-        if layer.key_value_heads != heads:
+    changed = [(layer, _sides(layer)) for layer in layers]
+    for layer, _ in changed:
+        if layer.key_value_heads != layer.num_heads:
             raise ValueError(f"{layer.path}: expected a layer whose heads have keys of their own, found shared ones")
+    before = [(variable, variable.numpy()) for _, sides in changed for dense, _ in sides for variable in dense.weights]
+    for layer, sides in changed:
+        heads = layer.num_heads
         kernels = zip(*(np.split(_columns(dense.kernel, place), heads, axis=1) for dense, place in sides), strict=True)
         by_side = zip(*(rank_projections(query, key, rank) for query, key in kernels), strict=True)
         for (dense, place), projections in zip(sides, by_side, strict=True):
             for variable in dense.weights:
-                parts = zip(np.split(_columns(variable, place), heads, axis=-1), projections, strict=True)
-                changes.append((variable, place, np.concatenate([part @ matrix for part, matrix in parts], axis=-1)))
-    before = [(variable, variable.numpy()) for variable, _, _ in changes]
-    for variable, place, part in changes:
-        whole = np.array(variable)
-        whole[..., place] = part
-        variable.assign(whole)
+                whole = np.array(variable)
+                parts = zip(np.split(whole[..., place], heads, axis=-1), projections, strict=True)
+                whole[..., place] = np.concatenate([part @ matrix for part, matrix in parts], axis=-1)
+                variable.assign(whole)
 
     def restore() -> None:
         for variable, value in before:
