@@ -109,11 +109,10 @@ def comprehensiveness(run: TrainedRun, pairs, scores) -> dict[str, float]:
     sentences = [
         ScoredSentence(
             pair.id,
-            pair.source_ids,
-            pair.target_ids,
+            *pair.ids,
             found,
             found[Scorer("random")],
-            np.arange(len(pair.target_ids)) + 1 < len(pair.target_ids),
+            np.arange(len(pair.ids[1])) + 1 < len(pair.ids[1]),
         )
         for pair, found in zip(pairs, scores, strict=True)
     ]

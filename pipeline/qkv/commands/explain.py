@@ -219,7 +219,7 @@ def _explain_changes(run: "TrainedRun") -> str:
     from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 
     text = TokenisedSet.of(read_configured_set(run, "explain", "test"), run.tokenizer)
-    pairs = [(one.source_ids, one.target_ids) for one in text.pair_references(run.config.model.max_positions)]
+    pairs = [one.ids for one in text.pair_references(run.config.model.max_positions)]
     source, target = (np.array([len(pair[side]) for pair in pairs]) for side in (0, 1))
     rows = batches_by_length(source + 1, target, FORCED_BATCH_TOKENS)
     table = measure_changes(run.model, (forced_batch([pairs[i] for i in part]).ids for part in rows))

@@ -64,12 +64,8 @@ class GreedySearch:
             given = ops.take(beginning, step, axis=1)
             return ops.where(ops.equal(given, PAD), picked, given)
 
-        cache = model.start_cache(memory)
-        limits = max_lengths
-        beginning = prefix
-        if self.count > 1:
-            cache, limits = rows_for_each((cache, limits), rows)
-            beginning = prefix if prefix is None else rows_for_each(prefix, rows)
+        cache, limits = rows_for_each((model.start_cache(memory), max_lengths), rows)
+        beginning = None if prefix is None else rows_for_each(prefix, rows)
         state = cache, self.ban.start(rows) if self.ban else ()
         ids, log_probabilities = greedy_search(step, state, limits, length, choose)
         shape = (batch, self.count, length)

@@ -228,7 +228,7 @@ def _read_with_members(
     ensemble = request.run
     assert isinstance(ensemble, TrainedEnsemble)
     # Each model's own log-probabilities are computed, in place of those that the search knows.
-    pairs = [replace(pair, log_probabilities=None) for pair in pairs]
+    pairs = [replace(pair, known=False) for pair in pairs]
     probes = _translate_probes(request)
     described, viewers = [], []
     for name, run in ensemble.members.items():

@@ -62,7 +62,7 @@ def write_faithfulness(
         log.warning("the first %d sentences have no target token to measure: no faithfulness.csv", len(pairs))
         return {}
     tokens = int(sentences.groupby("id")["tokens"].first().sum())
-    table = faithfulness_table(sentences, tokens / sum(len(pair.target_ids) for pair in pairs))
+    table = faithfulness_table(sentences, tokens / sum(len(pair.translation.ids) for pair in pairs))
     write_csv(sentences, folder.faithfulness_sentences, float_format="%.6f")
     write_csv(table, folder.faithfulness, float_format="%.6f")
     measured = sentences["id"].nunique()
@@ -91,12 +91,11 @@ def _score(
         if gold is not None:
             measured &= gold.any(axis=1)
         scores = score_sources(record, noise, gold)
-        pair = pairs[number]
+        source_ids, target_ids = pairs[number].ids
         if isinstance(request.run.model, Transformer):
-            read = [*pair.source_ids, EOS], [BOS, *pair.target_ids[:-1]]
-            parts = source_logits(request.run.float64_model, read, pair.target_ids)
+            parts = source_logits(request.run.float64_model, ([*source_ids, EOS], [BOS, *target_ids[:-1]]), target_ids)
             scores[Scorer("logits")] = np.maximum(parts[:, :-1], 0)
-        yield ScoredSentence(record.id, pair.source_ids, pair.target_ids, scores, noise, measured)
+        yield ScoredSentence(record.id, source_ids, target_ids, scores, noise, measured)
 
 
 SURE, POSSIBLE = 1.0, 0.5
@@ -153,11 +152,11 @@ def write_perturbation(
     started = time.monotonic()
     pairs = pairs[: request.experiments["perturb"]]
     log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
-    rows = [row for row, pair in enumerate(pairs) if pair.source_ids and pair.target_ids != [EOS]]
+    rows = [row for row, pair in enumerate(pairs) if pair.ids[0] and pair.ids[1] != [EOS]]
     if not rows:
         log.warning("the first %d sentences are empty on one side: no perturbation.csv", len(pairs))
         return {}
-    ids = [(pairs[row].source_ids, pairs[row].target_ids) for row in rows]
+    ids = [pairs[row].ids for row in rows]
     effects = perturbation_effects(request.run.model, ids, workers=parallel_batches()).among(len(pairs), rows)
     table = effects.table()
     write_csv(table, folder.perturbation, float_format="%.6f")

@@ -3,7 +3,7 @@ search found, or references, reads the log-probabilities and the attention of ev
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -32,30 +32,22 @@ class ForcedPair:
         id: position of the sentence in its file, from 0.
         source: its text.
         reference: its given translation, or None.
-        hypothesis: the text of the target that is read.
-        source_ids: without EOS.
-        target_ids: ending in EOS unless truncated.
+        translation: the target that is read, with the tokens of both sides.
         mode: where the target comes from: `greedy`, `beam`, `sampling` or `forced`.
-        truncated: whether source or target was cut to the maximum number of tokens that the model accepts.
-        log_probabilities: of the target's tokens, where they are known.
-        prefix_tokens: how many of the target's tokens were given to the search.
-        required: the phrases that the search had to find.
+        known: whether the translation's log-probabilities are the model's, which then computes none.
     """
 
     id: int
     source: str
     reference: str | None
-    hypothesis: str
-    source_ids: list[int]
-    target_ids: list[int]
+    translation: Translation
     mode: str
-    truncated: bool
-    log_probabilities: list[float] | None = None
-    prefix_tokens: int = 0
-    required: list[str] = field(default_factory=list)
+    known: bool = False
 
-
-_OF_PAIR = [one.name for one in fields(ForcedPair) if one.name in Record.__dataclass_fields__]
+    @property
+    def ids(self) -> tuple[list[int], list[int]]:
+        """The tokens of the source, without EOS, and of the target, ending in EOS unless truncated."""
+        return self.translation.source_ids, self.translation.ids
 
 
 class Read(NamedTuple):
@@ -159,9 +151,8 @@ class AttentionRecorder:
 
         def batches() -> Iterator[list[ForcedPair]]:
             while window := list(islice(stream, window_sentences)):
-                source = np.array([len(pair.source_ids) + 1 for pair in window])
-                target = np.array([len(pair.target_ids) for pair in window])
-                rows_of_batches = batches_by_length(source, target, self.batch_tokens)
+                source, target = (np.array([len(pair.ids[side]) for pair in window]) for side in (0, 1))
+                rows_of_batches = batches_by_length(source + 1, target, self.batch_tokens)
                 orders.append(np.concatenate(rows_of_batches).tolist())
                 yield from ([window[i] for i in rows] for rows in rows_of_batches)
 
@@ -176,11 +167,11 @@ class AttentionRecorder:
             yield from (window[i] for i in range(len(order)))
 
     def _read_batch(self, pairs: Sequence[ForcedPair], sites: Collection[str]) -> list[Read]:
-        batch = forced_batch([(pair.source_ids, pair.target_ids) for pair in pairs])
+        batch = forced_batch([pair.ids for pair in pairs])
         attention = {}
         if "gradients" in sites:
             attention = self._read_gradients(*batch.ids).attention
-        if all(pair.log_probabilities is not None for pair in pairs):  # no scores are needed
+        if all(pair.known for pair in pairs):  # no scores are needed
             batch = batch._replace(target_output=batch.target_output[:, :0])
         forced = self.forced_graph(*batch.ids)
         attention |= forced.attention
@@ -190,13 +181,19 @@ class AttentionRecorder:
         is_right = forced.likeliest.numpy() == batch.target_output
         reads = []
         for i, (pair, source_words, target_words) in enumerate(zip(pairs, *self._words(pairs), strict=True)):
-            source, target = len(pair.source_ids) + 1, len(pair.target_ids)
+            translation = pair.translation
+            source, target = len(translation.source_ids) + 1, len(translation.ids)
             shapes = {site: SITES[site].pick(source, target) for site in weights}
-            outputs = self.tokenizer.pieces(pair.target_ids)
-            scores = log_probabilities[i] if pair.log_probabilities is None else pair.log_probabilities
+            outputs = self.tokenizer.pieces(translation.ids)
+            scores = translation.log_probabilities if pair.known else log_probabilities[i]
             record = Record(
-                **{name: getattr(pair, name) for name in _OF_PAIR},
-                source_tokens=self.tokenizer.pieces([*pair.source_ids, EOS]),
+                pair.id,
+                pair.source,
+                pair.reference,
+                translation.text,
+                mode=pair.mode,
+                **{name: getattr(translation, name) for name in ("truncated", "prefix_tokens", "required")},
+                source_tokens=self.tokenizer.pieces([*translation.source_ids, EOS]),
                 target_input_tokens=[*self.tokenizer.pieces([BOS]), *outputs[:-1]],
                 target_output_tokens=outputs,
                 source_words=source_words,
@@ -213,14 +210,14 @@ class AttentionRecorder:
     def _words(self, pairs: Sequence[ForcedPair]) -> tuple[list[list[int | None]], list[list[int | None]]]:
         """Returns the words to which the tokens of the sources and the output tokens belong; None for EOS."""
         sources = self.tokenizer.words_from_text([pair.source for pair in pairs], self.units.source)
-        source = [[*words[: len(pair.source_ids)], None] for pair, words in zip(pairs, sources, strict=True)]
+        source = [[*words[: len(pair.ids[0])], None] for pair, words in zip(pairs, sources, strict=True)]
         # The ids of a given text that was cut would spell other words where they stand for unknown characters.
-        given = [pair for pair in pairs if pair.mode == "forced"]
-        texts = iter(self.tokenizer.of_target.words_from_text([pair.hypothesis for pair in given], self.units.target))
+        given = [pair.translation.text for pair in pairs if pair.mode == "forced"]
+        texts = iter(self.tokenizer.of_target.words_from_text(given, self.units.target))
         target = [
-            [*next(texts), None][: len(pair.target_ids)]
+            [*next(texts), None][: len(pair.translation.ids)]
             if pair.mode == "forced"
-            else self.tokenizer.words_from_ids(pair.target_ids, self.units.target)
+            else self.tokenizer.words_from_ids(pair.translation.ids, self.units.target)
             for pair in pairs
         ]
         return source, target
@@ -234,20 +231,9 @@ def pair_translations(
 ) -> Iterator[ForcedPair]:
     """Pairs each source with the translation that a search found."""
     for i, (source, translation) in enumerate(zip(sources, translations, strict=True)):
-        searched = translation.source_ids or translation.prefix_tokens or translation.required
-        yield ForcedPair(
-            i,
-            source,
-            references[i] if references is not None else None,
-            translation.text,
-            translation.source_ids,
-            translation.ids,
-            mode,
-            translation.truncated,
-            translation.log_probabilities if searched else None,  # an empty source was not
-            translation.prefix_tokens,
-            list(translation.required),
-        )
+        # An empty source was not searched.
+        searched = bool(translation.source_ids or translation.prefix_tokens or translation.required)
+        yield ForcedPair(i, source, references[i] if references is not None else None, translation, mode, searched)
 
 
 def pair_references(
@@ -264,13 +250,6 @@ def pair_references(
     for i, (source, reference, source_row, target_row) in enumerate(
         zip(sources, references, source_ids, reference_ids, strict=True), first
     ):
-        yield ForcedPair(
-            i,
-            source,
-            reference,
-            reference,
-            list(source_row[:longest]),
-            [*target_row, EOS][:max_positions],
-            "forced",
-            len(source_row) > longest or len(target_row) > longest,
-        )
+        ids = list(source_row[:longest]), [*target_row, EOS][:max_positions]
+        is_cut = len(source_row) > longest or len(target_row) > longest
+        yield ForcedPair(i, source, reference, Translation(reference, *ids, [], is_cut), "forced")

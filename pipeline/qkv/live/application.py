@@ -52,7 +52,6 @@ class LivePage:
 
     def __init__(self, runs: Sequence[LiveRun], page: str, gate: Gate) -> None:
         self._runs = runs
-        self._page = page
         self._gate = gate
         self._places = BoundedSemaphore(1 + MOST_WAITING)
         self._turn = Lock()
@@ -61,13 +60,14 @@ class LivePage:
         self._answered = 0
         posts: dict[str, Callable[[Request], Response]] = {
             "/divide": partial(self._ask, Question, lambda run, question: run.divide(question.text)),
-            "/answer": partial(self._ask, Question, self._answer),
+            "/answer": partial(self._ask, Question, self._keep),
             "/explain": partial(self._ask, ScoreQuestion, lambda run, question: run.explain(question)),
             "/split": partial(self._ask, LogitQuestion, lambda run, question: run.split(question)),
             "/save": self._save,
         }
         rules = [Rule(address, methods=["POST"], endpoint=endpoint) for address, endpoint in posts.items()]
-        self._addresses = Map([Rule("/", methods=["GET"], endpoint=self._show), *rules])
+        show = Rule("/", methods=["GET"], endpoint=lambda request: Response(page, mimetype="text/html"))
+        self._addresses = Map([show, *rules])
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         request = Request(environ)
@@ -91,9 +91,6 @@ class LivePage:
         response.headers.extend(HEADERS)
         return response
 
-    def _show(self, request: Request) -> Response:
-        return Response(self._page, mimetype="text/html")
-
     def _ask(self, kind: type[TextQuestion], ask: Callable[[LiveRun, Any], Any], request: Request) -> Response:
         """Waits for the turn to ask a run, if not too many are waiting already."""
         question = read_request(kind, _body(request))
@@ -107,18 +104,16 @@ class LivePage:
         finally:
             self._places.release()
 
-    def _answer(self, run: LiveRun, question: Question) -> dict[str, Any]:
+    def _keep(self, run: LiveRun, question: Question) -> dict[str, Any]:
+        """Answers a question; the answer is kept by its number, so that it can be saved."""
         answer = run.answer(question)
-        return {"answer": self._keep(run, answer), **answer.facts}
-
-    def _keep(self, run: LiveRun, answer: Answer) -> int:
         self._answered += 1
         self._kept[self._answered] = run, answer
         self._kept_bytes += answer.record_bytes
         while len(self._kept) > MOST_KEPT or (self._kept_bytes > MOST_KEPT_BYTES and len(self._kept) > 1):
             _, (_, dropped) = self._kept.popitem(last=False)
             self._kept_bytes -= dropped.record_bytes
-        return self._answered
+        return {"answer": self._answered, **answer.facts}
 
     def _save(self, request: Request) -> Response:
         wanted = read_request(SaveRequest, _body(request)).answers

@@ -24,7 +24,7 @@ from ..inspection.experiments.intervention import CHANGES, UNCHANGED, ChangedMod
 from ..inspection.experiments.logit_parts import split_logit
 from ..inspection.experiments.score_parts import explained_sites, layer_name, split_score
 from ..inspection.record import Record
-from ..inspection.recorder import AttentionRecorder, ForcedPair, pair_translations
+from ..inspection.recorder import AttentionRecorder, pair_translations
 from ..inspection.viewer.data import ViewerRun
 from ..inspection.viewer.page import encode_weights
 from ..run.trained_run import TrainedRun
@@ -93,11 +93,27 @@ class LiveRun:
         self._check_row(question, best)
         mode = "forced" if question.target is not None else "greedy" if question.beam_size == 1 else "beam"
         pair = next(pair_translations([text], None, [best], mode))
-        if question.target is not None:
-            pair = replace(pair, log_probabilities=None)  # they are read, not found
-        record = self._record(pair)
-        alternatives = self._alternatives.at_each_token(best.source_ids, best.ids)
-        return Answer(record, self._facts(question, record, n_best, alternatives), question)
+        pair = replace(pair, known=question.target is None and pair.known)  # what is given is read, not found
+        self._recorder.units = self.run.cutter.units([pair.source], [best.text])
+        record = next(self._recorder.record([pair]))
+        viewed = ViewerRun(self.name, plain=self.run.detokenize if self.run.config.data.tokenized else None)
+        viewed.add_all([record])
+        facts = {
+            "sentence": viewed.sentences[0],
+            "sites": viewed.sites,
+            "units": viewed.units,
+            "weights": encode_weights(viewed.weights),
+            "ids": best.ids,
+            "alternatives": self._alternatives.at_each_token(best.source_ids, best.ids),
+            "nBest": [
+                {"text": one.text, "ids": one.ids, "score": one.score, "logProbability": sum(one.log_probabilities)}
+                for one in n_best
+            ],
+            "logProbability": sum(record.token_log_probabilities),
+            "prefixTokens": len(question.prefix),
+            "difference": self._difference(record.source),
+        }
+        return Answer(record, facts, question)
 
     def explain(self, question: ScoreQuestion) -> dict[str, Any]:
         """Splits the scores of one row into what query and key take from the model below.
@@ -177,10 +193,6 @@ class LiveRun:
             self._translators[key] = build_translator(model, self.run.tokenizer, config, search)
         return self._translators[key]
 
-    def _record(self, pair: ForcedPair) -> Record:
-        self._recorder.units = self.run.cutter.units([pair.source], [pair.hypothesis])
-        return next(self._recorder.record([pair]))
-
     def _check_ids(self, ids: list[int]) -> None:
         size = self.run.tokenizer.vocabulary_size
         longest = self.run.config.model.max_positions
@@ -204,31 +216,6 @@ class LiveRun:
         if row.query >= queries or len(row.weights) != keys:
             found = f"query {row.query} and {len(row.weights)} weights"
             raise InputError(f"row: expected a query below {queries} and {keys} weights, found {found}")
-
-    def _facts(
-        self,
-        question: Question,
-        record: Record,
-        n_best: list[Translation],
-        alternatives: list[list[tuple[int, str, float]]],
-    ) -> dict[str, Any]:
-        plain = self.run.detokenize if self.run.config.data.tokenized else None
-        viewed = ViewerRun(self.name, plain=plain).add_all([record])
-        return {
-            "sentence": viewed.sentences[0],
-            "sites": viewed.sites,
-            "units": viewed.units,
-            "weights": encode_weights(viewed.weights),
-            "ids": n_best[0].ids,
-            "alternatives": alternatives,
-            "nBest": [
-                {"text": one.text, "ids": one.ids, "score": one.score, "logProbability": sum(one.log_probabilities)}
-                for one in n_best
-            ],
-            "logProbability": sum(record.token_log_probabilities),
-            "prefixTokens": len(question.prefix),
-            "difference": self._difference(record.source),
-        }
 
     def _difference(self, source: str) -> str | None:
         """Returns in words why a sentence does not look like the training text, or None."""

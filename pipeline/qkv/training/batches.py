@@ -1,7 +1,7 @@
 """The batches of training, padded and prepared ahead of the steps that need them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +15,7 @@ from ..text.tokens.encoding import EncodedPairs
 AHEAD = 4  # batches kept ready: one takes a few milliseconds to make, a step a hundred times as long
 
 
+@dataclass(eq=False)
 class TrainingBatches:
     """Makes the batches of any epoch, from any batch on, and divides them among the replicas.
 
@@ -28,32 +29,19 @@ class TrainingBatches:
             `length_multiple`.
     """
 
-    def __init__(
-        self,
-        segmentations: Sequence[EncodedPairs],
-        strategy: tf.distribute.Strategy,
-        *,
-        batch_tokens: int,
-        length_multiple: int,
-        seed: int,
-        accumulated: int = 1,
-        mixture: Mixture | None = None,
-        lengths: Sequence[int] | None = None,
-    ) -> None:
-        self.segmentations = segmentations
-        self.strategy = strategy
-        self.batch_tokens = batch_tokens
-        self.length_multiple = length_multiple if lengths is None else 1  # or a side may outgrow its length
-        self.accumulated = accumulated
-        self.lengths = lengths
-        self._make_plan = partial(
-            EpochPlan,
-            batch_tokens=batch_tokens,
-            length_multiple=self.length_multiple,
-            seed=seed,
-            mixture=mixture,
-            lengths=lengths,
-        )
+    segmentations: Sequence[EncodedPairs]
+    strategy: tf.distribute.Strategy
+    _: KW_ONLY
+    batch_tokens: int
+    length_multiple: int
+    seed: int
+    accumulated: int = 1
+    mixture: Mixture | None = None
+    lengths: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.lengths is not None:
+            self.length_multiple = 1  # or a side may outgrow its length
         self._planned: tuple[int, EpochPlan] | None = None
 
     def updates(self, epoch: int) -> int:
@@ -64,7 +52,9 @@ class TrainingBatches:
         """Returns the sentences of each batch of that epoch. The last plan is remembered: several parts of a training
         ask for it, and for a large corpus it takes seconds."""
         if self._planned is None or self._planned[0] != epoch:
-            self._planned = epoch, self._make_plan(self.pairs(epoch), epoch=epoch)
+            names = ("batch_tokens", "length_multiple", "seed", "mixture", "lengths")
+            settings = {name: getattr(self, name) for name in names}
+            self._planned = epoch, EpochPlan(self.pairs(epoch), epoch=epoch, **settings)
         return self._planned[1]
 
     def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:

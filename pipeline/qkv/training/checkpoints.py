@@ -195,18 +195,18 @@ class Checkpoints:
             InputError: there is none, all are damaged, or they are of another model.
         """
         newest = self.last()
-        try:
-            return load_checkpoint(newest, model, optimizer, self.origin)
-        except InputError as error:
-            for older in self.all()[-2::-1]:
-                try:
-                    progress = load_checkpoint(older, model, optimizer, self.origin)
-                except InputError:
-                    continue
-                log.warning("%s\ncontinuing from the checkpoint before it: %s", error, older)
+        problems = []
+        for path in reversed(self.all()):
+            try:
+                progress = load_checkpoint(path, model, optimizer, self.origin)
+            except InputError as error:
+                problems.append(error)
+                continue
+            if problems:
+                log.warning("%s\ncontinuing from the checkpoint before it: %s", problems[0], path)
                 newest.unlink(missing_ok=True)
-                return progress
-            raise
+            return progress
+        raise problems[0]
 
     def last(self) -> Path:
         """Returns the newest checkpoint.

@@ -27,13 +27,11 @@ def test_the_first_sentences_are_measured_and_empty_ones_left_out(tmp_path, capl
     folder = EvaluationDirectory(tmp_path)
     recorder = run.recorder(aligned_sites())
     said = write_faithfulness(request, text, pairs, recorder, folder)["faithfulness"]
-    tokens = sum(len(pairs[i].target_ids) - 1 for i in (0, 2))
+    tokens = sum(len(pairs[i].ids[1]) - 1 for i in (0, 2))
     assert (said["sentences"], said["tokens"], said["targets"]) == (2, tokens, "translations")
     table = pd.read_csv(folder.faithfulness)
     assert (table["tokens"] == tokens).all() and "gold" not in set(table["scorer"])
-    np.testing.assert_allclose(
-        table["token_share"], tokens / sum(len(pair.target_ids) for pair in pairs[:3]), atol=1e-6
-    )
+    np.testing.assert_allclose(table["token_share"], tokens / sum(len(pair.ids[1]) for pair in pairs[:3]), atol=1e-6)
     assert caplog.messages[-2].split()[0] == "scorer" and caplog.messages[-2].count("\n") == SHOWN_ROWS
     assert f"first {SHOWN_ROWS} of {len(table)} rows" in caplog.messages[-1]
     assert caplog.messages[-1].endswith(str(run.directory.evaluation("mine").faithfulness))

@@ -80,4 +80,4 @@ def test_without_probes_validation_pairs_are_shown_unless_the_list_is_empty(tmp_
     _, lines, _, board, archive = callbacks
     assert lines.probes == shown
     assert board.sources == [source for source, _ in shown]
-    assert archive.pairs == [pair for pair in shown if pair[1]] and archive.updates == {0, 9}
+    assert archive.pairs == [pair for pair in shown if pair[1]] and set(archive.updates) == {0, 9}

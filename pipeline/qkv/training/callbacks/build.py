@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 from typing import Any, TextIO
 
 import keras
@@ -63,7 +64,7 @@ def build_callbacks(
     recorder = AttentionRecorder(training.step.model, translator.tokenizer, max_positions=translator.max_positions)
     board = TensorBoard(run, translator, recorder, probes, hyperparameters(config, run), progress.update)
     return [
-        ProgressLine(training.stopping.limits, training.batches.updates(0), progress, stream),
+        ProgressLine(training.stopping.limits, training.batches.updates(0), progress, stream or sys.stdout),
         ProbeLines(translator, probes, stream),
         History(run.history, progress),
         board,

@@ -4,6 +4,7 @@ shows when alignment emerges."""
 import shutil
 import sys
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -29,6 +30,7 @@ def middle_pairs(corpus: Corpus) -> list[tuple[str, str]]:
     return [pairs[place] for place in places]
 
 
+@dataclass(eq=False)
 class ProbeLines(keras.callbacks.Callback):
     """Prints source, reference and translation of the first `MOST_PRINTED` probes after each validation.
 
@@ -38,26 +40,25 @@ class ProbeLines(keras.callbacks.Callback):
         stream: where the lines are written; standard output by default.
     """
 
-    def __init__(
-        self, translator: Translator, probes: Sequence[tuple[str, str | None]], stream: TextIO | None = None
-    ) -> None:
+    translator: Translator
+    probes: Sequence[tuple[str, str | None]]
+    stream: TextIO | None = None
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self.translator = translator
-        self.probes = probes[:MOST_PRINTED]
-        self.stream = EscapingStream(stream or sys.stdout)
 
     def on_test_end(self, logs=None):
-        if not self.probes:
-            return
-        translations = self.translator.translate([source for source, _ in self.probes])
-        for (source, reference), translation in zip(self.probes, translations, strict=True):
+        probes, stream = self.probes[:MOST_PRINTED], EscapingStream(self.stream or sys.stdout)
+        translations = self.translator.translate([source for source, _ in probes]) if probes else []
+        for (source, reference), translation in zip(probes, translations, strict=True):
             rows = {"source": source, "reference": reference, "translation": translation.text}
             for name, text in rows.items():
                 if text is not None:
-                    self.stream.write(f"  {name:<11}  {shorten(text, MOST_CHARACTERS)}\n")
-        self.stream.flush()
+                    stream.write(f"  {name:<11}  {shorten(text, MOST_CHARACTERS)}\n")
+        stream.flush()
 
 
+@dataclass(eq=False)
 class ProbeArchive(keras.callbacks.Callback):
     """Writes an attention archive, such as `update-00000850`, at every validation and after some further updates.
 
@@ -74,22 +75,16 @@ class ProbeArchive(keras.callbacks.Callback):
         show: takes the number of updates and the records of each archive.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        recorder: AttentionRecorder,
-        probes: Sequence[tuple[str, str | None]],
-        first_update: int = 0,
-        updates: Collection[int] = (),
-        show: Callable[[int, Sequence[Record]], None] = lambda update, records: None,
-    ) -> None:
+    folder: Path
+    recorder: AttentionRecorder
+    probes: Sequence[tuple[str, str | None]]
+    first_update: int = 0
+    updates: Collection[int] = ()
+    show: Callable[[int, Sequence[Record]], None] = lambda update, records: None
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self.folder = folder
-        self.recorder = recorder
-        self.pairs = [(source, reference) for source, reference in probes if reference]
-        self.first_update = first_update
-        self.updates = frozenset(updates)
-        self.show = show
+        self.pairs = [(source, reference) for source, reference in self.probes if reference]
 
     def on_train_begin(self, logs=None):
         for archive, update in probe_archives(self.folder):
@@ -110,8 +105,7 @@ class ProbeArchive(keras.callbacks.Callback):
             return
         archive = self.folder / f"update-{update:08d}"
         shutil.rmtree(archive, ignore_errors=True)  # left by a crash
-        sources, references = zip(*self.pairs, strict=True)
-        records = list(self.recorder.record_references(sources, references))
+        records = list(self.recorder.record_references(*zip(*self.pairs, strict=True)))
         with ArchiveWriter(archive, manifest={"update": update}) as writer:
             for record in records:
                 writer.append(record)

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
@@ -27,6 +28,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+@dataclass(eq=False)
 class ProgressLine(keras.callbacks.Callback):
     """Prints the progress of training: a bar and one line that is rewritten on a terminal, plain lines elsewhere.
 
@@ -40,17 +42,16 @@ class ProgressLine(keras.callbacks.Callback):
         stream: where the lines are written; standard output by default.
     """
 
-    def __init__(
-        self, limits: Limits, updates_per_epoch: int, progress: Progress, stream: TextIO | None = None
-    ) -> None:
+    limits: Limits
+    updates_per_epoch: int
+    progress: Progress
+    stream: TextIO = field(default_factory=lambda: sys.stdout)
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self.limits = limits
-        self.updates_per_epoch = updates_per_epoch
-        self.progress = progress
-        self.stream = stream or sys.stdout
         self.first: tuple[float, float] | None = None
         self.first_total: int | None = None
-        self.printed_at = progress.seconds
+        self.printed_at = self.progress.seconds
 
     def on_train_begin(self, logs=None):
         self._print_status("starting: the first update takes the longest")
@@ -122,15 +123,16 @@ def _bar(share: float) -> str:
     return f"[{'#' * filled}{'-' * (BAR_WIDTH - filled)}] {100 * share:3.0f} %"
 
 
+@dataclass(eq=False)
 class History(keras.callbacks.Callback):
     """Writes `history.csv` anew at each validation, with a row for each since the start of the run."""
 
-    def __init__(self, path: Path, progress: Progress) -> None:
+    path: Path
+    progress: Progress
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self.path = path
-        self.progress = progress
 
     def on_test_end(self, logs=None):
-        write_atomically(
-            self.path, pd.DataFrame(self.progress.history).to_csv(index=False, lineterminator="\n").encode()
-        )
+        table = pd.DataFrame(self.progress.history)
+        write_atomically(self.path, table.to_csv(index=False, lineterminator="\n").encode())

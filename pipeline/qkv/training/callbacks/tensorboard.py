@@ -3,7 +3,7 @@ vectors of the subwords in its projector."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unicodedata import category
@@ -46,6 +46,7 @@ DESCRIPTIONS = {
 """What curves show, by the last word of their names."""
 
 
+@dataclass(eq=False)
 class TensorBoard(keras.callbacks.Callback):
     """Writes event files; every step is a number of updates.
 
@@ -62,23 +63,18 @@ class TensorBoard(keras.callbacks.Callback):
             these are hidden.
     """
 
-    def __init__(
-        self,
-        run: RunDirectory,
-        translator: Translator,
-        recorder: AttentionRecorder,
-        probes: Sequence[tuple[str, str | None]],
-        hyperparameters: dict[str, Any] | None = None,
-        first_update: int = 0,
-    ) -> None:
+    run: RunDirectory
+    translator: Translator
+    recorder: AttentionRecorder
+    probes: Sequence[tuple[str, str | None]]
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    first_update: int = 0
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self.folders = {"training": run.root, "validation": run.validation_events}
-        self.translator = translator
-        self.recorder = recorder
-        self.sources = [source for source, _ in probes]
-        self.references = [reference or "" for _, reference in probes]
-        self.hyperparameters = hyperparameters or {}
-        self.first_update = first_update
+        self.folders = {"training": self.run.root, "validation": self.run.validation_events}
+        self.sources = [source for source, _ in self.probes]
+        self.references = [reference or "" for _, reference in self.probes]
         self.writers: dict[str, Any] = {}
         self.cards: dict[tuple[str, ...], AttentionCard] = {}  # of the probes with a reference, by their tokens
 
@@ -200,7 +196,7 @@ def describe(record: Record, seen: str) -> str:
     )
 
 
-def as_hyperparameters(values: dict[str, Any]) -> dict[str, bool | int | float | str]:
+def as_hyperparameters(values: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
     """Returns settings as the kinds of values that the HPARAMS table takes."""
     return {name: value if isinstance(value, bool | int | float) else str(value) for name, value in values.items()}
 
