@@ -76,10 +76,10 @@ def _take_last_layer(run: TrainedRun) -> AlignmentReadout:
 
 
 def _choose_by_agreement(forward: Direction, backward: Direction) -> list[AlignmentReadout]:
-    agreed = most_agreeing(forward.records(AGREEMENT_PAIRS), backward.records(AGREEMENT_PAIRS))
+    *agreed, share = most_agreeing(forward.records(AGREEMENT_PAIRS), backward.records(AGREEMENT_PAIRS))
     pairs = min(AGREEMENT_PAIRS, len(forward.text))
-    reason = f"the two directions' agreement, {100 * agreed.value:.1f} % on {pairs} pairs"
-    return [replace(readout, chosen_on=reason) for readout in (agreed.forward, agreed.backward)]
+    reason = f"the two directions' agreement, {100 * share:.1f} % on {pairs} pairs"
+    return [replace(readout, chosen_on=reason) for readout in agreed]
 
 
 def load_directions(

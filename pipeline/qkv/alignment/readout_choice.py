@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 
@@ -107,26 +106,18 @@ def _parse_readout(text: str, run: TrainedRun) -> AlignmentReadout:
     return readout
 
 
-class AgreedReadouts(NamedTuple):
-    """The two readouts that agree most.
-
-    Args:
-        forward: the readout of the model from source to target.
-        backward: the readout of the model from target to source.
-        value: 2 |A and B| / (|A| + |B|) of their links A and B over all sentences, 0 to 1.
-    """
-
-    forward: AlignmentReadout
-    backward: AlignmentReadout
-    value: float
-
-
-def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> AgreedReadouts:
+def most_agreeing(
+    forward: Iterable[Record], backward: Iterable[Record]
+) -> tuple[AlignmentReadout, AlignmentReadout, float]:
     """Compares every layer, head and side of one model with every layer, head and side of the other.
 
     Args:
         forward: records of pairs.
         backward: records of the same pairs with source and target exchanged, in the same order.
+
+    Returns:
+        The two readouts that agree most, and 2 |A and B| / (|A| + |B|) of their links A and B over all sentences, 0 to
+        1.
 
     Raises:
         ValueError: there are no pairs, the numbers of records differ, or a model has no cross-attention.
@@ -145,7 +136,7 @@ def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agre
         raise ValueError("there is no cross-attention to compare")
     agreement = 2 * shared / np.maximum(total, 1)
     i, j = np.unravel_index(np.argmax(agreement), agreement.shape)
-    return AgreedReadouts(readouts[0][i], readouts[1][j], float(agreement[i, j]))
+    return readouts[0][i], readouts[1][j], float(agreement[i, j])
 
 
 def _flat_links(record: Record, turned: bool = False) -> np.ndarray:

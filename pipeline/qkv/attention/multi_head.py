@@ -13,9 +13,9 @@ from ..layers.constructor import plain, seed_of, seeded
 from ..layers.keras_layers import Dense, check_sizes, dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap, where_changed
-from .by_name import describe_layer
+from .by_name import describe_layer, make_layer
 from .masks import check_keras_mask, join_masks
-from .mechanisms import describe_mechanism, make_mechanism
+from .mechanisms import MECHANISMS, describe_mechanism
 from .mechanisms.softmax import WeightsInFloat32
 from .scores import SCORES
 
@@ -135,7 +135,7 @@ class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
         self.num_heads, self.key_value_heads = spec.num_heads, spec.key_value_heads
         self.key_dim, self.value_dim, self.output_dim = spec.key_dim, spec.value_dim, spec.output_dim
         own = {"seed": seed_of("mechanism", seed), "name": "mechanism", "dtype": self.dtype_policy}
-        self.mechanism = make_mechanism(spec.mechanism, spec.score, spec.dropout, **own)
+        self.mechanism = make_layer(MECHANISMS, spec.mechanism, score=spec.score, dropout=spec.dropout, **own)
         self.output_projection = self._dense(self.output_dim, "output") if spec.value_projection else None
         self._make_projections()  # last: random seeds are drawn in this order
 

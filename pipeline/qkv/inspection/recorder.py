@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -48,19 +48,6 @@ class ForcedPair:
     def ids(self) -> tuple[list[int], list[int]]:
         """The tokens of the source, without EOS, and of the target, ending in EOS unless truncated."""
         return self.translation.source_ids, self.translation.ids
-
-
-class Read(NamedTuple):
-    """A pair that the model has read.
-
-    Attributes:
-        record: the pair with its log-probabilities and attention.
-        right: the number of target tokens to which the model gave the highest probability, given the tokens before; 0
-            where the log-probabilities were known, since the model computes no scores then.
-    """
-
-    record: Record
-    right: int
 
 
 @dataclass(eq=False)
@@ -131,20 +118,24 @@ class AttentionRecorder:
         sites: Collection[str] | None = None,
     ) -> Iterator[Record]:
         """Records pairs, in their order; see `read`."""
-        return (read.record for read in self.read(pairs, window_sentences, sites))
+        return (record for record, _ in self.read(pairs, window_sentences, sites))
 
     def read(
         self,
         pairs: Iterable[ForcedPair],
         window_sentences: int = WINDOW_SENTENCES,
         sites: Collection[str] | None = None,
-    ) -> Iterator[Read]:
+    ) -> Iterator[tuple[Record, int]]:
         """Reads pairs, each once, and yields them in their order.
 
         Args:
             pairs: the pairs.
             window_sentences: pairs that are batched together; no batch has sentences of two windows.
             sites: which of the recorder's sites the records hold; by default all.
+
+        Yields:
+            The record, and the number of target tokens to which the model gave the highest probability, given the
+            tokens before; 0 where the log-probabilities were known, since the model computes no scores then.
         """
         stream = iter(pairs)
         orders: deque[list[int]] = deque()  # of the windows whose pairs have not been yielded yet
@@ -156,7 +147,7 @@ class AttentionRecorder:
                 orders.append(np.concatenate(rows_of_batches).tolist())
                 yield from ([window[i] for i in rows] for rows in rows_of_batches)
 
-        def read_batch(batch: list[ForcedPair]) -> list[Read]:
+        def read_batch(batch: list[ForcedPair]) -> list[tuple[Record, int]]:
             return self._read_batch(batch, self.sites if sites is None else sites)
 
         # One stream over all windows, so that batches are read while the caller processes earlier pairs.
@@ -166,7 +157,7 @@ class AttentionRecorder:
             window = dict(zip(order, [first, *islice(found, len(order) - 1)], strict=True))
             yield from (window[i] for i in range(len(order)))
 
-    def _read_batch(self, pairs: Sequence[ForcedPair], sites: Collection[str]) -> list[Read]:
+    def _read_batch(self, pairs: Sequence[ForcedPair], sites: Collection[str]) -> list[tuple[Record, int]]:
         batch = forced_batch([pair.ids for pair in pairs])
         attention = {}
         if "gradients" in sites:
@@ -204,7 +195,7 @@ class AttentionRecorder:
                 source_unit=self.units.source,
                 target_unit=self.units.target,
             )
-            reads.append(Read(record, int(is_right[i, :target].sum())))
+            reads.append((record, int(is_right[i, :target].sum())))
         return reads
 
     def _words(self, pairs: Sequence[ForcedPair]) -> tuple[list[list[int | None]], list[list[int | None]]]:

@@ -1,6 +1,6 @@
 """The mechanisms by name: what is done with the scores."""
 
-from ..by_name import describe_layer, make_layer
+from ..by_name import describe_layer
 from ..scores import SCORES
 from .blockwise import Blockwise
 from .fixed_weights import FIXED_WEIGHTS, Last, OneHot, Uniform
@@ -20,7 +20,6 @@ __all__ = [
     "Softmax",
     "Uniform",
     "describe_mechanism",
-    "make_mechanism",
 ]
 
 MECHANISMS: dict[str, type[Mechanism]] = {
@@ -52,14 +51,3 @@ def describe_mechanism(mechanism, score="scaled_dot", dropout=0.0):
             given = f"the layer has {expected[name]!r}, its mechanism {found!r}"
             raise ValueError(f"{name}: {given}; give {name} to the layer alone")
     return {**description, "config": {name: value for name, value in own.items() if name not in expected}}
-
-
-def make_mechanism(mechanism, score="scaled_dot", dropout=0.0, **arguments):
-    """Makes a mechanism from what `describe_mechanism` takes, and further arguments such as `name` and `dtype`.
-
-    Example:
-        >>> make_mechanism("linformer").projected_length, make_mechanism(Linformer(projected_length=8)).projected_length
-        (64, 8)
-    """
-    description = describe_mechanism(mechanism, score, dropout)
-    return make_layer(MECHANISMS, description, score=score, dropout=dropout, **arguments)
