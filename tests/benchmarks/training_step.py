@@ -5,7 +5,8 @@
 All: post-norm, 4 heads, feed-forward twice the width, vocabulary 8,000, dropout 0.1, label smoothing 0.1, Adam, 200
 sentences of 20 tokens on either side, one table for all embeddings. Turns are interleaved; the figures are medians.
 The share of the product rate is that of the arithmetic of an update (three times the products of a forward pass) in the
-products of 2,048 x 2,048 matrices in the same number format that TensorFlow makes in the same time.
+products of 2,048 x 2,048 matrices in the same number format that TensorFlow makes in the same time. All
+compute on a GPU where their library sees one.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from tests.benchmarks.contest import Contestant, add_options, chosen, hold, mach
 CONTESTANTS = {
     "qkv, float32": ("training_qkv", {"precision": "float32"}),
     "qkv, mixed_bfloat16": ("training_qkv", {"precision": "mixed_bfloat16"}),
+    "qkv, mixed_bfloat16, XLA": ("training_qkv", {"precision": "mixed_bfloat16", "xla": True}),
     "plain Keras, float32": ("training_keras", {"precision": "float32"}),
     "plain Keras, float32, XLA": ("training_keras", {"precision": "float32", "xla": True}),
     "plain Keras, mixed_bfloat16": ("training_keras", {"precision": "mixed_bfloat16"}),

@@ -4,8 +4,10 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
-from qkv.run.training import open_run_folder
+from qkv.run import training
+from qkv.run.training import open_run_folder, start_devices
 from tests.support.failing_files import every_failure
+from tests.support.tiny_runs import parsed
 
 
 def test_a_new_run_that_fails_before_its_first_checkpoint_leaves_no_folder(tmp_path):
@@ -198,3 +200,22 @@ def test_records_of_a_training_without_a_checkpoint_are_deleted_and_prepared_tex
     begin(tmp_path, "history.csv", EVENTS, f"{EVENTS}.resumed", f"validation/{EVENTS}", "probes/file", *kept)
     RunDirectory(tmp_path).delete_records()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus_report.json", "encoded", "my.tfevents"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "options", "said"),
+    [
+        (1, "", True),
+        (0, "", False),
+        (2, "", False),
+        (1, "--training.max_updates 2000", False),  # compiling would take longer than it saves
+        (1, "--training.xla true", False),
+        (1, "--model.architecture recurrent", False),
+    ],
+)
+def test_a_long_training_on_a_gpu_is_told_to_be_compiled(gpus, options, said, config_file, monkeypatch, caplog):
+    config = parsed(config_file, "--training.max_updates", "100000", *options.split())
+    monkeypatch.setattr(training, "visible_gpus", lambda: [None] * gpus)
+    with caplog.at_level("INFO"):
+        start_devices(config)
+    assert ("training.xla true would make updates" in caplog.text) == said

@@ -8,6 +8,7 @@ from qkv.decoding.beam import BeamSearch, BeamSettings
 from qkv.decoding.forced import make_forced_graph
 from qkv.decoding.greedy import GreedySearch
 from qkv.decoding.translator import Translator
+from qkv.layers import keras_layers
 from qkv.layers.keras_layers import Dropout
 from qkv.training.loss import TotalLoss
 from qkv.training.optimizers import make_optimizer
@@ -25,8 +26,10 @@ def update_of(model, optimizer, **settings):
 
 @pytest.fixture(scope="module")
 def update():
-    """A layer on either side, of which every part is used: 7 layers of dropout."""
-    return update_of(make_transformer(dropout=0.1), "muon", r_drop=1.0, label_smoothing=0.1)
+    """A layer on either side, of which every part is used, as on a GPU: 7 layers of dropout."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keras_layers, "_is_on_gpu", lambda: True)
+        return update_of(make_transformer(dropout=0.1), "muon", r_drop=1.0, label_smoothing=0.1)
 
 
 def test_an_update_copies_a_seed_for_each_dropout_to_the_host_and_hardly_more(update):

@@ -16,7 +16,7 @@ from tests.benchmarks.contestants.training_batch import make_batch
 
 
 def prepare(settings):
-    """`settings["precision"]` is the Keras dtype policy."""
+    """`settings["precision"]` is the Keras dtype policy, `settings["xla"]` whether XLA compiles the update."""
     keep_freed_memory()
     model = Transformer(
         settings["vocabulary"],
@@ -33,7 +33,9 @@ def prepare(settings):
     optimizer = make_optimizer(1e-3, optimizer="adam", beta_1=0.9, beta_2=0.98, epsilon=1e-7)
     optimizer.build(model.trainable_variables)
     loss = TotalLoss(model, label_smoothing=0.1)
-    step = TrainStep(loss, optimizer, tf.distribute.get_strategy(), slices=slices_per_update())
+    xla = settings.get("xla", False)
+    slices = 1 if xla else slices_per_update()
+    step = TrainStep(loss, optimizer, tf.distribute.get_strategy(), slices=slices, xla=xla)
     batch = Batch(*(tf.constant(ids) for ids in make_batch(settings)))
 
     def turn():
