@@ -37,8 +37,8 @@ def _add_bias(rows, bias):
 def column_sums(x):
     """Sums x `(..., D)` over all axes but the last: `(D,)`.
 
-    On a GPU it is a product with ones, since TensorFlow's kernels for such sums took 45 % of an update: a bias' gradient
-    of 16,384 rows in bfloat16 took 0.46 ms on an H200.
+    On a GPU it is a product with ones: TensorFlow's kernels for such sums took 45 % of an update, and 0.46 ms for the
+    gradient of a bias of 16,384 rows in bfloat16 on an H200.
     """
     if not _is_on_gpu():
         return ops.sum(x, list(range(len(x.shape) - 1)))
