@@ -81,11 +81,10 @@ def test_the_highest_bleu_of_validation_is_that_of_searches_of_their_own(run, mo
     sources = (RunDirectory("data/demo").root / "validation.en").read_text(encoding="utf-8").splitlines()
     sources = sources[:: -(-len(sources) // 8)]
     assert re.search(rf"on {len(sources)} sentences of the validation set", caplog.text)
-    for beam, penalty in (2, 2.0), (3, 1.0):
-        decoding = loaded.config.decoding.model_copy(update={"beam_size": beam, "length_penalty": penalty})
-        own = loaded.with_config(loaded.config.model_copy(update={"decoding": decoding}))
-        ids = own.tokenizer.encode(sources)
-        assert tuple(best.text for best, *_ in own.translator.translate_ids(ids)) in scores
+    assert len(scores) == 4
+    decoding = loaded.config.decoding.model_copy(update={"beam_size": 3, "length_penalty": 2.0})
+    own = loaded.with_config(loaded.config.model_copy(update={"decoding": decoding}))
+    assert tuple(best.text for best, *_ in own.translator.translate_ids(own.tokenizer.encode(sources))) in scores
 
 
 def stubbed(monkeypatch, scores):

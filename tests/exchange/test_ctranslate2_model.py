@@ -37,7 +37,7 @@ def forced(run):
     ids=lambda settings: "-".join(map(str, settings.values())),
 )
 def test_probabilities_and_attention_are_ours(tokenizer, tmp_path, settings):
-    run = random_run(tokenizer, tmp_path, **settings)
+    run = random_run(tokenizer, tmp_path, encoder_layers=2, **settings)
     write_ctranslate2(run, tmp_path)
     assert (tmp_path / TOKENIZER_FILE).read_bytes() == tokenizer.model
     translator = ctranslate2.Translator(str(tmp_path), inter_threads=1, intra_threads=1)

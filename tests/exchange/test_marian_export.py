@@ -28,7 +28,7 @@ TARGETS = ["le chat", "un petit chien voit le chat à côté du chien", "der ☃
     ids=lambda settings: "-".join(map(str, settings.values())),
 )
 def test_an_exported_run_that_is_imported_again_computes_the_same(tokenizer, tmp_path, settings):
-    run = random_run(tokenizer, tmp_path, norm="post", **settings)
+    run = random_run(tokenizer, tmp_path, norm="post", encoder_layers=2, **settings)
     folder, again = tmp_path / "folder", tmp_path / "again"
     for path in (folder, again):
         path.mkdir()
@@ -53,7 +53,7 @@ def test_an_exported_run_that_is_imported_again_computes_the_same(tokenizer, tmp
 
 
 def test_the_folder_says_what_the_run_is(tokenizer, tmp_path):
-    run = random_run(tokenizer, tmp_path, norm="post")
+    run = random_run(tokenizer, tmp_path, norm="post", encoder_layers=2)
     decoding = run.config.decoding.model_copy(update={"beam_size": 3, "min_length": 2, "force_eos": True})
     write_marian(replace(run, config=run.config.model_copy(update={"decoding": decoding})), tmp_path)
     config, generation, pieces, names = (

@@ -30,7 +30,7 @@ TARGETS = ["der Hund", "", "le ☃ chat", *SENTENCES[:0:-1], "Hund " * 200]
 @pytest.fixture(scope="module")
 def run(tokenizer, tmp_path_factory):
     folder = tmp_path_factory.mktemp("random")
-    run = random_run(tokenizer, folder, encoder_layers=1, decoder_layers=2, positions_on="queries_and_keys")
+    run = random_run(tokenizer, folder, decoder_layers=2, positions_on="queries_and_keys")
     decoding = run.config.decoding.model_copy(update=DECODING)
     return replace(run, config=run.config.model_copy(update={"decoding": decoding}))
 

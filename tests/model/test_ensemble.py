@@ -52,9 +52,8 @@ def test_a_model_with_itself_is_that_model():
         np.testing.assert_array_equal(part, expected)
 
 
-@pytest.mark.parametrize("how", ["beam with penalties", "sampling"])
-def test_other_searches_score_by_the_mean_of_the_log_probabilities_too(how):
-    found = found_by(build_search(SEARCHES[how], seed=1), Ensemble(mixed()))
+def test_sampling_scores_by_the_mean_of_the_log_probabilities():
+    found = found_by(build_search(SEARCHES["sampling"], seed=1), Ensemble(mixed()))
     assert_the_scores_are_those_of_the_mean(mixed(), found)
 
 

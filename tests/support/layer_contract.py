@@ -108,7 +108,7 @@ def config_round_trip(case):
 
 def symbolic_shapes(case):
     """What Keras is told of shapes and dtypes before the call is what comes out, with known lengths and without."""
-    inputs, layer = case.draw(), case.shared
+    inputs = case.draw()
     expected = [x for x in keras.tree.flatten(case.outputs) if x is not None]
     for free in (False, True):
         symbols = {
@@ -124,15 +124,13 @@ def symbolic_shapes(case):
             if len(x) == B
         }
         others = {name: x for name, x in inputs.items() if name not in symbols}
-        for maker in (case.make(), layer):
-            for outputs in (maker(**symbols, **others), maker.compute_output_spec(**symbols, **others)):
-                found = [x for x in keras.tree.flatten(outputs) if x is not None]
-                assert len(found) == len(expected)
-                for symbol, tensor in zip(found, expected, strict=True):
-                    assert symbol.dtype == keras.backend.standardize_dtype(tensor.dtype)
-                    sizes = zip(symbol.shape, tensor.shape, strict=True)
-                    assert all(a == b or (free and a is None) for a, b in sizes), (symbol.shape, tensor.shape)
-                    assert free or None not in symbol.shape
+        found = [x for x in keras.tree.flatten(case.make()(**symbols, **others)) if x is not None]
+        assert len(found) == len(expected)
+        for symbol, tensor in zip(found, expected, strict=True):
+            assert symbol.dtype == keras.backend.standardize_dtype(tensor.dtype)
+            sizes = zip(symbol.shape, tensor.shape, strict=True)
+            assert all(a == b or (free and a is None) for a, b in sizes), (symbol.shape, tensor.shape)
+            assert free or None not in symbol.shape
 
 
 def summary(case):

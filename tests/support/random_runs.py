@@ -11,7 +11,7 @@ RANDOM_SIZES = {
     "d_model": 12,
     "num_heads": 3,
     "d_ff": 20,
-    "encoder_layers": 2,
+    "encoder_layers": 1,
     "decoder_layers": 1,
     "max_positions": 64,
     "positions_on": "input",

@@ -5,6 +5,7 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from qkv.training import loop
 from qkv.training.checkpoints import Checkpoints
@@ -24,10 +25,11 @@ class ClockedRun(FakeRun):
     """Updates and validations that take their time on the run's own clock."""
 
     def __init__(self, monkeypatch, validate_every=None, **settings):
-        super().__init__(validate_every=validate_every, **settings)
+        super().__init__(validate_every=validate_every, log_every=50, **settings)
         self.schedule = ClockSchedule(0.5, 4)
         self.optimizer = make_optimizer(self.schedule, optimizer="adam", beta_1=0.9, beta_2=0.98, epsilon=1e-9)
         self.optimizer.build(self.model.trainable_variables)
+        self.rate = tf.function(lambda: self.schedule(self.optimizer.iterations), autograph=False)
         self.rates, self.update_seconds = {}, UPDATE_SECONDS
         monkeypatch.setattr(loop, "TrainingClock", self.start_clock)
 
@@ -53,7 +55,7 @@ class ClockedRun(FakeRun):
 
     def _update(self, batch):
         self.now += self.update_seconds * self.slowness()
-        self.rates[int(self.optimizer.iterations)] = float(self.optimizer.learning_rate)
+        self.rates[int(self.optimizer.iterations)] = float(self.rate())
         self.optimizer.iterations.assign_add(1)
         return super()._update(batch)
 

@@ -76,16 +76,13 @@ def test_constraints_hold_in_every_search(make):
     assert not any(breaks(row) for row in found.ids.reshape(-1, MOST_TOKENS))
 
 
-def test_sampling_is_settled_by_its_seed():
+def test_samples_are_settled_by_the_seed_and_those_of_a_sentence_are_drawn_independently():
     def drawn(seed):
         return found_by(build_search(DecodingSettings(search="sampling", n_best=4), seed), a_model()).ids.tolist()
 
-    assert drawn(1) == drawn(1) != drawn(2)
-
-
-def test_the_samples_of_a_sentence_are_drawn_independently():
-    found = found_by(build_search(DecodingSettings(search="sampling", n_best=4), 1), a_model())
-    assert len({tuple(row) for row in found.ids[0].tolist()}) > 1
+    found = drawn(1)
+    assert found == drawn(1) != drawn(2)
+    assert len({tuple(row) for row in found[0]}) > 1
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,7 @@ OPTIONS = {
         "output_bias": True,
         "scale_embeddings": False,
         "tie_embeddings": "target",
+        "encoder_layers": 2,
         "decoder_layers": 2,
     },
     "untied": {

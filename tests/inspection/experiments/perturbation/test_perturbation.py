@@ -6,24 +6,20 @@ import pytest
 from qkv.decoding.forced import forced_pass
 from qkv.errors import InputError
 from qkv.inspection.experiments.intervention import CHANGES, Intervention, intervene, one_head
-from qkv.inspection.experiments.perturbation import check_perturbable, perturbation_effects, sum_changes
+from qkv.inspection.experiments.perturbation import check_perturbable, sum_changes
 from qkv.text.batch import forced_batch
-from qkv.text.tokens.special_tokens import EOS
 from tests.support.tiny_models import shared_transformer
 
-PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 15, 4], [9, EOS])]
 
-
-def test_loss_change_and_argmax_changed_are_means_over_all_tokens():
+def test_loss_change_and_argmax_changed_are_means_over_all_tokens(effects, pairs):
     model = shared_transformer(decoder_layers=2)
     layers = [block.cross_attention for block in model.decoder_blocks]
-    table = perturbation_effects(model, PAIRS, batch_tokens=10, workers=2).table()
-    table = table[table["change"].isin(CHANGES)]
+    table = effects[effects["change"].isin(CHANGES)]
     assert len(table) == 2 * 2 * len(CHANGES) and (table["tokens"] == 10).all()
     assert table["loss_change"].is_monotonic_decreasing
     for row in table[::5].to_dict("records"):
         losses, changed = [], []
-        for pair in PAIRS:
+        for pair in pairs:
             batch = forced_batch([pair])
             usual = forced_pass(model, *batch.ids)
             place = row["layer"], row["head"], list(CHANGES).index(row["change"])
