@@ -138,6 +138,7 @@ class TestAlign:
 
 
 class TestEvaluate:
+    @pytest.mark.minutes
     def test_scores_have_intervals_and_the_archive_holds_what_translations_show(self, own):
         evaluation = own.evaluate()
         assert evaluation.path == own.path / "evaluations" / "test"

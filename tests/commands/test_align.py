@@ -23,7 +23,7 @@ from qkv.text.corpora.word_links import read_pharaoh
 from tests.support import ROOT
 from tests.support.trained_runs import with_other_weights
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("loaded_once")]
+pytestmark = [pytest.mark.minutes, pytest.mark.slow, pytest.mark.usefixtures("loaded_once")]
 
 SUBJECTS = {"the cat": "猫", "the teacher": "老师", "my friend": "我的朋友"}
 VERBS = {"eats": "吃", "likes": "喜欢", "buys": "买"}

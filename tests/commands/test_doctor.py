@@ -42,6 +42,7 @@ def test_the_doctor_reports_on_everything_and_leaves_nothing_behind(config_file,
     assert sorted(config_file.parent.rglob("*")) == before
 
 
+@pytest.mark.minutes
 def test_the_proposal_is_written_and_proposed_no_more(config_file, capsys, tmp_path):
     text = config_file.read_text(encoding="utf-8").replace("model:\n", "model: # the sizes\n")
     (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
@@ -54,6 +55,7 @@ def test_the_proposal_is_written_and_proposed_no_more(config_file, capsys, tmp_p
     assert "model: # the sizes\n" in (tmp_path / "better.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("given", [[], ["--model.num_heads", "4"]])
 def test_options_that_are_proposed_are_written_and_not_listed(given, config_file, capsys, monkeypatch, tmp_path):
     before = load_run_config(config_file)
@@ -68,6 +70,7 @@ def test_options_that_are_proposed_are_written_and_not_listed(given, config_file
     assert given or (tmp_path / "better.yaml").read_bytes() == config_file.read_bytes()
 
 
+@pytest.mark.minutes
 def test_findings_that_need_attention_are_marked_once_each(config_file, capsys, caplog, monkeypatch, tmp_path):
     run = config_file.parent / "runs" / "taken"
     run.mkdir(parents=True)

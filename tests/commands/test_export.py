@@ -29,6 +29,7 @@ def export_run(place, *options):
     return export.main([str(RUN), str(place / "exported"), *options])
 
 
+@pytest.mark.minutes
 def test_a_folder_says_what_it_was_made_from_and_how_it_was_checked(place, caplog):
     assert export_run(place, "--format", "ctranslate2", "--beam_size", "2") == 0
     manifest = json.loads((place / "exported" / "manifest.json").read_text(encoding="utf-8"))
@@ -53,6 +54,7 @@ def test_a_run_that_samples_is_exported_with_a_beam(place):
     assert (decoding["search"], decoding["top_k"]) == ("beam", 0)
 
 
+@pytest.mark.minutes
 def test_a_model_that_gives_other_numbers_is_not_written(place, capsys, monkeypatch):
     class Wrong:
         def __init__(self, *_):

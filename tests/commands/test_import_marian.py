@@ -60,6 +60,7 @@ def test_the_commands_of_the_page(folder, monkeypatch, capfd):
     assert (folder / "attention.png").stat().st_size > 1000 and (folder / "both.html").is_file()
 
 
+@pytest.mark.minutes
 def test_the_archive_has_the_attention_of_hugging_face(folder):
     """Over the references, encoded by the model of the target."""
     from qkv.inspection import AttentionArchive

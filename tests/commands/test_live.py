@@ -53,6 +53,7 @@ def test_it_says_what_it_cannot_write(root, tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "page.html").exists()
 
 
+@pytest.mark.minutes
 def test_a_notebook_shows_the_page_in_a_cell(root):
     with show(root) as page:
         shown = page._repr_html_()

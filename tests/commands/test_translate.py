@@ -85,6 +85,7 @@ def translated(run, text, monkeypatch, capsysbinary, *options):
     return said.out.decode() if status == 0 else said.err.decode()
 
 
+@pytest.mark.minutes
 def test_a_tag_is_typed_or_given_as_an_option_and_plain_text_has_none(tagged, monkeypatch, capsysbinary):
     run = tagged[0]
     seen = []
@@ -106,6 +107,7 @@ def test_a_tag_is_typed_or_given_as_an_option_and_plain_text_has_none(tagged, mo
     )
 
 
+@pytest.mark.minutes
 def test_a_run_on_a_list_goes_on_bit_for_bit_over_several_epochs(tagged):
     stopped = tagged[1]
     assert train(load_run_config(stopped / "config.yaml"), resume=stopped) == 0
@@ -134,6 +136,7 @@ def test_each_sentence_of_a_line_is_translated_by_itself(unbroken, monkeypatch, 
     assert translated(unbroken, text, monkeypatch, capsysbinary, "--split", "--workers", "2").split("\n") == lines
 
 
+@pytest.mark.minutes
 def test_a_json_object_a_translation(unbroken, monkeypatch, capsysbinary):
     text, options = "the dog\n\nthe cat sleeps . the dog\n", ("--beam_size", "3", "--n_best", "2", "--split", "--json")
     written = translated(unbroken, text, monkeypatch, capsysbinary, *options, "--attention")
@@ -153,6 +156,7 @@ def test_a_json_object_a_translation(unbroken, monkeypatch, capsysbinary):
     ]
 
 
+@pytest.mark.minutes
 def test_attention_in_json_is_the_archived_attention_of_the_translation(unbroken, monkeypatch, capsysbinary):
     run = load_run(unbroken)
     options = "--json", "--attention", "--beam_size", str(run.config.decoding.beam_size)

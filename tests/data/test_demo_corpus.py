@@ -328,11 +328,13 @@ def test_another_seed_gives_another_corpus() -> None:
     assert first == again != other
 
 
+@pytest.mark.minutes
 def test_no_sentence_of_either_language_occurs_twice_whatever_its_last_mark(all_pairs: list[SentencePair]) -> None:
     for side in ("source", "target"):
         assert max(Counter(getattr(pair, side)[:-1] for pair in all_pairs).values()) == 1
 
 
+@pytest.mark.minutes
 def test_last_marks_are_translated_and_two_of_three_statements_end_in_a_full_stop(
     all_pairs: list[SentencePair],
 ) -> None:
@@ -342,11 +344,13 @@ def test_last_marks_are_translated_and_two_of_three_statements_end_in_a_full_sto
     assert marks["."] / (marks["."] + marks["!"]) == pytest.approx(2 / 3, abs=0.02)
 
 
+@pytest.mark.minutes
 def test_splits_have_the_documented_sizes(corpus: dict[str, list[SentencePair]]) -> None:
     assert {split: len(pairs) for split, pairs in corpus.items()} == prepare.SIZES
     assert sum(path.stat().st_size for path in FOLDER.iterdir() if path.is_file()) < 4e6
 
 
+@pytest.mark.minutes
 def test_links_are_in_range_and_every_french_word_has_one(all_pairs: list[SentencePair]) -> None:
     for pair in all_pairs:
         links = pair.sure | pair.possible
@@ -355,11 +359,13 @@ def test_links_are_in_range_and_every_french_word_has_one(all_pairs: list[Senten
         assert {i for i, _ in links} <= set(range(len(pair.source)))
 
 
+@pytest.mark.minutes
 def test_every_english_word_is_linked(all_pairs: list[SentencePair]) -> None:
     for pair in all_pairs:
         assert {i for i, _ in pair.sure | pair.possible} == set(range(len(pair.source)))
 
 
+@pytest.mark.minutes
 def test_alignment_lines_read_back_as_the_links(corpus: dict[str, list[SentencePair]]) -> None:
     lines = (FOLDER / "test.align").read_text(encoding="utf-8").splitlines()
     for line, pair in zip(lines, corpus["test"], strict=True):
@@ -379,6 +385,7 @@ def test_french_and_links_are_a_function_of_english() -> None:
     assert repeated > 50
 
 
+@pytest.mark.minutes
 def test_every_word_occurs_often_in_training(corpus: dict[str, list[SentencePair]]) -> None:
     for side in ("source", "target"):
         times = Counter(word for pair in corpus["train"] for word in getattr(pair, side))
@@ -387,6 +394,7 @@ def test_every_word_occurs_often_in_training(corpus: dict[str, list[SentencePair
             assert {word for pair in corpus[split] for word in getattr(pair, side)} <= times.keys()
 
 
+@pytest.mark.minutes
 def test_fixed_term_occurs_in_every_split(corpus: dict[str, list[SentencePair]]) -> None:
     for split, pairs in corpus.items():
         having = [pair for pair in pairs if "european economic area" in " ".join(pair.source)]
@@ -394,6 +402,7 @@ def test_fixed_term_occurs_in_every_split(corpus: dict[str, list[SentencePair]])
         assert all("zone économique européenne" in " ".join(pair.target) for pair in having)
 
 
+@pytest.mark.minutes
 def test_attention_can_reach_the_gold_links_and_the_diagonal_cannot(corpus: dict[str, list[SentencePair]]) -> None:
     assert alignment_error_rate(corpus["test"], link_by_gold) == pytest.approx(0.0)
     assert alignment_error_rate(corpus["test"], link_by_diagonal) > 0.25

@@ -70,6 +70,7 @@ def run(tmp_path):
     return folder
 
 
+@pytest.mark.minutes
 def test_the_highest_bleu_of_validation_is_that_of_searches_of_their_own(run, monkeypatch, caplog):
     caplog.set_level(logging.INFO, "qkv")
     monkeypatch.setattr(tuning, "BEAMS", (3,))
@@ -134,6 +135,7 @@ def tuned(run):
     return run
 
 
+@pytest.mark.minutes
 def test_every_reader_takes_what_was_chosen_and_options_win(tuned, tmp_path):
     def of(config):
         return config.decoding.beam_size, config.decoding.length_penalty

@@ -537,6 +537,7 @@ ELSEWHERE = [*PRINTING_PAGES, EXPORT, PYTHON]
 """Pages whose code has tests of its own."""
 
 
+@pytest.mark.minutes
 @pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")  # of Keras, before it converts
 @pytest.mark.parametrize(
     "page",
@@ -557,6 +558,7 @@ def test_python_runs_as_it_is_written(page, folder, monkeypatch, capsys):
             exec(compile(code, str(page), "exec"), names)
 
 
+@pytest.mark.minutes
 def test_the_first_example_prints_what_stands_below_it_but_for_the_numbers(folder, monkeypatch, capsys):
     folder.make_runs("view", ["runs/demo"])
     monkeypatch.chdir(folder.root)

@@ -194,6 +194,7 @@ def test_records_hold_all_sites_of_the_recorder_by_default(model, tokenizer):
     assert set(record.attention) == {"decoder", "cross"}
 
 
+@pytest.mark.minutes
 def test_records_hold_the_sites_that_a_call_names(model, tokenizer):
     recorder = AttentionRecorder(model, tokenizer, sites=("cross", "gradients", "encoder"), max_positions=MOST)
     whole = list(recorder.record(pairs_of_references(recorder)))

@@ -13,7 +13,7 @@ from qkv.commands import align
 from qkv.config.run import dump
 from tests.support.tiny_runs import held_out_config, lines_of, write_small_corpus
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("loaded_once")]
+pytestmark = [pytest.mark.minutes, pytest.mark.slow, pytest.mark.usefixtures("loaded_once")]
 
 
 @pytest.fixture(scope="module")

@@ -251,6 +251,7 @@ def test_a_page_of_another_origin_shows_it_in_a_frame(browser, served, tmp_path)
     context.close()
 
 
+@pytest.mark.minutes
 def test_two_runs_answer_side_by_side(browser, live, tokenizer, tmp_path):
     with (
         serve([live, LiveRun(random_run(tokenizer, tmp_path, num_heads=2), "two")]) as both,

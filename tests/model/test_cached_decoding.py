@@ -44,6 +44,7 @@ def test_a_step_leaves_the_cache_it_was_given_as_it_was():
     np.testing.assert_array_equal(model.decode(TARGET[:, :1], memory, start).logits, once)
 
 
+@pytest.mark.minutes
 def test_a_compiled_step_is_traced_once_more_when_the_cache_grows_and_serves_every_position():
     model = shared_transformer()
     memory = model.encode(SOURCE)

@@ -45,6 +45,7 @@ def assert_the_scores_are_those_of_the_mean(members, found, atol=1e-4):
     np.testing.assert_allclose(found.log_probabilities, np.where(found.ids == PAD, 0, expected), atol=atol)
 
 
+@pytest.mark.minutes
 def test_a_model_with_itself_is_that_model():
     model, search = model_of("decoder-only"), build_search(SEARCHES["beam with penalties"], seed=1)
     alone, together = found_by(search, model), found_by(search, Ensemble([model, model]))
@@ -102,6 +103,7 @@ def test_a_prefix_is_kept_and_scored_by_the_mean_whatever_the_other_sentences_of
     np.testing.assert_allclose(alone.scores[0], found.scores[2], atol=1e-5)
 
 
+@pytest.mark.minutes
 def test_coverage_counts_every_member_alike_however_many_layers_it_has():
     members, weight = mixed(), 0.4
     settings = DecodingSettings(beam_size=2, length_penalty=0, coverage_penalty=weight, force_eos=True)

@@ -62,6 +62,7 @@ def test_sentences_have_as_many_tokens_as_every_model_accepts(monkeypatch):
     assert {run.config.model.max_positions for run in ensemble.members.values()} == {9}
 
 
+@pytest.mark.minutes
 def test_the_command_translates_by_the_ensemble(ensemble, monkeypatch, capsysbinary):
     decoding = ensemble.config.decoding.model_copy(update={"beam_size": 1})
     greedy = replace(ensemble, config=ensemble.config.model_copy(update={"decoding": decoding}))

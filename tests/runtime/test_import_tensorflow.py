@@ -71,6 +71,7 @@ print(rounded())
 """
 
 
+@pytest.mark.minutes
 def test_settings_of_other_projects_change_nothing_and_runs_make_products_of_float32_full(tmp_path):
     settings = {"backend": "jax", "floatx": "float16", "epsilon": 0.1}
     (tmp_path / "keras.json").write_text(json.dumps(settings), encoding="utf-8")

@@ -59,6 +59,7 @@ def assert_equal_weights(one, other, atol=1e-6):
         np.testing.assert_allclose(a, b, atol=atol)
 
 
+@pytest.mark.minutes
 def test_an_update_in_parts_is_the_update_of_the_whole_batch(monkeypatch, caplog):
     whole_model, whole = make_updates()
     groups = [[batch_of([0, 1, 2])], [batch_of([3]), batch_of([1, 2, 0, 3])], [batch_of([2])]]

@@ -134,6 +134,7 @@ def train_for_mlflow(make_config, uri):
     return config
 
 
+@pytest.mark.minutes
 def test_the_example_of_the_page_shows_a_run_in_mlflow(make_config, registered, monkeypatch):
     stub = StubbedMLflow()
     monkeypatch.setitem(sys.modules, "mlflow", stub.module())

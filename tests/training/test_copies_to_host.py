@@ -52,6 +52,7 @@ def test_no_masks_random_words_travel():
         assert "StatelessRandomUniformIntV2(int32)" in edges()
 
 
+@pytest.mark.minutes
 def test_the_reader_and_the_searches_copy_little():
     model = shared_transformer(**TWO_LAYERS)
     reader = make_forced_graph(model, [site for site in SITES if site != "gradients"]).get_concrete_function()

@@ -98,6 +98,7 @@ def test_the_shell_starts_again_after_what_is_temporary(statuses, number, status
     assert number is None or [len(starts(folder, index)) for index in (0, 1)] == [number] * 2
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize(
     ("statuses", "number", "status"),
     [(((), ()), 1, 0), (((75, 0), (137, 0)), 2, 0), (((2,), (2,)), 1, 2), (((75,) * 5, (75,) * 5), 5, 75)],
@@ -109,6 +110,7 @@ def test_slurm_starts_all_tasks_again_after_what_is_temporary(statuses, number, 
     assert not (folder / "scontrol").exists()
 
 
+@pytest.mark.minutes
 def test_slurm_queues_the_job_again_when_its_time_is_up(folder):
     assert run(block("bash", "srun"), folder, ((130,), (130,)), **SLURM) == 0
     assert (folder / "scontrol").read_text() == "requeue 12\n"

@@ -163,6 +163,7 @@ def test_a_run_whose_settings_were_edited_is_not_continued(change, has_checkpoin
     check_settings(load_run_config(copied.config), copied)
 
 
+@pytest.mark.minutes
 def test_settings_that_may_change_are_edited_freely(copied):
     edit(copied.config, "max_updates: 8", "max_updates: 9")
     edit(copied.config, "beam_size: 5", "beam_size: 2")

@@ -153,6 +153,7 @@ def test_a_run_whose_weights_were_changed_is_refused(unbroken, tmp_path):
         load_run(run)
 
 
+@pytest.mark.minutes
 def test_checkpoints_can_be_loaded_before_the_model_is_saved(unbroken, tmp_path):
     run = tmp_path / "training"
     shutil.copytree(unbroken, run)
@@ -226,10 +227,12 @@ def other(corpus, tmp_path_factory):
     return folder / "other", diary, log.stream.getvalue()
 
 
+@pytest.mark.minutes
 def test_a_validation_sentence_too_long_for_the_model_does_not_end_training(other):
     assert re.search("[1-4] validation pairs are too long for model.max_positions: not in the loss", other[2])
 
 
+@pytest.mark.minutes
 def test_a_users_callback_gets_all_events_and_can_stop_training(other):
     diary = other[1]
     assert diary.validations == [3]
@@ -237,6 +240,7 @@ def test_a_users_callback_gets_all_events_and_can_stop_training(other):
     assert all(loss > 0 for _, loss in diary.losses)
 
 
+@pytest.mark.minutes
 def test_another_seed_gives_another_run(other, unbroken):
     states, same = state_at(other[0], 3), state_at(unbroken, 3)
     assert list(states) == list(same)

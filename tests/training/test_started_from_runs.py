@@ -34,6 +34,7 @@ def trained(make_config, name, **changes):
     return config.run.directory / name
 
 
+@pytest.mark.minutes
 def test_without_an_update_a_run_says_what_its_ancestor_says(unbroken, make_config):
     changes = {"data__filters__duplicates": True, "model__dropout": 0.3, "training__label_smoothing": 0.0}
     run = trained(make_config, "same", training__start_from=str(unbroken), run__seed=5, **changes, **NO_UPDATE)
@@ -96,6 +97,7 @@ def test_a_run_starts_from_the_best_checkpoint_of_one_in_training(unbroken, make
     assert golden_logits(model, 90) == golden_logits(load_run(ancestor).model, 90)
 
 
+@pytest.mark.minutes
 def test_the_doctor_starts_from_the_other_run_too(unbroken, make_config):
     config = make_config("checked", training__start_from=str(unbroken), training__freeze=["cross_attention"])
     lines = {line.subject: line for line in check_up(config)}

@@ -243,6 +243,7 @@ def shapes_held(function, *arguments):
     return shapes
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("score", ["scaled_dot", "additive"])
 def test_no_matrix_of_all_pairs_is_held_when_nobody_reads_the_weights(score, monkeypatch):
     rows, columns, size = 61, 53, 19  # primes, so that no other product or size is one of them

@@ -124,6 +124,7 @@ def test_bans_alone_hold_for_every_segmentation_and_for_what_is_cut():
     assert broken[0] > 10 and broken[1] == 0
 
 
+@pytest.mark.minutes
 def test_sentences_without_phrases_are_found_as_without_a_list_bit_for_bit():
     chain, settings = toy_chains(6, seed=6), BeamSettings(size=4, best=4)
     rows = [["ab", "b"] if sentence % 3 == 0 else [] for sentence in range(6)]
@@ -160,6 +161,7 @@ def found_by(model, settings, rows=None, source=SOURCE, prefixes=None, most=10):
     return OF_MODEL.tokenizer.decode([words(row) for row in found.ids.numpy().reshape(-1, most)])
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("name", ["transformer", "recurrent"])
 def test_every_architecture_keeps_to_phrases(name):
     model = shared_model(MODELS[name][0], **MODELS[name][1])
@@ -191,6 +193,7 @@ def translator(transformer, tokenizer):
     return Translator(transformer, tokenizer, tokens=tokens, **options)
 
 
+@pytest.mark.minutes
 def test_translations_contain_their_phrases_in_any_batch_and_others_are_as_without(translator, tokenizer):
     sources = tokenizer.encode([*SENTENCES[:5], "", ""])
     rows = [["Hund", "le chat"], [], ["où", "été ?"], [], ["die Katze"], ["chien"], []]

@@ -65,6 +65,7 @@ def test_weights_that_a_mechanism_mixes_are_archived_as_signed_and_measured(toke
     assert heads[["entropy", "confidence", "diagonality"]].notna().all(axis=None)
 
 
+@pytest.mark.minutes
 def test_pairs_with_an_empty_side_have_no_links_and_count_in_no_measure(tokenizer, tmp_path, monkeypatch):
     """The readout is calibrated, and the sets have empty pairs among others, or none."""
     monkeypatch.setattr(link_probabilities, "LEAST_PAIRS", 5)
@@ -103,6 +104,7 @@ def make_gold_set(name, pairs, folder):
     return read_gold_set(name, Corpus(sources, targets, list(range(1, 1 + len(pairs))), name), path)
 
 
+@pytest.mark.minutes
 def test_sets_of_empty_pairs_and_text_without_references_are_evaluated(tokenizer, tmp_path):
     run = random_run(tokenizer, tmp_path)
     run.directory.tokenizer.parent.mkdir(parents=True)

@@ -24,6 +24,8 @@ from qkv.run.ensemble import load_runs
 from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support import KEPT_RUNS
 
+pytestmark = pytest.mark.minutes
+
 KEPT = KEPT_RUNS
 NAMES = ["transformer", "recurrent"]
 SOURCES = ["the cat eats", "a", "", "jane visits africa in september .", "the apple"]

@@ -14,6 +14,8 @@ from qkv.run.trained_run import load_run
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.benchmarks.modules_entered import counts_step_of_evaluation, walk_translate, walk_update, walking
 
+pytestmark = pytest.mark.minutes
+
 
 @pytest.fixture
 def root(unbroken, tmp_path):

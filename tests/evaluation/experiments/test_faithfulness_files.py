@@ -17,6 +17,7 @@ KEPT = KEPT_RUNS
 SOURCES, REFERENCES = ["the cat eats", "", "the apple", "a dog"], ["le chat mange", "un", "la pomme", "un chien"]
 
 
+@pytest.mark.minutes
 def test_the_first_sentences_are_measured_and_empty_ones_left_out(tmp_path, caplog):
     caplog.set_level(logging.INFO, "qkv")
     run = load_run(KEPT / "transformer")
@@ -42,5 +43,12 @@ def test_the_first_sentences_are_measured_and_empty_ones_left_out(tmp_path, capl
     assert soft["comprehensiveness"].item() == pytest.approx(
         means["comprehensiveness"]["gradients"] / means["tokens"]["gradients"], abs=1e-5
     )
-    nothing = EvaluationRequest(run, data, experiments={"faithfulness": 2})
-    assert write_faithfulness(nothing, text, pairs[1:2], recorder, folder) == {}
+
+
+def test_nothing_is_written_of_empty_sentences(tmp_path):
+    run, data = load_run(KEPT / "transformer"), EvaluationSet("mine", SOURCES[1:2], REFERENCES[1:2])
+    text = TokenisedSet.of(data, run.tokenizer)
+    pairs = list(text.pair_references(run.config.model.max_positions))
+    request = EvaluationRequest(run, data, experiments={"faithfulness": 2})
+    assert write_faithfulness(request, text, pairs, run.recorder(aligned_sites()), EvaluationDirectory(tmp_path)) == {}
+    assert not [*tmp_path.iterdir()]

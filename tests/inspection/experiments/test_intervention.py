@@ -134,6 +134,7 @@ def test_uniform_weights_give_the_outputs_of_the_uniform_mechanism():
     np.testing.assert_allclose(found.logits, expected.logits, atol=1e-5)
 
 
+@pytest.mark.minutes
 def test_one_graph_serves_every_layer_head_and_change():
     model = shared_transformer(decoder_layers=2)
     graph = tf.function(lambda *chosen: read(model, *chosen).logits, input_signature=[tf.TensorSpec([], tf.int32)] * 3)

@@ -73,6 +73,7 @@ def test_it_translates_the_first_example_when_it_opens_and_others_when_chosen(pa
         assert page.locator(f"[data-part={part}]").is_hidden()
 
 
+@pytest.mark.minutes
 def test_what_it_shows_is_what_the_run_records(page, run):
     """Texts, tokens, words, log-probabilities, measures, and every weight."""
     lines = ["the cat sees the dog", "  où est  le ☃☃ cœur ?  ", "Hund"]
@@ -155,6 +156,7 @@ def test_heads_of_self_attention_can_be_off_too(page):
     assert sentence(page, 1)["logProbabilities"] != sentence(page)["logProbabilities"]
 
 
+@pytest.mark.minutes
 def test_a_token_is_replaced_and_the_translation_goes_on(page, run):
     """As a search that is given the beginning does, and the alternatives are the likeliest tokens."""
     page.locator(".token").first.click()
@@ -201,6 +203,7 @@ def test_several_sentences_are_read_as_one_and_that_is_said(page):
     assert page.inner_text("[data-part=status]") == ""
 
 
+@pytest.mark.minutes
 def test_hostile_text_is_text(page):
     for text in (HOSTILE, "x" * 5000, "le chat " * 600, "\x00\x01\ufeff\uffff", "\u0301" * 50, "😀" * 300):
         type_and_send(page, text)

@@ -67,6 +67,7 @@ print(type(load_subword_model(Path(sys.argv[1]).read_bytes())).__name__)
 """
 
 
+@pytest.mark.minutes
 def test_sentencepiece_is_used_where_tensorflow_text_is_missing_or_cannot_be_loaded(tokenizer, tmp_path):
     (tmp_path / "model").write_bytes(tokenizer.model)
     missing = run_without(["tensorflow_text"], tmp_path / "missing", "-c", WHICH, tmp_path / "model")

@@ -90,6 +90,7 @@ def halves():
     return make_half(), make_half()
 
 
+@pytest.mark.minutes
 def test_an_update_that_overflows_is_left_out_and_one_that_is_resumed_is_bit_identical(halves, monkeypatch, tmp_path):
     (model, optimizer, updates), (other, other_optimizer, others) = halves
     progress = Progress()

@@ -66,6 +66,7 @@ def test_an_update_is_the_mean_gradient_clipped_and_applied(whole_and_sliced):
         np.testing.assert_allclose(variable, start - 0.1 * gradient * 0.5 / norm, atol=1e-6)
 
 
+@pytest.mark.minutes
 def test_accumulated_batches_count_as_one_batch_by_their_tokens(whole_and_sliced):
     (whole_model, model), (whole, step) = whole_and_sliced
     accumulation = Accumulation(step)

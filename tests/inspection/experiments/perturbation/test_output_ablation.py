@@ -58,6 +58,7 @@ def test_a_head_whose_mean_stands_for_it_adds_a_constant(table, pairs):
     assert row["loss_change"].item() == pytest.approx(np.mean(losses[0]) - np.mean(losses[1]), abs=1e-5)
 
 
+@pytest.mark.minutes
 def test_outputs_of_another_sentence_are_never_the_own_ones(pairs):
     """The one head gives all tokens the mean of the values, so the other sentence's output is that of its source."""
     model = make_transformer(num_heads=1, cross={"mechanism": "uniform"})
@@ -72,6 +73,7 @@ def test_outputs_of_another_sentence_are_never_the_own_ones(pairs):
     assert alone["change"].tolist() == ["mean"] and alone["loss_change"].item() == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.minutes
 def test_batches_change_nothing(effects, pairs):
     again = perturbation_effects(shared_transformer(decoder_layers=2), pairs).table()
     keys = ["layer", "head", "change"]
