@@ -69,10 +69,7 @@ CASES = {
     "evaluate without checkpoints": (["evaluate", "run", "--checkpoint", "last"], "leave out --checkpoint last"),
     "align REVERSE": (["align", "run", "none", "--source", "text", "--target", "text"], "none: no such run"),
     "align --target": (["align", "run", "--source", "text", "--target", "none.fr"], r"none\.fr: there is no such file"),
-    "compare --csv": (
-        ["compare", "run", "run", "--csv", "run"],
-        "run: this is a directory; expected the name",
-    ),
+    "compare --csv": (["compare", "run", "run", "--csv", "run"], "run: this is a directory; expected the name"),
     "compare RUN": (["compare", "none", "run"], "none: no such run"),
     "measure ARCHIVE": (["measure", "none"], "none: no such run"),
     "measure a folder": (["measure", "corpus"], "corpus: neither a run, which has .*nor an attention archive"),

@@ -176,10 +176,7 @@ CASES = {
     "more layers": (set_config(decoder_layers=3), "decoder.layers.2.*: expected shape .* found nothing"),
     "fewer layers": (set_config(decoder_layers=1), "arrays have no place in the model, such as model.decoder.layers.1"),
     "odd heads": (set_config(encoder_attention_heads=3, decoder_attention_heads=3), "multiple of num_heads"),
-    "two numbers of heads": (
-        set_config(decoder_attention_heads=4),
-        "decoder_attention_heads: expected 2, as enc",
-    ),
+    "two numbers of heads": (set_config(decoder_attention_heads=4), "decoder_attention_heads: expected 2, as enc"),
     "two sizes": (set_config(share_encoder_decoder_embeddings=False, decoder_vocab_size=99), "differ|pad_token_id"),
     "a pad id": (set_generation(pad_token_id=152), "pad_token_id: expected an id below 152"),
     "a pad id of another piece": (set_generation(pad_token_id=5), "<pad>: expected id 5"),

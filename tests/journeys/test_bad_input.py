@@ -113,14 +113,8 @@ BAD_TEXT = {
         lambda folder: {"data__train": [list_of(folder)["data__train"][0] | {"weight": -1}]},
         r"data\.train\.0\.weight: expected a number >= 0 .*found -1",
     ),
-    "missing": (
-        lambda folder: (folder / "train.fr").unlink(),
-        r"train\.fr: there is no such file",
-    ),
-    "empty": (
-        lambda folder: (folder / "train.en").write_bytes(b""),
-        r"train\.en: the file is empty; expected UTF-8",
-    ),
+    "missing": (lambda folder: (folder / "train.fr").unlink(), r"train\.fr: there is no such file"),
+    "empty": (lambda folder: (folder / "train.en").write_bytes(b""), r"train\.en: the file is empty; expected UTF-8"),
     "unequal": (
         lambda folder: (folder / "train.en").write_text("one line\n"),
         r"train\.en has 1 lines and .*train\.fr has 120; expected as many",
@@ -215,11 +209,7 @@ def test_training_says_which_arguments_it_takes(arguments, pattern, refused):
 def test_a_run_directory_that_exists_is_refused_and_left_as_it_is(config, tmp_path, refused):
     (tmp_path / "runs" / "small").mkdir(parents=True)
     (tmp_path / "runs" / "small" / "mine").write_text("kept")
-    refused(
-        train.main,
-        ["--config", config()],
-        r"runs/small: the run exists already\. Continue it: qkv train --resume",
-    )
+    refused(train.main, ["--config", config()], r"runs/small: the run exists already\. Continue it: qkv train --resume")
     assert (tmp_path / "runs" / "small" / "mine").read_text() == "kept"
 
 
@@ -424,10 +414,7 @@ def test_a_missing_text_of_ones_own_is_named(unbroken, tmp_path, refused):
     ("options", "pattern"),
     [
         (["--require", A_TEXT, "--beam_size", "1"], "--require: needs a beam of 2 to 200 .*beam_size is 1; expected"),
-        (
-            ["--require", A_TEXT, "--beam_size", 201],
-            "--require: needs a beam of 2 to 200 .*beam_size is 201; expected",
-        ),
+        (["--require", A_TEXT, "--beam_size", 201], "--require: needs a beam of 2 to 200 .*beam_size is 201; expected"),
         (["--require", A_TEXT, "--search", "sampling"], "--require: needs a beam, .* sampling; expected --search beam"),
         (["--require", "nowhere.fr"], r"nowhere\.fr: there is no such file"),
         (["--ban", "nowhere.fr"], r"nowhere\.fr: there is no such file"),
@@ -476,10 +463,7 @@ def test_standard_input_that_is_not_utf8_is_named_by_its_line(unbroken, monkeypa
     ("data", "pattern"),
     [
         (b"\xed\xa0\x80\n", "standard input:1: byte 0xed is not UTF-8, .* it is LATIN1; "),
-        (
-            b"\x1f\x8b\x08\x00\xff",
-            "standard input: this is packed by gzip; expected UTF-8 text: unpack it",
-        ),
+        (b"\x1f\x8b\x08\x00\xff", "standard input: this is packed by gzip; expected UTF-8 text: unpack it"),
         (b"a\n\xff\xfe", "standard input:2: byte 0xff is not UTF-8, .* it is LATIN1; "),
         (b"\xff\xfea\0\n\0", "standard input:1: byte 0xff is not UTF-8, .* it is UTF-16; "),
     ],

@@ -162,10 +162,7 @@ def test_any_text_is_answered(live, text):
         ({"prefix": [5] * 65}, r"tokens: expected at most 64, found 65"),
         ({"target": [EOS, 5]}, r"target: .*last alone may be EOS"),
         ({"changes": [OFF.model_copy(update={"layer": 1})]}, r"cross: expected a layer below 1"),
-        (
-            {"changes": [OFF.model_copy(update={"site": "sideways"})]},
-            "site: expected encoder_self, decoder_self",
-        ),
+        ({"changes": [OFF.model_copy(update={"site": "sideways"})]}, "site: expected encoder_self, decoder_self"),
         (
             {"target": [5, EOS], "row": GivenRow(site="cross", layer=0, head=0, query=2, weights=[1.0] * 9)},
             r"row: expected a query below 2",

@@ -60,11 +60,7 @@ TRICKS = {
     "virtual data": (virtual_data, (), "the numbers of other are in another file"),
     "path out of it": (lambda w: None, [("../../evil.py", b"")], "and nothing else"),
     "further member": (lambda w: None, [("assets/code.py", b"")], "and nothing else"),
-    "bomb": (
-        lambda w: w.create_dataset("zeros", data=np.zeros(10_000_000, "f4")),
-        (),
-        "it would unpack to 40,",
-    ),
+    "bomb": (lambda w: w.create_dataset("zeros", data=np.zeros(10_000_000, "f4")), (), "it would unpack to 40,"),
 }
 
 

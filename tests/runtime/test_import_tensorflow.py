@@ -12,13 +12,7 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.runtime import import_tensorflow
-from qkv.runtime.import_tensorflow import (
-    LEAST_ADDRESS_SPACE,
-    THREADS,
-    check_environment,
-    hidden,
-    importing_tensorflow,
-)
+from qkv.runtime.import_tensorflow import LEAST_ADDRESS_SPACE, THREADS, check_environment, hidden, importing_tensorflow
 from tests.support import ROOT
 
 

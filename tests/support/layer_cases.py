@@ -83,26 +83,11 @@ ATTENTION_CASES = {
     "one-hot": LayerCase(heads(MultiHeadAttention, mechanism="one_hot"), THREE, ("key", "value"), 2, exempt=ONE_HOT),
     "uniform": LayerCase(heads(MultiHeadAttention, mechanism="uniform"), THREE, ("key", "value"), 2),
     "last": LayerCase(heads(CrossAttention, mechanism="last"), TWO, ("memory",), 2, exempt=LAST),
-    "linformer": LayerCase(
-        heads(MultiHeadAttention, mechanism=linformer()),
-        THREE,
-        ("key", "value"),
-        2,
-        exempt=MIXES,
-    ),
+    "linformer": LayerCase(heads(MultiHeadAttention, mechanism=linformer()), THREE, ("key", "value"), 2, exempt=MIXES),
     "linformer additive": LayerCase(
-        partial(AdditiveAttention, units=4, mechanism=linformer()),
-        THREE,
-        ("key", "value"),
-        exempt=MIXES,
+        partial(AdditiveAttention, units=4, mechanism=linformer()), THREE, ("key", "value"), exempt=MIXES
     ),
-    "lsh": LayerCase(
-        heads(SelfAttention, value_dim=3, mechanism=lsh()),
-        {"x": (B, S, 6)},
-        ("x",),
-        2,
-        exempt=SORTS,
-    ),
+    "lsh": LayerCase(heads(SelfAttention, value_dim=3, mechanism=lsh()), {"x": (B, S, 6)}, ("x",), 2, exempt=SORTS),
 }
 MASKED_CASES = {
     "multi-head": LayerCase(heads(MultiHeadAttention), THREE, masks={"attention_mask": (B, 1, 1, S)}),

@@ -82,12 +82,7 @@ MODELS = {
     "luong": (
         Recurrent,
         RECURRENT
-        | {
-            "cross_attention": "general",
-            "decoder": "luong",
-            "input_feeding": True,
-            "tie_embeddings": "target",
-        },
+        | {"cross_attention": "general", "decoder": "luong", "input_feeding": True, "tie_embeddings": "target"},
     ),
     "decoder-only": (DecoderOnly, DECODER_ONLY),
     "decoder-only post": (

@@ -10,13 +10,7 @@ from qkv.training.stopping import Limits
 
 FIRST = {"update": 50, "epoch": 0, "minutes": 1.0, "loss": 5.4321, "learning_rate": 1e-3}
 SECOND = {**FIRST, "update": 100, "minutes": 1.5, "loss": 4.5, "tokens_per_second": 12345.6}
-VALIDATION = {
-    **SECOND,
-    "val_loss": 4.25,
-    "val_perplexity": 70.1,
-    "val_token_accuracy": 0.31,
-    "val_bleu": 1.5,
-}
+VALIDATION = {**SECOND, "val_loss": 4.25, "val_perplexity": 70.1, "val_token_accuracy": 0.31, "val_bleu": 1.5}
 
 
 class Terminal(io.StringIO):

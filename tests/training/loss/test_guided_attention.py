@@ -21,11 +21,7 @@ from tests.support.tiny_runs import small_config, write_small_corpus
 
 SIDES = ("en", "fr")
 LINKS = np.array(
-    [
-        [[1, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 0, 0]],
-        [[0, 0, 0, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 0]],
-    ],
-    bool,
+    [[[1, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 0, 0]], [[0, 0, 0, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 0]]], bool
 )
 IDS = np.array([[7, 8, 9, 10, EOS], [7, 8, 9, EOS, PAD]], "int32")
 OUTPUTS = np.array([[5, 6, EOS], [5, 6, EOS]], "int32")

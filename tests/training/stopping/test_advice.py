@@ -36,14 +36,7 @@ def test_a_training_that_has_ended_too_early_says_what_to_change(progress, warmu
 @pytest.mark.parametrize(
     ("progress", "limits", "patience", "because", "option", "resumes"),
     [
-        (
-            Progress(update=9),
-            Limits(max_updates=9, max_minutes=3),
-            None,
-            "max_updates (9)",
-            "max_updates 18",
-            True,
-        ),
+        (Progress(update=9), Limits(max_updates=9, max_minutes=3), None, "max_updates (9)", "max_updates 18", True),
         (
             Progress(update=9),
             Limits(max_updates=9, max_minutes=3, ends_at_zero=True),
