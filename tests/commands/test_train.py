@@ -2,8 +2,6 @@
 
 import io
 import re
-import subprocess
-import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from qkv.config import RunConfig, load_run_config
 from qkv.config.run import dump
 from qkv.config.schema import help_text, sections_of, walk
 from qkv.errors import InputError
-from tests.support import ROOT
 from tests.support.tiny_runs import MINIMAL, parsed, problem
 
 
@@ -136,14 +133,6 @@ class TestCommandLine:
         assert set(sections) == {"decoding"}
         with pytest.raises(InputError, match=r"expected one of run, data, .*; did you mean decoding\?"):
             make_parser().parse_args(["--help", "decodin"])
-
-    @pytest.mark.parametrize("module", ["qkv.config.run", "qkv.commands.train"])
-    def test_nothing_heavy_is_imported(self, module: str):
-        heavy = "{'tensorflow', 'keras', 'pandas', 'numpy', 'matplotlib'}"
-        program = (
-            f"import sys, {module}; sys.exit(str({heavy} & set(sys.modules)) if {heavy} & set(sys.modules) else 0)"
-        )
-        subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
 class TestResume:

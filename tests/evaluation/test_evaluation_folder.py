@@ -348,9 +348,14 @@ def test_an_evaluation_that_ends_in_an_error_keeps_what_it_has_translated(tmp_pa
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
 
 
-def test_an_evaluation_that_has_translated_nothing_leaves_nothing(tmp_path):
+def test_an_evaluation_that_has_translated_nothing_leaves_nothing_but_the_one_before(tmp_path):
     final = EvaluationDirectory(tmp_path / "evaluations" / "test")
-    with pytest.raises(ValueError, match="at once"), evaluation_folder(final, "abc") as folder:
-        folder.parts.mkdir()
-        raise ValueError("at once")
-    assert not any(final.root.parent.iterdir())
+    for before in ([], [final.root]):
+        with pytest.raises(ValueError, match="at once"), evaluation_folder(final, "abc") as folder:
+            folder.parts.mkdir()
+            raise ValueError("at once")
+        assert [*final.root.parent.iterdir()] == before
+        with evaluation_folder(final, "abc") as folder:
+            folder.heads.write_text("whole")
+    assert [path.name for path in final.root.iterdir()] == ["heads.csv"]
+    assert final.root.stat().st_mode == final.root.parent.stat().st_mode

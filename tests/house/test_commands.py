@@ -3,6 +3,8 @@
 import argparse
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,28 @@ def test_the_help_of_an_option_is_a_sentence_of_at_most_25_words_and_its_values(
             assert sentence[0].islower() and not sentence.endswith("."), action.option_strings
             assert len(values) <= 2, action.option_strings
             assert all(re.match(r"[\w-]+: ", value) for value in values), action.option_strings
+
+
+HELP = """
+import runpy, sys
+programs = sys.argv[1:]
+for program in programs:
+    module, *arguments = program.split()
+    sys.argv = [module, *arguments, "--help"]
+    try:
+        runpy.run_module(module, run_name="__main__")
+    except SystemExit as end:
+        assert not end.code, program
+    heavy = {"tensorflow", "keras", "numpy", "pandas", "sacrebleu", "matplotlib"} & sys.modules.keys()
+    assert not heavy, f"{program} imports {heavy}"
+"""
+
+
+def test_help_is_given_before_anything_heavy_is_imported():
+    programs = ["train", "evaluate", "data.eflomal_links", *(f"qkv {command}" for command in COMMANDS)]
+    answer = subprocess.run([sys.executable, "-c", HELP, *programs], cwd=ROOT, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.count("usage:") == len(programs)
 
 
 def test_the_version_is_printed(capsys):

@@ -23,7 +23,6 @@ import pytest
 
 import evaluate
 import train
-from qkv.__main__ import COMMANDS
 from qkv.alignment.aligned_text import AlignedText
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.linking import Direction
@@ -128,10 +127,6 @@ def table(evaluated):
 def sentences(evaluated):
     with (evaluated / "attention/sentences.jsonl").open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
-
-
-def in_new_process(*arguments, **settings):
-    return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, check=False, **settings)
 
 
 def test_training_leaves_everything_that_a_run_consists_of(run):
@@ -319,22 +314,6 @@ def test_a_head_chosen_on_the_set_itself_is_said_to_be(run):
     choose_on = {name: request.read_configured_set(trained, name, name).choose_on for name in ("test", "validation")}
     assert choose_on["test"].name == "validation"
     assert choose_on["validation"] is None  # alignment.py then calls it the set itself (optimistic)
-
-
-def test_an_evaluation_that_fails_leaves_the_one_before(tmp_path):
-    final = EvaluationDirectory(tmp_path / "evaluations/test")
-    with evaluation_folder(final, "abc") as folder:
-        folder.metrics.write_text("old")
-    with pytest.raises(RuntimeError), evaluation_folder(final, "abc") as folder:
-        folder.metrics.write_text("new")
-        raise RuntimeError
-    assert files_below(tmp_path) == ["evaluations/test/metrics.json"]
-    assert [path.name for path in final.root.parent.iterdir()] == ["test"]
-    assert final.metrics.read_text() == "old"
-    with evaluation_folder(final, "abc") as folder:
-        folder.heads.write_text("new")
-    assert files_below(tmp_path) == ["evaluations/test/heads.csv"]
-    assert final.root.stat().st_mode == final.root.parent.stat().st_mode
 
 
 LINES = ["the cat", "", "a line\u2028with a separator\x85inside", "   ", "I sing in France ."]
@@ -590,25 +569,3 @@ def test_what_a_killed_evaluation_left_behind_goes_and_what_a_running_one_writes
         (folder.root / "metrics.json").touch()
     assert [path.name for path in final.root.iterdir()] == ["metrics.json"]
     assert not left.exists() and all((path / "heads.csv").exists() for path in (running, other, elsewhere))
-
-
-HELP = """
-import runpy, sys
-programs = sys.argv[1:]
-for program in programs:
-    module, *arguments = program.split()
-    sys.argv = [module, *arguments, "--help"]
-    try:
-        runpy.run_module(module, run_name="__main__")
-    except SystemExit as end:
-        assert not end.code, program
-    heavy = {"tensorflow", "keras", "numpy", "pandas", "sacrebleu", "matplotlib"} & sys.modules.keys()
-    assert not heavy, f"{program} imports {heavy}"
-"""
-
-
-def test_help_is_given_before_anything_heavy_is_imported():
-    programs = ["train", "evaluate", "data.eflomal_links", *(f"qkv {command}" for command in COMMANDS)]
-    answer = in_new_process("-c", HELP, *programs)
-    assert answer.returncode == 0, answer.stderr.decode()
-    assert answer.stdout.count(b"usage:") == len(programs)

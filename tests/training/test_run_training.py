@@ -5,8 +5,6 @@ import json
 import logging
 import re
 import shutil
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -26,7 +24,6 @@ from qkv.run.trained_run import load_run
 from qkv.run.training import _report_interrupted
 from qkv.training.progress import Progress
 from qkv.version import __version__
-from tests.support import ROOT
 from tests.support.layer_contract import stir
 from tests.support.run_contents import TIMES, history_of, state_at
 from tests.support.tiny_runs import LIVELY, small_config
@@ -178,15 +175,6 @@ def test_an_interruption_says_whether_training_goes_on_or_starts_anew(saved, how
         _report_interrupted(RunDirectory(tmp_path), Progress(update=10), saved=saved)
     said = f"\ninterrupted after 10 updates; {how} with:\n  qkv train --resume {tmp_path}"
     assert [record.getMessage() for record in caplog.records] == [said]
-
-
-def test_importing_the_command_line_loads_nothing_heavy():
-    code = (
-        "import sys, train, evaluate, qkv.commands.translate\n"
-        "print({'tensorflow', 'keras', 'matplotlib'} & set(sys.modules))"
-    )
-    answer = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "set()"
 
 
 class Diary(keras.callbacks.Callback):

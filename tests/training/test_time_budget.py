@@ -123,12 +123,14 @@ class Changing(ClockedRun):
 
 @pytest.mark.parametrize("validate_every", [None, 20])
 @pytest.mark.parametrize("change", CHANGES)
-def test_minutes_are_minutes_where_the_speed_changes(monkeypatch, change, validate_every):
+def test_minutes_are_minutes_and_ten_validations_ten_where_the_speed_changes(monkeypatch, change, validate_every):
     run, progress = Changing(monkeypatch, change, validate_every), Progress()
     run.training().run(progress)
     assert progress.seconds == pytest.approx(60 * MINUTES, rel=0.1)
     rates = [run.rates[update] for update in range(progress.update)]
     assert (np.diff(rates[4:]) <= 0).all() and rates[-1] < 0.03
+    assert validate_every or len(progress.history) == 10
+    assert progress.history[-1]["update"] == progress.update
 
 
 def test_a_validation_that_takes_longer_than_before_lowers_the_total(monkeypatch, straight):
@@ -141,13 +143,6 @@ def test_a_validation_that_takes_longer_than_before_lowers_the_total(monkeypatch
     Reading(monkeypatch).training().run(slower)
     assert slower.update < steady.update - 20
     assert slower.seconds == pytest.approx(60 * MINUTES, rel=0.05)
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_ten_validations_are_made_whatever_the_total_becomes(monkeypatch, change):
-    progress = Progress()
-    Changing(monkeypatch, change).training().run(progress)
-    assert len(progress.history) == 10 and progress.history[-1]["update"] == progress.update
 
 
 def test_history_has_the_total_of_the_updates_before_each_validation(monkeypatch):
