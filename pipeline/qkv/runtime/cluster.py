@@ -115,7 +115,7 @@ def meet(cluster: Cluster, mistake: str | None = None, minutes: float | None = N
         InputError: the settings of another worker are wrong, or it was given another `TF_CONFIG`.
         LostWorkerError: a worker has not started in time, or another program has this worker's port.
     """
-    wait = _Wait(cluster, 60 * (WAIT_MINUTES if minutes is None else minutes))
+    wait = Wait(WAIT_MINUTES if minutes is None else minutes)
     hello = {"worker": cluster.index, "addresses": cluster.addresses, "mistake": mistake}
     if cluster.is_chief:
         answer = _gather(cluster, hello, wait)
@@ -126,26 +126,25 @@ def meet(cluster: Cluster, mistake: str | None = None, minutes: float | None = N
         raise InputError(answer)
 
 
-class _Wait:
-    """Says who is waited for, and gives up in time."""
+class Wait:
+    """Says who is waited for, again and again after so many seconds, and gives up in time."""
 
-    def __init__(self, cluster: Cluster, seconds: float) -> None:
-        self.cluster = cluster
-        self.minutes = seconds / 60
-        self.until = time.monotonic() + seconds
-        self.said = time.monotonic() + _SAID_AFTER - _SAID_AGAIN_AFTER
+    def __init__(self, minutes: float, again: float = _SAID_AGAIN_AFTER) -> None:
+        self.minutes, self.again = minutes, again
+        self.until = time.monotonic() + 60 * minutes
+        self.said = time.monotonic() + _SAID_AFTER - again
 
     def go_on(self, for_whom: str) -> None:
         """Called at least every few seconds while waiting."""
         if time.monotonic() >= self.until:
             raise LostWorkerError(f"waited {self.minutes:g} minutes for {for_whom}")
-        if time.monotonic() >= self.said + _SAID_AGAIN_AFTER:
+        if time.monotonic() >= self.said + self.again:
             self.said = time.monotonic()
             left = (self.until - time.monotonic()) / 60
             log.info("waiting for %s; giving up in %.1f minutes", for_whom, left)
 
 
-def _own_port(cluster: Cluster, wait: _Wait) -> socket.socket:
+def _own_port(cluster: Cluster, wait: Wait) -> socket.socket:
     host, port = cluster.address(cluster.index)
     while True:
         try:
@@ -161,7 +160,7 @@ def _own_port(cluster: Cluster, wait: _Wait) -> socket.socket:
             time.sleep(_RETRY_SECONDS)
 
 
-def _gather(cluster: Cluster, hello: dict[str, Any], wait: _Wait) -> str | None:
+def _gather(cluster: Cluster, hello: dict[str, Any], wait: Wait) -> str | None:
     """The chief's part. Returns what is wrong with a worker."""
     greetings = {0: hello}
     connections: dict[int, socket.socket] = {}
@@ -206,7 +205,7 @@ def _find_mistake(cluster: Cluster, greetings: dict[int, dict[str, Any]]) -> str
     return None
 
 
-def _ask_chief(cluster: Cluster, hello: dict[str, Any], wait: _Wait) -> str | None:
+def _ask_chief(cluster: Cluster, hello: dict[str, Any], wait: Wait) -> str | None:
     """Another worker's part. Returns what is wrong with a worker."""
     while True:
         with contextlib.suppress(OSError), socket.create_connection(cluster.address(0), timeout=5) as connection:

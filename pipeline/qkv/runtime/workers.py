@@ -5,9 +5,7 @@ Values go through the key-value store of TensorFlow's coordination service, whic
 """
 
 import json
-import logging
 import re
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,16 +16,16 @@ from tensorflow.compiler.xla.tsl.protobuf.coordination_config_pb2 import Coordin
 from tensorflow.python.eager import context
 
 from ..errors import InputError, LostWorkerError
-from .cluster import Cluster, meet, read_cluster
+from .cluster import Cluster, Wait, meet, read_cluster
 
 HEARTBEAT_SECONDS = 30  # a worker that is not heard of for so long counts as dead
 CONNECT_SECONDS = 120  # how long workers that have just been found to be there take to connect, at most
-CHIEF_HOURS = 12.0
+CHIEF_MINUTES = 720.0
 """How long the others wait for what the chief does alone: preparing text, a validation, saving the model."""
 _MISTAKE = "qkv/mistake"
-_PART_SECONDS = 60.0
+_PART_MINUTES = 1.0
 _POLL_SECONDS = 2.0
-_SAID_AFTER, _SAID_AGAIN_AFTER = 10.0, 300.0
+_SAID_AGAIN_AFTER = 300.0
 
 _ERRORS_OF_OTHERS = (
     tf.errors.UnavailableError,
@@ -36,8 +34,6 @@ _ERRORS_OF_OTHERS = (
     tf.errors.DeadlineExceededError,
     tf.errors.FailedPreconditionError,
 )
-
-log = logging.getLogger(__name__)
 
 
 class Workers:
@@ -60,33 +56,26 @@ class Workers:
         """Tells all others a value, which JSON can hold, under a key of this worker that was not used before."""
         context.context().set_config_key_value(_key(self.cluster.index, key), json.dumps(value))
 
-    def hear(self, index: int, key: str, for_what: str, hours: float = CHIEF_HOURS) -> Any:
+    def hear(self, index: int, key: str, for_what: str, minutes: float = CHIEF_MINUTES) -> Any:
         """Waits for what a worker tells, and returns it.
 
         Args:
             index: the place of that worker among all.
             key: the key that it uses.
             for_what: what it does until then, for messages.
-            hours: how long to wait.
+            minutes: how long to wait.
 
         Raises:
             LostWorkerError: it does not come.
         """
-        start = time.monotonic()
-        said = start + _SAID_AFTER - _SAID_AGAIN_AFTER
+        wait = Wait(minutes, _SAID_AGAIN_AFTER)
         while True:
-            try:
+            with suppress(tf.errors.DeadlineExceededError):
                 text = context.context().get_config_key_value(_key(index, key), int(1000 * _POLL_SECONDS))
                 return json.loads(text)
-            except tf.errors.DeadlineExceededError:
-                waited = time.monotonic() - start
             if key != "part" and (mistake := self.mistake()):
                 raise InputError(mistake)
-            if waited >= 3600 * hours:
-                raise LostWorkerError(f"waited {hours:g} hours for {self.cluster.describe(index)} {for_what}") from None
-            if time.monotonic() >= said + _SAID_AGAIN_AFTER:
-                said = time.monotonic()
-                log.info("waiting for %s %s", self.cluster.describe(index), for_what)
+            wait.go_on(f"{self.cluster.describe(index)} {for_what}")
 
     def of_chief(self, value: Any, for_what: str) -> Any:
         """Returns the chief's value, whatever the others'. All workers must ask for the same in the same order."""
@@ -111,7 +100,7 @@ class Workers:
         with suppress(InputError, LostWorkerError, *_ERRORS_OF_OTHERS):  # another has ended, and says so itself
             self.tell("part", None)
             for index in range(1, len(self.cluster) if self.is_chief else 0):
-                self.hear(index, "part", "to end", _PART_SECONDS / 3600)
+                self.hear(index, "part", "to end", _PART_MINUTES)
 
     def mistake(self) -> str | None:
         """Returns what is wrong on a worker, if one has said so."""

@@ -23,7 +23,7 @@ from .corpora.filters import TextFilters
 from .corpora.formats import linked_parts_of, parts_of, read_corpus
 from .corpora.held_out import Rows, hold_out_sets, with_held_out_files
 from .corpora.mixture import ranges_of
-from .corpora.overlap import report_overlap
+from .corpora.overlap import SharedSentences, report_overlap
 from .corpora.provenance import data_sha256, prepared_sha256, shard_digests
 from .corpora.word_links import GoldAlignment, iterate_links_inside
 from .lines.line import without_tag
@@ -68,7 +68,8 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     digests = data_sha256(data, run)
     tokenizer = reuse_or_train_tokenizer(config, training, run, digests)
     filters = TextFilters(**data.filters.model_dump(exclude={"duplicates"})) if data.filters else None
-    reader = PairReader(tokenizer.side_models, data.tokenized, others, filters)
+    sentences = {name: SharedSentences.of(other) for name, other in others.items()}
+    reader = PairReader(tokenizer.side_models, data.tokenized, sentences, filters)
     encoded, facts = read_pairs(training, reader, folder=_shard_folder(config, run, training, others, digests))
     longest = data.max_source_tokens, data.max_target_tokens
     selection = select_training_pairs(

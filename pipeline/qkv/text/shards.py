@@ -12,6 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -64,44 +65,39 @@ class Reading(NamedTuple):
     shared: dict[str, SharedSentences]
 
 
+@dataclass(frozen=True)
 class PairReader:
     """Reads pairs: encodes them and finds what a `Reading` says of them.
 
     Args:
         models: the encoders of sources and targets.
         tokenized: whether spaces separate marks from words.
-        others: the sets whose sentences are looked for.
+        others: the sentences of other sets, which are looked for.
         filters: the filters of pairs by their text; None for none.
     """
 
-    def __init__(
-        self,
-        models: tuple[SentencePieceModel, SentencePieceModel],
-        tokenized: bool,
-        others: Mapping[str, Corpus],
-        filters: TextFilters | None = None,
-    ) -> None:
-        self._models = models
-        self._tokenized = tokenized
-        self._filters = filters
-        self._others = {name: SharedSentences.of(other) for name, other in others.items()}
+    models: tuple[SentencePieceModel, SentencePieceModel]
+    tokenized: bool
+    others: Mapping[str, SharedSentences]
+    filters: TextFilters | None = None
 
     def __call__(self, pairs: Sides) -> Reading:
-        looks = LookMeter(self._tokenized), LookMeter(self._tokenized)
+        looks = LookMeter(self.tokenized), LookMeter(self.tokenized)
         for look, sentences in zip(looks, pairs, strict=True):
             look.add(sentences)
-        source, target = map(self._encode, self._models, pairs)
-        shared = {name: other.met_in(*pairs) for name, other in self._others.items()}
+        source, target = map(_encode, self.models, pairs)
+        shared = {name: other.met_in(*pairs) for name, other in self.others.items()}
         filtered, near_digests = np.zeros(len(pairs[0]), np.uint8), np.zeros(0, np.uint64)
-        if self._filters is not None:
-            filtered, near_digests = self._filters.find(*pairs), self._filters.digest(*pairs)
+        if self.filters is not None:
+            filtered, near_digests = self.filters.find(*pairs), self.filters.digest(*pairs)
         sides, empty, digests = (source, target), find_empty(*pairs), digest_pairs(*pairs)
         return Reading(sides, empty, digests, filtered, near_digests, looks, shared)
 
-    def _encode(self, model: SentencePieceModel, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        rows = model.encode(sentences)
-        ids = np.fromiter(chain.from_iterable(rows), smallest_type(model.vocabulary_size))
-        return ids, np.fromiter(map(len, rows), np.int64)
+
+def _encode(model: SentencePieceModel, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    rows = model.encode(sentences)
+    ids = np.fromiter(chain.from_iterable(rows), smallest_type(model.vocabulary_size))
+    return ids, np.fromiter(map(len, rows), np.int64)
 
 
 def find_empty(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.bool_]:

@@ -17,7 +17,7 @@ OTHER = Corpus([SENTENCES[0], SENTENCES[1], "x"], [TARGETS[0], "y", TARGETS[2]],
 
 @pytest.fixture(scope="module")
 def reader(tokenizer):
-    return PairReader(tokenizer.side_models, True, {"test": OTHER})
+    return PairReader(tokenizer.side_models, True, {"test": SharedSentences.of(OTHER)})
 
 
 @pytest.mark.parametrize(("shard", "processes"), [(100, None), (3, None), (1, 1), (2, 2)])

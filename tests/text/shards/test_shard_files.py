@@ -9,6 +9,7 @@ from qkv.files.atomic import temporary_path
 from qkv.text.corpora import corpus
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.filters import TextFilters
+from qkv.text.corpora.overlap import SharedSentences
 from qkv.text.shards import PairReader, folder_name, read_pairs
 from tests.support.text import SENTENCES
 
@@ -20,7 +21,8 @@ OTHER = Corpus([SENTENCES[0]], [TARGETS[0]], [1], "other.tsv")
 
 @pytest.fixture(scope="module")
 def reader(tokenizer):
-    return PairReader(tokenizer.side_models, True, {"test": OTHER}, TextFilters(digits=True, near_duplicates=True))
+    filters, others = TextFilters(digits=True, near_duplicates=True), {"test": SharedSentences.of(OTHER)}
+    return PairReader(tokenizer.side_models, True, others, filters)
 
 
 @pytest.fixture(autouse=True)
