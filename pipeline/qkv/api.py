@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
 
-from .config import RunConfig, load_run_config
+from .config import RunConfig
 from .config.names.inspection import SYMMETRISATIONS
 from .config.run import with_decoding, with_decoding_values
 from .errors import InputError, did_you_mean
@@ -22,7 +22,7 @@ from .files.paths import check_text, name_problem
 from .inspection.archive import AttentionArchive
 from .inspection.record import Record
 from .run import train as train_run
-from .run.start import check_config_paths, find_started_run, load_resumed, refuse_imported
+from .run.start import check_config_paths, load_training, refuse_imported
 from .runtime.import_tensorflow import importing_tensorflow
 from .runtime.streams import Control
 from .text.corpora.word_links import Link
@@ -77,12 +77,7 @@ def train(
         KeyboardInterrupt: the training was interrupted, and its state is saved.
     """
     path = Path(config)
-    resumed: Path | None = path
-    if path.is_dir():
-        values = load_resumed(path, settings or {}, "settings")
-    else:
-        values = load_run_config(path, settings, "settings")
-        resumed = find_started_run(values)
+    values, resumed = load_training(path, settings or {}, "settings", resumes=path.is_dir())
     refuse_imported(values, path)
     if resumed is None:
         check_config_paths(values)

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
-from ..config import RunConfig, load_run_config
+from ..config import RunConfig
 from ..config.messages import parse_value
 from ..config.run import dump
 from ..config.schema import help_text, sections_of, walk
 from ..errors import InputError, LostWorkerError, invocation
 from ..run import train
-from ..run.start import check_config_paths, find_started_run, load_resumed, refuse_imported
+from ..run.start import check_config_paths, load_training, refuse_imported
 from ..runtime.cluster import meet, read_cluster
 from ..runtime.streams import write_result
 from .cli import ArgumentParser, exit_cleanly, log_to_output
@@ -71,16 +71,12 @@ def parse_train_arguments(arguments: Sequence[str]) -> TrainArguments:
         found = "both" if "config" in given else "neither"
         raise InputError(f"expected either --config FILE or --resume RUN, found {found}; see --help")
     overrides = {key: parse_value(key, field, given[key]) for key, field in settable_keys() if key in given}
-    run: Path | None
-    if "resume" in given:
-        config = load_resumed(run := Path(given["resume"]), overrides)
-    else:
-        config = load_run_config(given["config"], overrides)
-        run = find_started_run(config)
+    path = given.get("config") or given["resume"]
+    config, run = load_training(Path(path), overrides, resumes="resume" in given)
     if "print_config" in given:
         write_result(dump(config))
         raise SystemExit(0)
-    refuse_imported(config, given.get("config") or given["resume"])
+    refuse_imported(config, path)
     return TrainArguments(config, run)
 
 

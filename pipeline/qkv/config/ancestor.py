@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
@@ -26,7 +25,10 @@ def check_ancestor(config: RunConfig) -> RunConfig | None:
     root = config.training.start_from
     if root is None:
         return None
-    ancestor = load_started_run(open_ancestor(root).config)
+    try:
+        ancestor = load_started_run(RunDirectory.open(root).config)
+    except InputError as error:
+        raise InputError(f"training.start_from: {error}") from None
     differences = list(_differences(config, ancestor))
     there = ancestor.data.tags
     if unknown := [tag for tag in config.data.tags if tag not in there]:
@@ -40,14 +42,6 @@ def check_ancestor(config: RunConfig) -> RunConfig | None:
             "where no weight depends on it), or leave training.start_from out"
         )
     return ancestor
-
-
-def open_ancestor(root: Path) -> RunDirectory:
-    """Opens the run that a training starts from; raises an `InputError` if it is no run."""
-    try:
-        return RunDirectory.open(root)
-    except InputError as error:
-        raise InputError(f"training.start_from: {error}") from None
 
 
 def _differences(config: RunConfig, ancestor: RunConfig) -> Iterator[str]:

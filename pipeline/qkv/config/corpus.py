@@ -96,10 +96,6 @@ class CorpusSettings(LinkedTextSettings):
             raise ValueError("columns can be named only if header is true: give their numbers from 0")
         if self.table is not None and self.source_column == self.target_column:
             raise ValueError(f"source_column and target_column are both {self.source_column!r}")
-        return self
-
-    @model_validator(mode="after")
-    def _check_split(self) -> Self:
         if (self.split is None) != (self.split_file is None):
             raise ValueError("expected split together with split_file, found one without the other")
         return self

@@ -3,7 +3,6 @@
 import types
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
@@ -30,14 +29,8 @@ MOST_COUNTED = 1_000_000_000
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
-@dataclass(frozen=True)
-class Resumed:
-    """Annotates a field: whether a resumed run may change it, and what is below it. Others are kept."""
-
-    may_change: bool
-
-
-MAY_CHANGE, KEPT = Resumed(True), Resumed(False)
+MAY_CHANGE, KEPT = "may change", "kept"
+"""Annotate a field that a resumed run may change, with all that is below it, or must keep, as all others."""
 
 
 def composed(value: str) -> str:
@@ -180,7 +173,7 @@ def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
 def changeable_keys(schema: type[BaseModel], prefix: str = "", may_change: bool = False) -> Iterator[str]:
     """Yields every dotted key that a resumed run may change."""
     for name, field in schema.model_fields.items():
-        allowed = next((note.may_change for note in field.metadata if isinstance(note, Resumed)), may_change)
+        allowed = MAY_CHANGE in field.metadata or (may_change and KEPT not in field.metadata)
         if allowed:
             yield f"{prefix}{name}"
         for section in sections_of(field).values():

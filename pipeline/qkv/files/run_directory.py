@@ -28,24 +28,19 @@ OLDEST = 0, 2  # the version whose runs are read, and all since
 _VERSION = re.compile(r"# made by qkv (([0-9]{1,9})\.([0-9]{1,9})\S{0,40})")
 
 
-def check_version(config: Path, own: str = MADE_BY) -> None:
+def check_version(config: Path) -> None:
     """Raises an `InputError` for the run of a version whose runs this one cannot read: one before 0.2, or a later minor
     or major one. The first line of the config names it, or else the manifest."""
-    this = _VERSION.match(own)
-    assert this is not None
     if (made := _VERSION.match(_made_by(config))) is None:
         return
     version = int(made[2]), int(made[3])
-    if version > (int(this[2]), int(this[3])):
-        raise InputError(
-            f"{config.parent}: made by qkv {made[1]}, and this is qkv {this[1]}, which cannot know what has changed "
-            "since; upgrade qkv to use this run"
-        )
-    if version < OLDEST:
-        raise InputError(
-            f"{config.parent}: made by qkv {made[1]}, and this is qkv {this[1]}, which reads no runs from before "
-            f"{OLDEST[0]}.{OLDEST[1]}; train anew, or use qkv {made[1]}"
-        )
+    if version > tuple(map(int, __version__.split(".")[:2])):
+        why = "which cannot know what has changed since; upgrade qkv to use this run"
+    elif version < OLDEST:
+        why = f"which reads no runs from before {OLDEST[0]}.{OLDEST[1]}; train anew, or use qkv {made[1]}"
+    else:
+        return
+    raise InputError(f"{config.parent}: made by qkv {made[1]}, and this is qkv {__version__}, {why}")
 
 
 def _made_by(config: Path) -> str:

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from ..config import RunConfig
-from ..config.ancestor import check_ancestor, open_ancestor, other_text
+from ..config.ancestor import check_ancestor, other_text
 from ..errors import DAMAGE, InputError
 from ..files.arrays import ArrayFile
 from ..files.atomic import replaced_when_done, write_atomically
@@ -88,11 +88,11 @@ def _copy(config: RunConfig, run: RunDirectory, root: Path) -> dict[str, Any]:
     assert ancestor is not None
     for difference in other_text(config, ancestor):
         log.warning("training.start_from: the text may be of another kind: %s", difference)
-    source = open_ancestor(root)
     try:
         loaded = load_run(root)
     except InputError as error:
         raise InputError(f"training.start_from: {error}") from None
+    source = loaded.directory
     record = {
         "run": str(root),
         "weights": str(loaded.weights.relative_to(source.root)),

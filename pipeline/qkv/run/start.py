@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..config import RunConfig
+from ..config import RunConfig, load_run_config
 from ..config.ancestor import check_ancestor
 from ..config.run import KEPT_BUT, changes_of_result, load_started_run
 from ..errors import InputError, invocation
@@ -30,6 +30,23 @@ def load_resumed(run: Path, overrides: Mapping[str, Any], origin: str = "command
             "for other settings start a new run with --config and --run.name"
         )
     return config
+
+
+def load_training(
+    path: Path, overrides: Mapping[str, Any], origin: str = "command line", *, resumes: bool
+) -> tuple[RunConfig, Path | None]:
+    """Reads the settings of a training from a config, or from the folder of a run that it `resumes`.
+
+    Returns the settings, and the folder of the run to resume, which may have been started by the same command; None for
+    a new run.
+
+    Raises:
+        InputError: as `load_run_config`, `load_resumed` and `find_started_run`.
+    """
+    if resumes:
+        return load_resumed(path, overrides, origin), path
+    config = load_run_config(path, overrides, origin)
+    return config, find_started_run(config)
 
 
 def find_started_run(config: RunConfig) -> Path | None:
