@@ -96,7 +96,7 @@ def pad_batch(batch: Batch, lengths: Sequence[int], batch_tokens: int, shards: i
 
     Args:
         batch: int32 arrays `(B, S)` and `(B, T)`, and links or None.
-        lengths, batch_tokens: see `plan_coarse_batches`.
+        lengths, batch_tokens: see `plan_batches`.
         shards: the number of shares.
     """
     widest = max(batch.source.shape[1], batch.target_output.shape[1])

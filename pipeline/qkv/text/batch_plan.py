@@ -51,9 +51,8 @@ class EpochPlan:
 
     Args:
         pairs: the encoded pairs.
-        batch_tokens, length_multiple, seed, epoch: see `plan_batches`.
+        batch_tokens, length_multiple, lengths, seed, epoch: see `plan_batches`.
         mixture: chooses the pairs of the epoch; None: every pair once.
-        lengths: for `plan_coarse_batches`, which then plans the batches; None for `plan_batches`.
 
     Attributes:
         count: the number of batches.
@@ -72,10 +71,14 @@ class EpochPlan:
         lengths: Sequence[int] | None = None,
     ) -> None:
         self._pairs = pairs
-        kind: Callable[..., BatchPlan] = partial(plan_batches, length_multiple=length_multiple)
-        if lengths is not None:
-            kind = partial(plan_coarse_batches, lengths=lengths)
-        self._plan_window = partial(kind, batch_tokens=batch_tokens, seed=seed, epoch=epoch)
+        self._plan_window = partial(
+            plan_batches,
+            batch_tokens=batch_tokens,
+            length_multiple=length_multiple,
+            lengths=lengths,
+            seed=seed,
+            epoch=epoch,
+        )
         self._windows: Sequence[Callable[[], np.ndarray]]
         if mixture is not None:
             windows = -(-mixture.pairs // WINDOW_PAIRS)
@@ -127,9 +130,10 @@ def plan_batches(
     target_lengths: np.ndarray,
     *,
     batch_tokens: int,
-    length_multiple: int,
     seed: int,
     epoch: int,
+    length_multiple: int = 1,
+    lengths: Sequence[int] | None = None,
     window: int = 0,
 ) -> BatchPlan:
     """Puts as many sentences of similar lengths together as `batch_tokens` allows, and shuffles the batches.
@@ -141,48 +145,35 @@ def plan_batches(
         target_lengths: int `(sentences,)`, tokens without BOS and EOS.
         batch_tokens: the maximum number of positions, padding included, of either side of a batch. A longer sentence
             gets a batch of its own.
-        length_multiple: padded lengths are multiples of this.
         seed: the seed of the order.
         epoch: the pass over the data, from 0; each has its own order.
+        length_multiple: padded lengths are multiples of this.
+        lengths: the lengths that both sides of a batch are padded to instead, ascending; no sentence with EOS is longer
+            than the last.
         window: the part of the data that is planned, from 0; see `EpochPlan`.
     """
     generator = np.random.default_rng((seed, epoch, window) if window else (seed, epoch))
-    source = round_up(np.asarray(source_lengths, np.int32) + 1, length_multiple)
-    target = round_up(np.asarray(target_lengths, np.int32) + 1, length_multiple)
-    shuffled = generator.permutation(len(source))
-    # Source lengths ascend and descend in turn, so that they do not jump when the next target length begins.
-    turn = np.where(target // length_multiple % 2, source, -source)
-    order = shuffled[np.lexsort((turn[shuffled], target[shuffled]))]
-    batches = _cut_into_batches(order, np.maximum(source, target), batch_tokens)
-    positions = sum(len(rows) * (int(source[rows].max()) + int(target[rows].max())) for rows in batches)
-    tokens = int(np.sum(source_lengths) + np.sum(target_lengths)) + 2 * len(order)
+    shuffled = generator.permutation(len(source_lengths))
+    source, target = (np.asarray(side, np.int32) + 1 for side in (source_lengths, target_lengths))
+    if lengths is None:
+        source, target = round_up(source, length_multiple), round_up(target, length_multiple)
+        # Source lengths ascend and descend in turn, so that they do not jump when the next target length begins.
+        turn = np.where(target // length_multiple % 2, source, -source)
+        order = shuffled[np.lexsort((turn[shuffled], target[shuffled]))]
+        batches = _cut_into_batches(order, np.maximum(source, target), batch_tokens)
+        positions = sum(len(rows) * (int(source[rows].max()) + int(target[rows].max())) for rows in batches)
+    else:
+        batches, positions = _cut_coarsely(shuffled, np.maximum(source, target), lengths, batch_tokens)
+    tokens = int(np.sum(source_lengths) + np.sum(target_lengths)) + 2 * len(shuffled)
     generator.shuffle(batches)
     return BatchPlan(batches, tokens, positions)
 
 
-def plan_coarse_batches(
-    source_lengths: np.ndarray,
-    target_lengths: np.ndarray,
-    *,
-    lengths: Sequence[int],
-    batch_tokens: int,
-    seed: int,
-    epoch: int,
-    window: int = 0,
-) -> BatchPlan:
-    """Puts sentences together whose longer sides are padded to the same length, and shuffles the batches; a pure
-    function, with the arguments of `plan_batches` but for the lengths.
-
-    Args:
-        source_lengths: int `(sentences,)`, tokens without EOS.
-        target_lengths: int `(sentences,)`, tokens without BOS and EOS.
-        lengths: the lengths that sentences are padded to, ascending; no sentence with EOS is longer than the last.
-        batch_tokens: the maximum number of positions, padding included, of either side of a batch.
-        seed, epoch, window: see `plan_batches`.
-    """
-    generator = np.random.default_rng((seed, epoch, window) if window else (seed, epoch))
-    of_length = np.searchsorted(lengths, np.maximum(source_lengths, target_lengths) + 1)
-    order = generator.permutation(len(of_length))
+def _cut_coarsely(
+    order: np.ndarray, widths: np.ndarray, lengths: Sequence[int], batch_tokens: int
+) -> tuple[list[np.ndarray], int]:
+    """Puts sentences together that are padded to the same length; returns the batches and all their positions."""
+    of_length = np.searchsorted(lengths, widths)
     batches = []
     positions = 0
     for number, length in enumerate(lengths):
@@ -191,9 +182,7 @@ def plan_coarse_batches(
         cut = [rows[first : first + most] for first in range(0, len(rows), most)]
         batches += cut
         positions += 2 * len(cut) * most * length
-    tokens = int(np.sum(source_lengths) + np.sum(target_lengths)) + 2 * len(order)
-    generator.shuffle(batches)
-    return BatchPlan(batches, tokens, positions)
+    return batches, positions
 
 
 def batches_by_length(

@@ -25,7 +25,7 @@ class TrainingBatches:
         batch_tokens, length_multiple, seed: see `plan_batches`.
         accumulated: number of batches of an update; the last update of an epoch may have fewer.
         mixture: see `EpochPlan`.
-        lengths: what both sides of a batch are padded to, for few shapes; see `plan_coarse_batches`. None for
+        lengths: what both sides of a batch are padded to, for few shapes; see `plan_batches`. None for
             `length_multiple`.
     """
 

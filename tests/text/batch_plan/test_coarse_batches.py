@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qkv.text.batch import Batch, pad_batch
-from qkv.text.batch_plan import coarse_lengths, plan_coarse_batches, sentences_of
+from qkv.text.batch_plan import coarse_lengths, plan_batches, sentences_of
 from qkv.text.tokens.special_tokens import PAD
 
 LENGTHS = coarse_lengths(64)
@@ -28,7 +28,7 @@ def test_there_are_some_twenty_lengths():
 @given(pairs=st.lists(st.tuples(st.integers(0, 63), st.integers(0, 63)), max_size=80), tokens=st.integers(1, 300))
 def test_every_sentence_is_in_one_batch_of_its_length_and_padding_is_counted(pairs, tokens):
     source, target = np.array(pairs, int).reshape(-1, 2).T
-    plan = plan_coarse_batches(source, target, lengths=LENGTHS, batch_tokens=tokens, seed=3, epoch=1)
+    plan = plan_batches(source, target, lengths=LENGTHS, batch_tokens=tokens, seed=3, epoch=1)
     assert sorted(np.concatenate([*plan.batches, []]).tolist()) == list(range(len(pairs)))
     positions, shapes = 0, set()
     for rows in plan.batches:
@@ -49,7 +49,7 @@ def test_an_epochs_batches_are_a_function_of_seed_and_epoch():
 
     def plan(**changes):
         settings = {"lengths": LENGTHS, "batch_tokens": 200, "seed": 1, "epoch": 0, "window": 0}
-        return [rows.tolist() for rows in plan_coarse_batches(*sides, **settings | changes).batches]
+        return [rows.tolist() for rows in plan_batches(*sides, **settings | changes).batches]
 
     assert plan() == plan()
     assert all(plan() != plan(**change) for change in ({"seed": 2}, {"epoch": 1}, {"window": 1}))
