@@ -67,7 +67,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
 
     digests = data_sha256(data, run)
     tokenizer = reuse_or_train_tokenizer(config, training, run, digests)
-    filters = TextFilters(**data.filters.model_dump(exclude={"duplicates"})) if data.filters else None
+    filters = TextFilters(**data.filters.model_dump()) if data.filters else None
     sentences = {name: SharedSentences.of(other) for name, other in others.items()}
     reader = PairReader(tokenizer.side_models, data.tokenized, sentences, filters)
     encoded, facts = read_pairs(training, reader, folder=_shard_folder(config, run, training, others, digests))
@@ -78,8 +78,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
         facts,
         longest=longest,
         max_length_ratio=data.max_length_ratio,
-        drops_duplicates=data.filters is not None and data.filters.duplicates,
-        is_filtered=data.filters is not None,
+        filters=filters,
     )
     overlap = {name: report_overlap(facts.shared[name], other, name) for name, other in others.items()}
 

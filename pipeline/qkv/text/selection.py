@@ -12,7 +12,7 @@ from ..config.names.text import CORPUS_FILTERS, CORPUS_PROBLEMS
 from ..errors import InputError
 from ..files.arrays import ArrayStore
 from .corpora.corpus import Corpus
-from .corpora.filters import find_repeated, with_near_duplicates
+from .corpora.filters import TextFilters, find_repeated, with_near_duplicates
 from .corpora.mixture import Mixture
 from .corpora.overlap import MOST_LINES
 from .shards import Reading
@@ -75,8 +75,7 @@ def select_training_pairs(
     *,
     longest: tuple[int, int],
     max_length_ratio: float | None,
-    drops_duplicates: bool,
-    is_filtered: bool,
+    filters: TextFilters | None,
 ) -> Selection:
     """Selects the pairs to train on, and logs the number of the others.
 
@@ -86,18 +85,17 @@ def select_training_pairs(
         facts: the findings in their text.
         longest: the maximum numbers of tokens of a source and a target, inclusive.
         max_length_ratio: inclusive; None to keep pairs of any ratio.
-        drops_duplicates: whether pairs that equal an earlier one are left out.
-        is_filtered: whether there are filters.
+        filters: what the text was filtered by, and whether pairs that equal an earlier one are left out; None: nothing.
 
     Raises:
         InputError: no pair is left.
     """
-    kept_problems = {"length_ratio": max_length_ratio is None, "duplicate": not drops_duplicates}
+    kept_problems = {"length_ratio": max_length_ratio is None, "duplicate": not (filters and filters.duplicates)}
     actions = {reason: "keep" if kept_problems.get(reason) else "drop" for reason in CORPUS_PROBLEMS}
     findings = Findings(tuple(CORPUS_PROBLEMS), _find_reasons(encoded, facts, longest, max_length_ratio))
     is_kept = np.array([True, *(actions[reason] == "keep" for reason in findings.names)])[findings.reasons]
     filtered = Findings((), np.zeros(0, np.uint8))
-    if is_filtered:
+    if filters:
         reasons = np.where(is_kept, facts.filtered, 0).astype(np.uint8)
         with_near_duplicates(reasons, facts.near_digests, is_kept)
         filtered = Findings(tuple(CORPUS_FILTERS), reasons)

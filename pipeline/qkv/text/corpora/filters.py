@@ -30,6 +30,7 @@ class TextFilters:
         target_script: likewise of the target.
         identical: whether sides that are the same text, white space and capitals apart, are left out.
         digits: whether sides with different digits are.
+        duplicates: whether pairs that equal an earlier one are; these are found apart.
         near_duplicates: whether pairs like an earlier one are.
     """
 
@@ -37,6 +38,7 @@ class TextFilters:
     target_script: str | None = None
     identical: bool = False
     digits: bool = False
+    duplicates: bool = False
     near_duplicates: bool = False
 
     def find(self, sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint8]:

@@ -5,19 +5,15 @@ Aho and Corasick 1975, with the difference that a match begins and ends only whe
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from .token_text import DIVIDING, END, NOTHING, SPACE, SYMBOLS, UNSURE, Symbols
 
 APART, JOINED = 0, 1
 """The states in which no phrase has begun: after a character that divides or at the start, and after another one."""
-Table = npt.NDArray[np.int32]
 
 
-@dataclass
 class PhraseAutomaton:
     """The automaton.
 
@@ -35,19 +31,10 @@ class PhraseAutomaton:
         children: for each state the symbols that continue a phrase, with the states after them.
     """
 
-    phrases: Sequence[Symbols]
-    marks: Sequence[int]
-    unsure_divides: bool
-    following: Table = field(init=False)
-    completed: Table = field(init=False)
-    pending: Table = field(init=False)
-    fallback: Table = field(init=False)
-    children: list[dict[int, int]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.children = [{}, {}]
+    def __init__(self, phrases: Sequence[Symbols], marks: Sequence[int], unsure_divides: bool) -> None:
+        self.children: list[dict[int, int]] = [{}, {}]
         whole: dict[int, int] = {}
-        for phrase, mark in zip(self.phrases, self.marks, strict=True):
+        for phrase, mark in zip(phrases, marks, strict=True):
             state = APART
             for symbol in phrase:
                 if symbol not in self.children[state]:
@@ -57,11 +44,11 @@ class PhraseAutomaton:
             whole[state] = whole.get(state, 0) | mark
         # A phrase can begin after a letter only with a character that divides.
         self.children[JOINED] = {symbol: to for symbol, to in self.children[APART].items() if symbol >= DIVIDING}
-        self._fill(whole)
+        self._fill(whole, unsure_divides)
 
-    def _fill(self, whole: dict[int, int]) -> None:
+    def _fill(self, whole: dict[int, int], unsure_divides: bool) -> None:
         states = len(self.children)
-        self.following, self.completed = np.zeros((states, SYMBOLS), np.int32), np.zeros((states, SYMBOLS), np.int32)
+        self.following = np.zeros((states, SYMBOLS), np.int32)
         self.pending, self.fallback = np.zeros(states, np.int32), np.zeros(states, np.int32)
         is_joined = np.zeros(states, bool)
         is_joined[JOINED] = True
@@ -85,12 +72,12 @@ class PhraseAutomaton:
             self.pending[state] = whole.get(state, 0) | self.pending[self.fallback[state]]
             waiting.extend((state, following, child) for following, child in self.children[state].items())
         joining, dividing = self.following[:, 0xC0:DIVIDING], self.following[:, DIVIDING + 0xC0 : END]
-        otherwise = np.where(dividing > JOINED, dividing, APART if self.unsure_divides else JOINED)
+        otherwise = np.where(dividing > JOINED, dividing, APART if unsure_divides else JOINED)
         self.following[:, UNSURE + 0xC0 :] = np.where(joining > JOINED, joining, otherwise)
         ends_word = np.zeros((states, SYMBOLS), bool)
         ends_word[:, DIVIDING : END + 1] = True
         ends_word[:, :0x80] = ends_word[:, 0xC0:DIVIDING] = ~is_joined[:, None]
-        ends_word[:, UNSURE + 0xC0 :] = self.unsure_divides | ~is_joined[:, None]
+        ends_word[:, UNSURE + 0xC0 :] = unsure_divides | ~is_joined[:, None]
         self.completed = np.where(ends_word, self.pending[:, None], 0).astype(np.int32)
 
     def _add_children(self, state: int) -> None:
