@@ -3,8 +3,9 @@ arrays that grow part by part in a temporary file, so that memory stays flat how
 
 import math
 import tempfile
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, BinaryIO, Self
+from typing import IO, BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import numpy as np
@@ -38,7 +39,7 @@ def open_zip(path: Path) -> ZipFile:
     return archive
 
 
-class ArrayFile:
+class ArrayFile(AbstractContextManager):
     """An `.npz` file that is open for reading.
 
     Raises:
@@ -73,9 +74,6 @@ class ArrayFile:
     def close(self) -> None:
         """Closes the file."""
         self._archive.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

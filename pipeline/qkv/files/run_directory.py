@@ -87,6 +87,11 @@ class RunDirectory:
         self.projector = self.root / "projector"
         self.probes = self.root / "probes"
         self._lock = self.root / ".lock"
+        # What training writes: folders, and the files beside them.
+        folders = (self.held_out, self.encoded, self.checkpoints, self.validation_events, self.projector, self.probes)
+        self._folders = self.own_tokenizer.parent, self.ancestor.parent, *folders
+        files = (self.preparation, self.corpus_report, self.source_look, self.target_look, self.model, self.history)
+        self._files = self.config, self.decoding, self.manifest, *files, self.projector_config
 
     @property
     def tokenizer(self) -> Path:
@@ -108,18 +113,6 @@ class RunDirectory:
     def is_trained(self) -> bool:
         """Returns whether training has come to its end."""
         return self.model.is_file() and self.manifest.is_file()
-
-    @property
-    def _folders(self) -> Sequence[Path]:
-        """The folders that training writes."""
-        folders = (self.held_out, self.encoded, self.checkpoints, self.validation_events, self.projector, self.probes)
-        return self.own_tokenizer.parent, self.ancestor.parent, *folders
-
-    @property
-    def _files(self) -> Sequence[Path]:
-        """The files beside these folders."""
-        files = (self.preparation, self.corpus_report, self.source_look, self.target_look, self.model, self.history)
-        return self.config, self.decoding, self.manifest, *files, self.projector_config
 
     @property
     def event_files(self) -> Sequence[Path]:

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
@@ -41,8 +40,13 @@ class MarianTokenizer(Tokenizer):
     def __init__(self, path: Path, side: str = "source") -> None:
         self._path = Path(path)
         try:
-            listed = _read(self._path)
-            models = {name: _load(read_model(self._path.with_name(f"{name}.spm"))) for name in SIDES}
+            listed = read_json_object(self._path)
+            models = {}
+            for name in SIDES:
+                model = read_model(self._path.with_name(f"{name}.spm"))
+                if listed["sha256"][name] != hashlib.sha256(model).hexdigest():
+                    raise ValueError(f"{name}.spm is not the file that was imported")
+                models[name] = _load(model)
             self._pieces = listed["pieces"]
             self.vocabulary_size = len(self._pieces)
             ids = {self._pieces[token]: token for token in listed["sides"][side]}
@@ -118,14 +122,6 @@ class _MarianSubwords(SentencePieceModel):
         for piece, (_, last) in zip(found["pieces"], found["offsets"], strict=True):
             tokens.append((self._ids.get(piece.decode("utf-8", "replace"), UNK), before + last))
         return tokens
-
-
-def _read(path: Path) -> dict[str, Any]:
-    listed = read_json_object(path)
-    for side in SIDES:
-        if listed["sha256"][side] != hashlib.sha256(read_model(path.with_name(f"{side}.spm"))).hexdigest():
-            raise ValueError(f"{side}.spm is not the file that was imported")
-    return listed
 
 
 def read_model(path: Path) -> bytes:
