@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
 
-from .config import RunConfig
 from .config.names.inspection import SYMMETRISATIONS
 from .config.run import with_decoding, with_decoding_values
 from .errors import InputError, did_you_mean
@@ -157,27 +156,20 @@ class Run:
 
     Args:
         trained: the parts of the run, for whatever has no method here.
+
+    Attributes:
+        path: the run's folder.
+        config: the run's settings.
+        model: the Keras model.
     """
 
     def __init__(self, trained: "TrainedRun") -> None:
         self.trained = trained
+        self.path = trained.directory.root
+        self.config = trained.config
+        self.model: Any = trained.model
         self._variants: dict[str, TrainedRun] = {}
         self._linkings: dict[str | None, tuple[AlignmentReadout, Linking]] = {}
-
-    @property
-    def path(self) -> Path:
-        """The run's folder."""
-        return self.trained.directory.root
-
-    @property
-    def config(self) -> RunConfig:
-        """The run's settings."""
-        return self.trained.config
-
-    @property
-    def model(self) -> Any:
-        """The Keras model."""
-        return self.trained.model
 
     @property
     def history(self) -> "pd.DataFrame":

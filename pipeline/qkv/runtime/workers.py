@@ -41,16 +41,14 @@ class Workers:
 
     Args:
         cluster: the workers, and which of them this process is.
+
+    Attributes:
+        is_chief: whether this one prepares, validates and writes the run.
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+        self.cluster, self.is_chief = cluster, cluster.is_chief
         self._told = 0
-
-    @property
-    def is_chief(self) -> bool:
-        """True for the chief."""
-        return self.cluster.is_chief
 
     def tell(self, key: str, value: Any) -> None:
         """Tells all others a value, which JSON can hold, under a key of this worker that was not used before."""

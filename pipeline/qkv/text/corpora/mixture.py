@@ -25,6 +25,11 @@ class Mixture:
         ranges: for each corpus where its pairs are among all: first row and the row after the last, of each part.
         shares: the share of each corpus; a corpus without pairs has 0.
         seed: of the order.
+
+    Attributes:
+        counts: the number of pairs of each corpus in an epoch.
+        pairs: the number of pairs of an epoch.
+        repeats: the average number of times that a pair of each corpus comes in an epoch.
     """
 
     def __init__(self, ranges: Sequence[Ranges], shares: Sequence[float], seed: int) -> None:
@@ -32,17 +37,9 @@ class Mixture:
         self.shares = list(shares)
         total = sum(corpus.pairs for corpus, share in zip(self._corpora, shares, strict=True) if share)
         self.counts = _divide(total, shares)
+        self.pairs = sum(self.counts)
+        self.repeats = [count / max(own.pairs, 1) for own, count in zip(self._corpora, self.counts, strict=True)]
         assert all(corpus.pairs for corpus, count in zip(self._corpora, self.counts, strict=True) if count)
-
-    @property
-    def pairs(self) -> int:
-        """The number of pairs of an epoch."""
-        return sum(self.counts)
-
-    @property
-    def repeats(self) -> list[float]:
-        """The average number of times that a pair of each corpus comes in an epoch."""
-        return [count / max(own.pairs, 1) for own, count in zip(self._corpora, self.counts, strict=True)]
 
     def rows(self, epoch: int, window: int = 0, windows: int = 1) -> np.ndarray:
         """Returns the rows of a window of an epoch; every window has the shares of the whole epoch.
