@@ -51,7 +51,9 @@ class EpochPlan:
 
     Args:
         pairs: the encoded pairs.
-        batch_tokens, length_multiple, lengths, seed, epoch: see `plan_batches`.
+        batch_tokens, length_multiple, lengths: see `plan_batches`.
+        seed: the seed of the order.
+        epoch: the pass over the data, from 0; each has its own order.
         mixture: chooses the pairs of the epoch; None: every pair once.
 
     Attributes:
@@ -71,14 +73,8 @@ class EpochPlan:
         lengths: Sequence[int] | None = None,
     ) -> None:
         self._pairs = pairs
-        self._plan_window = partial(
-            plan_batches,
-            batch_tokens=batch_tokens,
-            length_multiple=length_multiple,
-            lengths=lengths,
-            seed=seed,
-            epoch=epoch,
-        )
+        sizes = partial(plan_batches, batch_tokens=batch_tokens, length_multiple=length_multiple, lengths=lengths)
+        self._plan, self._seeds = sizes, (seed, epoch)
         self._windows: Sequence[Callable[[], np.ndarray]]
         if mixture is not None:
             windows = -(-mixture.pairs // WINDOW_PAIRS)
@@ -98,7 +94,8 @@ class EpochPlan:
         """Returns the batches of a window; the last one that was asked for is remembered."""
         if self._planned is None or self._planned[0] != number:
             rows = self._windows[number]()
-            plan = self._plan_window(*(side.lengths_of(rows) for side in self._pairs.sides), window=number)
+            seeds = (*self._seeds, number) if number else self._seeds
+            plan = self._plan(*(side.lengths_of(rows) for side in self._pairs.sides), seeds=seeds)
             if not self._in_order:
                 plan = replace(plan, batches=[rows[batch] for batch in plan.batches])
             self._planned = number, plan
@@ -129,12 +126,10 @@ def plan_batches(
     source_lengths: np.ndarray,
     target_lengths: np.ndarray,
     *,
+    seeds: Sequence[int],
     batch_tokens: int,
-    seed: int,
-    epoch: int,
     length_multiple: int = 1,
     lengths: Sequence[int] | None = None,
-    window: int = 0,
 ) -> BatchPlan:
     """Puts as many sentences of similar lengths together as `batch_tokens` allows, and shuffles the batches.
 
@@ -143,16 +138,14 @@ def plan_batches(
     Args:
         source_lengths: int `(sentences,)`, tokens without EOS.
         target_lengths: int `(sentences,)`, tokens without BOS and EOS.
+        seeds: of the order: the seed, the epoch from 0, and the number of the window of `EpochPlan`, if it is not 0.
         batch_tokens: the maximum number of positions, padding included, of either side of a batch. A longer sentence
             gets a batch of its own.
-        seed: the seed of the order.
-        epoch: the pass over the data, from 0; each has its own order.
         length_multiple: padded lengths are multiples of this.
         lengths: the lengths that both sides of a batch are padded to instead, ascending; no sentence with EOS is longer
             than the last.
-        window: the part of the data that is planned, from 0; see `EpochPlan`.
     """
-    generator = np.random.default_rng((seed, epoch, window) if window else (seed, epoch))
+    generator = np.random.default_rng(seeds)
     shuffled = generator.permutation(len(source_lengths))
     source, target = (np.asarray(side, np.int32) + 1 for side in (source_lengths, target_lengths))
     if lengths is None:

@@ -22,7 +22,7 @@ class TrainingBatches:
     Args:
         segmentations: the encoded training pairs, in one or more segmentations, which the epochs use in turn.
         strategy: the strategy that holds the replicas.
-        batch_tokens, length_multiple, seed: see `plan_batches`.
+        batch_tokens, length_multiple, seed: see `EpochPlan`.
         accumulated: number of batches of an update; the last update of an epoch may have fewer.
         mixture: see `EpochPlan`.
         lengths: what both sides of a batch are padded to, for few shapes; see `plan_batches`. None for

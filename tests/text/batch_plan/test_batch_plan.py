@@ -14,9 +14,8 @@ from tests.support.text import LENGTHS, sentences_of
 
 def plan(pairs, batch_tokens=64, length_multiple=1, seed=7, epoch=0):
     source, target = np.array(pairs, int).reshape(-1, 2).T
-    return plan_batches(
-        source, target, batch_tokens=batch_tokens, length_multiple=length_multiple, seed=seed, epoch=epoch
-    )
+    sizes = {"batch_tokens": batch_tokens, "length_multiple": length_multiple}
+    return plan_batches(source, target, seeds=(seed, epoch), **sizes)
 
 
 def corpus(sentences=200, seed=0):

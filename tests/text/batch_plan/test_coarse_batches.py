@@ -28,7 +28,7 @@ def test_there_are_some_twenty_lengths():
 @given(pairs=st.lists(st.tuples(st.integers(0, 63), st.integers(0, 63)), max_size=80), tokens=st.integers(1, 300))
 def test_every_sentence_is_in_one_batch_of_its_length_and_padding_is_counted(pairs, tokens):
     source, target = np.array(pairs, int).reshape(-1, 2).T
-    plan = plan_batches(source, target, lengths=LENGTHS, batch_tokens=tokens, seed=3, epoch=1)
+    plan = plan_batches(source, target, lengths=LENGTHS, batch_tokens=tokens, seeds=(3, 1))
     assert sorted(np.concatenate([*plan.batches, []]).tolist()) == list(range(len(pairs)))
     positions, shapes = 0, set()
     for rows in plan.batches:
@@ -47,12 +47,12 @@ def test_an_epochs_batches_are_a_function_of_seed_and_epoch():
     generator = np.random.default_rng(0)
     sides = generator.integers(0, 60, (2, 400))
 
-    def plan(**changes):
-        settings = {"lengths": LENGTHS, "batch_tokens": 200, "seed": 1, "epoch": 0, "window": 0}
-        return [rows.tolist() for rows in plan_batches(*sides, **settings | changes).batches]
+    def plan(*seeds):
+        settings = {"lengths": LENGTHS, "batch_tokens": 200}
+        return [rows.tolist() for rows in plan_batches(*sides, **settings, seeds=seeds).batches]
 
-    assert plan() == plan()
-    assert all(plan() != plan(**change) for change in ({"seed": 2}, {"epoch": 1}, {"window": 1}))
+    assert plan(1, 0) == plan(1, 0)
+    assert all(plan(1, 0) != plan(*seeds) for seeds in ((2, 0), (1, 1), (1, 0, 1)))
 
 
 def test_a_batch_is_padded_to_the_shape_of_its_length_links_too():
