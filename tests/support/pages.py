@@ -25,27 +25,48 @@ def open_browser() -> Iterator[Browser]:
         try:
             yield browser
         finally:
+            _idle.clear()
             browser.close()
+
+
+WINDOW = {
+    "viewport": {"width": 1280, "height": 720},
+    "color_scheme": "light",
+    "forced_colors": "none",
+    "offline": False,
+}
+"""What a window that pages share one after the other can be set to."""
+MOST_ENTRIES = 30  # of a window's history, which keeps no more than 50
+_idle: list[Page] = []
 
 
 @contextmanager
 def open_page(browser: Browser, address: str, **settings) -> Iterator[Page]:
-    """Opens an address in a window of its own, and sees to it that nothing is wrong when the block ends.
+    """Opens an address in a window, and sees to it that nothing is wrong when the block ends.
+
+    A new window costs twice as much as the page, so that one which is left serves again, as if it were new.
 
     Args:
         browser: Chromium.
         address: `file://…` or `http://127.0.0.1:…`.
-        settings: of the window, such as `viewport`, `color_scheme` ("dark"), `forced_colors` or `offline`; see
-            Playwright's `Browser.new_context`.
+        settings: of the window, such as those of `WINDOW`; with others, see Playwright's `Browser.new_context`, it is
+            one of its own.
 
     Raises:
         AssertionError: the page wrote an error to the console, or asked another host for something.
     """
-    context = browser.new_context(**settings)
-    page, errors, requests = context.new_page(), [], []
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
+    shared = settings.keys() <= WINDOW.keys()
+    page = _idle.pop() if shared and _idle else browser.new_context(**settings).new_page()
+    if shared:
+        _set_up(page, **WINDOW | settings)
+    errors, requests = [], []
+    listeners = {
+        "console": lambda message: errors.append(message.text) if message.type == "error" else None,
+        "pageerror": lambda error: errors.append(str(error)),
+        "request": lambda request: requests.append(request.url),
+    }
+    for event, listen in listeners.items():
+        page.on(event, listen)
     own = address.split("/", 3)[:3]
     try:
         page.goto(address)
@@ -54,8 +75,25 @@ def open_page(browser: Browser, address: str, **settings) -> Iterator[Page]:
         assert errors == []
         outside = [url for url in requests if url.split("/", 3)[:3] != own]
         assert [url for url in outside if not url.startswith(("blob:", "data:"))] == []
+        shared = shared and page.evaluate("history.length") < MOST_ENTRIES
+    except BaseException:
+        shared = False
+        raise
     finally:
-        context.close()
+        for event, listen in listeners.items():
+            page.remove_listener(event, listen)
+        if shared:
+            page.goto("about:blank")
+            _idle.append(page)
+        else:
+            page.context.close()
+
+
+def _set_up(page: Page, viewport, color_scheme, forced_colors, offline) -> None:
+    page.set_viewport_size(viewport)
+    page.emulate_media(color_scheme=color_scheme, forced_colors=forced_colors)
+    page.context.set_offline(offline)
+    page.mouse.move(0, 0)
 
 
 @contextmanager

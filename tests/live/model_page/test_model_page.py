@@ -156,7 +156,6 @@ def test_heads_of_self_attention_can_be_off_too(page):
     assert sentence(page, 1)["logProbabilities"] != sentence(page)["logProbabilities"]
 
 
-@pytest.mark.minutes
 def test_a_token_is_replaced_and_the_translation_goes_on(page, run):
     """As a search that is given the beginning does, and the alternatives are the likeliest tokens."""
     page.locator(".token").first.click()
@@ -203,7 +202,6 @@ def test_several_sentences_are_read_as_one_and_that_is_said(page):
     assert page.inner_text("[data-part=status]") == ""
 
 
-@pytest.mark.minutes
 def test_hostile_text_is_text(page):
     for text in (HOSTILE, "x" * 5000, "le chat " * 600, "\x00\x01\ufeff\uffff", "\u0301" * 50, "😀" * 300):
         type_and_send(page, text)

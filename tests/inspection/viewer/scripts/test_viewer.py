@@ -81,7 +81,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 @pytest.mark.parametrize("view", ["matrix", "lines", "heads"])
 def test_a_picture_is_saved_as_a_file_that_stands_alone(browser, tmp_path, view):
     html = viewer_page("title", [ViewerRun("a <run>", GOLD).add_all(RECORDS)], opens_at={"layer": 1, "head": 2})
-    with open_viewer(browser, tmp_path, html, f"#id=0&view={view}", color_scheme="dark", accept_downloads=True) as page:
+    with open_viewer(browser, tmp_path, html, f"#id=0&view={view}", color_scheme="dark") as page:
         dark = page.locator("body").evaluate("one => getComputedStyle(one).backgroundColor")
         with page.expect_download() as waited:
             page.get_by_role("button", name="Save SVG").click()
@@ -108,7 +108,7 @@ def test_a_picture_is_saved_as_a_file_that_stands_alone(browser, tmp_path, view)
 
 def test_a_picture_is_saved_as_pixels_too(browser, tmp_path):
     html = viewer_page("title", [ViewerRun("run").add_all(RECORDS)], opens_at={"layer": 1, "head": 2})
-    with open_viewer(browser, tmp_path, html, "#id=0&words=0", color_scheme="dark", accept_downloads=True) as page:
+    with open_viewer(browser, tmp_path, html, "#id=0&words=0", color_scheme="dark") as page:
         with page.expect_download() as waited:
             page.get_by_role("button", name="Save PNG").click()
         assert waited.value.suggested_filename == "run-0-cross-1-2.png"
