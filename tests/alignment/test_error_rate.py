@@ -62,7 +62,7 @@ def test_possible_links_must_include_the_sure_ones():
 
 def test_links_out_of_range_are_dropped_and_reported_by_line(caplog):
     golds = [gold({(0, 0), (1, 2)}), gold({(2, 0)}, {(0, 3), (1, 0)}), gold({(1, 1)})]
-    checked, dropped = check_ranges(golds, [2, 2, 2], [3, 3, 2], "a.align")
+    checked, dropped = check_ranges(golds, [(2, 3), (2, 3), (2, 2)], "a.align")
     assert checked == [golds[0], gold((), {(1, 0)}), golds[2]] and dropped == 2
     assert caplog.messages == [
         "2 word links on 1 lines point outside their sentences and are left out, the first ones at a.align:2, of 2 and "
@@ -82,7 +82,7 @@ def test_links_out_of_range_are_dropped_and_reported_by_line(caplog):
 )
 def test_links_that_fit_when_words_are_counted_from_one_are_told(caplog, links, from_1):
     golds = [gold(one) for one in links]
-    check_ranges(golds, [2, 2], [3, 3], "a.align")
+    check_ranges(golds, [(2, 3)] * 2, "a.align")
     assert bool(caplog.messages) == (from_1 is not None)
     assert ("then write the file anew, counted from 0" in caplog.text) == bool(from_1)
 
@@ -137,13 +137,11 @@ def test_random_links_repeat_with_their_seed_and_stay_in_range():
 @pytest.mark.skipif(not SHARED.exists(), reason="the published gold alignments are not on this machine")
 def test_diagonal_baseline_on_published_english_french_links():
     links = read_pharaoh(SHARED / "graca_enfr.align")
-    counts = [
-        [len(line.split()) for line in (SHARED / f"graca_enfr.{language}").read_text().splitlines()]
-        for language in ("en", "fr")
-    ]
-    checked, dropped = check_ranges(links, *counts, "graca_enfr.align")
+    texts = ((SHARED / f"graca_enfr.{language}").read_text().splitlines() for language in ("en", "fr"))
+    counts = [(len(source.split()), len(target.split())) for source, target in zip(*texts, strict=True)]
+    checked, dropped = check_ranges(links, counts, "graca_enfr.align")
     assert (len(links), dropped) == (100, 0)
-    diagonal = alignment_error_rate([diagonal_links(*pair) for pair in zip(*counts, strict=True)], checked)
+    diagonal = alignment_error_rate([diagonal_links(*pair) for pair in counts], checked)
     assert 100 * diagonal.aer == pytest.approx(61.4, abs=0.05)
 
 

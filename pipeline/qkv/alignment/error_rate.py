@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import InputError
 from ..text.corpora.word_links import GoldAlignment, Link, OutsideLinks
 
 LINK_COUNTS = ("links", "sure", "links_in_sure", "links_in_possible")
@@ -56,17 +57,20 @@ def alignment_error_rate(links: Sequence[Collection[Link]], gold: Sequence[GoldA
 
 
 def check_ranges(
-    gold: Sequence[GoldAlignment],
-    source_word_counts: Sequence[int],
-    target_word_counts: Sequence[int],
-    path: str | Path,
+    gold: Sequence[GoldAlignment], word_counts: Sequence[tuple[int, int]], path: str | Path
 ) -> tuple[list[GoldAlignment], int]:
-    """Drops links that point outside their sentences, which have so many words, as some published sets contain, and
-    warns of them by the lines of their file. Returns the alignments, and how many links were dropped."""
+    """Drops links that point outside their sentences, which have so many words (source, target), as some published sets
+    contain, and warns of them by the lines of their file; raises an `InputError` if none is left. Returns the
+    alignments, and how many links were dropped."""
     outside = OutsideLinks()
-    lines = enumerate(zip(gold, source_word_counts, target_word_counts, strict=True), 1)
-    checked = [outside.leave_out(*line, place=f"{path}:{number}") for number, line in lines]
+    lines = enumerate(zip(gold, word_counts, strict=True), 1)
+    checked = [outside.leave_out(one, *counts, place=f"{path}:{number}") for number, (one, counts) in lines]
     outside.warn()
+    if not any(alignment.possible for alignment in checked):
+        raise InputError(
+            f"{path}: no line has a link between words that exist ({outside.links} links are out of range); expected "
+            "links such as 0-0 1-2, words counted from 0"
+        )
     return checked, outside.links
 
 

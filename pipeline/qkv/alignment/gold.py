@@ -49,24 +49,8 @@ def read_gold_set(
     gold = read_pharaoh(path, turned)
     check_count(path, len(gold), corpus)
     units = cutter.units(corpus.source, corpus.target)
-    return _make_gold_set(name, corpus, gold, cutter.count(corpus.source, corpus.target, units), units, path)
-
-
-def _make_gold_set(
-    name: str,
-    corpus: Corpus,
-    gold: Sequence[GoldAlignment],
-    word_counts: Sequence[Sequence[int]],
-    units: WordUnits,
-    path: str | Path,
-) -> GoldSet:
-    checked, dropped = check_ranges(gold, word_counts[0], word_counts[1], path)
-    if not any(alignment.possible for alignment in checked):
-        raise InputError(
-            f"{path}: no line has a link between words that exist ({dropped} links are out of range); expected links "
-            "such as 0-0 1-2, words counted from 0"
-        )
-    return GoldSet(name, corpus, checked, dropped, units, list(zip(*word_counts, strict=True)))
+    counts = list(zip(*cutter.count(corpus.source, corpus.target, units), strict=True))
+    return GoldSet(name, corpus, *check_ranges(gold, counts, path), units, counts)
 
 
 def read_configured_gold(
@@ -114,10 +98,10 @@ def gold_set_of(
                 f"{name}: sentence {line['id']} is a translation of the model (mode {line['mode']}), and gold links "
                 "belong to a given text; expected an archive of references (evaluate.py --forced)"
             )
-    sides = [[_count_words(line, side) for line in lines] for side in ("source", "target")]
+    counts = [(_count_words(line, "source"), _count_words(line, "target")) for line in lines]
     corpus = Corpus([line["source"] for line in lines], [line["hypothesis"] for line in lines], archive.ids, name)
     units = WordUnits(*({_unit(line, side) for line in lines}.pop() for side in ("source", "target")))
-    return _make_gold_set(name, corpus, gold, sides, units, path or archive.gold_file)
+    return GoldSet(name, corpus, *check_ranges(gold, counts, path or archive.gold_file), units, counts)
 
 
 def _unit(line: dict[str, Any], side: str) -> str:

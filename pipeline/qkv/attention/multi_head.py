@@ -139,11 +139,6 @@ class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
         self.output_projection = self._dense(self.output_dim, "output") if spec.value_projection else None
         self._make_projections()  # last: random seeds are drawn in this order
 
-    @classmethod
-    def of(cls, spec, **kwargs):
-        """Makes the layer that an `AttentionSpec` describes, with arguments of `keras.Layer`, such as `name`."""
-        return cls(**vars(spec), **kwargs)
-
     def _make_projections(self):
         """Makes the layers that project what the subclass attends with."""
         raise NotImplementedError

@@ -172,7 +172,7 @@ def main(arguments: list[str]) -> None:
         replace(run, banned=given.banned),
         replace(data, prefixes=prefixes, required=required),
         options.forced,
-        {name: getattr(options, name) for name in EXPERIMENTS},
+        {name: sentences for name in EXPERIMENTS if (sentences := getattr(options, name))},
         cli.make_processes(options, run.config),
     )
     if options.tune == "off":  # not before all else has been read, so that a command that is refused deletes nothing

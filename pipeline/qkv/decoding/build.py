@@ -34,8 +34,7 @@ def build_translator(
         tokenizer,
         search=search,
         batch_sentences=sizes().search_sentences if settings.batch_sentences == "auto" else settings.batch_sentences,
-        max_target_ratio=settings.max_target_ratio,
-        max_target_extra=settings.max_target_extra,
+        **settings.model_dump(include={"max_target_ratio", "max_target_extra"}),
         max_positions=config.model.max_positions,
         # Random draws depend on their order, so batches that are sampled run one after the other.
         workers=1 if settings.kind == "sampling" else parallel_batches(),

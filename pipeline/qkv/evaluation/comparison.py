@@ -169,14 +169,11 @@ DIGITS = {
 
 def as_text(table: pd.DataFrame) -> str:
     """Returns the table as it is printed."""
-    shown = table.copy()
-    for name, digits in DIGITS.items():
-        if name in table:
-            shown[name] = ["" if pd.isna(value) else f"{value:,.{digits}f}" for value in table[name]]
-    shown["seed"] = ["" if pd.isna(value) else f"{value}" for value in table["seed"]]
     # Without gold alignments, or archives without runs.
-    shown = shown.drop(columns=[name for name in ("AER", "AER ±", "AER p", *KNOWN_OF_RUNS) if table[name].isna().all()])
-    return shown.to_string(index=False)
+    shown = table.drop(columns=[name for name in ("AER", "AER ±", "AER p", *KNOWN_OF_RUNS) if table[name].isna().all()])
+    forms: dict[Any, Any] = {name: f"{{:,.{digits}f}}".format for name, digits in DIGITS.items()}
+    columns = {name: ["" if pd.isna(x) else forms.get(name, str)(x) for x in shown[name]] for name in shown}
+    return pd.DataFrame(columns).to_string(index=False)
 
 
 def _compare_error_rates(systems: Sequence[EvaluatedArchive], samples: int) -> tuple[list[dict[str, float]], list[str]]:

@@ -52,7 +52,7 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
     """
     started = time.monotonic()
     run, data = request.run, request.data
-    experiments = [EXPERIMENTS[name] for name, sentences in request.experiments.items() if sentences]
+    experiments = [EXPERIMENTS[name] for name in request.experiments]
     for experiment in experiments:
         experiment.check(run.model)  # before anything is written
     text = TokenisedSet.of(data, run.tokenizer)
@@ -127,8 +127,8 @@ def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -
 
 
 def _sites_to_record(request: EvaluationRequest) -> list[str]:
-    experiments = [EXPERIMENTS[name].sites for name, sentences in request.experiments.items() if sentences]
-    return [*request.run.config.inspection.attention, *_sites_to_compare(request), *chain.from_iterable(experiments)]
+    of_experiments = chain.from_iterable(EXPERIMENTS[name].sites for name in request.experiments)
+    return [*request.run.config.inspection.attention, *_sites_to_compare(request), *of_experiments]
 
 
 def _sites_to_compare(request: EvaluationRequest) -> tuple[str, ...]:

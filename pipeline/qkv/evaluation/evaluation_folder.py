@@ -173,8 +173,7 @@ def _read_chunk(path: Path, sentences: int, vocabulary_size: int) -> list[Transl
 def _given(text: TokenisedSet, rows: Sequence[int]) -> tuple[Any, Any, Any]:
     """Returns the tokens of some sentences, and their prefixes and required phrases."""
     data = text.data
-    prefixes = None if data.prefixes is None else [data.prefixes[row] for row in rows]
-    required = None if data.required is None else [data.required[row] for row in rows]
+    prefixes, required = (side and [side[row] for row in rows] for side in (data.prefixes, data.required))
     return [text.source[row].tolist() for row in rows], prefixes, required
 
 

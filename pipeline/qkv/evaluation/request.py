@@ -59,13 +59,11 @@ class EvaluationRequest:
     Args:
         run: the trained run, whose config says how to translate.
         data: the set.
-        force_references: whether to record the attention over the references instead of the translations.
-        experiments: the number of first sentences for each experiment, by its name in `EXPERIMENTS`.
+        force_references: whether to record the attention over the references, which there must be, instead of the
+            translations.
+        experiments: the number of first sentences for each experiment that is made, by its name in `EXPERIMENTS`.
         spread_over: the processes that translate and record, and what they need; None for this process alone.
         ensemble: the names of the models that have translated together, of which the run is one.
-
-    Raises:
-        ValueError: references are to be forced and there are none.
     """
 
     run: TrainedRun
@@ -74,10 +72,6 @@ class EvaluationRequest:
     experiments: Mapping[str, int] = field(default_factory=dict)
     spread_over: RunParts | None = None
     ensemble: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.force_references and self.data.reference is None:
-            raise ValueError("force_references needs a set with references")
 
 
 def read_own_set(

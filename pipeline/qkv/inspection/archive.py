@@ -61,6 +61,7 @@ class AttentionArchive:
     Attributes:
         manifest: the whole `manifest.json`; `sites` maps each site to `[layers, heads]`.
         ids: the ids of the sentences, in order.
+        lines: the sentences' lines of `sentences.jsonl`, in order.
 
     Raises:
         InputError: no finished, undamaged archive of a known format is there; also raised when a sentence is read.
@@ -72,6 +73,7 @@ class AttentionArchive:
         self.manifest = self._read_manifest()
         self._sentences = self._read_sentences()
         self.ids = list(self._sentences)
+        self.lines = list(self._sentences.values())
         self._shard: tuple[str, ArrayFile] | None = None  # the one kept open: reading in order opens each once
 
     def __len__(self) -> int:
@@ -122,11 +124,6 @@ class AttentionArchive:
             height: in pixels.
         """
         return show_record(self[id_], self.manifest.get("run", self._path.name), height)
-
-    @property
-    def lines(self) -> list[dict[str, Any]]:
-        """The sentences' lines of `sentences.jsonl`, in order; no array is read."""
-        return list(self._sentences.values())
 
     def read(self, id_: int, sites: Sequence[str]) -> Record:
         """Reads one sentence with the attention of some sites, `cross` among them; other arrays are not read."""

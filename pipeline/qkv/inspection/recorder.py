@@ -83,11 +83,6 @@ class AttentionRecorder:
         # Traced only where it is called.
         self._read_gradients = make_forced_graph(self.model, ("gradients",))
 
-    @property
-    def graph(self) -> Any:
-        """The computation of `forced_graph`, as TensorFlow's `GraphDef`."""
-        return self.forced_graph.get_concrete_function().graph.as_graph_def()
-
     def record_translations(
         self,
         sources: Sequence[str],

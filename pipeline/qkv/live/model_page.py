@@ -54,7 +54,10 @@ def model_page(run: TrainedRun, origin: str = "") -> str:
         InputError: see `write_model_page`.
     """
     check_model(run)
-    units = _units(run)
+    # Where the config leaves the unit of words to the text, the examples decide.
+    probes = run.config.inspection.probes or ()
+    found = run.cutter.units([probe.source for probe in probes], [probe.reference or "" for probe in probes])
+    units = WordUnits(*(unit if unit == "spaces" else "subwords" for unit in found))
     header = {
         "model": model_settings(run),
         "tokenizer": pack_tokenizer(run),
@@ -82,13 +85,6 @@ def model_page(run: TrainedRun, origin: str = "") -> str:
         policy={},
         origin=origin,
     )
-
-
-def _units(run: TrainedRun) -> WordUnits:
-    """Returns the unit of words on each side; where the config leaves it to the text, the examples decide."""
-    probes = run.config.inspection.probes or ()
-    found = run.cutter.units([probe.source for probe in probes], [probe.reference or "" for probe in probes])
-    return WordUnits(*(unit if unit == "spaces" else "subwords" for unit in found))
 
 
 PAGE = "a page with the model inside"

@@ -13,7 +13,6 @@ from keras import ops
 
 from ..attention.cross_attention import CrossAttention
 from ..attention.masks import causal_mask, join_masks, padding_mask
-from ..attention.multi_head import AttentionSpec
 from ..attention.relative_positions import NO_DISTANCES
 from ..attention.self_attention import SelfAttention
 from ..config.names.model import NORMS
@@ -205,14 +204,14 @@ class BlockSpec:
     def __post_init__(self):
         check_sizes(d_model=self.d_model, num_heads=self.num_heads, d_ff=self.d_ff)
 
-    def attention(self, further: Mapping[str, Any] | None = None) -> AttentionSpec:
-        """Makes the spec of one of the attention layers, with further arguments such as `{"score": "cosine"}`."""
+    def attention(self, further: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Returns the arguments of one of the attention layers, with further ones such as `{"score": "cosine"}`."""
         further = further or {}
         if self.d_model % self.num_heads and not {"key_dim", "value_dim"} <= set(further):
             raise ValueError(f"d_model: expected a multiple of num_heads = {self.num_heads}, found {self.d_model}")
         size = self.d_model // self.num_heads
         own = {"num_heads": self.num_heads, "key_dim": size, "value_dim": size, "output_dim": self.d_model}
-        return AttentionSpec(**{**own, "dropout": self.attention_dropout, **further})
+        return {**own, "dropout": self.attention_dropout, **further}
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -250,7 +249,7 @@ class EncoderBlock(ConstructorConfig, keras.Layer):
         super().__init__(**kwargs)
         self.spec = spec = BlockSpec(**spec) if isinstance(spec, Mapping) else spec
         policy = self.dtype_policy
-        self.self_attention = SelfAttention.of(spec.attention(self_attention), name="self_attention", dtype=policy)
+        self.self_attention = SelfAttention(**spec.attention(self_attention), name="self_attention", dtype=policy)
         self.self_attention_residual = self._residual("self_attention_residual")
         self.feed_forward = FeedForward(
             spec.d_model, spec.d_ff, spec.activation, spec.activation_dropout, name="feed_forward", dtype=policy
@@ -364,9 +363,8 @@ class DecoderBlock(EncoderBlock):
 
     def __init__(self, spec, self_attention=None, cross_attention=None, **kwargs):
         super().__init__(spec, self_attention, **kwargs)
-        self.cross_attention = CrossAttention.of(
-            self.spec.attention(cross_attention), name="cross_attention", dtype=self.dtype_policy
-        )
+        arguments = self.spec.attention(cross_attention)
+        self.cross_attention = CrossAttention(**arguments, name="cross_attention", dtype=self.dtype_policy)
         self.cross_attention_residual = self._residual("cross_attention_residual")
 
     # Keras finds arguments by name, so a layer with two inputs cannot have the signature of a layer with one input.

@@ -160,12 +160,9 @@ class Checkpoints:
 
     def save_interim(self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
         """Saves an interim checkpoint, which replaces the one before."""
-        progress = replace(progress, origin=self.origin)
         path = self.folder / f"passing-{progress.update:08d}.npz"
-        save_checkpoint(path, model, optimizer, progress)
-        for old in self._named("passing"):
-            if old != path:
-                old.unlink()
+        save_checkpoint(path, model, optimizer, replace(progress, origin=self.origin))
+        self.delete_superseded()
 
     def save(
         self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress, best: bool = False

@@ -15,6 +15,7 @@ from ...errors import InputError
 from ...layers.keras_layers import dynamic_shape
 from ...layers.tap import tapped
 from ...model.transformer import Transformer
+from ...text.tokens.special_tokens import PAD
 from .intervention import changeable_layers, uniform
 
 
@@ -83,7 +84,7 @@ Batch = tuple[Any, Any, Any]
 """Source `(B, S)`, target from BOS on and target up to EOS `(B, T)`, ids with padding."""
 
 
-def measure_changes(model: keras.Model, batches: Iterable[Batch], padding: int = 0) -> pd.DataFrame:
+def measure_changes(model: keras.Model, batches: Iterable[Batch]) -> pd.DataFrame:
     """Counts how many target tokens a model still gets right, given the reference's tokens before each, when its
     cross-attention is changed.
 
@@ -91,7 +92,6 @@ def measure_changes(model: keras.Model, batches: Iterable[Batch], padding: int =
         model: a Transformer whose cross-attention computes contexts from weights, with `projection` and
             `value_projection`; it is not changed.
         batches: the pairs that it reads.
-        padding: the id that counts nowhere.
 
     Returns:
         A row for each change that the sizes of the model allow: `change`, `meaning`, `tokens` and the share `right` of
@@ -116,12 +116,12 @@ def measure_changes(model: keras.Model, batches: Iterable[Batch], padding: int =
                 change.projections(layer)
         except InputError:
             continue
-        tokens, right = _count_right(changed, layers, change.weights, batches, padding)
+        tokens, right = _count_right(changed, layers, change.weights, batches)
         rows.append((name, change.meaning, tokens, right / max(tokens, 1)))
     return pd.DataFrame(rows, columns=["change", "meaning", "tokens", "right"])
 
 
-def _count_right(model, layers, replace, batches, padding) -> tuple[int, int]:
+def _count_right(model, layers, replace, batches) -> tuple[int, int]:
     def visit(layer, part, value, mask=None, **seen):
         if part != "weights" or layer not in layers:
             return value
@@ -132,7 +132,7 @@ def _count_right(model, layers, replace, batches, padding) -> tuple[int, int]:
         with tapped(visit):
             output = model.decode(target_input, model.encode(source, training=False), training=False)
         found = ops.convert_to_numpy(ops.argmax(output.logits, axis=-1))
-        counted = target_output != padding
+        counted = target_output != PAD
         tokens += int(counted.sum())
         right += int((found == target_output)[counted].sum())
     return tokens, right

@@ -85,7 +85,7 @@ class TensorBoard(keras.callbacks.Callback):
             self.writers[name] = tf.summary.create_file_writer(str(folder))
         if not self.first_update:
             with self.writers["training"].as_default(step=0):
-                tf.summary.graph(self.recorder.graph)
+                tf.summary.graph(self.recorder.forced_graph.get_concrete_function().graph.as_graph_def())
         if self.hyperparameters:
             with self.writers["validation"].as_default(step=self.first_update):
                 hparams_api.hparams(as_hyperparameters(self.hyperparameters))
@@ -239,12 +239,7 @@ def write_projector(
         pieces: the vocabulary's spelling of each id.
         vectors: float `(V, d_model)`.
         counts: how often each id is seen, `(V,)`, by the name of each side's language.
-
-    Raises:
-        ValueError: the numbers of names and vectors differ.
     """
-    if len(pieces) != len(vectors):
-        raise ValueError(f"expected one name for each vector, found {len(pieces)} names and {len(vectors)} vectors")
     config = ProjectorConfig()
     embedding = config.embeddings.add(tensor_name=NAME)
     paths = f"{run.projector.name}/{NAME}.tsv", f"{run.projector.name}/{NAME}_names.tsv"

@@ -58,11 +58,6 @@ def test_white_space_is_spelt_out_in_names(tmp_path, piece, name):
     assert write(tmp_path, ["<pad>", piece, "z"]) == ["<pad>", name, "z"]
 
 
-def test_other_numbers_of_names_and_vectors_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="2 names and 3 vectors"):
-        write_projector(RunDirectory(tmp_path), ["a", "b"], np.zeros((3, 2)))
-
-
 def test_subwords_have_their_length_language_and_frequency(tmp_path):
     pieces = ["</s>", "\u2581the", "\u2581la", ".", "x"]
     counts = {"en": np.array([0, 95, 0, 50, 9]), "fr": np.array([0, 5, 10, 50, 1])}
