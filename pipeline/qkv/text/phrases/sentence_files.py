@@ -29,8 +29,9 @@ class SentenceFiles:
         self, prefix: Path | None, require: Path | None, ban: Path | None, tokens: TokenText, max_positions: int
     ) -> None:
         self.banned = read_banned(ban, tokens, leads_out=require is not None) if ban else None
-        self._prefixes = LinesInTurn(prefix) if prefix else None
-        self._required = LinesInTurn(require) if require else None
+        self._prefix, self._require = prefix, require
+        self._lines = {path: read_lines(path) for path in (prefix, require) if path}
+        self._taken = 0
         self._tokens, self._longest = tokens, max_positions
 
     def take(self, count: int) -> tuple[list[list[int]] | None, list[list[RequiredPhrase]] | None]:
@@ -39,19 +40,35 @@ class SentenceFiles:
         Raises:
             InputError: there are fewer, or some cannot be kept to.
         """
+        first, self._taken = self._taken, self._taken + count
         prefixes = required = None
-        if self._prefixes:
-            prefixes = _read_prefixes(self._prefixes.take(count), self._tokens.tokenizer, self._longest, self.banned)
-        if self._required:
+        if self._prefix:
+            lines = self._lines_from(first, self._prefix)
+            prefixes = _read_prefixes(lines, self._tokens.tokenizer, self._longest, self.banned)
+        if self._require:
+            lines = self._lines_from(first, self._require)
             taken = [len(ids) for ids in prefixes] if prefixes else [0] * count
-            required = read_required(self._required.take(count), taken, self._tokens, self._longest, self.banned)
+            required = read_required(lines, taken, self._tokens, self._longest, self.banned)
         return prefixes, required
+
+    def _lines_from(self, first: int, path: Path) -> list[tuple[str, str]]:
+        """Returns the lines that are taken from a file, each with its place, as messages name it."""
+        lines = self._lines[path]
+        if self._taken > len(lines):
+            raise InputError(
+                f"{path}: {len(lines):,} lines, and there are more sentences to translate; expected a line for each, "
+                "empty where nothing is given"
+            )
+        return [(f"{path}:{number}", line) for number, line in enumerate(lines[first : self._taken], first + 1)]
 
     def check_all_taken(self) -> None:
         """Raises an `InputError` if there are more lines than sentences."""
-        for file in (self._prefixes, self._required):
-            if file:
-                file.check_all_taken()
+        for path, lines in self._lines.items():
+            if self._taken < len(lines):
+                raise InputError(
+                    f"{path}: {len(lines):,} lines, and only {self._taken:,} sentences to translate; expected a line "
+                    "for each"
+                )
 
 
 def _read_prefixes(
@@ -65,35 +82,3 @@ def _read_prefixes(
         if banned and (phrase := banned.find_in_beginning(ids)):
             raise InputError(f"{place}: contains {phrase!r}, which is banned; remove it from one of the two files")
     return prefixes
-
-
-class LinesInTurn:
-    """Takes the lines of a file in turn."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lines = read_lines(path)
-        self._taken = 0
-
-    def take(self, count: int) -> list[tuple[str, str]]:
-        """Returns the next `count` lines, each with its place, as messages name it.
-
-        Raises:
-            InputError: there are fewer.
-        """
-        first, self._taken = self._taken, self._taken + count
-        if self._taken > len(self._lines):
-            raise InputError(
-                f"{self.path}: {len(self._lines):,} lines, and there are more sentences to translate; expected a line "
-                "for each, empty where nothing is given"
-            )
-        lines = self._lines[first : self._taken]
-        return [(f"{self.path}:{number}", line) for number, line in enumerate(lines, first + 1)]
-
-    def check_all_taken(self) -> None:
-        """Raises an `InputError` if there are more lines than sentences."""
-        if self._taken < len(self._lines):
-            raise InputError(
-                f"{self.path}: {len(self._lines):,} lines, and only {self._taken:,} sentences to translate; expected "
-                "a line for each"
-            )
