@@ -112,22 +112,18 @@ def run_folder(text: str) -> RunDirectory:
     return RunDirectory.open(Path(text))
 
 
-def text_file(text: str) -> Path:
-    """Checks that a text can be read, as the `type` of `add_argument`."""
-    check_text(path := Path(text))
-    return path
+def checked_path(check: Callable[[Path], None]) -> Callable[[str], Path]:
+    """Returns what checks a path, as the `type` of `add_argument`."""
+
+    def read(text: str) -> Path:
+        check(path := Path(text))
+        return path
+
+    return read
 
 
-def file_to_write(text: str) -> Path:
-    """Checks that a file can be written, as the `type` of `add_argument`."""
-    check_file_to_write(path := Path(text))
-    return path
-
-
-def folder_to_write(text: str) -> Path:
-    """Checks that files can be written into a folder, as the `type` of `add_argument`."""
-    check_folder_to_write(path := Path(text))
-    return path
+text_file = checked_path(check_text)
+file_to_write, folder_to_write = checked_path(check_file_to_write), checked_path(check_folder_to_write)
 
 
 def result_name(text: str) -> str:

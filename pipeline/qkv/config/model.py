@@ -82,7 +82,9 @@ class BlocksSettings(ArchitectureSettings):
     """Use this activation in the feed-forward layers."""
     attention: Settings
 
-    def _block_parameters(self, vocabulary_size: int, layers: int) -> int:
+    def least_parameters(self, vocabulary_size: int) -> int:
+        """See `ArchitectureSettings`."""
+        layers = sum(getattr(self, name, 0) for name in ("layers", "encoder_layers", "decoder_layers"))
         return vocabulary_size * self.d_model + 2 * layers * self.d_model * self.d_ff
 
     @model_validator(mode="after")
@@ -119,10 +121,6 @@ class TransformerSettings(BlocksSettings):
     attention: TransformerAttention = TransformerAttention()
     """The attention at each site."""
 
-    def least_parameters(self, vocabulary_size: int) -> int:
-        """See `ArchitectureSettings`."""
-        return self._block_parameters(vocabulary_size, self.encoder_layers + self.decoder_layers)
-
     @property
     def guided_heads(self) -> tuple[int, int]:
         """See `ArchitectureSettings`."""
@@ -140,10 +138,6 @@ class DecoderOnlySettings(BlocksSettings):
     """Weigh the loss on source tokens by this number, relative to target tokens. 0: none."""
     attention: DecoderOnlyAttention = DecoderOnlyAttention()
     """The attention of the one stack of layers."""
-
-    def least_parameters(self, vocabulary_size: int) -> int:
-        """See `ArchitectureSettings`."""
-        return self._block_parameters(vocabulary_size, self.layers)
 
 
 class RecurrentSettings(ArchitectureSettings):
