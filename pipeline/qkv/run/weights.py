@@ -2,10 +2,10 @@
 
 import io
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from zipfile import ZipFile, ZipInfo
+from zipfile import ZipFile
 
 import h5py
 import keras
@@ -38,31 +38,23 @@ def check_weights_file(path: Path, least_parameters: int) -> None:
             members = archive.infolist()
             size = sum(member.file_size for member in members)
             if 4 * least_parameters > size:
-                raise _refused(
-                    path,
-                    f"the config's model has at least {least_parameters:,} numbers, and {size // 4:,} at most are here",
-                )
+                needed = f"the config's model has at least {least_parameters:,} numbers"
+                raise ValueError(f"{needed}, and {size // 4:,} at most are here")
             if path.suffix == ".npz":
                 for member in members:  # NumPy allocates what a header declares before it reads the data
                     with archive.open(member) as file:
                         check_header(file, member.filename, member.file_size)
-            elif fault := _keras_fault(archive, members):
-                raise _refused(path, fault)
-    except InputError:
-        raise
+                return
+            if not {WEIGHTS} <= {member.filename for member in members} <= EXPECTED or len(members) > len(EXPECTED):
+                raise ValueError(f"expected {', '.join(sorted(EXPECTED))} in it and nothing else")
+            with h5py.File(io.BytesIO(archive.read(WEIGHTS))) as weights:
+                check_groups(weights)
     except DAMAGE as error:
         raise _refused(path, first_line(error)) from None
 
 
-def _keras_fault(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
-    if not {WEIGHTS} <= {member.filename for member in members} <= EXPECTED or len(members) > len(EXPECTED):
-        return f"expected {', '.join(sorted(EXPECTED))} in it and nothing else"
-    with h5py.File(io.BytesIO(archive.read(WEIGHTS))) as weights:
-        return check_groups(weights)
-
-
-def check_groups(root: h5py.Group) -> str | None:
-    """Returns what is wrong with a file of HDF5, or None.
+def check_groups(root: h5py.Group) -> None:
+    """Raises a `ValueError` if a file of HDF5 has what no model has.
 
     It walks through all groups itself, since h5py's own `visititems` takes minutes for thousands of nested ones.
     """
@@ -70,17 +62,17 @@ def check_groups(root: h5py.Group) -> str | None:
     while waiting:
         group, place, depth = waiting.pop()
         for name in group:
-            path, items = f"{place}{name}", items + 1
+            path, items, fault = f"{place}{name}", items + 1, None
             if depth == DEEPEST or items > MOST_ITEMS:
-                return f"{path[:40]} is one of more groups than a model has"
-            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-                return f"{path} is a link to elsewhere"
-            item = group[name]
-            if isinstance(item, h5py.Group):
+                fault = f"{path[:40]} is one of more groups than a model has"
+            elif not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                fault = f"{path} is a link to elsewhere"
+            elif isinstance(item := group[name], h5py.Group):
                 waiting.append((item, f"{path}/", depth + 1))
-            elif fault := _check_dataset(item):
-                return f"the numbers of {path} {fault}"
-    return None
+            elif wrong := _check_dataset(item):
+                fault = f"the numbers of {path} {wrong}"
+            if fault:
+                raise ValueError(f"it has what no model has: {fault}")
 
 
 def _check_dataset(item: h5py.Dataset | h5py.Datatype) -> str | None:

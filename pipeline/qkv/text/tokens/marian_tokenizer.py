@@ -39,21 +39,18 @@ class MarianTokenizer(Tokenizer):
 
     def __init__(self, path: Path, side: str = "source") -> None:
         self._path = Path(path)
+        files = {name: read_model(self._path.with_name(f"{name}.spm")) for name in SIDES}
         try:
             listed = read_json_object(self._path)
-            models = {}
-            for name in SIDES:
-                model = read_model(self._path.with_name(f"{name}.spm"))
+            for name, model in files.items():
                 if listed["sha256"][name] != hashlib.sha256(model).hexdigest():
                     raise ValueError(f"{name}.spm is not the file that was imported")
-                models[name] = _load(model)
+            models = {name: _load(model) for name, model in files.items()}
             self._pieces = listed["pieces"]
             self.vocabulary_size = len(self._pieces)
             ids = {self._pieces[token]: token for token in listed["sides"][side]}
             speller = models[listed["decodes"]]
             self._given = self._subwords = _MarianSubwords(models[side], ids, listed["special"], speller, self._pieces)
-        except InputError:
-            raise
         except (OSError, RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
             raise InputError(
                 f"{path}: not the tokenizer of an imported run, or damaged: {error}; import it anew"
