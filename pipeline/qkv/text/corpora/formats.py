@@ -181,7 +181,7 @@ def read_text_columns(
                 "divides the columns, such as separator: ','"
             )
         number = _find_column(f"{path}:1", names, column)
-        return rows.cut(lambda line: split(line)[number])
+        return replace(rows, part=lambda line: split(line)[number])
 
     return list(map(select, columns))
 

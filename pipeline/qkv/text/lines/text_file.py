@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -36,10 +36,10 @@ MOST_TIMES, ALWAYS_BYTES = 1000, 1 << 26
 
 
 class TextFile:
-    """An open file that is closed when nothing refers to it any more."""
+    """An open file that is closed when nothing refers to it any more; by default an empty one without a name."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
+    def __init__(self, file: BinaryIO | None = None) -> None:
+        self.file = file or cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (closed in the end)
 
     def read(self, first: int, last: int) -> bytes:
         self.file.seek(first)
@@ -68,10 +68,6 @@ class Lines(Sequence[str]):
     def select(self, rows: np.ndarray) -> "Lines":
         """Returns the lines with these numbers, which must ascend."""
         return replace(self, starts=self.starts[rows], ends=self.ends[rows])
-
-    def cut(self, part: Callable[[str], str]) -> "Lines":
-        """Returns a part of each line, such as one column of the rows of a table."""
-        return replace(self, part=part)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -148,9 +144,8 @@ def _find_lines(path: Path, file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
 
 def lines_of(rows: Iterable[tuple[bytes, np.ndarray]]) -> Lines:
     """Keeps rows in a temporary file, given in parts: UTF-8 without line ends, and the bytes of each row."""
-    text = temporary_text()
-    starts = ArrayStore(np.int64)
-    ends = ArrayStore(np.int64)
+    text = TextFile()
+    starts, ends = ArrayStore(np.int64), ArrayStore(np.int64)
     last = 0
     for content, sizes in rows:
         text.file.write(content)
@@ -169,7 +164,7 @@ def open_unpacked(path: Path) -> TextFile:
     start = text.read(0, 4)
     text.file.seek(0)
     if start == ZSTD:
-        copy = temporary_text()
+        copy = TextFile()
         copy.file.writelines(_unpack_zstd(path, text.file, BLOCK_BYTES))
         return copy
     if not start.startswith(GZIP):
@@ -178,13 +173,8 @@ def open_unpacked(path: Path) -> TextFile:
         return _copy(content)
 
 
-def temporary_text() -> TextFile:
-    """Returns an empty file without a name, which is gone once its lines are."""
-    return TextFile(tempfile.TemporaryFile())  # closed with its lines
-
-
 def _copy(content: BinaryIO | gzip.GzipFile) -> TextFile:
-    copy = temporary_text()
+    copy = TextFile()
     shutil.copyfileobj(content, copy.file, BLOCK_BYTES)
     return copy
 
