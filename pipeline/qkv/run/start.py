@@ -14,58 +14,47 @@ from ..files.paths import check_folder_to_write, check_text, check_writable, mat
 from ..files.run_directory import RunDirectory
 
 
-def load_resumed(run: Path, overrides: Mapping[str, Any], origin: str = "command line") -> RunConfig:
-    """Reads the settings of the run in a folder, which is resumed; see `load_run_config` for overrides.
-
-    Raises:
-        InputError: there is no run, or a value would change its result.
-    """
-    path = run / "config.yaml"
-    if not path.is_file():
-        raise InputError(f"{run}: there is no run to resume here: {path} is missing")
-    config = load_started_run(path, overrides, origin)
-    if changes := changes_of_result(load_started_run(path), config):
-        raise InputError(
-            f"--{', --'.join(changes)}: a resumed run keeps its settings, except {KEPT_BUT}; "
-            "for other settings start a new run with --config and --run.name"
-        )
-    return config
-
-
 def load_training(
     path: Path, overrides: Mapping[str, Any], origin: str = "command line", *, resumes: bool
 ) -> tuple[RunConfig, Path | None]:
     """Reads the settings of a training from a config, or from the folder of a run that it `resumes`.
 
-    Returns the settings, and the folder of the run to resume, which may have been started by the same command; None for
-    a new run.
+    Args:
+        path: the config or the folder.
+        overrides, origin: see `load_run_config`.
+        resumes: whether it is a folder.
+
+    Returns:
+        The settings, and the folder of the run to resume, which may have been started by the same command; None for a
+        new run.
 
     Raises:
-        InputError: as `load_run_config`, `load_resumed` and `find_started_run`.
+        InputError: as `load_run_config`; there is no run to resume, a value would change the result of one, or a run of
+            this name was started with other settings.
     """
     if resumes:
-        return load_resumed(path, overrides, origin), path
+        started = path / "config.yaml"
+        if not started.is_file():
+            raise InputError(f"{path}: there is no run to resume here: {started} is missing")
+        config = load_started_run(started, overrides, origin)
+        if changes := changes_of_result(load_started_run(started), config):
+            raise InputError(
+                f"--{', --'.join(changes)}: a resumed run keeps its settings, except {KEPT_BUT}; "
+                "for other settings start a new run with --config and --run.name"
+            )
+        return config, path
     config = load_run_config(path, overrides, origin)
-    return config, find_started_run(config)
-
-
-def find_started_run(config: RunConfig) -> Path | None:
-    """Returns the folder of a run that was started with these settings, or None if there is none.
-
-    Raises:
-        InputError: it was started with other settings.
-    """
     run = config.run.directory / str(config.run.name)
-    path = run / "config.yaml"
-    if not path.is_file():
-        return None
-    if changes := changes_of_result(load_started_run(path), config):
+    started = run / "config.yaml"
+    if not started.is_file():
+        return config, None
+    if changes := changes_of_result(load_started_run(started), config):
         shown = "\n  ".join(changes)
         raise InputError(
             f"{run}: the run exists already, and was started with other settings:\n  {shown}\nResume it as it is: "
             f"{invocation('train', '--resume', run)}; start another one: --run.name NAME; or delete the folder"
         )
-    return run
+    return config, run
 
 
 def refuse_imported(config: RunConfig, place: str | Path) -> None:
