@@ -69,72 +69,63 @@ def run_training(
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
     choose_devices(config.run.devices, config.run.deterministic)
-    workers = join_workers()
-    with noticing_lost_workers(workers):
-        return _run_training(config, resume, callbacks, stream, workers or SingleProcess())
-
-
-def _run_training(
-    config: RunConfig,
-    resume: Path | None,
-    callbacks: Sequence[keras.callbacks.Callback],
-    stream: TextIO | None,
-    workers: Workers,
-) -> int:
-    strategy = start_devices(config)
-    check_same_settings(workers, worker_settings(config))
-    assert config.run.name  # the command line has set it
-    wait_for_text(workers)
-    with open_run_folder(config.run.directory / config.run.name, resume, writes=workers.is_chief) as run:
-        named = make_callbacks(config, run) if workers.is_chief else []  # at once, so that a mistake is told first
-        ancestor, text = prepare(config, run)
-        if not isinstance(workers, SingleProcess):
-            check_same_text(workers, data_sha256(with_held_out_files(config, run).data, run) | prepared_sha256(run))
-        schedule = build_schedule(config, strategy)
-        model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, schedule, strategy)
-        checkpoints = build_checkpoints(config, run)
-        progress = restore(config, run, checkpoints, model, optimizer, workers, ancestor)
-        give_replicas_own_seeds(model, strategy)
-        build = partial(build_batches_and_step, config, text, model, optimizer, strategy)
-        batches, step = build(known_batch_tokens(config.batches.batch_tokens, progress, build))
-        _report_start(model, batches)
-        # Validations are many, so they use greedy search, which is fast, whatever the config sets for the model.
-        translator = build_translator(model, text.tokenizer, config, GreedySearch())
-        validate = build_validation(config, text, translator, model)
-        training = build_training(config, step, batches, schedule, validate, checkpoints, workers)
-        is_trained = workers.of_chief(run.is_trained(), "to look at the run")
-        if is_trained and training.stopping.reason(progress, progress.seconds):
+    joined = join_workers()
+    workers = joined or SingleProcess()
+    with noticing_lost_workers(joined):
+        strategy = start_devices(config)
+        check_same_settings(workers, worker_settings(config))
+        assert config.run.name  # the command line has set it
+        wait_for_text(workers)
+        with open_run_folder(config.run.directory / config.run.name, resume, writes=workers.is_chief) as run:
+            named = make_callbacks(config, run) if workers.is_chief else []  # at once, so that a mistake is told first
+            ancestor, text = prepare(config, run)
+            if not isinstance(workers, SingleProcess):
+                check_same_text(workers, data_sha256(with_held_out_files(config, run).data, run) | prepared_sha256(run))
+            schedule = build_schedule(config, strategy)
+            model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, schedule, strategy)
+            checkpoints = build_checkpoints(config, run)
+            progress = restore(config, run, checkpoints, model, optimizer, workers, ancestor)
+            give_replicas_own_seeds(model, strategy)
+            build = partial(build_batches_and_step, config, text, model, optimizer, strategy)
+            batches, step = build(known_batch_tokens(config.batches.batch_tokens, progress, build))
+            _report_start(model, batches)
+            # Validations are many, so they use greedy search, which is fast, whatever the config sets for the model.
+            translator = build_translator(model, text.tokenizer, config, GreedySearch())
+            validate = build_validation(config, text, translator, model)
+            training = build_training(config, step, batches, schedule, validate, checkpoints, workers)
+            is_trained = workers.of_chief(run.is_trained(), "to look at the run")
+            if is_trained and training.stopping.reason(progress, progress.seconds):
+                if workers.is_chief:
+                    _report_trained(run, progress, training.stopping)
+                return 0
+            own = []
             if workers.is_chief:
-                _report_trained(run, progress, training.stopping)
+                run.manifest.unlink(missing_ok=True)  # until the longer training is complete
+                own = build_callbacks(config, run, translator, training, progress, text.validation, stream)
+            reason = training.run(progress, [*own, *named, *callbacks], callback_params(config, run, batches))
+            if reason == INTERRUPTED:
+                if workers.is_chief:
+                    _report_interrupted(run, progress, saved=bool(checkpoints.all()))
+                return 130
+            if workers.is_chief:
+                metric = training.stopping.metric
+                averaged = config.training.average_checkpoints
+                weights, value = keep_best_weights(
+                    model, checkpoints, progress, validate, metric=metric, average_checkpoints=averaged
+                )
+                _save_model(config, run, text, model, {"weights": weights, "validation": {metric: value}})
+                log.info(
+                    "trained for %d updates in %.1f minutes (%s); the best was %s with %s %.2f on validation",
+                    progress.update,
+                    progress.seconds / 60,
+                    reason,
+                    weights,
+                    metric,
+                    value,
+                )
+                _report_finished(config, run, text, progress)
+            workers.of_chief(None, "to save the model")
             return 0
-        own = []
-        if workers.is_chief:
-            run.manifest.unlink(missing_ok=True)  # until the longer training is complete
-            own = build_callbacks(config, run, translator, training, progress, text.validation, stream)
-        reason = training.run(progress, [*own, *named, *callbacks], callback_params(config, run, batches))
-        if reason == INTERRUPTED:
-            if workers.is_chief:
-                _report_interrupted(run, progress, saved=bool(checkpoints.all()))
-            return 130
-        if workers.is_chief:
-            metric = training.stopping.metric
-            averaged = config.training.average_checkpoints
-            weights, value = keep_best_weights(
-                model, checkpoints, progress, validate, metric=metric, average_checkpoints=averaged
-            )
-            _save_model(config, run, text, model, {"weights": weights, "validation": {metric: value}})
-            log.info(
-                "trained for %d updates in %.1f minutes (%s); the best was %s with %s %.2f on validation",
-                progress.update,
-                progress.seconds / 60,
-                reason,
-                weights,
-                metric,
-                value,
-            )
-            _report_finished(config, run, text, progress)
-        workers.of_chief(None, "to save the model")
-        return 0
 
 
 def start_devices(config: RunConfig) -> tf.distribute.Strategy:
