@@ -372,12 +372,11 @@ class Run:
         """Returns the run with other settings of decoding: one for each, since tracing a search takes seconds."""
         if not decoding:
             return self.trained
-        given = repr(sorted(decoding.items()))
-        if given not in self._variants:
-            config = with_decoding_values(self.config, decoding)
-            settings = repr((config.decoding, config.run.seed))
-            self._variants[given] = self._variants.setdefault(settings, self.trained.with_config(config))
-        return self._variants[given]
+        config = with_decoding_values(self.config, decoding)
+        settings = repr((config.decoding, config.run.seed))
+        if settings not in self._variants:
+            self._variants[settings] = self.trained.with_config(config)
+        return self._variants[settings]
 
 
 def _listed(sentences: str | Iterable[str], name: str) -> list[str]:

@@ -164,14 +164,11 @@ def check_list(corpora: tuple[ListedCorpusSettings, ...]) -> tuple[ListedCorpusS
     """Raises a `ValueError` if a list has no corpus, if only some have a weight, or if all weights are zero."""
     if not corpora:
         raise ValueError("expected at least one corpus in the list, found none")
-    unweighted = [number for number, corpus in enumerate(corpora) if corpus.weight is None]
-    if len(unweighted) == len(corpora):
-        return corpora
-    if unweighted:
-        raise ValueError(
-            f"expected a weight for every corpus of the list or for none; corpus {unweighted[0]}, from 0, has none"
-        )
-    if not any(corpus.weight for corpus in corpora):
+    weights = [corpus.weight for corpus in corpora]
+    if None in weights and any(weight is not None for weight in weights):
+        found = f"corpus {weights.index(None)}, from 0, has none"
+        raise ValueError(f"expected a weight for every corpus of the list or for none; {found}")
+    if None not in weights and not any(weights):
         raise ValueError("expected a weight above 0 for at least one corpus, found 0 for all of them")
     return corpora
 
