@@ -60,8 +60,9 @@ class AttentionSettings(Settings):
             raise ValueError("mechanism lsh hashes projected queries: leave projection out, or use softmax")
         return self
 
-    def check_sizes(self, d_model: int, num_heads: int) -> None:
-        """Raises a `ValueError` if heads cannot be shared, or unprojected ones do not add up to `d_model`."""
+    def check_within(self, positions: str, d_model: int, num_heads: int) -> None:
+        """Raises a `ValueError` if a model's heads cannot be shared, if unprojected ones do not add up to `d_model`, or
+        if self-attention cannot see positions of `RELATIVE_POSITIONS` that the model has."""
         if (shared := self.key_value_heads) is not None and num_heads % shared:
             raise ValueError(f"key_value_heads: expected a divisor of num_heads ({num_heads}), found {shared}")
         for key, size, projected in (
@@ -73,9 +74,6 @@ class AttentionSettings(Settings):
                     f"{key} ({size}) times num_heads ({num_heads}) must be d_model ({d_model}), because nothing "
                     "projects it: leave it out"
                 )
-
-    def check_distances(self, positions: str, d_model: int, num_heads: int) -> None:
-        """Raises a `ValueError` if self-attention cannot see positions of `RELATIVE_POSITIONS` that the model has."""
         if positions not in RELATIVE_POSITIONS or self.site == "cross":
             return
         if positions not in MECHANISMS[self.mechanism].distances:

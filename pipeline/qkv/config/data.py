@@ -148,23 +148,15 @@ class DataSettings(Settings):
         return bool(corpora) and all(corpus.alignments is not None for corpus in corpora)
 
     @model_validator(mode="after")
-    def _check_normalize(self) -> Self:
-        normalize = self.normalize
-        if normalize is None:
-            return self
+    def _check_parts(self) -> Self:
+        normalize = self.normalize or NormalizeSettings()
         if (normalize.moses or normalize.europarl) and not self.tokenized:
             raise ValueError("normalize divides words, and tokenized is false; expected tokenized: true")
         if normalize.europarl and self.source_language not in EUROPARL_LANGUAGES:
             expected = " or ".join(EUROPARL_LANGUAGES)
             raise ValueError(f"normalize.europarl: expected source_language {expected}, found {self.source_language!r}")
-        return self
-
-    @model_validator(mode="after")
-    def _check_temperature(self) -> Self:
-        if self.temperature is None:
-            return self
-        if not self.listed_corpora:
+        if self.temperature is not None and not self.listed_corpora:
             raise ValueError("temperature weighs the corpora of a list, and data.train is none; expected null")
-        if self.listed_corpora[0].weight is not None:
+        if self.temperature is not None and self.listed_corpora[0].weight is not None:
             raise ValueError("expected either temperature or a weight for each corpus of data.train, found both")
         return self

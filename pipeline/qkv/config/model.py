@@ -96,8 +96,7 @@ class BlocksSettings(ArchitectureSettings):
                     f"d_model ({self.d_model}) must be a multiple of num_heads ({self.num_heads}), or every site of "
                     "attention must say its key_dim and value_dim"
                 )
-            settings.check_sizes(self.d_model, self.num_heads)
-            settings.check_distances(self.positions, self.d_model, self.num_heads)
+            settings.check_within(self.positions, self.d_model, self.num_heads)
             if not MECHANISMS[settings.mechanism].holds_weights and self.attention_dropout:
                 raise ValueError(
                     f"attention_dropout ({self.attention_dropout}) needs weights to drop, and "
