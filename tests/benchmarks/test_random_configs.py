@@ -14,6 +14,7 @@ def text(tmp_path_factory):
     return write_corpora(tmp_path_factory.mktemp("text"))
 
 
+@pytest.mark.minutes
 def test_every_name_of_every_list_is_drawn_within_a_hundred_configs(text, tmp_path):
     listed, drawn = set(), set()
     for seed in range(1, 101):

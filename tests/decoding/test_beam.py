@@ -277,6 +277,7 @@ def test_the_coverage_bonus_equals_the_formula_and_rewards_no_attention_beyond_1
     np.testing.assert_allclose(settings.coverage_bonus(attention), expected, rtol=1e-6)
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("name", ["transformer of other sizes", "recurrent", "decoder-only post"])
 def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
     model, size = shared_model(MODELS[name][0], **MODELS[name][1]), 3

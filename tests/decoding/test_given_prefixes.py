@@ -40,7 +40,12 @@ def test_a_wide_beam_finds_the_best_of_all_targets_that_begin_so():
 
 @pytest.mark.parametrize(
     ("name", "how"),
-    [("transformer", "sampling"), ("luong", "greedy"), ("recurrent", "beam"), ("decoder-only", "beam with penalties")],
+    [
+        ("transformer", "sampling"),
+        ("luong", "greedy"),
+        pytest.param("recurrent", "beam", marks=pytest.mark.minutes),
+        pytest.param("decoder-only", "beam with penalties", marks=pytest.mark.minutes),
+    ],
 )
 def test_every_search_goes_on_from_the_prefix_with_the_log_probabilities_of_the_model(name, how):
     model = shared_model(MODELS[name][0], **MODELS[name][1])

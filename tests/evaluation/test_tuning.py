@@ -22,6 +22,7 @@ from qkv.run.ensemble import load_runs
 from qkv.run.trained_run import load_run
 from qkv.text.tokens.special_tokens import EOS
 from tests.support import KEPT_RUNS
+from tests.support.minutes import first_at_once
 from tests.support.searches import V, next_of_chain, normalized, words
 
 LONGEST = 9
@@ -43,9 +44,10 @@ def search(chain, most, **settings):
 
 
 @pytest.mark.parametrize(
-    ("size", "settings"), [(3, {}), (3, {"renormalize": True}), (4, {"force_eos": True, "divisor": "power"})]
+    "case", first_at_once([(3, {"renormalize": True}), (4, {"force_eos": True, "divisor": "power"})])
 )
-def test_what_has_finished_in_a_beam_ranked_anew_is_what_each_penalty_finds(size, settings):
+def test_what_has_finished_in_a_beam_ranked_anew_is_what_each_penalty_finds(case):
+    size, settings = case
     logits = np.random.default_rng(3).normal(size=(SENTENCES, V, V)) * 2
     logits[:, :, EOS] += np.linspace(-6, 2, SENTENCES)[:, None]
     chain, most = normalized(logits), np.tile(np.arange(4, LONGEST + 1, dtype="int32"), SENTENCES // 6)

@@ -30,6 +30,7 @@ from qkv.config import load_run_config, names
 from qkv.files.run_directory import RunDirectory
 from tests.support import ROOT
 from tests.support.documents import EXPORT, KERAS, PYTHON, recipe
+from tests.support.minutes import first_at_once
 
 pytestmark = pytest.mark.slow
 
@@ -449,7 +450,7 @@ def examples(text):
             yield code, printed if next_kind == "text" else ""
 
 
-@pytest.mark.parametrize("page", PRINTING_PAGES, ids=page_id)
+@pytest.mark.parametrize("page", first_at_once(PRINTING_PAGES[::-1], map(page_id, PRINTING_PAGES[::-1])))
 def test_every_block_prints_what_stands_below_it(page, capsys):
     names: dict = {}
     text = page.read_text(encoding="utf-8")

@@ -21,7 +21,14 @@ from tests.support.keras_contract import CASES, DTYPES, check
 SETTINGS = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("masked")])
+@pytest.mark.parametrize(
+    "name",
+    [  # attention/test_attention_contract.py asks more of layers of attention, and at once
+        pytest.param(name, marks=[pytest.mark.minutes] * name.startswith(("attention", "mechanism", "score")))
+        for name in CASES
+        if not name.startswith("masked")
+    ],
+)
 def test_a_layer_passes_the_contract_test_of_keras(name):
     check(name, train=False)
 

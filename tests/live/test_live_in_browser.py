@@ -156,6 +156,7 @@ def test_a_change_that_changes_nothing_is_said_plainly(page):
     assert facts == "Nothing changed: the same translation, with the same probability."
 
 
+@pytest.mark.minutes
 def test_a_token_is_replaced_and_the_translation_goes_on(page, live):
     ask(page)
     page.locator(".token").nth(1).click()
@@ -168,6 +169,7 @@ def test_a_token_is_replaced_and_the_translation_goes_on(page, live):
     assert "tokens differ" in page.inner_text(".comparison") and page.locator(".comparison mark").count() > 0
 
 
+@pytest.mark.minutes
 def test_weight_is_moved_within_a_row(page):
     ask(page)
     page.locator(".run:not(.absent) .heads button").nth(2).click()
@@ -183,6 +185,7 @@ def test_weight_is_moved_within_a_row(page):
     assert page.locator(".moving .alternatives").count() == 0
 
 
+@pytest.mark.minutes
 def test_one_of_the_best_translations_is_shown_instead(page):
     page.select_option("[data-part=beam]", "5")
     ask(page)
@@ -195,6 +198,7 @@ def test_one_of_the_best_translations_is_shown_instead(page):
     assert page.locator("#texts").inner_text().count(text) >= 1
 
 
+@pytest.mark.minutes
 def test_a_link_holds_the_sentence_and_the_changes(browser, served, page):
     ask(page)
     page.locator(".switches button", has_text="off").first.click()
@@ -224,6 +228,7 @@ def test_cases_are_saved_in_the_folder_of_the_run(page, live):
     assert re.search(r"live.0001$", told) and (live.run.directory.root / "live" / "0001" / "sentences.jsonl").is_file()
 
 
+@pytest.mark.minutes
 def test_the_tour_sets_up_six_questions(page):
     page.get_by_role("button", name="Guided tour").click()
     titles = []
@@ -238,6 +243,7 @@ def test_the_tour_sets_up_six_questions(page):
     assert page.locator(".tour").is_hidden()
 
 
+@pytest.mark.minutes
 def test_a_page_of_another_origin_shows_it_in_a_frame(browser, served, tmp_path):
     """As notebooks do."""
     (tmp_path / "notebook.html").write_text(f'<html data-ready="true">{served._repr_html_()}', encoding="utf-8")
@@ -277,6 +283,7 @@ def choose_cell(page, row, column):
     page.wait_for_selector(".why:not([aria-busy])")
 
 
+@pytest.mark.minutes
 def test_a_chosen_cell_says_which_parts_gave_its_score(page, live):
     ask(page)
     assert page.locator(".why").count() == 0
@@ -301,6 +308,7 @@ def test_a_chosen_cell_says_which_parts_gave_its_score(page, live):
     assert page.locator(".why").count() == 0
 
 
+@pytest.mark.minutes
 def test_a_chosen_token_says_what_gave_its_logit_with_a_bar_under_each_source_word(page, live):
     ask(page)
     page.locator(".translation .token").nth(1).click()
@@ -320,6 +328,7 @@ def test_a_chosen_token_says_what_gave_its_logit_with_a_bar_under_each_source_wo
     page.wait_for_selector(".logit .under li")
 
 
+@pytest.mark.minutes
 def test_only_single_heads_of_what_the_model_has_are_explained(page):
     ask(page)
     page.get_by_role("button", name="layer 0, mean", exact=True).click()

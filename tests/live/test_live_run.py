@@ -178,6 +178,7 @@ def test_what_the_run_does_not_have_is_refused(live, asked, message):
         live.answer(Question(text=TEXT, **asked))
 
 
+@pytest.mark.minutes
 def test_other_architectures_answer_and_keep_their_heads():
     live = LiveRun(load_run(KEPT_RUNS / "recurrent"), "recurrent")
     answer = live.answer(Question(text="the cat sleeps ."))

@@ -174,6 +174,7 @@ def test_every_weight_gets_a_gradient(architecture, settings):
     assert silent == []
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("name", ["rotary transformer with shared keys and a sink", "recurrent"])
 def test_no_sentences_give_gradients_of_zero(name):
     """A slice of a batch with fewer sentences than slices has none."""

@@ -53,6 +53,7 @@ def test_a_model_with_itself_is_that_model():
         np.testing.assert_array_equal(part, expected)
 
 
+@pytest.mark.minutes
 def test_sampling_scores_by_the_mean_of_the_log_probabilities():
     found = found_by(build_search(SEARCHES["sampling"], seed=1), Ensemble(mixed()))
     assert_the_scores_are_those_of_the_mean(mixed(), found)

@@ -49,6 +49,7 @@ def test_everything_patched_gives_the_clean_probabilities_and_nothing_new_gives_
     assert not np.array_equal(some, clean.log_probabilities) and not np.array_equal(some, corrupted.log_probabilities)
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("architecture", ["decoder_only", "recurrent"])
 def test_runs_of_other_architectures_are_read_and_patched(architecture):
     run, other = load_run(KEPT / architecture), ("the apple eats the cat .", CLEAN[1])

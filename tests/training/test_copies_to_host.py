@@ -32,6 +32,7 @@ def update():
         return update_of(make_transformer(dropout=0.1), "muon", r_drop=1.0, label_smoothing=0.1)
 
 
+@pytest.mark.minutes
 def test_an_update_copies_a_seed_for_each_dropout_to_the_host_and_hardly_more(update):
     copies = copies_to_host(update)
     seeds = copies.pop("Cast(int32) -> StatelessRandomGetKeyCounter")
@@ -64,6 +65,7 @@ def test_the_reader_and_the_searches_copy_little():
     assert without_kernels(reader) == set()
 
 
+@pytest.mark.minutes
 def test_every_operation_of_an_update_has_a_kernel_for_gpus(update):
     assert without_kernels(update) == set()
 

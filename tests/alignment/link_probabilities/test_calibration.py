@@ -64,6 +64,7 @@ def test_no_pair_is_judged_by_a_fit_that_has_seen_it(pairs, monkeypatch):
     np.testing.assert_allclose(folds[1], fit_logistic(features, right))
 
 
+@pytest.mark.minutes
 def test_no_other_threshold_has_a_lower_error_rate(pairs, calibrated):
     sentences = [
         link_probabilities._find_candidates([record], [0], links) for record, links in zip(*pairs, strict=True)

@@ -110,6 +110,7 @@ def test_blockwise_in_a_graph_of_unknown_lengths_equals_softmax_with_every_mask(
     assert_close(graph(*inputs(), mask), outputs_and_gradients(expected, *inputs(), mask), 1e-5)
 
 
+@pytest.mark.minutes
 def test_blockwise_compiled_by_xla_equals_softmax():
     expected, found = make_two("scaled_dot", 3, inputs())
     compiled = tf.function(partial(outputs_and_gradients, found), jit_compile=True)

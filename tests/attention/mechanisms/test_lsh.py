@@ -170,6 +170,7 @@ def test_the_number_of_scores_grows_linearly_with_the_length(monkeypatch):
     assert numbers[-1] < B * H * 128**2
 
 
+@pytest.mark.minutes
 def test_the_context_needs_no_array_of_queries_times_keys():
     length = 256
     shapes = [tf.TensorSpec((1, 1, length, 4))] * 3 + [tf.TensorSpec((1, 1, 1, length), bool)]

@@ -56,6 +56,7 @@ def a_model():
     return shared_transformer()
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize(
     "make",
     [

@@ -38,6 +38,7 @@ def test_logits_and_every_heads_attention_are_those_of_hugging_face(run, forced)
             np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("beams", ["1", "4"])
 def test_translations_are_those_of_hugging_face(run, beams):
     expected, _ = read_expected()

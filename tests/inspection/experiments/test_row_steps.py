@@ -9,6 +9,7 @@ from qkv.errors import InputError
 from qkv.inspection.experiments.inside import read_inside
 from qkv.inspection.experiments.row_steps import FUNCTIONS, row_steps
 from qkv.inspection.experiments.score_parts import in_float64
+from tests.support.minutes import first_at_once
 from tests.support.tiny_models import TWO_LAYERS, every_site, shared_transformer
 
 PAIR = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
@@ -29,7 +30,7 @@ def compute(steps, arrays):
     return names
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("settings", first_at_once(SETTINGS))
 def test_the_lines_compute_what_the_model_computes(settings, tmp_path):
     model = in_float64(shared_transformer(**TWO_LAYERS, **settings))
     found, logits = read_inside(model, PAIR)

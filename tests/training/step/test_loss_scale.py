@@ -117,6 +117,7 @@ def test_an_update_that_overflows_is_left_out_and_one_that_is_resumed_is_bit_ide
         np.testing.assert_array_equal(one, same)
 
 
+@pytest.mark.minutes
 def test_a_gradient_that_overflows_at_the_least_scale_ends_training(halves):
     (model, _, updates), _ = halves
     updates.step.loss_scale.restore({"scale": LEAST, "good": 0, "skipped": 0})

@@ -77,6 +77,7 @@ def test_accumulated_batches_count_as_one_batch_by_their_tokens(whole_and_sliced
     assert_equal_weights(model, whole_model, atol=1e-5)
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("rows", [[0, 1, 2, 3], [2, 0, 3], [1]])
 def test_a_batch_in_slices_gives_the_update_of_the_whole_batch(rows, whole_and_sliced):
     (whole_model, model), (whole, sliced) = whole_and_sliced

@@ -7,6 +7,7 @@ from qkv.errors import InputError
 from qkv.inspection.experiments.inside import read_inside
 from qkv.inspection.experiments.score_parts import explained_sites, in_float64, split_score
 from qkv.model.decoder_only import DecoderOnly
+from tests.support.minutes import first_at_once
 from tests.support.tiny_models import DECODER_ONLY, TWO_LAYERS, every_site, shared_model, shared_transformer
 
 PAIR = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
@@ -19,7 +20,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("settings", first_at_once(SETTINGS))
 def test_parts_add_up_to_the_scores_of_every_layer(settings):
     model = shared_transformer(**TWO_LAYERS, **settings)
     double = in_float64(model)

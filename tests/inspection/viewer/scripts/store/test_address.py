@@ -17,6 +17,7 @@ def html():
     return viewer_page("title", [ViewerRun("one").add_all(RECORDS)], opens_at={"layer": 1, "head": 2})
 
 
+@pytest.mark.minutes
 def test_a_link_shares_what_is_shown(browser, html, tmp_path):
     with open_viewer(browser, tmp_path, html) as page:
         page.select_option("#sort", "longest source first")
@@ -51,6 +52,7 @@ def test_back_and_forward_return_to_what_was_shown(browser, html, tmp_path):
         assert page.locator("#list [aria-selected=true]").get_attribute("data-id") == "3"
 
 
+@pytest.mark.minutes
 def test_many_sentences_passed_by_keys_are_one_entry_of_the_history(browser, tmp_path):
     records = [make_record(i, f"the cat {i}", "le chat") for i in range(60)]
     with open_viewer(browser, tmp_path, viewer_page("title", [ViewerRun("one").add_all(records)])) as page:
