@@ -15,15 +15,8 @@ SECONDS = 0.3
 
 
 def test_a_few_changed_files_of_each_kind_are_read_or_refused():
-    command = [
-        sys.executable,
-        "-m",
-        "tests.benchmarks.fuzz",
-        "--seed",
-        "3",
-        "--minutes",
-        str(SECONDS * len(KINDS) / 60),
-    ]
+    options = ["--seed", "3", "--minutes", str(SECONDS * len(KINDS) / 60)]
+    command = [sys.executable, "-m", "tests.benchmarks.fuzz", *options]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     read = re.findall(r"^(\w+): ([\d,]+) files, .* 0 findings$", answer.stdout, re.MULTILINE)

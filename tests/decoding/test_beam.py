@@ -23,7 +23,7 @@ from tests.support.searches import (
     normalized,
     words,
 )
-from tests.support.tiny_models import MODELS, SOURCE, shared_model
+from tests.support.tiny_models import SOURCE, model_of
 
 
 def in_graph(function, *arguments):
@@ -280,7 +280,7 @@ def test_the_coverage_bonus_equals_the_formula_and_rewards_no_attention_beyond_1
 @pytest.mark.minutes
 @pytest.mark.parametrize("name", ["transformer of other sizes", "recurrent", "decoder-only post"])
 def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
-    model, size = shared_model(MODELS[name][0], **MODELS[name][1]), 3
+    model, size = model_of(name), 3
     settings = BeamSettings(size=size, best=size)
     most = np.full(len(SOURCE), 5, "int32")
     memory = model.encode(SOURCE)._replace(self_attention=())

@@ -15,7 +15,7 @@ from tests.support.searches import LETTERS, SEARCHES, brute_force, chains, force
 from tests.support.searches import MOST_LETTERS as LONGEST
 from tests.support.searches import MOST_TOKENS as L
 from tests.support.text import SENTENCES
-from tests.support.tiny_models import MODELS, SOURCE, shared_model
+from tests.support.tiny_models import SOURCE, model_of
 
 
 def beginning_with(prefix):
@@ -48,7 +48,7 @@ def test_a_wide_beam_finds_the_best_of_all_targets_that_begin_so():
     ],
 )
 def test_every_search_goes_on_from_the_prefix_with_the_log_probabilities_of_the_model(name, how):
-    model = shared_model(MODELS[name][0], **MODELS[name][1])
+    model = model_of(name)
     prefixes = [[7, 7, 7, 7], [], [5, 9]][: len(SOURCE)]  # what repeats is given, not searched
 
     search = build_search(SEARCHES[how], seed=1)

@@ -461,10 +461,12 @@ def test_every_block_prints_what_stands_below_it(page, capsys):
             assert capsys.readouterr().out == expected, code
 
 
-needs_the_demo = pytest.mark.skipif(not (ROOT / "runs/demo/manifest.json").is_file(), reason="needs the trained demo")
+def needs_the_demo(test):
+    """`.ci/run` makes it before these."""
+    missing = not (ROOT / "runs/demo/manifest.json").is_file()
+    return pytest.mark.minutes(pytest.mark.skipif(missing, reason="needs the trained demo")(test))
 
 
-@pytest.mark.minutes  # `.ci/run` makes the demo before these
 @needs_the_demo
 def test_a_head_of_the_trained_demo_finds_what_it_stands_for(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
@@ -476,7 +478,6 @@ def test_a_head_of_the_trained_demo_finds_what_it_stands_for(capsys, monkeypatch
         assert f"▁{noun} 0." in line
 
 
-@pytest.mark.minutes  # `.ci/run` makes the demo before these
 @needs_the_demo
 def test_values_of_the_trained_demo_say_what_the_page_says(capsys, monkeypatch):
     """Another processor trains other weights, so a word may differ, and a share by some percent."""
@@ -499,7 +500,6 @@ def explained(capsys, *arguments):
     return capsys.readouterr().out
 
 
-@pytest.mark.minutes  # `.ci/run` makes the demo before these
 @needs_the_demo
 def test_changes_cost_the_trained_demo_what_the_page_says(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
@@ -512,7 +512,6 @@ def test_changes_cost_the_trained_demo_what_the_page_says(capsys, monkeypatch):
     assert min(float(found["as it is"]), float(found["one-hot"])) > 98
 
 
-@pytest.mark.minutes  # `.ci/run` makes the demo before these
 @needs_the_demo
 def test_heads_of_the_trained_demo_lead_a_pronoun_to_its_noun(capsys):
     printed = explained(capsys, "--pronouns", str(ROOT / "data/demo/pronouns.tsv"))
@@ -522,7 +521,6 @@ def test_heads_of_the_trained_demo_lead_a_pronoun_to_its_noun(capsys):
     assert without < others - 0.05 and others == pytest.approx(whole, abs=0.1)
 
 
-@pytest.mark.minutes  # `.ci/run` makes the demo before these
 @needs_the_demo
 def test_the_trained_demo_reads_the_apple_where_it_writes_pomme(capsys):
     arguments = "--sentence", "the boy eats an apple .", "--target", "le garçon mange une pomme .", "--token", "pomme"

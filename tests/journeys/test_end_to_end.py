@@ -33,6 +33,7 @@ from qkv.config.names.inspection import SOURCE_SCORERS
 from qkv.evaluation import request
 from qkv.evaluation.evaluation_folder import evaluation_folder
 from qkv.evaluation.tables import read_translations
+from qkv.files.json import read_json_object
 from qkv.files.run_directory import EvaluationDirectory, RunDirectory
 from qkv.inspection.archive import AttentionArchive
 from qkv.live.live_run import LiveRun
@@ -60,10 +61,6 @@ def first_lines(name, count):
 
 def write_lines(path, lines):
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
-def read_json(path):
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def files_below(folder):
@@ -115,7 +112,7 @@ def evaluated(run):
 
 @pytest.fixture(scope="session")
 def metrics(evaluated):
-    return read_json(evaluated / "metrics.json")
+    return read_json_object(evaluated / "metrics.json")
 
 
 @pytest.fixture(scope="session")
@@ -198,7 +195,7 @@ def test_the_archive_is_read_with_numpy_and_json_alone(evaluated, sentences, tab
         np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
         assert sentence["hypothesis"] == table["translation"][sentence["id"]]
         assert sentence["mode"] == "beam"
-    manifest = read_json(evaluated / "attention/manifest.json")
+    manifest = read_json_object(evaluated / "attention/manifest.json")
     assert manifest["complete"] and manifest["run"] == "tiny" and len(manifest["model_sha256"]) == 64
 
 
@@ -222,7 +219,7 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
     assert (mine / "left over").exists()  # no evaluation has written it
     assert not [path.name for path in mine.parent.iterdir() if path.name.startswith(".")]
 
-    found = read_json(mine / "metrics.json")
+    found = read_json_object(mine / "metrics.json")
     assert (found["set"], found["name"], found["mode"]) == ("test.en", "mine", "forced")
     assert [path.name[:15] for path in sorted((mine / "heatmaps").iterdir())] == [f"sentence-{i:06d}" for i in range(3)]
     for name in ("bleu", "chrf", "loss", "token_accuracy"):
@@ -261,7 +258,7 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
 
 def test_a_run_trained_in_half_precision_is_evaluated_in_single(text, tmp_path):
     run = train_tiny(text, tmp_path, "half", **{"training.precision": "mixed_bfloat16", "training.max_updates": 2})
-    assert read_json(run / "manifest.json")["precision"] == "mixed_bfloat16"
+    assert read_json_object(run / "manifest.json")["precision"] == "mixed_bfloat16"
     model = load_run(run).model
     memory = model.encode(np.array([[4, 5, 3]]))
     assert model.dtype_policy.name == "float32"
@@ -271,8 +268,8 @@ def test_a_run_trained_in_half_precision_is_evaluated_in_single(text, tmp_path):
     # Without references there are translations and attention, and no scores.
     assert evaluate.main([str(run), "--source", str(text / "validation.en"), "--beam_size", "1"]) == 0
     folder = run / "evaluations/validation.en"
-    assert read_json(folder / "metrics.json")["search"] == "greedy"
-    assert not {"bleu", "loss", "alignment"} & read_json(folder / "metrics.json").keys()
+    assert read_json_object(folder / "metrics.json")["search"] == "greedy"
+    assert not {"bleu", "loss", "alignment"} & read_json_object(folder / "metrics.json").keys()
     assert "reference" not in (folder / "translations.tsv").read_text().splitlines()[0].split("\t")
     assert (folder / "attention/manifest.json").is_file()
 
@@ -287,7 +284,7 @@ def test_what_is_required_is_in_translations_and_archive_and_what_is_banned_is_n
         options += [f"--{name}", str(tmp_path / f"own.{name}")]
     assert evaluate.main([str(run), *options, "--beam_size", "5"]) == 0
     folder = run / "evaluations/own.source.require.ban"
-    metrics = read_json(folder / "metrics.json")
+    metrics = read_json_object(folder / "metrics.json")
     assert metrics["set"] == "own.source" and metrics["with_required"] == 2 and metrics["banned"] == ["de", "."]
     for record, phrases in zip(AttentionArchive(folder / "attention"), required, strict=True):
         assert record.required == phrases

@@ -14,30 +14,27 @@ from qkv.model.decoder_only import DecoderOnly
 from qkv.model.recurrent import Recurrent
 from qkv.model.transformer import Transformer
 from tests.support.searches import full_pass
-from tests.support.tiny_models import DECODER_ONLY, MODELS, SIZES, SOURCE, TARGET, every_site, make_model, shared_model
+from tests.support.tiny_models import DECODER_ONLY, MODELS, SIZES, SOURCE, TARGET, every_site, make_model, model_of
 
 B, S, T = 3, 7, 5
 REAL = {0: (6, 5), 1: (3, 2), 2: (7, 4)}  # real tokens of SOURCE and TARGET
 
-every_architecture = pytest.mark.parametrize(
-    ("architecture", "settings"), [pytest.param(*model, id=name) for name, model in MODELS.items()]
-)
-
-other_architectures = pytest.mark.parametrize(
-    ("architecture", "settings"),
-    [
-        pytest.param(*MODELS[name], id=name)
-        for name in (
-            "transformer of other sizes",
-            "rotary transformer with shared keys and a sink",
-            "recurrent of one context vector",
-            "luong",
-            "decoder-only post",
-            "decoder-only with ALiBi and a sink",
-        )
-    ],
-)
+every_architecture = pytest.mark.parametrize("model", MODELS, indirect=True)
+OTHERS = [
+    "transformer of other sizes",
+    "rotary transformer with shared keys and a sink",
+    "recurrent of one context vector",
+    "luong",
+    "decoder-only post",
+    "decoder-only with ALiBi and a sink",
+]
 """Those that have every part and every setting among them."""
+other_architectures = pytest.mark.parametrize("model", OTHERS, indirect=True)
+
+
+@pytest.fixture
+def model(request):
+    return model_of(request.param)
 
 
 def read(model, source=SOURCE, target=TARGET, training=False):
@@ -52,8 +49,7 @@ def real_rows(logits):
 
 
 @every_architecture
-def test_shapes_and_dtypes_are_those_of_the_interface(architecture, settings):
-    model = shared_model(architecture, **settings)
+def test_shapes_and_dtypes_are_those_of_the_interface(model):
     memory = model.encode(SOURCE)
     output = model.decode(TARGET, memory)
     assert output.logits.shape == (B, T, 17)
@@ -70,16 +66,15 @@ def test_shapes_and_dtypes_are_those_of_the_interface(architecture, settings):
 
 
 @every_architecture
-def test_a_summary_lists_every_layer_and_counts_all_weights(architecture, settings):
-    model, lines = shared_model(architecture, **settings), []
+def test_a_summary_lists_every_layer_and_counts_all_weights(model):
+    lines = []
     model.summary(print_fn=lines.append, line_length=120)
     assert all(f" {layer.name} " in lines[0] for layer in model.layers)
     assert f"Total params: {model.count_params():,} " in lines[0]
 
 
 @every_architecture
-def test_every_cached_step_or_several_at_once_equal_the_rows_of_the_full_pass(architecture, settings):
-    model = shared_model(architecture, **settings)
+def test_every_cached_step_or_several_at_once_equal_the_rows_of_the_full_pass(model):
     memory = model.encode(SOURCE)
     full, cache = model.decode(TARGET, memory), model.start_cache(memory)
     assert full.cache is None
@@ -98,8 +93,7 @@ def test_every_cached_step_or_several_at_once_equal_the_rows_of_the_full_pass(ar
 
 
 @every_architecture
-def test_the_future_is_unseen(architecture, settings):
-    model = shared_model(architecture, **settings)
+def test_the_future_is_unseen(model):
     for training, first in (False, 1), (True, 3):
         memory, other = model.encode(SOURCE, training=training), TARGET.copy()
         other[:, first:] = (other[:, first:] + 5) % 13 + 4
@@ -109,8 +103,7 @@ def test_the_future_is_unseen(architecture, settings):
 
 
 @every_architecture
-def test_padding_changes_nothing(architecture, settings):
-    model = shared_model(architecture, **settings)
+def test_padding_changes_nothing(model):
     logits, attention = read(model)
     wider = np.pad(SOURCE, ((0, 0), (0, 3))), np.pad(TARGET, ((0, 0), (0, 2)))
     more_logits, more_attention = read(model, *wider)
@@ -123,8 +116,7 @@ def test_padding_changes_nothing(architecture, settings):
 
 
 @every_architecture
-def test_a_sentence_alone_gives_the_same_results_as_in_any_batch_and_order(architecture, settings):
-    model = shared_model(architecture, **settings)
+def test_a_sentence_alone_gives_the_same_results_as_in_any_batch_and_order(model):
     logits = read(model)[0]
     np.testing.assert_allclose(read(model, SOURCE[::-1], TARGET[::-1])[0], logits[::-1], atol=1e-5)
     source, target = REAL[1]
@@ -133,8 +125,7 @@ def test_a_sentence_alone_gives_the_same_results_as_in_any_batch_and_order(archi
 
 
 @every_architecture
-def test_the_source_matters_and_its_padding_gets_no_weight(architecture, settings):
-    model = shared_model(architecture, **settings)
+def test_the_source_matters_and_its_padding_gets_no_weight(model):
     memory = model.encode(SOURCE)
     output = model.decode(TARGET, memory)
     other = np.where(SOURCE == 0, 0, (SOURCE + 4) % 13 + 4)
@@ -142,15 +133,14 @@ def test_the_source_matters_and_its_padding_gets_no_weight(architecture, setting
     for layer in output.cross:
         assert not np.any(np.moveaxis(np.array(layer), 3, 1)[SOURCE == 0])
     # The rows of one causal stack are spent on source and target at once.
-    shared = output.decoder_self if architecture is DecoderOnly else [np.zeros(1)] * len(output.cross)
+    shared = output.decoder_self if isinstance(model, DecoderOnly) else [np.zeros(1)] * len(output.cross)
     sinks = model.sinks(memory, output).get("cross", [0.0] * len(output.cross))
     for layer, elsewhere, sink in zip(output.cross, shared, sinks, strict=True):
         np.testing.assert_allclose(np.sum(layer, -1) + np.sum(elsewhere, -1) + sink, 1, atol=1e-5)
 
 
 @other_architectures
-def test_a_saved_model_comes_back_with_its_config_and_its_weights_in_their_order(architecture, settings, tmp_path):
-    model = shared_model(architecture, **settings)
+def test_a_saved_model_comes_back_with_its_config_and_its_weights_in_their_order(model, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert again.get_config() == model.get_config()
@@ -159,9 +149,10 @@ def test_a_saved_model_comes_back_with_its_config_and_its_weights_in_their_order
     np.testing.assert_array_equal(again(SOURCE, TARGET), model(SOURCE, TARGET))
 
 
-@every_architecture
-def test_every_weight_gets_a_gradient(architecture, settings):
+@pytest.mark.parametrize("name", MODELS)
+def test_every_weight_gets_a_gradient(name):
     """A weight without a gradient has been forgotten on the way, or should not be there."""
+    architecture, settings = MODELS[name]
     model = make_model(architecture, **settings | {"dropout": 0.1})
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(model(SOURCE, TARGET, training=True) ** 2)
@@ -175,10 +166,9 @@ def test_every_weight_gets_a_gradient(architecture, settings):
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize("name", ["rotary transformer with shared keys and a sink", "recurrent"])
-def test_no_sentences_give_gradients_of_zero(name):
+@pytest.mark.parametrize("model", ["rotary transformer with shared keys and a sink", "recurrent"], indirect=True)
+def test_no_sentences_give_gradients_of_zero(model):
     """A slice of a batch with fewer sentences than slices has none."""
-    model = shared_model(MODELS[name][0], **MODELS[name][1])
     ids = tf.TensorSpec([None, None], tf.int32)
 
     @tf.function(input_signature=(ids, ids), autograph=False)
@@ -192,9 +182,10 @@ def test_no_sentences_give_gradients_of_zero(name):
     assert found and not any(np.any(gradient) for gradient in found)
 
 
-@other_architectures
-def test_half_precision_keeps_logits_and_attention_in_float32(architecture, settings):
-    exact, model = shared_model(architecture, **settings), make_model(architecture, **settings, dtype="mixed_bfloat16")
+@pytest.mark.parametrize("name", OTHERS)
+def test_half_precision_keeps_logits_and_attention_in_float32(name):
+    exact, (architecture, settings) = model_of(name), MODELS[name]
+    model = make_model(architecture, **settings, dtype="mixed_bfloat16")
     model.set_weights(exact.get_weights())
     assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
     memory = model.encode(SOURCE)
@@ -206,8 +197,7 @@ def test_half_precision_keeps_logits_and_attention_in_float32(architecture, sett
 
 
 @other_architectures
-def test_a_graph_of_unknown_lengths_gives_the_same_results_and_none_for_no_sentences(architecture, settings):
-    model = shared_model(architecture, **settings)
+def test_a_graph_of_unknown_lengths_gives_the_same_results_and_none_for_no_sentences(model):
     for source, target in (SOURCE, TARGET), (SOURCE[:2, :6], TARGET[:2, :4]):
         np.testing.assert_allclose(full_pass(model)(source, target), model(source, target), atol=1e-5)
     assert full_pass(model)(SOURCE[:0], TARGET[:0]).shape == (0, T, 17)
@@ -227,8 +217,7 @@ def names_of(model, side, read):
 
 
 @every_architecture
-def test_values_are_named_for_their_side(architecture, settings):
-    model = shared_model(architecture, **settings)
+def test_values_are_named_for_their_side(model):
     memory, encoder = names_of(model, "encoder", lambda: model.encode(SOURCE))
     _, decoder = names_of(model, "decoder", lambda: model.decode(TARGET, memory))
     assert encoder[0] == "encoder.embedding" and decoder[0] == "decoder.embedding"

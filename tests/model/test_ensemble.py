@@ -12,11 +12,7 @@ from qkv.text.batch import pad
 from qkv.text.tokens.special_tokens import BOS, PAD
 from tests.support.searches import MOST_TOKENS as L
 from tests.support.searches import SEARCHES, found_by, words
-from tests.support.tiny_models import MODELS, SIZES, SOURCE, TARGET, make_model, shared_model
-
-
-def model_of(name):
-    return shared_model(MODELS[name][0], **MODELS[name][1])
+from tests.support.tiny_models import MODELS, SIZES, SOURCE, TARGET, make_model, model_of, shared_model
 
 
 def mixed():

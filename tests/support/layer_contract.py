@@ -1,9 +1,5 @@
 """What every layer of the project promises, to be run over each of them.
 
-    @pytest.mark.parametrize("check", LAYER_CHECKS)
-    @pytest.mark.parametrize("case", CASES)
-    def test_layer(check, case): check(case)
-
 Letters: B batch, H heads, T target positions, S source positions.
 """
 

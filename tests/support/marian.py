@@ -5,7 +5,6 @@ import json
 import numpy as np
 from safetensors.numpy import load_file
 
-from qkv.text.tokens.special_tokens import BOS, PAD
 from tests.support import ROOT
 
 GOLDEN = ROOT / "tests" / "exchange" / "golden"
@@ -24,11 +23,6 @@ def our_ids(tokenizer):
     theirs = json.loads((MARIAN / "vocab.json").read_text(encoding="utf-8"))
     assert ours.pop("<s>") == 2 and "<s>" not in theirs
     return {number: ours[piece] for piece, number in theirs.items()}
-
-
-def our_ids_of_text(tokenizer):
-    """The same for text, where the name of PAD is BOS: a token with the same vector, but no padding."""
-    return {number: BOS if token == PAD else token for number, token in our_ids(tokenizer).items()}
 
 
 def arrays_of(folder):

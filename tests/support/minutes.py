@@ -5,7 +5,5 @@ import pytest
 
 def first_at_once(cases, ids=None):
     """Cases for `parametrize`, of which all but the first are left to `make test-slow`."""
-    cases = [*cases]
-    marks = [(), *[pytest.mark.minutes] * (len(cases) - 1)]
-    ids = ids or [None] * len(cases)
-    return [pytest.param(case, id=name, marks=mark) for case, name, mark in zip(cases, ids, marks, strict=True)]
+    named = zip(cases, ids or [None] * len(cases), strict=True)
+    return [pytest.param(case, id=name, marks=[pytest.mark.minutes] * (n > 0)) for n, (case, name) in enumerate(named)]

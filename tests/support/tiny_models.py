@@ -121,6 +121,12 @@ def shared_model(architecture, **settings):
     return _SHARED[key]
 
 
+def model_of(name):
+    """One of `MODELS`, which all tests share."""
+    architecture, settings = MODELS[name]
+    return shared_model(architecture, **settings)
+
+
 def make_transformer(**settings):
     """A new Transformer of the tiny sizes."""
     return make_model(Transformer, **SIZES | settings)

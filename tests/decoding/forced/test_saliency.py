@@ -6,17 +6,12 @@ import tensorflow as tf
 
 from qkv.decoding.forced import forced_decode, gradient_times_input
 from qkv.text.tokens.special_tokens import EOS
-from tests.support.tiny_models import MODELS, SOURCE, TARGET, shared_model
+from tests.support.tiny_models import SOURCE, TARGET, model_of
 
 pytestmark = pytest.mark.minutes
 
 OUTPUT = np.concatenate([TARGET[:, 1:], np.full((3, 1), EOS, "int32")], 1)
 NAMES = ["transformer", "recurrent", "decoder-only"]
-
-
-def model_of(name):
-    architecture, settings = MODELS[name]
-    return shared_model(architecture, **settings)
 
 
 def lengthened(model, position, factor):

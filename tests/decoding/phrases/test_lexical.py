@@ -19,7 +19,7 @@ from qkv.text.phrases.token_text import TokenText
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.searches import log_probabilities, next_of_chain, normalized, words
 from tests.support.text import SENTENCES, SPECIAL, ToyTokenizer, contains_words
-from tests.support.tiny_models import MODELS, SOURCE, shared_model
+from tests.support.tiny_models import SOURCE, model_of
 
 TOY = ToyTokenizer([*SPECIAL, "▁a", "b", "▁b", "ab", "▁c"])
 TOKENS = TokenText(TOY, tokenized=True)
@@ -164,7 +164,7 @@ def found_by(model, settings, rows=None, source=SOURCE, prefixes=None, most=10):
 @pytest.mark.minutes
 @pytest.mark.parametrize("name", ["transformer", "recurrent"])
 def test_every_architecture_keeps_to_phrases(name):
-    model = shared_model(MODELS[name][0], **MODELS[name][1])
+    model = model_of(name)
     rows = [["cd", "a c"], [], ["fd"]]
     settings = {"beam_size": 5, "n_best": 2, "coverage_penalty": 0.3}
     texts = found_by(model, settings, rows, prefixes=[[], [6, 8], [16, 16]])
@@ -178,7 +178,7 @@ def test_every_architecture_keeps_to_phrases(name):
     "settings", [{"beam_size": 1, "force_eos": True, "min_length": 4}, {"search": "sampling", "n_best": 20}], ids=str
 )
 def test_other_searches_keep_to_bans_and_refuse_requirements(settings):
-    model = shared_model(*MODELS["transformer"][:1], **MODELS["transformer"][1])
+    model = model_of("transformer")
     texts = found_by(model, settings)
     assert not any(contains_words(text, phrase) for phrase in BAN.texts for text in texts)
     with pytest.raises(ValueError, match="required: only a beam search can meet requirements"):

@@ -10,12 +10,12 @@ from qkv.decoding.greedy import GreedySearch
 from qkv.decoding.sampling import Sampling
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.searches import MOST_TOKENS, SEARCHES, forced_scores, found_by, words
-from tests.support.tiny_models import MODELS, SOURCE, shared_model, shared_transformer
+from tests.support.tiny_models import SOURCE, model_of, shared_transformer
 
 
 @pytest.mark.parametrize("settings", [{"beam_size": 1}, {"search": "sampling", "n_best": 2}])
 def test_a_target_that_reaches_its_limit_ends_in_eos_if_that_is_forced(settings):
-    model = shared_model(MODELS["transformer"][0], **MODELS["transformer"][1])
+    model = model_of("transformer")
     search = build_search(DecodingSettings(**settings, force_eos=True, min_length=20), seed=1)
     found = found_by(search, model, most=5)
     assert all(len(words(row)) == 5 and words(row).index(EOS) == 4 for row in found.ids.reshape(-1, MOST_TOKENS))
@@ -31,7 +31,7 @@ def test_a_target_that_reaches_its_limit_ends_in_eos_if_that_is_forced(settings)
     ],
 )
 def test_every_search_finds_targets_with_the_log_probabilities_that_the_model_gives_them(name, settings):
-    model = shared_model(MODELS[name][0], **MODELS[name][1])
+    model = model_of(name)
     found = found_by(build_search(settings, seed=1), model)
     assert found.ids.shape == (len(SOURCE), settings.n_best, MOST_TOKENS)
     assert np.all(np.isfinite(found.scores))
@@ -52,10 +52,6 @@ def test_every_search_finds_targets_with_the_log_probabilities_that_the_model_gi
             assert not scores[len(tokens) :].any()
 
 
-def a_model():
-    return shared_transformer()
-
-
 @pytest.mark.minutes
 @pytest.mark.parametrize(
     "make",
@@ -66,8 +62,8 @@ def a_model():
     ids=["greedy", "sampling"],
 )
 def test_constraints_hold_in_every_search(make):
-    free = found_by(make({}), a_model())
-    found = found_by(make({"min_length": 4, "no_repeat_ngram": 1}), a_model())
+    free = found_by(make({}), shared_transformer())
+    found = found_by(make({"min_length": 4, "no_repeat_ngram": 1}), shared_transformer())
 
     def breaks(row):
         tokens = words(row)
@@ -79,7 +75,9 @@ def test_constraints_hold_in_every_search(make):
 
 def test_samples_are_settled_by_the_seed_and_those_of_a_sentence_are_drawn_independently():
     def drawn(seed):
-        return found_by(build_search(DecodingSettings(search="sampling", n_best=4), seed), a_model()).ids.tolist()
+        return found_by(
+            build_search(DecodingSettings(search="sampling", n_best=4), seed), shared_transformer()
+        ).ids.tolist()
 
     found = drawn(1)
     assert found == drawn(1) != drawn(2)

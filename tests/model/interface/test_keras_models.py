@@ -9,7 +9,7 @@ from qkv.model.embedding import TokenEmbedding
 from qkv.run.load_model import load_model
 from qkv.training.schedule import WarmupSchedule
 from tests.support.layer_contract import stir
-from tests.support.tiny_models import MODELS, SOURCE, TARGET, make_transformer, shared_model
+from tests.support.tiny_models import MODELS, SOURCE, TARGET, make_transformer, model_of
 
 NAMES = ("transformer", "recurrent", "decoder-only")
 by_name = pytest.mark.parametrize("name", NAMES)
@@ -20,14 +20,9 @@ def fresh(name):
     return architecture(**settings)
 
 
-def shared(name):
-    architecture, settings = MODELS[name]
-    return shared_model(architecture, **settings)
-
-
 @by_name
 def test_a_pair_and_a_dict_are_read_as_two_arguments(name):
-    model = shared(name)
+    model = model_of(name)
     expected = model(SOURCE, TARGET)
     for inputs in ((SOURCE, TARGET), [SOURCE, TARGET], {"target_ids": TARGET, "source_ids": SOURCE}):
         np.testing.assert_array_equal(model(inputs), expected)
@@ -41,22 +36,18 @@ def test_a_model_is_built_without_shapes_and_summarised(name):
     lines = []
     model.summary(print_fn=lambda line, **_: lines.append(line))
     assert f"Total params: {model.count_params():,}" in "\n".join(lines)
-    own = shared(name).weights
+    own = model_of(name).weights
     assert [(w.path.split("/", 1)[1], w.shape) for w in model.weights] == [
         (w.path.split("/", 1)[1], w.shape) for w in own
     ]
 
 
-def fresh_and_built(name):
-    model = fresh(name)
-    model.build()
-    return model
-
-
 @pytest.mark.minutes
 @pytest.mark.parametrize("name", ["transformer", "recurrent"])
 def test_a_fitted_model_is_evaluated_and_saved_and_evaluates_the_same_when_loaded(name, tmp_path):
-    model = stir(fresh_and_built(name))
+    model = fresh(name)
+    model.build()
+    stir(model)
     rate = WarmupSchedule("constant", 0.02, warmup_updates=1)
     model.compile(keras.optimizers.Adam(rate), TokenCrossEntropy(0.1), metrics=[TokenAccuracy(), Perplexity()])
     outputs = np.roll(TARGET, -1, axis=1)
@@ -70,7 +61,7 @@ def test_a_fitted_model_is_evaluated_and_saved_and_evaluates_the_same_when_loade
 
 @by_name
 def test_symbolic_ids_make_a_functional_model(name):
-    model = shared(name)
+    model = model_of(name)
     source, target = keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32")
     functional = keras.Model([source, target], keras.layers.Softmax()(model(source, target)))
     assert functional.output.shape == (None, None, 17)
@@ -130,7 +121,7 @@ def test_lora_adds_to_the_matrix_of_the_logits_that_training_reads():
 def test_onnx_computes_the_same_for_any_number_and_length_of_sentences(name, tmp_path):
     pytest.importorskip("tf2onnx")
     runtime = pytest.importorskip("onnxruntime")
-    model = shared(name)
+    model = model_of(name)
     model.export(tmp_path / "model.onnx", format="onnx", verbose=False)
     session = runtime.InferenceSession(tmp_path / "model.onnx")
     for rows, sources, targets in ((3, 7, 5), (1, 1, 1), (2, 11, 3), (5, 2, 12)):
@@ -143,4 +134,4 @@ def test_onnx_computes_the_same_for_any_number_and_length_of_sentences(name, tmp
 
 def test_a_recurrent_model_says_why_it_has_no_onnx(tmp_path):
     with pytest.raises(ValueError, match="ONNX has no counterpart"):
-        shared("recurrent").export(tmp_path / "model.onnx", format="onnx")
+        model_of("recurrent").export(tmp_path / "model.onnx", format="onnx")

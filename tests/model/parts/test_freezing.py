@@ -13,7 +13,7 @@ from qkv.training.loss import TotalLoss
 from qkv.training.optimizers import make_optimizer
 from qkv.training.progress import Progress
 from qkv.training.step import TrainStep
-from tests.support.tiny_models import MODELS, make_model, shared_model
+from tests.support.tiny_models import MODELS, make_model, model_of
 from tests.support.tiny_runs import MINIMAL, problem
 from tests.support.training import batch_of
 
@@ -22,21 +22,21 @@ KINDS = {"Transformer": "transformer", "Recurrent": "recurrent", "DecoderOnly": 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_weight_is_of_the_embeddings_the_encoder_or_the_decoder_and_of_one_of_them(name):
-    model = shared_model(MODELS[name][0], **MODELS[name][1])
+    model = model_of(name)
     parts = [weights_of_part(model, part) for part in ("embeddings", "encoder", "decoder")]
     assert sorted(x.path for part in parts for x in part) == sorted(x.path for x in model.weights)
 
 
 @pytest.mark.parametrize("name", ["transformer", "recurrent", "decoder-only"])
 def test_an_architecture_has_the_parts_that_are_listed_for_it(name):
-    model = shared_model(MODELS[name][0], **MODELS[name][1])
+    model = model_of(name)
     missing = PARTS_MISSING.get(KINDS[type(model).__name__], ())
     assert {part for part in MODEL_PARTS if not weights_of_part(model, part)} == set(missing)
     assert set(PARTS) == set(MODEL_PARTS) and set(PARTS_MISSING) < set(ARCHITECTURES)
 
 
 def test_a_layers_parts_are_its_attention_its_network_and_its_normalisations():
-    model = shared_model(MODELS["transformer"][0], **MODELS["transformer"][1])
+    model = model_of("transformer")
     names = ("self_attention", "cross_attention", "feed_forward", "normalizations")
     parts = [{x.path for x in weights_of_part(model, part)} for part in names]
     layers = {x.path for part in ("encoder", "decoder") for x in weights_of_part(model, part)}

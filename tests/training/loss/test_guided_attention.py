@@ -85,8 +85,8 @@ def corpus(tmp_path_factory):
 
 
 @pytest.mark.minutes
-def test_the_guided_head_learns_where_to_look_and_the_others_do_not(side="input"):
-    model = make_transformer(decoder_layers=2)
+def test_the_guided_head_learns_where_to_look_and_the_others_do_not():
+    model, side = make_transformer(decoder_layers=2), "input"
     output = np.concatenate([TARGET[:, 1:], np.full((3, 1), EOS)], 1) * (TARGET != 0)
     generator = np.random.default_rng(0)
     links = np.zeros((3, 5, 7), bool)
