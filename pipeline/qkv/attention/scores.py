@@ -246,11 +246,8 @@ class Cosine(ConstructorConfig, Score):
         self.initial_scale = initial_scale
 
     def build(self, query_shape, key_shape):
-        self.log_scale = self.add_weight(
-            name="log_scale",
-            shape=(query_shape[1], 1, 1),
-            initializer=keras.initializers.Constant(math.log(self.initial_scale)),
-        )
+        constant = keras.initializers.Constant(math.log(self.initial_scale))
+        self.log_scale = self.add_weight(name="log_scale", shape=(query_shape[1], 1, 1), initializer=constant)
 
     def prepare(self, query, key):
         query, key = (ops.normalize(ops.cast(side, "float32"), axis=-1, epsilon=1e-6) for side in (query, key))

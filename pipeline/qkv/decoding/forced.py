@@ -62,22 +62,18 @@ def forced_decode(model, memory, target_input, target_output, sites=()) -> Teach
         )
     batch, targets = dynamic_shape(target_input)
     lengths = {"target": targets, "source": dynamic_shape(memory.mask)[-1]}
-    return TeacherForced(
-        ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(target_output, -1), axis=-1), -1),
-        ops.cast(ops.argmax(scores, axis=-1), "int32"),
-        {
-            # Without such attention an architecture has 0 layers of it.
-            site: ops.stack(layers[site], axis=1)
-            if layers[site]
-            else ops.zeros((batch, 0, 1, *(lengths[axis] for axis in SITES[site].axes)))
-            for site in sites
-        },
-        {
-            site: ops.stack(shares, axis=1)
-            for site, shares in model.sinks(memory, output).items()
-            if site in sites and shares
-        },
-    )
+
+    def stack(site):
+        if layers[site]:
+            return ops.stack(layers[site], axis=1)
+        # Without such attention an architecture has 0 layers of it.
+        return ops.zeros((batch, 0, 1, *(lengths[axis] for axis in SITES[site].axes)))
+
+    found = ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(target_output, -1), axis=-1), -1)
+    likeliest = ops.cast(ops.argmax(scores, axis=-1), "int32")
+    sinks = model.sinks(memory, output).items()
+    sinks = {site: ops.stack(shares, axis=1) for site, shares in sinks if site in sites and shares}
+    return TeacherForced(found, likeliest, {site: stack(site) for site in sites}, sinks)
 
 
 def normalize_rows(x):

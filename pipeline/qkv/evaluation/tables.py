@@ -109,11 +109,8 @@ class SetTables:
 def write_readout_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -> None:
     """Writes head_alignment.csv and sentence_alignment.csv, where there are gold alignments; and the calibration of the
     probabilities of links, with link_reliability.csv, where they are calibrated."""
-    for table, path in (
-        (readouts.table, folder.head_alignment),
-        (readouts.sentences, folder.sentence_alignment),
-        (readouts.reliability, folder.link_reliability),
-    ):
+    paths = folder.head_alignment, folder.sentence_alignment, folder.link_reliability
+    for path, table in zip(paths, (readouts.table, readouts.sentences, readouts.reliability), strict=True):
         if table is not None:
             write_csv(table, path)
     if readouts.readout and readouts.readout.calibration:

@@ -67,13 +67,8 @@ def tune(run: TrainedRun) -> None:
     heading = f"# evaluate.py --tune: validation BLEU {scores[chosen]:.2f}, {scores[own]:.2f} with config.yaml alone\n"
     values = dump_yaml(dict(zip(TUNED, chosen, strict=True)))
     write_atomically(run.directory.decoding, f"{heading}{values}".encode())
-    log.info(
-        "%s: beam_size %d, length_penalty %g: BLEU %.2f instead of %.2f",
-        run.directory.decoding,
-        *chosen,
-        scores[chosen],
-        scores[own],
-    )
+    message = "%s: beam_size %d, length_penalty %g: BLEU %.2f instead of %.2f"
+    log.info(message, run.directory.decoding, *chosen, scores[chosen], scores[own])
 
 
 def _translate(

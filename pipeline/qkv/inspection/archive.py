@@ -219,6 +219,8 @@ GOLD = "gold.pharaoh"
 """Where the sentences have gold alignments, a line for each."""
 
 SHARD = re.compile(r"shard-[0-9]{5,}\.npz")
+OWN_FACTS = {"format_version", "sentences", "shards", "sites", "complete"}
+"""What a writer adds to the manifest by itself."""
 OPTIONAL: dict[str, Any] = {"source_unit": "spaces", "target_unit": "spaces", "prefix_tokens": 0, "required": []}
 """What is written only where it is not this."""
 
@@ -334,25 +336,24 @@ class ArchiveWriter:
         self._given = dict(manifest)
         self.sentences_per_shard = sentences_per_shard
         self._pending: list[tuple[dict[str, Any], dict[str, np.ndarray]]] = []
-        self._sites: dict[str, list[int]] | None = None
-        self._sinks: list[str] = []
-        self.ids: set[int] = set()
-        self._shards = 0
         self._open = True
-        if taken := sorted(self._given.keys() & self._facts().keys()):
+        if taken := sorted(self._given.keys() & OWN_FACTS):
             raise InputError(f"manifest: expected no names that the archive fills in itself, found {', '.join(taken)}")
         if go_on:
             (self._path / MANIFEST).unlink(missing_ok=True)
         if (self._path / MANIFEST).exists():
             raise InputError(f"{self._path}: already holds an attention archive; move it away or choose another folder")
         self._path.mkdir(parents=True, exist_ok=True)
-        shards = {path for path in self._path.glob("shard-*.npz") if re.fullmatch("shard-[0-9]{5,}", path.stem)}
+        shards = {path for path in self._path.glob("shard-*.npz") if SHARD.fullmatch(path.name)}
         if not (self._path / SENTENCES).exists() and (others := [*sorted(shards), *self._path.glob(GOLD)]):
             raise InputError(f"{others[0]}: not of an attention archive; move it away or choose another folder")
         (self._path / GOLD).unlink(missing_ok=True)  # of an unfinished archive of perhaps other sentences
         lines = self._whole_shards() if go_on else []
+        self._sites: dict[str, list[int]] | None = None
+        self._sinks: list[str] = []
         try:
-            self._sites, self._sinks = self._stored_sites(lines[0]) if lines else (None, [])
+            if lines:
+                self._sites, self._sinks = self._stored_sites(lines[0])
         except DAMAGE:  # then all is recorded again
             lines = []
         # Deleted before the shards, since no line may outlive its shard.

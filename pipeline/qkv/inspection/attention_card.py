@@ -28,12 +28,8 @@ CORNER = 120, 64  # pixels that the caption needs, left of the cells and above t
 PAD = 8  # pixels
 GREYS = 128  # colours of letters, from black to white; after them as many of weights, from 0 to 1
 GRID = 114  # a light grey
-PALETTE = (
-    np.concatenate([np.linspace(0, 255, GREYS)[:, None].repeat(3, 1), 255 * WEIGHTS(np.linspace(0, 1, 128))[:, :3]])
-    .round()
-    .astype(np.uint8)
-    .tobytes()
-)
+_COLOURS = np.linspace(0, 255, GREYS)[:, None].repeat(3, 1), 255 * WEIGHTS(np.linspace(0, 1, 128))[:, :3]
+PALETTE = np.concatenate(_COLOURS).round().astype(np.uint8).tobytes()
 
 
 class AttentionCard:
@@ -72,12 +68,8 @@ class AttentionCard:
             A PNG file of `width` by `height` pixels.
         """
         paper = self._paper.copy()
-        cells = (
-            (GREYS + np.rint(127 * np.clip(weights, 0, 1)))
-            .astype(np.uint8)
-            .repeat(self.cell, axis=0)
-            .repeat(self.cell, axis=1)
-        )
+        colours = (GREYS + np.rint(127 * np.clip(weights, 0, 1))).astype(np.uint8)
+        cells = np.kron(colours, np.ones((self.cell, self.cell), np.uint8))
         cells[:: self.cell] = cells[:, :: self.cell] = cells[-1] = cells[:, -1] = GRID
         paper[self.above : self.above + len(cells), self.left : self.left + cells.shape[1]] = cells
         for line, text in enumerate(caption):
@@ -89,11 +81,8 @@ class AttentionCard:
     def _draw_labels(self, rows: Sequence[str], columns: Sequence[str]) -> np.ndarray:
         figure = Figure(figsize=(self.width / 72, self.height / 72), dpi=72)
         canvas = FigureCanvasAgg(figure)
-        style: dict[str, Any] = {
-            "fontsize": FONT,
-            "fontfamily": fonts_for("".join((*rows, *columns))),
-            "parse_math": False,
-        }
+        fonts = fonts_for("".join((*rows, *columns)))
+        style: dict[str, Any] = {"fontsize": FONT, "fontfamily": fonts, "parse_math": False}
         for row, label in enumerate(rows):
             middle = 1 - (self.above + (row + 0.5) * self.cell) / self.height
             figure.text((self.left - PAD) / self.width, middle, label, ha="right", va="center_baseline", **style)

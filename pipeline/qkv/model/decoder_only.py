@@ -89,15 +89,10 @@ class DecoderOnly(TranslationModel):
         x = tap(self, "encoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length)
         distances = self.positions.distances(self.blocks[0].self_attention, ops.arange(length))
+        seen = ops.logical_and(mask, causal_mask(length, length))
         weights, prepared = [], []
         for block in self.blocks:
-            x, own, keys_values = block(
-                x,
-                ops.logical_and(mask, causal_mask(length, length)),
-                positions=positions,
-                distances=distances,
-                training=training,
-            )
+            x, own, keys_values = block(x, seen, positions=positions, distances=distances, training=training)
             weights.append(own)
             prepared.append(keys_values)
         return Memory(self._normalized(x), mask, tuple(weights), tuple(prepared))
@@ -112,13 +107,8 @@ class DecoderOnly(TranslationModel):
         source_length = dynamic_shape(source_mask)[-1]
         position = 0 if cache is None else dynamic_shape(cache[0][0])[2] - source_length
         own_length = position + length
-        mask = ops.concatenate(
-            [
-                ops.broadcast_to(source_mask, (batch, 1, length, source_length)),
-                ops.broadcast_to(causal_mask(length, own_length, position), (batch, 1, length, own_length)),
-            ],
-            axis=-1,
-        )
+        sides = (source_mask, source_length), (causal_mask(length, own_length, position), own_length)
+        mask = ops.concatenate([ops.broadcast_to(own, (batch, 1, length, keys)) for own, keys in sides], axis=-1)
         # The position of a target starts where its own source ends, however much padding is between them.
         offset = position + ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True)
         x = self.positions(self.target_embedding(target_ids), offset=offset, training=training)
@@ -130,13 +120,9 @@ class DecoderOnly(TranslationModel):
         weights, caches = [], []
         for i, block in enumerate(self.blocks):
             keys, values = (memory.prepared if cache is None else cache)[i]
+            before = tap(self, f"decoder.{i}.cross.keys", keys), tap(self, f"decoder.{i}.cross.values", values)
             x, own, keys_values = block(
-                x,
-                mask,
-                before=(tap(self, f"decoder.{i}.cross.keys", keys), tap(self, f"decoder.{i}.cross.values", values)),
-                positions=positions,
-                distances=distances,
-                training=training,
+                x, mask, before=before, positions=positions, distances=distances, training=training
             )
             weights.append(own)
             caches.append(keys_values)

@@ -53,11 +53,8 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         self.lora = None
 
     def build(self, ids_shape=None):
-        self.table = self.add_weight(
-            name="table",
-            shape=(self.vocabulary_size, self.width),
-            initializer=keras.initializers.RandomNormal(stddev=self.width**-0.5),
-        )
+        normal = keras.initializers.RandomNormal(stddev=self.width**-0.5)
+        self.table = self.add_weight(name="table", shape=(self.vocabulary_size, self.width), initializer=normal)
         if self.has_bias:
             # It is added to logits in float32, so Keras shall not round it.
             self.bias = self.add_weight(name="bias", shape=(self.vocabulary_size,), initializer="zeros", autocast=False)
@@ -159,11 +156,8 @@ class PositionalEmbedding(ConstructorConfig, keras.Layer):
         if self.kind in RELATIVE_POSITIONS:
             return
         if self.kind == "learned":
-            self.table = self.add_weight(
-                name="table",
-                shape=(self.max_positions, width),
-                initializer=keras.initializers.RandomNormal(stddev=0.02),
-            )
+            normal = keras.initializers.RandomNormal(stddev=0.02)
+            self.table = self.add_weight(name="table", shape=(self.max_positions, width), initializer=normal)
         else:
             self.table = sinusoidal_positions(self.max_positions, width, self.kind == "sinusoidal_halves")
 

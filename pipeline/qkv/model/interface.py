@@ -141,14 +141,11 @@ class TranslationModel(ConstructorConfig, LowRank, keras.Model):
         rows = {"encoder": [memory.self_attention], "decoder": [output.decoder_self], "cross": [output.cross]}
         if layers.get("cross") is layers.get("decoder"):  # which divide their rows between source and target
             rows["decoder"] = rows["cross"] = [output.cross, output.decoder_self]
-        return {
-            site: tuple(
-                ops.maximum(1.0 - sum(ops.sum(part, axis=-1) for part in parts), 0.0)
-                for parts in zip(*rows[site], strict=True)
-            )
-            for site, stack in layers.items()
-            if stack[0].mechanism.has_sink
-        }
+
+        def rest(*parts):
+            return ops.maximum(1.0 - sum(ops.sum(part, axis=-1) for part in parts), 0.0)
+
+        return {site: tuple(map(rest, *rows[site])) for site, own in layers.items() if own[0].mechanism.has_sink}
 
     def attention_layers(self) -> dict[str, list[AttentionLayer]]:
         """Returns the attention layers of each of the sites encoder, decoder and cross that the architecture has, from

@@ -267,12 +267,9 @@ class Recurrent(TranslationModel):
     def start_cache(self, memory):
         hidden = memory.prepared["start"]
         batch, sources = dynamic_shape(memory.states)[:2]
-        return RecurrentState(
-            hidden,
-            ops.zeros((batch, self.memory_size), hidden.dtype),
-            ops.zeros((batch, self.embedding_dim), hidden.dtype),
-            ops.zeros((batch, sources), "float32"),
-        )
+        sizes = self.memory_size, self.embedding_dim
+        context, output = (ops.zeros((batch, size), hidden.dtype) for size in sizes)
+        return RecurrentState(hidden, context, output, ops.zeros((batch, sources), "float32"))
 
     def decode(self, target_ids, memory, cache=None, training=None):
         first = self.start_cache(memory) if cache is None else cache

@@ -106,10 +106,9 @@ class Transformer(TranslationModel):
             DecoderBlock(spec, decoder_self, cross, name=f"decoder_{i}", dtype=policy) for i in range(decoder_layers)
         ]
         # Only pre-norm leaves the sum of all sublayers without a normalisation after it.
+        sides = ("encoder", "decoder") if norm == "pre" else ()
         self.final_norms: list[Any] = [
-            LayerNormalization(epsilon=1e-5, name=f"{side}_norm", dtype=policy)
-            for side in ("encoder", "decoder")
-            if norm == "pre"
+            LayerNormalization(epsilon=1e-5, name=f"{side}_norm", dtype=policy) for side in sides
         ]
 
     def build(self, input_shape=None):

@@ -234,13 +234,8 @@ def keep_best_weights(
         load_mean(paths, model, checkpoints.origin)
         validation = validate()
         value = validation[f"val_{metric}"]
-        log.info(
-            "validation %s: %.2f for the mean of the last %d checkpoints, %.2f for the best single one",
-            metric,
-            value,
-            len(paths),
-            progress.best_metric,
-        )
+        message = "validation %s: %.2f for the mean of the last %d checkpoints, %.2f for the best single one"
+        log.info(message, metric, value, len(paths), progress.best_metric)
         if rank(metric, validation) < rank(metric, progress.best_validation):
             return f"the mean of the last {len(paths)} checkpoints", value
     load_checkpoint(checkpoints.best, model, origin=checkpoints.origin)

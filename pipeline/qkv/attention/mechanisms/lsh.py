@@ -84,12 +84,10 @@ class LSH(ConstructorConfig, Mechanism):
 
     def build(self, query_shape, key_shape, value_shape):
         super().build(query_shape, key_shape, value_shape)
+        shape = (self.rounds, key_shape[1], key_shape[-1], max(1, self.buckets // 2))
+        normal = keras.initializers.RandomNormal(stddev=1.0, seed=self.seed)
         self.rotations = self.add_weight(
-            name="rotations",
-            shape=(self.rounds, key_shape[1], key_shape[-1], max(1, self.buckets // 2)),
-            initializer=keras.initializers.RandomNormal(stddev=1.0, seed=self.seed),
-            trainable=False,
-            autocast=False,
+            name="rotations", shape=shape, initializer=normal, trainable=False, autocast=False
         )
 
     def call(self, query, key, value, mask=None, training=None):

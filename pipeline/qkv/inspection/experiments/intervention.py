@@ -157,13 +157,10 @@ class ChangedModel:
     def __init__(self, model: keras.Model, interventions: Mapping[str, Intervention]) -> None:
         self._model = model
         layers = changeable_layers(model)
-        self._visit = _change(
-            {
-                layer: (number, intervention)
-                for site, intervention in interventions.items()
-                for number, layer in enumerate(layers[site])
-            }
-        )
+        changes: dict[AttentionLayer, tuple[int, Intervention]] = {}
+        for site, intervention in interventions.items():
+            changes |= {layer: (number, intervention) for number, layer in enumerate(layers[site])}
+        self._visit = _change(changes)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
