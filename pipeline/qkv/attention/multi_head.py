@@ -337,10 +337,8 @@ class MultiHeadAttention(AttentionLayer):
         query = ops.reshape(ops.swapaxes(query, 1, 2), (batch, heads, each * length, size))
         context, weights = self.attend(query, key, value, mask, training)
         weights = ops.swapaxes(ops.reshape(weights, (batch, heads, each, length, sources)), 1, 2)
-        return (
-            ops.reshape(context, (rows, length, self.output_dim)),
-            ops.reshape(weights, (rows, heads, length, sources)),
-        )
+        weights = ops.reshape(weights, (rows, heads, length, sources))
+        return ops.reshape(context, (rows, length, self.output_dim)), weights
 
     def value_norms(self, value):
         """Returns the length of the vector that each value adds to the context, in each head, when it has all the

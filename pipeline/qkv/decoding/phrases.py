@@ -372,6 +372,5 @@ def order_by_banks(totals, indices, then, longest, count, banks):
     last = banks * dynamic_shape(totals)[1]
     rank = ops.where(ops.equal(totals, MINUS_INFINITY), last + positions, banks * place + bank)
     _, chosen = ops.top_k(-rank, count)
-    return ops.take_along_axis(totals, chosen, axis=1), ops.take_along_axis(
-        ops.take_along_axis(indices, order, axis=1), chosen, axis=1
-    )
+    indices = ops.take_along_axis(indices, order, axis=1)
+    return ops.take_along_axis(totals, chosen, axis=1), ops.take_along_axis(indices, chosen, axis=1)

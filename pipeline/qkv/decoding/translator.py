@@ -141,10 +141,8 @@ class Translator:
     def _translate_batch(self, rows: list["_Row"]) -> list[list[Translation]]:
         lengths = np.array([len(row.source) for row in rows])
         prefix_lengths = np.array([len(row.prefix) for row in rows])
-        source = pad(
-            [[*row.source, EOS] for row in rows],
-            min(round_up(int(lengths.max()) + 1, LENGTH_MULTIPLE), self.max_positions),
-        )
+        width = min(round_up(int(lengths.max()) + 1, LENGTH_MULTIPLE), self.max_positions)
+        source = pad([[*row.source, EOS] for row in rows], width)
         needed = prefix_lengths + np.array([tokens_needed(row.required) for row in rows])
         longest = np.where(needed > 0, np.minimum(needed + self.max_target_extra, self.max_positions), 0)
         max_lengths = np.maximum(self.max_lengths(lengths), longest).astype(np.int32)

@@ -70,9 +70,7 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         else:
             pairs = list(pair_translations(data.source, data.reference, translations, run.config.decoding.kind))
         tokenizer = run.config.data.scoring_tokenizer
-        table = write_translations(
-            folder.translations, data.source, data.reference, translations, bleu_tokenizer=tokenizer
-        )
+        table = write_translations(folder.translations, data.source, data.reference, translations, tokenizer)
         texts = [translation.text for translation in translations]
         if data.reference is not None:
             metrics |= score_translations(texts, data.reference, tokenizer=tokenizer)

@@ -125,7 +125,6 @@ def write_translations(
     source: Sequence[str],
     reference: Sequence[str] | None,
     translations: Sequence["Translation"],
-    *,
     bleu_tokenizer: str,
 ) -> pd.DataFrame:
     """Writes the texts, scores and lengths of each sentence as `translations.tsv`, whole or not at all, and returns the
@@ -147,9 +146,7 @@ def write_translations(
         table.insert(2, "reference", list(reference))
         for name, scores in score_sentences(texts, reference, tokenizer=bleu_tokenizer).items():
             table[f"sentence_{name}"] = scores
-    written = table.assign(
-        **{name: table[name].str.replace(r"[\t\r\n]", " ", regex=True) for name in TEXTS if name in table}
-    )
+    written = table.replace({name: r"[\t\r\n]" for name in TEXTS if name in table}, " ", regex=True)
     text = written.to_csv(sep="\t", index=False, lineterminator="\n", quoting=csv.QUOTE_NONE, float_format="%.4f")
     write_atomically(path, text.encode())
     return table

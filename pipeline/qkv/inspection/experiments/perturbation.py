@@ -9,6 +9,7 @@ Letters: B batch, L layers, H heads, T target positions, V value size of a head,
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -168,7 +169,5 @@ def _make_graphs(model: keras.Model, layers: Sequence[CrossAttention]) -> tuple[
 
     ids = (tf.TensorSpec([None, None], tf.int32),) * 3
     further = tf.TensorSpec([None] * 6, tf.float32), tf.TensorSpec([None, 3], tf.int32)
-    return (
-        tf.function(read_outputs, input_signature=ids, autograph=False),
-        tf.function(read_changed, input_signature=ids + further, autograph=False),
-    )
+    graph = partial(tf.function, autograph=False)
+    return graph(read_outputs, input_signature=ids), graph(read_changed, input_signature=ids + further)
