@@ -23,7 +23,7 @@ BUDGETS = {
     "modules beside the packages": 6,  # `api`
     "modules in one folder": 17,
     "lines": 37_187,
-    "lines of code": 20_621,
+    "lines of code": 20_389,
     "lines of tests": 49_620,  # the aim: 1.1 for each line of the package
     "functions with many parameters": 10,  # calls of attention take the masks that Keras keeps, too
     "settings and options": 252,  # `--write`; `--tune` came for `--output` of `qkv align`
