@@ -82,12 +82,10 @@ def nearest_key(key: str, keys: Sequence[str]) -> str | None:
     everywhere = {known.rpartition(".")[2]: known for known in reversed(keys)}
     if name in everywhere:
         return everywhere[name]
-    for candidates in (siblings, everywhere):
-        alike = difflib.get_close_matches(name, candidates, n=1, cutoff=0.7)
-        if alike:
+    for meant, candidates in ((name, siblings), (name, everywhere), (key, dict(zip(keys, keys, strict=True)))):
+        if alike := difflib.get_close_matches(meant, candidates, n=1, cutoff=0.7):
             return candidates[alike[0]]
-    alike = difflib.get_close_matches(key, keys, n=1, cutoff=0.7)
-    return alike[0] if alike else None
+    return None
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """The version, in its one place, from which pyproject.toml reads it; and the versions of other packages."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 __version__ = "0.2.0.dev0"
 
@@ -11,8 +12,6 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
 
     found = {"qkv": __version__}
     for package in packages:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found

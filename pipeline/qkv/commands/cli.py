@@ -31,8 +31,38 @@ WIDEST_REQUIRED = 200
 """The widest beam that is divided among hypotheses by the phrases that they have met: memory grows with its square."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """The standard parser, but wrong arguments raise an `InputError`."""
+class ArgumentParser(argparse.ArgumentParser):
+    """The parser of a command. Wrong arguments raise an `InputError`, which suggests what was meant.
+
+    Args:
+        command: the name of the command; None for a script, which is named as its file.
+        settings: see `argparse.ArgumentParser`; by default the options of every command are among its own.
+    """
+
+    def __init__(self, command: str | None = None, **settings: Any) -> None:
+        if "parents" not in settings:
+            settings["parents"] = [COMMON]
+        super().__init__(prog=invocation(command) if command else None, allow_abbrev=False, **settings)
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        """Parses arguments; raises an `InputError` if one is wrong or unknown."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if not unknown:
+            return options
+        names = [argument[2:].partition("=")[0] for argument in unknown if argument.startswith("--")]
+        if not names:
+            many = any(action.nargs in ("*", "+") for action in self._actions)
+            hint = "; give all folders side by side, before the options" if many else ""
+            raise InputError(f"unrecognized arguments: {' '.join(unknown)}{hint}; see --help")
+        known = [name[2:] for name in self._option_string_actions if name.startswith("--")]
+        meant = {name: nearest_key(name, known) for name in names}
+        problems = (
+            f"--{name}: no such option; " + (f"did you mean --{near}?" if near else "see --help")
+            for name, near in meant.items()
+        )
+        raise InputError("\n  ".join(problems))
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Converts a value; called by the standard parser, which tells nothing of the `InputError` of a path."""
@@ -57,7 +87,7 @@ class _Parser(argparse.ArgumentParser):
         raise InputError(f"{message}; see --help")
 
 
-COMMON = _Parser(add_help=False, allow_abbrev=False)
+COMMON = ArgumentParser(add_help=False, parents=())
 """The options of every command, which `exit_cleanly` takes off its arguments."""
 _common = COMMON.add_argument_group("options of every command")
 _common.add_argument(
@@ -69,42 +99,6 @@ _common.add_argument(
     help="load a Python file of your own, which registers a score, a mechanism or the like; repeatable",
 )
 _common.add_argument("--debug", action="store_true", help="show the traceback of an error")
-
-
-class ArgumentParser(_Parser):
-    """The parser of a command; it suggests what a misspelt option was meant to be.
-
-    Args:
-        command: the name of the command; None for a script, which is named as its file.
-        settings: see `argparse.ArgumentParser`.
-    """
-
-    def __init__(self, command: str | None = None, **settings: Any) -> None:
-        prog = invocation(command) if command else None
-        super().__init__(prog=prog, parents=[COMMON], allow_abbrev=False, **settings)
-
-    def parse_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> argparse.Namespace:
-        """Parses arguments; raises an `InputError` if one is wrong or unknown."""
-        options, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            self._refuse(unknown)
-        return options
-
-    def _refuse(self, unknown: Sequence[str]) -> NoReturn:
-        names = [argument[2:].partition("=")[0] for argument in unknown if argument.startswith("--")]
-        if not names:
-            many = any(action.nargs in ("*", "+") for action in self._actions)
-            hint = "; give all folders side by side, before the options" if many else ""
-            raise InputError(f"unrecognized arguments: {' '.join(unknown)}{hint}; see --help")
-        known = [name[2:] for name in self._option_string_actions if name.startswith("--")]
-        meant = {name: nearest_key(name, known) for name in names}
-        problems = (
-            f"--{name}: no such option; " + (f"did you mean --{near}?" if near else "see --help")
-            for name, near in meant.items()
-        )
-        raise InputError("\n  ".join(problems))
 
 
 def run_folder(text: str) -> RunDirectory:

@@ -61,15 +61,12 @@ def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[
     sections: dict[str, type[BaseModel]] = {"": schema}
     known = list(schema.model_fields)
     for part in location:
+        if field and part in (*sections, *tags_of_lists(field)):  # not a key, but which of several forms is meant
+            sections = {"": sections[str(part)]} if part in sections else {}
+            continue
         if isinstance(part, int) and field and not sections:  # an item of a list
             item = item_of_list(field.annotation)
             sections = {"": item} if is_section(item) else {}
-        elif field and part in tags_of_lists(field):  # not a key, but that a list is meant
-            sections = {}
-            continue
-        elif part in sections:  # not a key, but which of several schemas is meant
-            sections = {"": sections[str(part)]}
-            continue
         elif not sections:  # not a key, but one of the types that a field allows
             break
         else:

@@ -52,18 +52,18 @@ class OneOf:
     """
 
     def __init__(self, names: Iterable[str] | Callable[[], Iterable[str]], extensible: bool = False) -> None:
-        self._names = names
+        self._names = names if callable(names) else lambda: names
         self._extensible = extensible
 
     @property
     def names(self) -> list[str]:
         """The names as they are now."""
-        return list(self._names() if callable(self._names) else self._names)
+        return list(self._names())
 
     @property
     def table(self) -> Mapping[str, Any]:
         """The names with their meanings, if they have some."""
-        names = self._names() if callable(self._names) else self._names
+        names = self._names()
         return names if isinstance(names, Mapping) else {}
 
     @property
