@@ -3,8 +3,7 @@
 import argparse
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..config.names import describe
 from ..config.names.inspection import EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS
@@ -15,7 +14,7 @@ from ..runtime.import_tensorflow import importing_tensorflow
 from . import cli
 
 if TYPE_CHECKING:
-    from ..alignment.linking import Direction
+    pass
 
 PROGRESS_PAIRS = 10_000  # about a minute's work
 CHECKED_PAIRS = 1000
@@ -121,7 +120,12 @@ def main(arguments: list[str]) -> None:
     calibration = link_calibration(directions) if calibrated else None
     linking = Linking(options.symmetrise, calibration, options.probabilities)
     links = align_in_processes(directions, linking, options.subwords, options.workers)
-    for sentence in _with_progress(links, directions):
+    for number, sentence in enumerate(links):
+        if number % CHECKED_PAIRS == 0:
+            for direction in directions:  # of what is not read as it is written
+                direction.warn(number, number + CHECKED_PAIRS)
+        if number and number % PROGRESS_PAIRS == 0:
+            logging.info("%d of %d pairs", number, len(text))
         sys.stdout.write(format_pharaoh_line(sentence))
 
 
@@ -153,15 +157,3 @@ def _check(options: argparse.Namespace) -> None:
             f"{options.run.root}: probabilities are calibrated on gold alignments, and its config names none; name "
             "some (inspection.choose_head_on) or leave out --probabilities"
         )
-
-
-def _with_progress(links: Iterable[Any], directions: Sequence["Direction"]) -> Iterator[Any]:
-    """Passes on links, logs progress and warns of what is not read as it is written."""
-    total = len(directions[0].text)
-    for number, sentence in enumerate(links):
-        if number % CHECKED_PAIRS == 0:
-            for direction in directions:
-                direction.warn(number, number + CHECKED_PAIRS)
-        if number and number % PROGRESS_PAIRS == 0:
-            logging.info("%d of %d pairs", number, total)
-        yield sentence
