@@ -14,9 +14,9 @@ from tests.support.layer_contract import (
 
 
 def pairs(cases, checks, exempt=False):
-    """Each case with each check that it must keep, or with each that it is exempt from."""
+    """Each case with each check that it must keep, or with each that it is exempt from; XLA takes its time."""
     return [
-        pytest.param(case, check, id=f"{name}-{check.__name__}")
+        pytest.param(case, check, id=f"{name}-{check.__name__}", marks=[pytest.mark.minutes] * (check is compiled))
         for name, case in cases.items()
         for check in checks
         if (check.__name__ in case.exempt) == exempt

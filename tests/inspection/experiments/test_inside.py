@@ -60,7 +60,15 @@ def usual(model, pair):
     return model(source, target).numpy()[0]
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.replace(" ", "_"))
+OF_MINUTES = ("post", "blockwise", "recurrent of one context vector", "decoder-only post")
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(case, id=case.replace(" ", "_"), marks=[pytest.mark.minutes] * (case in OF_MINUTES))
+        for case in CASES
+    ]
+)
 def case(request):
     return request.param
 
