@@ -60,15 +60,11 @@ def usual(model, pair):
     return model(source, target).numpy()[0]
 
 
-OF_MINUTES = ("post", "blockwise", "recurrent of one context vector", "decoder-only post")
+OF_MINUTES = {"post", "blockwise", "recurrent of one context vector", "decoder-only post"}
+MARKED = [pytest.param(case, marks=[pytest.mark.minutes] * (case in OF_MINUTES)) for case in CASES]
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(case, id=case.replace(" ", "_"), marks=[pytest.mark.minutes] * (case in OF_MINUTES))
-        for case in CASES
-    ]
-)
+@pytest.fixture(params=MARKED, ids=lambda case: case.replace(" ", "_"))
 def case(request):
     return request.param
 
