@@ -1,5 +1,6 @@
 """The package as others install it: a wheel beside nothing else, and a clone that is not installed."""
 
+import filecmp
 import os
 import shutil
 import subprocess
@@ -73,7 +74,19 @@ for command in sys.argv[1:]:
     assert [line.split()[2] for line in said.splitlines() if line.startswith("usage: qkv ")] == [*COMMANDS]
 
 
-def test_a_clone_that_is_not_installed_evaluates_in_several_processes(tmp_path):
+EVALUATE = """
+import sys
+import evaluate
+from qkv.evaluation import evaluation_folder as resumable
+resumable.CHUNK_SENTENCES = 4
+if __name__ == "__main__":
+    for workers in "12":
+        options = ["--name", f"by {workers}", "--beam_size", "1", "--workers", workers]
+        assert evaluate.main(["run", "--source", "data/demo/test.en", *options]) == 0
+"""
+
+
+def test_a_clone_that_is_not_installed_evaluates_to_the_same_bytes_in_several_processes(tmp_path):
     """Its own files are used, also by the processes that share the work, whatever is installed."""
     package = shutil.copytree(PACKAGE, tmp_path / "pipeline" / "qkv", ignore=shutil.ignore_patterns("__pycache__"))
     with (package / "run" / "processes.py").open("a", encoding="utf-8") as file:
@@ -82,15 +95,17 @@ def test_a_clone_that_is_not_installed_evaluates_in_several_processes(tmp_path):
     write_small_corpus(tmp_path / "data" / "demo")
     for name in ("train.py", "evaluate.py"):
         shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "both.py").write_text(EVALUATE, encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    evaluate = ["evaluate.py", "run", "--source", "data/demo/test.en", "--workers", "2", "--beam_size", "1"]
     code = "import runpy; runpy.run_path('train.py'); import qkv; print(qkv.__file__)"
-    for words in (evaluate, ["-c", code]):
+    for words in (["both.py"], ["-c", code]):
         command = [sys.executable, *words]
         said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
     assert Path(said.strip()) == package / "__init__.py"
-    assert len(list(tmp_path.glob("used *"))) >= 2
-    assert (tmp_path / "run" / "evaluations" / "test.en" / "metrics.json").is_file()
+    assert len(list(tmp_path.glob("used *"))) >= 3
+    alone, spread_over = (tmp_path / "run" / "evaluations" / f"by {workers}" for workers in "12")
+    for name in ("translations.tsv", "attention/sentences.jsonl", "attention/shard-00000.npz", "heads.csv"):
+        assert filecmp.cmp(alone / name, spread_over / name, shallow=False), name
 
 
 def test_qkv_says_its_version(site):
