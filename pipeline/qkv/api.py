@@ -57,11 +57,7 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
 
 
 def train(
-    config: str | Path,
-    settings: Mapping[str, Any] | None = None,
-    *,
-    verbose: int = 1,
-    callbacks: Sequence[Any] = (),
+    config: str | Path, settings: Mapping[str, Any] | None = None, *, verbose: int = 1, callbacks: Sequence[Any] = ()
 ) -> "Run":
     """Trains a new run, as `train.py` does. The same call continues a run that was interrupted.
 
@@ -87,11 +83,7 @@ def train(
 
 
 def import_marian(
-    folder: str | Path,
-    path: str | Path,
-    *,
-    source_language: str | None = None,
-    target_language: str | None = None,
+    folder: str | Path, path: str | Path, *, source_language: str | None = None, target_language: str | None = None
 ) -> "Run":
     """Makes a run of a Marian or OPUS-MT model, as `qkv import_marian` does.
 

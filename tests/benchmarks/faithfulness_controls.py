@@ -108,11 +108,7 @@ def comprehensiveness(run: TrainedRun, pairs, scores) -> dict[str, float]:
     """Returns what taking away the first tokens of these orders costs the model."""
     sentences = [
         ScoredSentence(
-            pair.id,
-            *pair.ids,
-            found,
-            found[Scorer("random")],
-            np.arange(len(pair.ids[1])) + 1 < len(pair.ids[1]),
+            pair.id, *pair.ids, found, found[Scorer("random")], np.arange(len(pair.ids[1])) + 1 < len(pair.ids[1])
         )
         for pair, found in zip(pairs, scores, strict=True)
     ]

@@ -22,9 +22,7 @@ GROUPS = {
         "draw": "draws heat maps for papers",
         "explain": "follows one row of attention in numbers, and shows what changing it costs",
     },
-    "at your shell": {
-        "completion": "makes the shell complete commands, options and runs",
-    },
+    "at your shell": {"completion": "makes the shell complete commands, options and runs"},
 }
 """What each command does, in a few words, by what one wants to do."""
 

@@ -228,9 +228,7 @@ def add_seed_option(parser: argparse.ArgumentParser) -> None:
     """Adds the seed of sampling, which `with_decoding` reads."""
     limits = expectation(RunSettings.model_fields["seed"])
     parser.add_argument(
-        "--seed",
-        metavar="VALUE",
-        help=f"with sampling: seed the draws by this number ({limits}; default: the run's)",
+        "--seed", metavar="VALUE", help=f"with sampling: seed the draws by this number ({limits}; default: the run's)"
     )
 
 

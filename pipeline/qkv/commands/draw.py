@@ -23,11 +23,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("evaluated", type=Path, metavar="RUN", help=EVALUATED_HELP)
     parser.add_argument(
-        "--sentence",
-        type=whole_number(0, MOST),
-        required=True,
-        metavar="N",
-        help="draw this sentence, counted from 0",
+        "--sentence", type=whole_number(0, MOST), required=True, metavar="N", help="draw this sentence, counted from 0"
     )
     add_set_option(parser)
     parser.add_argument(

@@ -5,14 +5,7 @@ import logging
 
 from ..config.names import describe
 from ..config.run import load_trained_run, with_decoding
-from ..exchange.export import (
-    BEAM,
-    CHECKED_SENTENCES,
-    EXPORT_FORMATS,
-    QUANTIZATIONS,
-    ExportWishes,
-    write_export,
-)
+from ..exchange.export import BEAM, CHECKED_SENTENCES, EXPORT_FORMATS, QUANTIZATIONS, ExportWishes, write_export
 from ..files.atomic import new_folder
 from ..runtime.import_tensorflow import importing_tensorflow
 from . import cli

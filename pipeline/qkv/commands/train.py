@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pydantic.fields import FieldInfo
 
 from ..config import RunConfig
-from ..config.messages import parse_value
+from ..config.messages import as_yaml, parse_value
 from ..config.run import dump
 from ..config.schema import help_text, sections_of, walk
 from ..errors import InputError, LostWorkerError, invocation
@@ -149,12 +149,8 @@ def _add_setting(group: argparse._ArgumentGroup, key: str, shown: FieldInfo | No
 
 
 def _help(field: FieldInfo) -> str:
-    if field.is_required():
-        return help_text(field, "required")
     default = f"[{', '.join(field.default)}]" if isinstance(field.default, tuple) else field.default
-    if default is None or isinstance(default, bool):
-        default = str(default).lower().replace("none", "null")
-    return help_text(field, f"default: {default}")
+    return help_text(field, "required" if field.is_required() else f"default: {as_yaml(default)}")
 
 
 def settable_keys() -> list[tuple[str, FieldInfo]]:

@@ -151,10 +151,7 @@ def format_n_best(number: int, translations: Sequence["Translation"]) -> str:
 
 
 def _json_lines(
-    number: int,
-    n_bests: Sequence[Sequence["Translation"]],
-    tokenizer: "Tokenizer",
-    records: Iterator["Record | None"],
+    number: int, n_bests: Sequence[Sequence["Translation"]], tokenizer: "Tokenizer", records: Iterator["Record | None"]
 ) -> Iterator[str]:
     """Yields the translations of the sentences of line `number` as JSON on lines, with their records if there are."""
     for sentence, n_best in enumerate(n_bests, 1):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
+from .messages import as_yaml
 from .model import ArchitectureSettings
 from .names.model import MECHANISMS
 from .run import RunConfig, flat_settings, load_started_run
@@ -52,7 +53,7 @@ def _differences(config: RunConfig, ancestor: RunConfig) -> Iterator[str]:
     for key in (*there, *(key for key in here if key not in there)):
         free = FREE.fullmatch(key) or (key == "model.max_positions" and not _has_weights_by_position(config.model))
         if there.get(key) != here.get(key) and not free:
-            yield f"{key}: expected {_shown(there.get(key))}, found {_shown(here.get(key))}"
+            yield f"{key}: expected {as_yaml(there.get(key))}, found {as_yaml(here.get(key))}"
 
 
 def _has_weights_by_position(model: ArchitectureSettings) -> bool:
@@ -62,12 +63,8 @@ def _has_weights_by_position(model: ArchitectureSettings) -> bool:
     return any("projected_length" in MECHANISMS[site.mechanism].settings for _, site in sites)
 
 
-def _shown(value: object) -> str:
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def other_text(config: RunConfig, ancestor: RunConfig) -> list[str]:
     """Lists settings of the text that differ from the ancestor's, perhaps on purpose: `key: value there, here`."""
     keys = ("source_language", "target_language", "tokenized")
-    pairs = [(key, *(_shown(getattr(one.data, key)) for one in (ancestor, config))) for key in keys]
+    pairs = [(key, *(as_yaml(getattr(one.data, key)) for one in (ancestor, config))) for key in keys]
     return [f"data.{key}: {there} there, {here} here" for key, there, here in pairs if there != here]

@@ -1,6 +1,6 @@
 """Checks settings against their schema, and reports everything that is wrong in one readable message."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -112,7 +112,10 @@ def _origin(key: str, origins: Origins) -> str:
 
 
 def _shown(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    text = "a section of keys" if isinstance(value, Mapping) else repr(value)
+    text = "a section of keys" if isinstance(value, Mapping) else as_yaml(value, repr)
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+def as_yaml(value: Any, text: Callable[[Any], str] = str) -> str:
+    """Returns a value as YAML has it: null, true, false, or else its text."""
+    return str(value).lower().replace("none", "null") if value is None or isinstance(value, bool) else text(value)

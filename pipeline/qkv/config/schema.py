@@ -139,13 +139,7 @@ def is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
 
 _KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "text", Path: "a path"}
 SECTION = "a section of keys and values"
-_LIMITS = {
-    "ge": ">= {}",
-    "gt": "> {}",
-    "le": "<= {}",
-    "lt": "< {}",
-    "min_length": "that is not empty",
-}
+_LIMITS = {"ge": ">= {}", "gt": "> {}", "le": "<= {}", "lt": "< {}", "min_length": "that is not empty"}
 
 
 def walk(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:

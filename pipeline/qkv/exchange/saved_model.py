@@ -81,9 +81,7 @@ class SavedTranslator(tf.Module):
         memory = model.encode(source_ids, training=False)._replace(self_attention=())
         length = tf.reduce_max(tf.concat([longest, [1]], 0))
         found = tf.cond(
-            beam,
-            lambda: own.beam(model, memory, longest, length),
-            lambda: own.greedy(model, memory, longest, length),
+            beam, lambda: own.beam(model, memory, longest, length), lambda: own.greedy(model, memory, longest, length)
         )
         ids = found.ids[:, 0]
         count = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=1)

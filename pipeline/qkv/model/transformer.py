@@ -259,12 +259,7 @@ class EncoderBlock(ConstructorConfig, keras.Layer):
         return Residual(self.spec.norm, self.spec.dropout, name=name, dtype=self.dtype_policy)
 
     def build(self, x_shape):
-        for layer in (
-            self.self_attention,
-            self.self_attention_residual,
-            self.feed_forward,
-            self.feed_forward_residual,
-        ):
+        for layer in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
             layer.build(x_shape)
 
     def call(

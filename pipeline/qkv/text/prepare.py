@@ -27,14 +27,7 @@ from .corpora.overlap import SharedSentences, report_overlap
 from .corpora.provenance import data_sha256, prepared_sha256, shard_digests
 from .corpora.word_links import GoldAlignment, iterate_links_inside
 from .lines.line import without_tag
-from .selection import (
-    Selection,
-    add_shares,
-    count_corpora,
-    draw_joined_pairs,
-    report_selection,
-    select_training_pairs,
-)
+from .selection import Selection, add_shares, count_corpora, draw_joined_pairs, report_selection, select_training_pairs
 from .shards import PairReader, folder_name, read_pairs
 from .tokens.bpe_dropout import draw_segmentations, segmentation_names
 from .tokens.encoding import EncodedPairs, encode_pairs, put_tags
@@ -73,12 +66,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     encoded, facts = read_pairs(training, reader, folder=_shard_folder(config, run, training, others, digests))
     longest = data.max_source_tokens, data.max_target_tokens
     selection = select_training_pairs(
-        training,
-        encoded,
-        facts,
-        longest=longest,
-        max_length_ratio=data.max_length_ratio,
-        filters=filters,
+        training, encoded, facts, longest=longest, max_length_ratio=data.max_length_ratio, filters=filters
     )
     overlap = {name: report_overlap(facts.shared[name], other, name) for name, other in others.items()}
 

@@ -61,10 +61,7 @@ def site_name(name: str) -> str:
     return side if kind == "self" else name
 
 
-LABEL_SIDES = {
-    "output": "output tokens (being predicted)",
-    "input": "input tokens (just read)",
-}
+LABEL_SIDES = {"output": "output tokens (being predicted)", "input": "input tokens (just read)"}
 """Which target tokens name the rows: row t is computed from input token t to predict output token t."""
 
 
@@ -93,10 +90,7 @@ HEAD_TYPES = {
         "aligner", "aligner", "the source tokens that are linked to the word that the row predicts", ("cross",)
     ),
     "input_aligner": HeadType(
-        "aligner of the last word",
-        "last word",
-        "the source tokens that are linked to the word just read",
-        ("cross",),
+        "aligner of the last word", "last word", "the source tokens that are linked to the word just read", ("cross",)
     ),
     "eos": HeadType("EOS sink", "EOS", "the source's end-of-sentence token", ("cross", "encoder")),
     "bos": HeadType("BOS sink", "BOS", "the target's beginning-of-sentence token", ("decoder",)),
