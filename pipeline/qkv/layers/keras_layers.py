@@ -47,7 +47,7 @@ def column_sums(x):
 
 
 def _is_on_gpu():
-    """Whether TensorFlow computes, on a GPU; other backends have sums of their own."""
+    """Returns whether TensorFlow computes on a GPU; other backends have sums of their own."""
     if keras.backend.backend() != "tensorflow":
         return False
     import tensorflow as tf  # the layers need no TensorFlow on other backends
