@@ -46,8 +46,8 @@ def test_the_pairs_stand_in_the_known_table_and_in_its_validation_split():
 
 def test_every_pair_has_sure_links_and_none_points_outside(gold, words):
     english, french = words
-    counts = ([len(sentence) for sentence in side] for side in (english, french))
-    assert (len(gold), check_ranges(gold, *counts, "the links")[1]) == (64, 0)
+    counts = [(len(source), len(target)) for source, target in zip(english, french, strict=True)]
+    assert (len(gold), check_ranges(gold, counts, "the links")[1]) == (64, 0)
     assert all(alignment.sure for alignment in gold)
 
 
