@@ -9,7 +9,9 @@ import pytest
 from qkv.commands import doctor
 from qkv.config import load_run_config
 from qkv.config.run import dump
+from qkv.run import checkup
 from qkv.run.proposal import Proposal
+from qkv.training.build import build_batches_and_step
 from tests.support.tiny_runs import small_config, write_small_corpus
 
 pytestmark = pytest.mark.slow
@@ -29,13 +31,19 @@ def config_file(tmp_path_factory):
     return path
 
 
-def test_the_doctor_reports_on_everything_and_leaves_nothing_behind(config_file, capsys):
+def test_the_doctor_reports_on_everything_and_leaves_nothing_behind(config_file, capsys, monkeypatch):
+    def build(config, *parts):
+        assert not config.training.xla
+        return build_batches_and_step(config, *parts)
+
+    monkeypatch.setattr(checkup, "build_batches_and_step", build)
     before = sorted(config_file.parent.rglob("*"))
-    assert doctor.main([str(config_file), "--training.max_updates", "1000"]) == 0
+    assert doctor.main([str(config_file), "--training.max_updates", "1000", "--training.xla", "true"]) == 0
     lines, proposal = findings(capsys)
     parts = ["machine", "text", "tokens", "model", "batches", "start", "update", "memory", "training", "disk"]
     assert [line.split()[0] for line in lines if not line.startswith("text ") or "for validation" in line] == parts
     assert re.search(r"text +(LOOK: )?\d+ of 120 training pairs, 10 for validation", "\n".join(lines))
+    assert next(line for line in lines if line.startswith("update ")).endswith("which will be faster on a GPU")
     assert "1,000 updates" in lines[-2] and "333 validations" in lines[-2]
     assert re.search(r"for [\d.]+ minutes on this machine, probably better .*: . \+ . layers, .* epochs; ", proposal)
     assert "\n  training.schedule clock, not " in proposal and "\n  training.max_updates null, not 1000\n" in proposal

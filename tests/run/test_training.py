@@ -1,5 +1,7 @@
 """The folder of a run while it is trained: created, locked, and deleted again where nothing was trained."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from qkv.errors import InputError
@@ -203,19 +205,24 @@ def test_records_of_a_training_without_a_checkpoint_are_deleted_and_prepared_tex
 
 
 @pytest.mark.parametrize(
-    ("gpus", "options", "said"),
+    ("gpus", "replicas", "options", "said"),
     [
-        (1, "", True),
-        (0, "", False),
-        (2, "", False),
-        (1, "--training.max_updates 2000", False),  # compiling would take longer than it saves
-        (1, "--training.xla true", False),
-        (1, "--model.architecture recurrent", False),
+        (1, 1, "", True),
+        (1, 1, "--training.max_minutes 600", True),
+        (0, 1, "", False),
+        (1, 2, "", False),  # on several devices or machines
+        (1, 1, "--training.max_updates 2000", False),  # compiling would take longer than it saves
+        (1, 1, "--training.max_minutes 5", False),
+        (1, 1, "--training.xla true", False),
+        (1, 1, "--model.architecture recurrent", False),
     ],
 )
-def test_a_long_training_on_a_gpu_is_told_to_be_compiled(gpus, options, said, config_file, monkeypatch, caplog):
+def test_a_long_training_on_a_gpu_is_told_to_be_compiled(
+    gpus, replicas, options, said, config_file, monkeypatch, caplog
+):
     config = parsed(config_file, "--training.max_updates", "100000", *options.split())
     monkeypatch.setattr(training, "visible_gpus", lambda: [None] * gpus)
+    monkeypatch.setattr(training, "make_strategy", lambda: SimpleNamespace(num_replicas_in_sync=replicas))
     with caplog.at_level("INFO"):
         start_devices(config)
-    assert ("training.xla true would make updates" in caplog.text) == said
+    assert ("training.xla true, in a new run, makes updates" in caplog.text) == said

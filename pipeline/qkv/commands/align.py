@@ -3,7 +3,6 @@
 import argparse
 import logging
 import sys
-from typing import TYPE_CHECKING
 
 from ..config.names import describe
 from ..config.names.inspection import EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS
@@ -12,9 +11,6 @@ from ..config.run import load_started_run
 from ..errors import InputError
 from ..runtime.import_tensorflow import importing_tensorflow
 from . import cli
-
-if TYPE_CHECKING:
-    pass
 
 PROGRESS_PAIRS = 10_000  # about a minute's work
 CHECKED_PAIRS = 1000

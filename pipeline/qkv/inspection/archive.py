@@ -219,8 +219,6 @@ GOLD = "gold.pharaoh"
 """Where the sentences have gold alignments, a line for each."""
 
 SHARD = re.compile(r"shard-[0-9]{5,}\.npz")
-OWN_FACTS = {"format_version", "sentences", "shards", "sites", "complete"}
-"""What a writer adds to the manifest by itself."""
 OPTIONAL: dict[str, Any] = {"source_unit": "spaces", "target_unit": "spaces", "prefix_tokens": 0, "required": []}
 """What is written only where it is not this."""
 
@@ -336,8 +334,12 @@ class ArchiveWriter:
         self._given = dict(manifest)
         self.sentences_per_shard = sentences_per_shard
         self._pending: list[tuple[dict[str, Any], dict[str, np.ndarray]]] = []
+        self._sites: dict[str, list[int]] | None = None
+        self._sinks: list[str] = []
+        self.ids: set[int] = set()
+        self._shards = 0
         self._open = True
-        if taken := sorted(self._given.keys() & OWN_FACTS):
+        if taken := sorted(self._given.keys() & self._facts().keys()):
             raise InputError(f"manifest: expected no names that the archive fills in itself, found {', '.join(taken)}")
         if go_on:
             (self._path / MANIFEST).unlink(missing_ok=True)
@@ -349,8 +351,6 @@ class ArchiveWriter:
             raise InputError(f"{others[0]}: not of an attention archive; move it away or choose another folder")
         (self._path / GOLD).unlink(missing_ok=True)  # of an unfinished archive of perhaps other sentences
         lines = self._whole_shards() if go_on else []
-        self._sites: dict[str, list[int]] | None = None
-        self._sinks: list[str] = []
         try:
             if lines:
                 self._sites, self._sinks = self._stored_sites(lines[0])

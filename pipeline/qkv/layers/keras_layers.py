@@ -43,7 +43,7 @@ def column_sums(x):
     if not _is_on_gpu():
         return ops.sum(x, list(range(len(x.shape) - 1)))
     rows = ops.reshape(x, (-1, x.shape[-1]))
-    return ops.matmul(ops.ones((1, ops.shape(rows)[0]), rows.dtype), rows)[0]
+    return ops.matmul(ops.ones((1, dynamic_shape(rows)[0]), rows.dtype), rows)[0]
 
 
 def _is_on_gpu():

@@ -153,7 +153,9 @@ def _try_training(
     if ancestor is not None:
         ancestor.load(model)
         yield CheckupLine("weights", f"of {ancestor}")
-    build = partial(build_batches_and_step, config, text, model, optimizer, strategy)
+    plain = config.training.model_copy(update={"xla": False})  # or compiling would be timed too
+    timed_config = config.model_copy(update={"training": plain})
+    build = partial(build_batches_and_step, timed_config, text, model, optimizer, strategy)
     batches, step = build(known_batch_tokens(config.batches.batch_tokens, Progress(), build))
     plan = batches.plan(0)
     padding = f"{plan.count:,} an epoch, {100 * plan.padding_share:.1f} % padding"
@@ -172,7 +174,8 @@ def _try_training(
         fine=math.isfinite(loss) and loss < 2 * chance,
     )
     seconds, speed, timed = time_step(step, batches.epoch(0))
-    yield CheckupLine("update", f"{1000 * seconds:.0f} ms, {speed:,.0f} target tokens/s (mean of {timed})")
+    xla = "; without XLA, which will be faster on a GPU" if config.training.xla else ""
+    yield CheckupLine("update", f"{1000 * seconds:.0f} ms, {speed:,.0f} target tokens/s (mean of {timed}){xla}")
     yield from describe_memory()
     lengths = text.segmentations[0].target.lengths
     if text.mixture is not None:

@@ -136,22 +136,19 @@ def start_devices(config: RunConfig) -> tf.distribute.Strategy:
     log.info("%s", describe_devices(precision))
     if advice := slow_precision(precision):
         log.warning("%s", advice)
-    if _would_gain_from_xla(config):
+    updates, minutes = config.training.max_updates or LONG_UPDATES, config.training.max_minutes or LONG_MINUTES
+    is_long = updates >= LONG_UPDATES and minutes >= LONG_MINUTES
+    is_alone = visible_gpus() and strategy.num_replicas_in_sync == 1
+    if is_alone and is_long and not config.training.xla and not isinstance(config.model, RecurrentSettings):
         log.info(
-            "training.xla true would make updates several times faster on this GPU, after up to half a minute of "
-            "compiling for each of some 20 lengths"
+            "training.xla true, in a new run, makes updates several times faster on this GPU, after up to half a "
+            "minute of compiling for each of some 20 lengths"
         )
     return strategy
 
 
-LONG_TRAINING = 10_000  # updates that gain more by XLA than compiling takes, on an H200
-
-
-def _would_gain_from_xla(config: RunConfig) -> bool:
-    settings = config.training
-    is_long = settings.max_updates is None or settings.max_updates >= LONG_TRAINING
-    can_compile = len(visible_gpus()) == 1 and not isinstance(config.model, RecurrentSettings)
-    return is_long and can_compile and not settings.xla
+LONG_UPDATES, LONG_MINUTES = 10_000, 60
+"""A training that XLA makes shorter by more than it takes to compile, on an H200."""
 
 
 def worker_settings(config: RunConfig) -> dict[str, Any]:
