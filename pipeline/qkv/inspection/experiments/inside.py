@@ -67,6 +67,7 @@ def put_inside(model: TranslationModel, pair: Pair, given: Mapping[str, np.ndarr
         InputError: a value has another shape in this pair.
     """
     rows: Counter[str] = Counter()
+    unfitting = set()
 
     def put(name, value):
         if name not in given:
@@ -74,22 +75,19 @@ def put_inside(model: TranslationModel, pair: Pair, given: Mapping[str, np.ndarr
         first = rows[name]
         rows[name] += value.shape[-2]
         other = given[name][..., first : rows[name], :]
-        if other.shape != tuple(value.shape[1:]):
-            raise _refusal(name, given[name])
-        return ops.convert_to_tensor(other[None])
+        if other.shape == tuple(value.shape[1:]):
+            return ops.convert_to_tensor(other[None])
+        unfitting.add(name)  # refused below: TensorFlow complains of loops that an error ends
+        return value
 
     logits = _pass(model, pair, put)
     for name, array in given.items():
-        if rows[name] != array.shape[-2]:  # the other sentence has fewer tokens
-            raise _refusal(name, array)
+        if name in unfitting or rows[name] != array.shape[-2]:  # the other sentence has more or fewer tokens
+            raise InputError(
+                f"{name}: the clean and the corrupted sentence must have the same number of tokens; the value of the "
+                f"clean one has the shape {array.shape}. Choose replacement words with the same number of tokens"
+            )
     return logits
-
-
-def _refusal(name: str, given: np.ndarray) -> InputError:
-    return InputError(
-        f"{name}: the clean and the corrupted sentence must have the same number of tokens; the value of the clean one "
-        f"has the shape {given.shape}. Choose replacement words with the same number of tokens"
-    )
 
 
 def check_index(name: str, given: int, size: int) -> None:
