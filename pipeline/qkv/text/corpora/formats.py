@@ -15,7 +15,7 @@ import numpy as np
 
 from ...config.corpus import PARQUET, CorpusSettings, ListedCorpusSettings, is_csv
 from ...errors import InputError, did_you_mean, first_line
-from ..lines.line import tagged_lines
+from ..lines.line import compose, tagged_lines
 from ..lines.text_file import Lines, import_pyarrow, lines_of, read_lines, refuse_growth
 from .corpus import Corpus, join_corpora
 
@@ -167,9 +167,9 @@ def read_text_columns(
     if len(separator) != 1 or not separator.isascii() or separator in "\r\n":
         raise InputError(f"{path}: separator {separator!r}; expected one ASCII character, such as a tab or a comma")
     split = partial(_split, separator=separator, quoted=quoted)
-    lines = read_lines(path)
+    lines = replace(read_lines(path), form=str)  # rows are divided as written: composed, a Greek question mark is a ;
     width = _check_width(path, lines, separator, quoted)
-    names = split(lines[0]) if header else [str(number) for number in range(width)]
+    names = list(map(compose, split(lines[0]))) if header else [str(number) for number in range(width)]
     rows = lines.select(np.arange(header, len(lines)))
 
     def select(column: str | int) -> Lines:
@@ -181,7 +181,7 @@ def read_text_columns(
                 "divides the columns, such as separator: ','"
             )
         number = _find_column(f"{path}:1", names, column)
-        return replace(rows, part=lambda line: split(line)[number])
+        return replace(rows, form=lambda line: compose(split(line)[number]))
 
     return list(map(select, columns))
 

@@ -51,19 +51,19 @@ class TextFile:
 
 @dataclass(eq=False)
 class Lines(Sequence[str]):
-    """Lines of a file, or a part of each, in the order of the file.
+    """Lines of a file, or what is read of each, in the order of the file.
 
     Args:
         text: the file, UTF-8.
         starts: int64, the byte at which each line starts; of a file, in a temporary file of their own.
         ends: int64, the byte after the end of each line.
-        part: what is read of each line, such as one column; by default all of it.
+        form: what is read of each line, such as one column; by default all of it, composed.
     """
 
     text: TextFile
     starts: np.ndarray
     ends: np.ndarray
-    part: Callable[[str], str] | None = None
+    form: Callable[[str], str] = compose
 
     def select(self, rows: np.ndarray) -> "Lines":
         """Returns the lines with these numbers, which must ascend."""
@@ -88,8 +88,8 @@ class Lines(Sequence[str]):
             return []
         first = int(starts[0])
         data = self.text.read(first, int(ends[-1]))
-        texts = [compose(data[start - first : end - first].decode()) for start, end in zip(starts, ends, strict=True)]
-        return texts if self.part is None else [self.part(text) for text in texts]
+        lines = (data[start - first : end - first] for start, end in zip(starts, ends, strict=True))
+        return [self.form(line.decode()) for line in lines]
 
 
 def read_lines(path: str | Path) -> Lines:
