@@ -76,11 +76,6 @@ def test_an_archive_in_a_folder_called_evaluations_needs_no_run(runs):
     assert view.main([write_bare(runs / "evaluations" / "t5")]) == 0
 
 
-def test_a_folder_that_is_neither_run_nor_archive_is_refused(runs, capsys):
-    assert view.main([str(runs / "here")]) == 2
-    assert "here: neither a run, which has a config.yaml, nor an attention archive" in capsys.readouterr().err
-
-
 def test_no_other_page_or_file_is_overwritten(runs, capsys):
     demo, narrow = str(runs / "demo"), str(runs / "narrow")
     assert view.main([demo, "--output", "page.html"]) == view.main([demo, "--output", "page.html"]) == 0

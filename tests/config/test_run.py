@@ -36,11 +36,6 @@ def test_more_translations_widen_the_beam_unless_its_size_is_given(own, options,
     assert decoding.n_best == (3 if options else 1)
 
 
-def test_a_beam_that_is_given_and_too_narrow_is_refused(changed):
-    with pytest.raises(InputError, match=r"n_best \(3\) can be at most beam_size \(2\)"):
-        changed("--n_best", "3", "--beam_size", "2")
-
-
 @pytest.mark.parametrize("n_best", ["0", "many", "1.5"])
 def test_a_number_of_translations_that_is_none_is_refused(n_best, changed):
     with pytest.raises(

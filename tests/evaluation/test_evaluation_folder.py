@@ -1,7 +1,10 @@
 """An evaluation that was killed goes on where it was, and ends as one that was left alone."""
 
+import os
 import shutil
 import socket
+import subprocess
+import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -156,27 +159,23 @@ def shard_without_lines(folder):
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
 
 
-@pytest.mark.parametrize("damage", [cut_last_line, drop_shard, cut_shard, shard_without_lines])
-def test_a_shard_that_is_not_whole_is_recorded_again(tmp_path, damage):
+def spoil_the_first_shard(folder):
+    with zipfile.ZipFile(folder / "shard-00000.npz", "w") as shard:
+        shard.writestr("cross/000000.npy", b"no array")
+
+
+@pytest.mark.parametrize(
+    ("damage", "first"),
+    [(cut_last_line, 2), (drop_shard, 2), (cut_shard, 2), (shard_without_lines, 2), (spoil_the_first_shard, 0)],
+)
+def test_a_shard_that_is_not_whole_is_recorded_again(tmp_path, damage, first):
     write(tmp_path / "whole", FakeRecorder())
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "killed", FakeRecorder(last=4))
     damage(tmp_path / "killed")
     again = FakeRecorder()
     write(tmp_path / "killed", again)
-    assert again.recorded == list(range(2, 7))
-    assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")
-
-
-def test_an_archive_whose_first_shard_is_damaged_inside_is_recorded_anew(tmp_path):
-    write(tmp_path / "whole", FakeRecorder())
-    with pytest.raises(KeyboardInterrupt):
-        write(tmp_path / "killed", FakeRecorder(last=4))
-    with zipfile.ZipFile(tmp_path / "killed" / "shard-00000.npz", "w") as shard:
-        shard.writestr("cross/000000.npy", b"no array")
-    again = FakeRecorder()
-    write(tmp_path / "killed", again)
-    assert again.recorded == list(range(7))
+    assert again.recorded == list(range(first, 7))
     assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")
 
 
@@ -202,6 +201,12 @@ def test_records_of_whole_shards_stay_as_they_were_written(tmp_path):
     assert len(AttentionArchive(tmp_path / "whole")) == 6
 
 
+@pytest.fixture
+def final(tmp_path):
+    """The folder in which the evaluation will be."""
+    return EvaluationDirectory(tmp_path / "evaluations" / "test")
+
+
 def left_behind(final, fingerprint, monkeypatch):
     """A process that is killed leaves its folder."""
     with pytest.raises(KeyboardInterrupt), evaluation_folder(final, fingerprint) as folder:
@@ -210,8 +215,7 @@ def left_behind(final, fingerprint, monkeypatch):
     monkeypatch.setattr("qkv.evaluation.evaluation_folder.is_running", lambda process: False)
 
 
-def test_only_an_evaluation_of_the_same_fingerprint_is_continued(tmp_path, monkeypatch):
-    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
+def test_only_an_evaluation_of_the_same_fingerprint_is_continued(final, monkeypatch):
     left_behind(final, "abc", monkeypatch)
     with evaluation_folder(final, "abc") as folder:
         assert (folder.root / "heads.csv").exists()
@@ -222,8 +226,7 @@ def test_only_an_evaluation_of_the_same_fingerprint_is_continued(tmp_path, monke
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
 
 
-def test_half_written_files_of_a_killed_evaluation_are_deleted(tmp_path, monkeypatch):
-    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
+def test_half_written_files_of_a_killed_evaluation_are_deleted(final, monkeypatch):
     left_behind(final, "abc", monkeypatch)
     (left,) = final.root.parent.iterdir()
     (left / "heatmaps").mkdir()
@@ -240,10 +243,9 @@ def test_half_written_files_of_a_killed_evaluation_are_deleted(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("place", ["itself", "within"])
-def test_a_link_in_the_place_of_what_a_killed_evaluation_left_is_not_followed(tmp_path, monkeypatch, place):
+def test_a_link_in_the_place_of_what_a_killed_evaluation_left_is_not_followed(final, tmp_path, monkeypatch, place):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "precious").touch()
-    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
     left_behind(final, "abc", monkeypatch)
     (left,) = final.root.parent.iterdir()
     if place == "itself":
@@ -257,18 +259,24 @@ def test_a_link_in_the_place_of_what_a_killed_evaluation_left_is_not_followed(tm
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
 
 
-def test_hidden_folders_of_other_people_stay(tmp_path):
-    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
-    mine = final.root.with_name(f".test.{socket.gethostname()}.bak")
-    mine.mkdir(parents=True)
-    with evaluation_folder(final, "abc"):
+def test_what_a_dead_process_left_goes_and_every_other_hidden_folder_stays(final):
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
         pass
-    assert mine.is_dir()
+    host = socket.gethostname()
+    others = [f"test.qkv-tmp.{host}.{os.getppid()}.abc", f"test2.qkv-tmp.{host}.{dead.pid}.abc"]
+    others += [f"test.qkv-tmp.not-{host}.{dead.pid}.abc", f"test.{host}.bak"]
+    folders = [final.root.with_name(f".{name}") for name in (f"test.qkv-tmp.{host}.{dead.pid}.abc", *others)]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "heads.csv").touch()
+    with evaluation_folder(final, "another") as folder:
+        (folder.root / "metrics.json").touch()
+    assert [path.name for path in final.root.iterdir()] == ["metrics.json"]
+    assert [(path / "heads.csv").exists() for path in folders] == [False, True, True, True, True]
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_what_others_have_put_into_an_evaluation_stays(tmp_path, monkeypatch, killed):
-    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
+def test_what_others_have_put_into_an_evaluation_stays(final, tmp_path, monkeypatch, killed):
     (final.root / "mine").mkdir(parents=True)
     (final.root / "mine" / "notes.md").touch()
     (final.root / "link").symlink_to(tmp_path)
@@ -294,20 +302,18 @@ IN_ITS_PLACE = {
 
 @pytest.mark.parametrize("name", ["evaluations", "evaluations/test"])
 @pytest.mark.parametrize("put", IN_ITS_PLACE.values(), ids=IN_ITS_PLACE)
-def test_what_is_no_folder_is_refused_before_anything_is_done(tmp_path, name, put):
+def test_what_is_no_folder_is_refused_before_anything_is_done(final, tmp_path, name, put):
     home = tmp_path / "home"
     home.mkdir()
     (tmp_path / name).parent.mkdir(exist_ok=True)
     put(tmp_path / name, home)
-    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
     with pytest.raises(InputError, match=f"{name}: this is a (file|link)"), evaluation_folder(final, "abc"):
         pytest.fail("it was begun")
     assert not list(home.iterdir())
 
 
-def test_two_processes_may_evaluate_the_same_set(tmp_path, monkeypatch):
+def test_two_processes_may_evaluate_the_same_set(final, monkeypatch):
     """The other one moves the evaluation away, and comes back, in the worst moment."""
-    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
     final.root.mkdir(parents=True)
     (final.root / "heads.csv").touch()
     moves = []
@@ -329,15 +335,15 @@ def test_two_processes_may_evaluate_the_same_set(tmp_path, monkeypatch):
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
 
 
-def test_an_interrupted_evaluation_says_how_to_continue(tmp_path, monkeypatch, caplog):
+def test_an_interrupted_evaluation_says_how_to_continue(final, monkeypatch, caplog):
     caplog.set_level("INFO", logger="qkv")
-    left_behind(EvaluationDirectory(tmp_path / "evaluations" / "test"), "abc", monkeypatch)
+    left_behind(final, "abc", monkeypatch)
     assert "evaluations/test: what is done is kept; run the same command again to continue" in caplog.text
 
 
-def test_an_evaluation_that_ends_in_an_error_keeps_what_it_has_translated(tmp_path, monkeypatch, caplog):
+def test_an_evaluation_that_ends_in_an_error_keeps_what_it_has_translated(final, monkeypatch, caplog):
     caplog.set_level("INFO", logger="qkv")
-    final, text = EvaluationDirectory(tmp_path / "evaluations" / "test"), tokenised(SENTENCES)
+    text = tokenised(SENTENCES)
     with pytest.raises(ValueError, match="later"), evaluation_folder(final, "abc") as folder:
         expected = translate_resumably(FakeTranslator(), text, folder.parts)
         raise ValueError("later")
@@ -348,8 +354,7 @@ def test_an_evaluation_that_ends_in_an_error_keeps_what_it_has_translated(tmp_pa
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
 
 
-def test_an_evaluation_that_has_translated_nothing_leaves_nothing_but_the_one_before(tmp_path):
-    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
+def test_an_evaluation_that_has_translated_nothing_leaves_nothing_but_the_one_before(final):
     for before in ([], [final.root]):
         with pytest.raises(ValueError, match="at once"), evaluation_folder(final, "abc") as folder:
             folder.parts.mkdir()

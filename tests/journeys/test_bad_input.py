@@ -92,27 +92,11 @@ def list_with_damaged_gzip(folder):
 
 # Each changes the text and returns changes of settings; the message follows.
 BAD_TEXT = {
-    "a shard is missing": (
-        lambda folder: list_of(folder, source="part-*.en", target="part-*.fr"),
-        r"part-\*\.en: no file matches this pattern",
-    ),
-    "patterns of different numbers": (
-        lambda folder: list_of(folder, source="t[er]*.en", target="tr*.fr"),
-        r"t\[er\]\*\.en \(source\) stands for 2 files and .* \(target\) stands for 1 file; expected as many of each",
-    ),
     "a corpus of a list is missing": (
         lambda folder: list_of(folder, target="none.fr"),
         r"none\.fr: there is no such file",
     ),
     "a damaged gzip file in a list": (list_with_damaged_gzip, r"cut\.fr\.gz: damaged gzip file"),
-    "a tag that is unknown": (
-        lambda folder: {"data__train": [list_of(folder)["data__train"][0] | {"tag": "<a>"}], "decoding__tag": "<b>"},
-        r"decoding\.tag: expected one of the tags of data\.train, <a>, or null, found '<b>'",
-    ),
-    "a weight below 0": (
-        lambda folder: {"data__train": [list_of(folder)["data__train"][0] | {"weight": -1}]},
-        r"data\.train\.0\.weight: expected a number >= 0 .*found -1",
-    ),
     "missing": (lambda folder: (folder / "train.fr").unlink(), r"train\.fr: there is no such file"),
     "empty": (lambda folder: (folder / "train.en").write_bytes(b""), r"train\.en: the file is empty; expected UTF-8"),
     "unequal": (
@@ -167,18 +151,13 @@ def test_training_on_bad_text_is_refused_and_leaves_no_run_behind(case, config, 
 
 
 BAD_SETTINGS = {
-    "misspelt in the file": (["model:\n  d_modle: 8\n"], [], r"model\.d_modle.*did you mean model\.d_model"),
-    "misspelt on the command line": ([], ["--model.d_modle", "8"], r"--model\.d_modle: no such option; did you mean"),
     "wrong type": (
         [],
         ["--model.d_model", "wide"],
         r"model\.d_model: expected an integer >= 1 and <= 65536, found 'wide'",
     ),
-    "out of range": ([], ["--model.dropout", "1"], r"model\.dropout: expected a number >= 0 and < 1, found 1"),
-    "no value": ([], ["--model.dropout"], r"model\.dropout.*expected one argument; see --help"),
     "no file": (None, [], r"small\.yaml: cannot be read as a config file: No such file"),
     "no YAML": (["data: [\n"], [], r"small\.yaml:2: this is not valid YAML"),
-    "nothing": ([""], [], r"small\.yaml: expected sections of settings .* found nothing"),
 }
 
 
@@ -194,18 +173,6 @@ def test_bad_settings_are_refused_before_anything_is_made(case, config, tmp_path
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "pattern"),
-    [
-        ([], "expected either --config FILE or --resume RUN, found neither"),
-        (["--config", "a.yaml", "--resume", "b"], "expected either .* found both"),
-        (["surplus"], "surplus; see --help"),
-    ],
-)
-def test_training_says_which_arguments_it_takes(arguments, pattern, refused):
-    refused(train.main, arguments, pattern)
-
-
 def test_a_run_directory_that_exists_is_refused_and_left_as_it_is(config, tmp_path, refused):
     (tmp_path / "runs" / "small").mkdir(parents=True)
     (tmp_path / "runs" / "small" / "mine").write_text("kept")
@@ -216,12 +183,6 @@ def test_a_run_directory_that_exists_is_refused_and_left_as_it_is(config, tmp_pa
 def test_a_folder_that_cannot_be_made_is_named(config, tmp_path, refused):
     (tmp_path / "runs").write_text("a file where the folder of runs should be")
     refused(train.main, ["--config", config()], "runs/small: cannot be created: .*runs is a file; expected a folder")
-
-
-def test_a_missing_run_is_named_by_every_command(tmp_path, refused):
-    refused(train.main, ["--resume", tmp_path / "nowhere"], "nowhere: there is no run to resume here")
-    refused(evaluate.main, [tmp_path / "nowhere"], "nowhere: no such run; expected a folder that train.py has created")
-    refused(translate.main, [tmp_path / "nowhere"], "nowhere: no such run; expected a folder that train.py has created")
 
 
 def test_a_folder_that_is_no_run_is_named_by_every_command(tmp_path, refused):
@@ -244,15 +205,11 @@ BAD_RUNS_TO_RESUME = {
     ),
     "damaged checkpoint": (
         lambda run: [cut_in_half(path) for path in run.glob("checkpoints/update-*.npz")],
-        r"update-\d+\.npz: the checkpoint is missing or damaged",
+        r"update-00000008\.npz: the checkpoint is missing or damaged",
     ),
     "damaged tokenizer": (
         lambda run: cut_in_half(run / "tokenizer" / "sentencepiece.model"),
         r"sentencepiece\.model: changed since the run began: its SHA-256 is not that in corpus_report\.json",
-    ),
-    "damaged encoded text": (
-        lambda run: cut_in_half(run / "encoded" / "train.source.ids.npy"),
-        r"train\.source\.ids\.npy: changed since the run began: .*; restore the file",
     ),
     "damaged config": (
         lambda run: change_config(run, "d_model: 8", "d_model: eight"),
@@ -268,10 +225,6 @@ def test_a_damaged_run_is_not_resumed_but_kept(case, run, refused):
     files = sorted(run.rglob("*"))
     refused(train.main, ["--resume", run, "--training.max_updates", "9"], pattern)
     assert sorted(run.rglob("*")) == files
-
-
-def test_a_resumed_run_keeps_its_settings(run, refused):
-    refused(train.main, ["--resume", run, "--model.d_model", "12"], "--model.d_model: 8, not 12: a resumed run keeps")
 
 
 def test_a_run_is_not_resumed_with_another_validation_text(run, refused):
@@ -454,14 +407,10 @@ def test_phrases_that_do_not_fit_are_named_by_their_line(files, pattern, unbroke
         assert not (unbroken / "evaluations").exists()
 
 
-def test_standard_input_that_is_not_utf8_is_named_by_its_line(unbroken, monkeypatch, refused):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("a\nété\n".encode("latin-1"))))
-    refused(translate.main, [unbroken], r"standard input:2: byte 0xe9 is not UTF-8, .* it is LATIN1")
-
-
 @pytest.mark.parametrize(
     ("data", "pattern"),
     [
+        ("a\nété\n".encode("latin-1"), "standard input:2: byte 0xe9 is not UTF-8, .* it is LATIN1; "),
         (b"\xed\xa0\x80\n", "standard input:1: byte 0xed is not UTF-8, .* it is LATIN1; "),
         (b"\x1f\x8b\x08\x00\xff", "standard input: this is packed by gzip; expected UTF-8 text: unpack it"),
         (b"a\n\xff\xfe", "standard input:2: byte 0xff is not UTF-8, .* it is LATIN1; "),

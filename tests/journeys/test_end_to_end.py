@@ -7,10 +7,8 @@ import csv
 import io
 import json
 import logging
-import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -31,10 +29,9 @@ from qkv.commands import align, translate, view
 from qkv.config import load_run_config
 from qkv.config.names.inspection import SOURCE_SCORERS
 from qkv.evaluation import request
-from qkv.evaluation.evaluation_folder import evaluation_folder
 from qkv.evaluation.tables import read_translations
 from qkv.files.json import read_json_object
-from qkv.files.run_directory import EvaluationDirectory, RunDirectory
+from qkv.files.run_directory import RunDirectory
 from qkv.inspection.archive import AttentionArchive
 from qkv.live.live_run import LiveRun
 from qkv.live.question import Question
@@ -124,15 +121,6 @@ def table(evaluated):
 def sentences(evaluated):
     with (evaluated / "attention/sentences.jsonl").open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
-
-
-def test_training_leaves_everything_that_a_run_consists_of(run):
-    found = files_below(run)
-    for name in ("config.yaml", "manifest.json", "model.keras", "history.csv", "tokenizer/sentencepiece.model"):
-        assert name in found
-    assert any(name.startswith("events.out.tfevents.") for name in found)
-    assert any(name.startswith("checkpoints/update-") for name in found)
-    assert pd.read_csv(run / "history.csv")["update"].tolist() == [4]
 
 
 def test_evaluation_leaves_its_files_and_no_others(evaluated):
@@ -290,19 +278,6 @@ def test_what_is_required_is_in_translations_and_archive_and_what_is_banned_is_n
         assert record.required == phrases
         assert all(f" {phrase} " in f" {record.hypothesis} " for phrase in phrases)
         assert not {"de", "."} & set(record.hypothesis.split())
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--beam_size", "[1"], "decoding.beam_size: expected an integer >= 1 and <= 1000, found '[1' (command line)"),
-        (["--top_k", "3"], "top_k: no effect in beam search; expected search: sampling as well"),
-    ],
-)
-def test_options_that_do_not_fit_end_with_one_message(run, options, message, capsys):
-    assert evaluate.main([str(run), *options]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ") and message in error
 
 
 def test_a_head_chosen_on_the_set_itself_is_said_to_be(run):
@@ -542,27 +517,3 @@ def test_one_page_shows_several_runs(run, evaluated, tmp_path, capsys):
     assert all(isinstance(sentence["score"], float) for sentence in data["runs"][0]["sentences"])
     assert view.main([str(run), "--set", "nothing"]) == 2
     assert "no attention archive" in capsys.readouterr().err
-
-
-def test_what_a_killed_evaluation_left_behind_goes_and_what_a_running_one_writes_stays(tmp_path):
-    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
-    final.root.parent.mkdir()
-    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
-        pass
-    host = socket.gethostname()
-    left, running, other, elsewhere = (
-        final.root.parent / name
-        for name in (
-            f".test.qkv-tmp.{host}.{dead.pid}.abc",
-            f".test.qkv-tmp.{host}.{os.getppid()}.abc",
-            f".test2.qkv-tmp.{host}.{dead.pid}.abc",
-            f".test.qkv-tmp.not-{host}.{dead.pid}.abc",
-        )
-    )
-    for folder in (left, running, other, elsewhere):
-        folder.mkdir()
-        (folder / "heads.csv").touch()
-    with evaluation_folder(final, "another") as folder:
-        (folder.root / "metrics.json").touch()
-    assert [path.name for path in final.root.iterdir()] == ["metrics.json"]
-    assert not left.exists() and all((path / "heads.csv").exists() for path in (running, other, elsewhere))

@@ -277,6 +277,7 @@ CONTRADICTIONS = {
     "no name": (["--name="], "--name: expected the name of a folder"),
     "a name that is not UTF-8": (["--name", "a\udce9"], "expected text in UTF-8"),
     "no test set": (["--set", "test"], r"config\.yaml: data\.test is null; give your own text with --source"),
+    "an option of sampling": (["--top_k", "3"], "top_k: no effect in beam search; expected search: sampling as well"),
     "beams that are too few": (["--beam_size", "2", "--n_best", "3"], "can be at most beam_size"),
 }
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from qkv.alignment.gold import gold_set_of
-from qkv.errors import InputError
 from qkv.evaluation.archive_scores import score_alignments
 from qkv.inspection import ArchiveWriter, AttentionArchive
 from qkv.text.corpora.word_links import GoldAlignment
@@ -42,26 +41,6 @@ def test_links_out_of_range_are_dropped_and_counted(tmp_path, caplog):
     found = gold_set_of(archive, "a", [outside])
     assert (found.gold, found.dropped_links) == ([LINK], 1)
     assert f"{archive.gold_file}:1, of 3 and 2 words" in caplog.text
-
-
-def test_gold_that_counts_from_one_is_told(tmp_path, caplog):
-    archive = archive_of(tmp_path, source="a b c", hypothesis="d e")
-    links = frozenset({(1, 1), (3, 2)})
-    gold_set_of(archive, "a", [GoldAlignment(links, links)], tmp_path / "one.align")
-    assert "one.align:1" in caplog.text and "then write the file anew, counted from 0" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("gold", "changes", "message"),
-    [
-        ([LINK, LINK], {}, "a: 2 gold alignments for 1 sentences"),
-        ([LINK], {"mode": "beam"}, r"a: sentence 7 is a translation of the model \(mode beam\)"),
-        ([GoldAlignment(frozenset(), frozenset({(9, 0)}))], {}, r"no line has a link .* \(1 links are out of"),
-    ],
-)
-def test_gold_that_does_not_fit_is_refused(tmp_path, gold, changes, message):
-    with pytest.raises(InputError, match=message):
-        gold_set_of(archive_of(tmp_path, **changes), "a", gold)
 
 
 def test_an_archive_without_cross_attention_has_no_readout(tmp_path):

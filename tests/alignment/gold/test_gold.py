@@ -168,14 +168,6 @@ def test_words_are_counted_as_the_tokenizer_sees_them(gold_set):
     assert gold_set("test", SHIFTED_BY_0).word_counts == [WORDS]
 
 
-def test_one_line_of_links_is_expected_for_each_pair(tmp_path):
-    corpus = Corpus(["x"] * 3, ["a b"] * 3, [1, 2, 3], "three pairs")
-    path = tmp_path / "gold"
-    path.write_text("0-0\n0-1\n")
-    with pytest.raises(InputError, match="2 lines of alignments for the 3 pairs of three pairs"):
-        read_gold_set("test", corpus, path)
-
-
 @pytest.mark.parametrize(("lines", "dropped"), [("\n\n\n", 0), ("7-7\n\n\n", 1)])
 def test_alignments_without_a_link_are_refused(tmp_path, lines, dropped):
     corpus = Corpus(["x"] * 3, ["a b"] * 3, [1, 2, 3], "three pairs")

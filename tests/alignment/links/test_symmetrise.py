@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 
 from qkv.alignment.links import NEIGHBOURS, SYMMETRISATIONS, grow_diag, grow_diag_final_and, intersection, union
-from qkv.commands import align
 
 LINKS = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=20)
 
@@ -56,10 +55,6 @@ def test_every_symmetrisation_lies_between_intersection_and_union(forward, backw
     for symmetrise in SYMMETRISATIONS.values():
         assert least <= symmetrise(forward, backward) <= most
     assert grow_diag(forward, backward) <= grow_diag_final_and(forward, backward)
-
-
-def test_the_command_line_offers_every_symmetrisation():
-    assert sorted(align.SYMMETRISATIONS) == sorted(SYMMETRISATIONS)
 
 
 @given(LINKS)

@@ -1,7 +1,5 @@
 """Checkpoints: they hold all that a run needs to continue, and are intact or refused."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -69,21 +67,6 @@ def other():
     return make()
 
 
-def test_a_loaded_model_and_optimizer_train_on_as_the_saved_ones_would_have(tmp_path):
-    model, optimizer = make()
-    step(model, optimizer)
-    save_checkpoint(tmp_path / "checkpoint.npz", model, optimizer, PROGRESS)
-    keras.utils.set_random_seed(5)
-    loaded = make()
-    stir(loaded[0], seed=5)
-    assert not np.array_equal(loaded[0].trainable_variables[0], model.trainable_variables[0])
-    assert load_checkpoint(tmp_path / "checkpoint.npz", *loaded) == PROGRESS
-    assert_same(values(*loaded), values(model, optimizer))
-    step(*loaded)
-    step(model, optimizer)
-    assert_same(values(*loaded), values(model, optimizer))
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_a_resumed_model_of_every_architecture_trains_on_as_the_killed_one_would_have(name, tmp_path):
     """With dropout and drawn hash functions: all random numbers that a model draws are in its checkpoint."""
@@ -93,18 +76,10 @@ def test_a_resumed_model_of_every_architecture_trains_on_as_the_killed_one_would
     loaded = build_model_and_optimizer(config, 17, 0.01, tf.distribute.get_strategy())
     step(model, optimizer)
     save_checkpoint(tmp_path / "checkpoint.npz", model, optimizer, PROGRESS)
-    load_checkpoint(tmp_path / "checkpoint.npz", *loaded)
+    assert load_checkpoint(tmp_path / "checkpoint.npz", *loaded) == PROGRESS
     for each in ((model, optimizer), loaded):
         step(*each)
     assert_same(values(*loaded), values(model, optimizer))
-
-
-def test_the_state_of_dropouts_random_numbers_is_saved(saved):
-    states = [variable for variable in saved[1].variables if "seed_generator" in variable.path]
-    assert states
-    assert any(np.array(state)[1] > 0 for state in states)  # they were used
-    with np.load(saved[0]) as archive:
-        assert sum("seed_generator" in name for name in archive.files) == len(states)
 
 
 def test_the_weights_alone_can_be_loaded_for_translating(saved):
@@ -166,8 +141,6 @@ DAMAGES = {
     "one array": one_array,
     "code": lambda path: changed(path, progress=np.array([print], object)),
     "no progress": lambda path: changed(path, progress=None),
-    "no JSON": lambda path: changed(path, progress=np.array("{")),
-    "no such field": lambda path: changed(path, progress=np.array(json.dumps({"updates": 3}))),
 }
 
 
@@ -280,17 +253,3 @@ def test_a_damaged_newest_checkpoint_is_replaced_by_the_one_before(saved, tmp_pa
     assert "update-00000003.npz: the checkpoint is missing or damaged" in caplog.text
     assert "continuing from the checkpoint before it" in caplog.text and "update-00000002.npz" in caplog.text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["update-00000001.npz", "update-00000002.npz"]
-
-
-def test_if_all_checkpoints_are_damaged_the_newest_is_named_and_none_deleted(saved, tmp_path):
-    _, model, optimizer = saved
-    for update in (1, 2):
-        (tmp_path / f"update-{update:08d}.npz").write_bytes(b"no archive")
-    with pytest.raises(InputError, match=r"update-00000002.npz: the checkpoint is missing or damaged"):
-        Checkpoints(tmp_path, keep=3).restore(model, optimizer)
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_folder_without_checkpoints_is_reported_with_what_to_do(tmp_path):
-    with pytest.raises(InputError, match=r"no checkpoint to continue from; delete the run's folder and start it anew"):
-        Checkpoints(tmp_path / "checkpoints").last()

@@ -5,7 +5,6 @@ import signal
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from qkv.errors import InputError
 from qkv.training.accumulation import Accumulation
@@ -218,19 +217,6 @@ def test_a_loss_that_is_not_finite_ends_training_and_leaves_earlier_checkpoints(
     ):
         run.training(max_updates=20).run(Progress())
     assert run.checkpoints.restore(run.model, run.optimizer).update == 4
-
-
-def test_a_batch_that_does_not_fit_into_memory_is_reported_with_the_settings_to_lower():
-    class Full(FakeRun):
-        def _update(self, batch):
-            if len(self.seen) == 2:
-                raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
-            return super()._update(batch)
-
-    with pytest.raises(
-        InputError, match=r"update 3: a batch of shapes .* does not fit into memory; lower batches.batch_tokens"
-    ):
-        Full().training(max_updates=9).run(Progress())
 
 
 def test_a_second_signal_ends_training_at_once():

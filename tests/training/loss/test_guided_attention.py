@@ -130,15 +130,6 @@ def test_every_sentence_of_a_batch_has_its_own_links(corpus, tmp_path):
     assert seen == len(pairs.links)
 
 
-def test_alignments_of_another_text_are_refused(corpus, tmp_path):
-    short = tmp_path / "short.align"
-    short.write_text("0-0\n" * 7)
-    changes = {"data.train.alignments": str(short), "training.guided_attention.weight": 0.1}
-    config = small_config(corpus, tmp_path, "run", changes)
-    with pytest.raises(InputError, match=r"short.align: 7 lines of alignments for the 120 pairs"):
-        prepare_text(config, RunDirectory.create(tmp_path / "run"))
-
-
 def test_links_outside_their_sentences_are_reported_once(corpus, tmp_path, caplog):
     lines = (corpus / "train.align").read_text().splitlines()
     lines[0] += " 99-0 0-99"
@@ -156,16 +147,6 @@ def test_links_outside_their_sentences_are_reported_once(corpus, tmp_path, caplo
         f"2 word links on 1 lines point outside their sentences and are left out, the first ones at {wrong}:1, of "
         f"{' and '.join(map(str, counts))} words, counted from 0"
     ]
-
-
-def test_training_links_that_count_from_one_are_told(corpus, tmp_path, caplog):
-    path = tmp_path / "one.align"
-    lines = (" ".join(f"{i + 1}-{j + 1}" for i, j in one.possible) for one in read_pharaoh(corpus / "train.align"))
-    path.write_text("".join(f"{line}\n" for line in lines))
-    changes = {"data.train.alignments": str(path), "training.guided_attention.weight": 0.1}
-    prepare_text(small_config(corpus, tmp_path, "one", changes), RunDirectory.create(tmp_path / "run"))
-    assert "point outside" in caplog.text
-    assert "all fit if words are counted from 1: then write the file anew, counted from 0" in caplog.text
 
 
 @pytest.mark.parametrize("sampling", [{}, {"tokenizer.bpe_dropout": 0.5}])

@@ -1,7 +1,5 @@
 """The rules by which training ends, one by one."""
 
-import signal
-
 import pytest
 
 from qkv.training import stopping
@@ -36,22 +34,6 @@ def test_a_rule_ends_training_when_its_limit_is_reached_and_not_before(rules, be
 
 def test_without_limits_training_never_ends():
     assert make_rules().reason(Progress(10**9, 10**6, 0, 1e9, validations_without_gain=10**6), 1e9) is None
-
-
-def test_a_callback_can_end_training():
-    assert make_rules().reason(Progress(), 0.0, asked_by_callback=True) == "a callback stopped it"
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_asks_the_second_raises_and_the_old_handler_returns(number):
-    rules, handler = make_rules(), signal.getsignal(number)
-    with rules.obeying_signals():
-        assert rules.reason(Progress(), 0.0) is None
-        signal.raise_signal(number)
-        assert rules.reason(Progress(), 0.0) == INTERRUPTED
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(number)
-    assert signal.getsignal(number) == handler
 
 
 class TwoWorkers:

@@ -43,12 +43,6 @@ def test_markdown_shows_every_character_as_it_is(text):
     assert html.unescape(markdown_to_safe_html(text.translate(MARKDOWN))) == f"<p>{text}</p>"
 
 
-def test_there_is_one_row_for_each_probe_and_a_missing_reference_is_an_empty_cell():
-    lines = probe_table([probe(0, "un chat", None, "a cat"), probe(1, "oui", "yes", "")]).splitlines()
-    assert lines[0] == "| # | source | reference | translation |"
-    assert lines[2:] == ["| 0 | un chat |  | a cat |", "| 1 | oui | yes |  |"]
-
-
 def write_losses(folder, values):
     with tf.summary.create_file_writer(str(folder)).as_default():
         for step, value in values.items():
