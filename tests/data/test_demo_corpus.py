@@ -1,6 +1,7 @@
 """The demo corpus: its grammar on sentences written by hand, and what must hold of the generated files."""
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,13 @@ FOLDER = Path(prepare.__file__).parent
 SPLITS = ("train", "validation", "test")
 
 
-def np(words: str) -> NounPhrase:
-    """A noun phrase from English words in a singular: determiner, adjectives, noun ("the small red apple")."""
+def np(words: str, plural: bool = False) -> NounPhrase:
+    """A noun phrase from English words: determiner, adjectives, noun in the singular ("the small red apple")."""
     determiner, *adjectives, noun = words.split()
-    return nouns.determined(determiner, NOUNS[noun.replace("_", " ")], False, [ADJECTIVES[word] for word in adjectives])
+    return nouns.determined(determiner, NOUNS[noun.replace("_", " ")], plural, [ADJECTIVES[one] for one in adjectives])
 
 
-def nps(words: str) -> NounPhrase:
-    """The same in the plural; the noun is still given in the singular."""
-    determiner, *adjectives, noun = words.split()
-    return nouns.determined(determiner, NOUNS[noun.replace("_", " ")], True, [ADJECTIVES[word] for word in adjectives])
+nps = partial(np, plural=True)
 
 
 def says(subject: NounPhrase, verb: str, complement: Phrase = NOTHING, **form: Any) -> Phrase:
@@ -351,18 +349,12 @@ def test_splits_have_the_documented_sizes(corpus: dict[str, list[SentencePair]])
 
 
 @pytest.mark.minutes
-def test_links_are_in_range_and_every_french_word_has_one(all_pairs: list[SentencePair]) -> None:
+def test_links_are_in_range_and_every_word_has_one(all_pairs: list[SentencePair]) -> None:
     for pair in all_pairs:
         links = pair.sure | pair.possible
         assert not pair.sure & pair.possible
         assert {j for _, j in links} == set(range(len(pair.target)))
-        assert {i for i, _ in links} <= set(range(len(pair.source)))
-
-
-@pytest.mark.minutes
-def test_every_english_word_is_linked(all_pairs: list[SentencePair]) -> None:
-    for pair in all_pairs:
-        assert {i for i, _ in pair.sure | pair.possible} == set(range(len(pair.source)))
+        assert {i for i, _ in links} == set(range(len(pair.source)))
 
 
 @pytest.mark.minutes

@@ -23,15 +23,16 @@ from qkv.errors import InputError
 from qkv.files import lock as file_lock
 from qkv.files.atomic import temporary_path, write_atomically
 from tests.support import ROOT
+from tests.support.oracles import walk
 
-WRITTEN = {"multi30k": ("train.en", "lc.norm.tok/train.en"), "manythings": ("fra.txt", "tokenized.tsv")}
+WRITTEN = {multi30k: ("train.en", "lc.norm.tok/train.en"), manythings: ("fra.txt", "tokenized.tsv")}
 TABLE = b"Go.\tVa !\nHi.\tSalut !\nRun!\tCours !\nRun!\tCourez !\n"
 WORDS = st.sampled_from("abcdefgh")
 
 
-def zipped(content, name="fra.txt"):
+def zipped(content, name="fra.txt", method=zipfile.ZIP_STORED):
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
+    with zipfile.ZipFile(buffer, "w", method) as archive:
         archive.writestr(name, content)
     return buffer.getvalue()
 
@@ -59,6 +60,13 @@ def made_manythings(tmp_path, monkeypatch):
     (tmp_path / "public.zip").write_bytes(zipped(TABLE))
     write_atomically(tmp_path / "copies" / "fra.txt", TABLE)
     return tmp_path / "copies"
+
+
+@pytest.fixture(params=["multi30k", "manythings"])
+def prepare(request):
+    """Each script in turn, with the stand-ins of its corpus."""
+    request.getfixturevalue(f"made_{request.param}")
+    return {"multi30k": multi30k, "manythings": manythings}[request.param]
 
 
 def files(directory):
@@ -141,12 +149,9 @@ def test_a_terminal_sees_a_bar_that_reaches_the_end(tmp_path):
     assert "[" + "#" * 30 + "]" in terminal.getvalue().split("\r")[-1]
 
 
-@pytest.mark.parametrize("name", ["multi30k", "manythings"])
-def test_a_full_disk_is_one_line_and_leaves_the_old_file_and_no_other(request, tmp_path, monkeypatch, capsys, name):
-    prepare = {"multi30k": multi30k, "manythings": manythings}[name]
-    request.getfixturevalue(f"made_{name}")
+def test_a_full_disk_is_one_line_and_leaves_the_old_file_and_no_other(prepare, tmp_path, monkeypatch, capsys):
     (tmp_path / "out").mkdir()
-    first = tmp_path / "out" / {"multi30k": "train.en", "manythings": "fra.txt"}[name]
+    first = tmp_path / "out" / WRITTEN[prepare][0]
     first.write_bytes(b"old")
 
     def refuse(*_):
@@ -158,11 +163,8 @@ def test_a_full_disk_is_one_line_and_leaves_the_old_file_and_no_other(request, t
     assert files(tmp_path / "out") == [first.name] and first.read_bytes() == b"old"
 
 
-@pytest.mark.parametrize("name", ["multi30k", "manythings"])
-def test_what_a_killed_process_left_is_deleted_but_not_while_it_runs(request, tmp_path, capsys, name):
-    prepare = {"multi30k": multi30k, "manythings": manythings}[name]
-    request.getfixturevalue(f"made_{name}")
-    lock, *left = [tmp_path / "out" / ".lock", *(temporary_path(tmp_path / "out" / name) for name in WRITTEN[name])]
+def test_what_a_killed_process_left_is_deleted_but_not_while_it_runs(prepare, tmp_path, capsys):
+    lock, *left = [tmp_path / "out" / ".lock", *(temporary_path(tmp_path / "out" / name) for name in WRITTEN[prepare])]
     others = [tmp_path / "out" / name for name in (".env.template", ".fra.a1b2c3d4.txt", "sub/.npmrc.original")]
     others.append(temporary_path(tmp_path / "out" / "sub" / "fra.txt"))
     for path in (*left, *others):
@@ -177,24 +179,21 @@ def test_what_a_killed_process_left_is_deleted_but_not_while_it_runs(request, tm
     assert all(path.exists() for path in others)
 
 
-@pytest.mark.parametrize("prepare", [demo, manythings, multi30k], ids=["demo", "manythings", "multi30k"])
+@pytest.mark.parametrize("script", [demo, manythings, multi30k], ids=["demo", "manythings", "multi30k"])
 @pytest.mark.parametrize("place", ["a file", "a link that leads nowhere", "within a file"])
-def test_what_is_no_folder_is_refused_before_anything_is_fetched(tmp_path, monkeypatch, capsys, prepare, place):
-    monkeypatch.setattr(prepare, "generate_splits" if prepare is demo else "download", None)
+def test_what_is_no_folder_is_refused_before_anything_is_fetched(tmp_path, monkeypatch, capsys, script, place):
+    monkeypatch.setattr(script, "generate_splits" if script is demo else "download", None)
     output = tmp_path / "README.md"
     output.symlink_to(tmp_path / "none") if place == "a link that leads nowhere" else output.write_text("mine")
     before = files(tmp_path)
-    assert prepare.main(["--output", str(output / "sub" if place == "within a file" else output)]) == 2
+    assert script.main(["--output", str(output / "sub" if place == "within a file" else output)]) == 2
     assert f"{output}" in (said := capsys.readouterr().err) and "expected" in said and said.count("\n") == 1
     assert files(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["multi30k", "manythings"])
-def test_a_link_in_the_folder_stays_and_the_file_that_it_leads_to_is_written(request, tmp_path, name):
-    prepare = {"multi30k": multi30k, "manythings": manythings}[name]
-    request.getfixturevalue(f"made_{name}")
+def test_a_link_in_the_folder_stays_and_the_file_that_it_leads_to_is_written(prepare, tmp_path):
     (tmp_path / "out").mkdir()
-    link = tmp_path / "out" / WRITTEN[name][0]
+    link = tmp_path / "out" / WRITTEN[prepare][0]
     link.symlink_to(tmp_path / "disk")
     assert prepare.main(["--output", str(tmp_path / "out")]) == 0
     assert link.is_symlink() and (tmp_path / "disk").read_bytes() == link.read_bytes() != b""
@@ -290,19 +289,8 @@ def test_manythings_refuses_rows_that_do_not_fit(table):
 
 @given(st.lists(st.tuples(WORDS, WORDS) | st.tuples(st.text(max_size=3), st.text(max_size=3)), min_size=1))
 def test_components_are_those_of_a_search_through_shared_sentences(pairs):
-    numbers = manythings_split.find_components(pairs)
-    by_sentence = defaultdict(set)
-    for index, (source, target) in enumerate(pairs):
-        by_sentence["source", source].add(index)
-        by_sentence["target", target].add(index)
-    for start in range(len(pairs)):
-        reached, open_ = set(), [start]
-        while open_:
-            index = open_.pop()
-            if index not in reached:
-                reached.add(index)
-                open_ += by_sentence["source", pairs[index][0]] | by_sentence["target", pairs[index][1]]
-        assert reached == {index for index, number in enumerate(numbers) if number == numbers[start]}
+    numbers = list(manythings_split.find_components(pairs))
+    assert [numbers.index(number) for number in numbers] == walk(*zip(*pairs, strict=True))
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=1, max_size=200), st.integers(0, 9))
@@ -341,33 +329,17 @@ def test_the_script_starts_from_anywhere_and_tells_what_is_missing(corpus, tmp_p
 # Archives from others
 
 
-def encrypted(content):
-    """Marks the first member of an archive as encrypted, in its own header and in the list at the end."""
+def with_field(content, value, listed, own=None):
+    """Writes a number of two bytes at a place in the list at the end of an archive, and in its member's own header."""
     changed = bytearray(content)
-    changed[6] |= 1
-    changed[changed.index(b"PK\x01\x02") + 8] |= 1
+    for place in (changed.index(b"PK\x01\x02") + listed, own):
+        if place is not None:
+            changed[place : place + 2] = value.to_bytes(2, "little")
     return bytes(changed)
 
 
-def with_method(content, method):
-    changed = bytearray(content)
-    end = changed.index(b"PK\x01\x02")
-    changed[8:10] = changed[end + 10 : end + 12] = method.to_bytes(2, "little")
-    return bytes(changed)
-
-
-def with_size(content, size):
-    changed = bytearray(content)
-    end = changed.index(b"PK\x01\x02")
-    changed[end + 24 : end + 28] = size.to_bytes(4, "little")
-    return bytes(changed)
-
-
-def bomb(name="fra.txt"):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(name, bytes(3_000_000))
-    return buffer.getvalue()
+BOMB = zipped(bytes(3_000_000), method=zipfile.ZIP_DEFLATED)
+METHOD = {"listed": 10, "own": 8}
 
 
 def flipped(content, place):
@@ -375,13 +347,13 @@ def flipped(content, place):
 
 
 HOSTILE_ARCHIVES = {
-    "a bomb": bomb(),
-    "a size that is not so": with_size(bomb(), 10),
-    "encrypted": encrypted(zipped(TABLE)),
-    "a compression that nobody knows": with_method(zipped(TABLE), 77),
-    "a compression that it has not": with_method(zipped(TABLE), zipfile.ZIP_DEFLATED),
-    "bzip2 that it has not": with_method(zipped(TABLE), zipfile.ZIP_BZIP2),
-    "lzma that it has not": with_method(zipped(TABLE), zipfile.ZIP_LZMA),
+    "a bomb": BOMB,
+    "a size that is not so": with_field(with_field(BOMB, 10, listed=24), 0, listed=26),
+    "encrypted": with_field(zipped(TABLE), 1, listed=8, own=6),
+    "a compression that nobody knows": with_field(zipped(TABLE), 77, **METHOD),
+    "a compression that it has not": with_field(zipped(TABLE), zipfile.ZIP_DEFLATED, **METHOD),
+    "bzip2 that it has not": with_field(zipped(TABLE), zipfile.ZIP_BZIP2, **METHOD),
+    "lzma that it has not": with_field(zipped(TABLE), zipfile.ZIP_LZMA, **METHOD),
     "a path from the root": zipped(TABLE, "/fra.txt"),
     "a path upwards": zipped(TABLE, "../fra.txt"),
     "a path below": zipped(TABLE, "x/fra.txt"),
@@ -409,16 +381,11 @@ def test_a_hostile_archive_leaves_nothing(case, made_manythings, tmp_path, monke
     assert files(tmp_path) == before
 
 
-def test_a_table_that_is_too_large_is_not_read(made_manythings, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("downloaded", [False, True])
+def test_a_table_that_is_too_large_is_given_up(downloaded, made_manythings, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(fetch, "MOST_BYTES", 10)
-    assert manythings.main(["--from", str(made_manythings), "--output", str(tmp_path / "out")]) == 2
-    assert "expected at most 10" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_download_that_is_too_large_is_given_up(made_manythings, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(fetch, "MOST_BYTES", 10)
-    assert manythings.main(["--output", str(tmp_path / "out")]) == 2
+    given = [] if downloaded else ["--from", str(made_manythings)]
+    assert manythings.main([*given, "--output", str(tmp_path / "out")]) == 2
     assert "expected at most 10" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
