@@ -1,6 +1,7 @@
 """How evaluate checks its options, and where its results go."""
 
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,26 +9,14 @@ import pytest
 from qkv.commands import evaluate, translate
 from qkv.commands.cli import read_search
 from qkv.commands.evaluate import results_name
-from qkv.config.run import dump, make_run_config
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
-from tests.support.tiny_runs import small_settings
+from tests.support.tiny_runs import write_stub
 
 
 @pytest.fixture
 def make(tmp_path):
-    """Makes the folder of a run with weights, of a tokenizer and of other settings."""
-
-    def make_run(name, tokenizer=b"one", **changes):
-        root = tmp_path / name
-        (root / "tokenizer").mkdir(parents=True)
-        settings = small_settings(tmp_path, tmp_path, {key.replace("__", "."): value for key, value in changes.items()})
-        (root / "config.yaml").write_text(dump(make_run_config(settings, {}, name)), encoding="utf-8")
-        (root / "tokenizer/sentencepiece.model").write_bytes(tokenizer)
-        (root / "model.keras").touch()
-        return root
-
-    return make_run
+    return partial(write_stub, tmp_path)
 
 
 @pytest.mark.parametrize("command", [evaluate, translate])

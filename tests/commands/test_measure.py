@@ -231,8 +231,6 @@ def write_lines(folder, text):
 
 
 BAD = {
-    "no archive": (lambda folder: [str(folder)], "neither a run, which has a config.yaml, nor an attention archive"),
-    "nothing": (lambda folder: [str(folder / "none")], "none: no such run"),
     "translations": (
         lambda folder: [write(folder / "a", "greedy"), "--alignments", write_lines(folder, "0-0\n0-0\n")],
         r"a: sentence 0 is a translation of the model \(mode greedy\), and gold links belong to a given text",
@@ -252,10 +250,6 @@ BAD = {
     "another model": (
         lambda folder: [write(folder / "a"), "--choose_on", write(folder / "b", gold=GOLD, layers=2)],
         r"b has sites with \[layers, heads\] .* expected one model",
-    ),
-    "a file for a folder": (
-        lambda folder: [write(folder / "a"), "--folder", write_lines(folder, "")],
-        "lines: this is a file; expected the name of a folder",
     ),
     "damaged gold": (
         lambda folder: [write(folder / "a"), (folder / "a" / "gold.pharaoh").write_text("0-0\nx\n")][:1],

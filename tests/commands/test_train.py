@@ -139,15 +139,11 @@ class TestResume:
         assert arguments.resume == run
         assert arguments.config == load_run_config(run / "config.yaml")
 
-    def test_a_resumed_run_may_train_longer(self, run: Path):
-        resumed = parse_train_arguments(["--resume", str(run), "--training.max_updates", "50"]).config
-        assert (resumed.training.max_updates, resumed.model.d_model) == (50, 64)
-
-    def test_a_resumed_run_may_move_to_other_devices(self, run: Path):
-        resumed = parse_train_arguments(
-            ["--resume", str(run), "--run.devices", "1", "--run.deterministic", "true"]
-        ).config
+    def test_a_resumed_run_may_train_longer_and_move_to_other_devices(self, run: Path):
+        changes = ["--training.max_updates", "50", "--run.devices", "1", "--run.deterministic", "true"]
+        resumed = parse_train_arguments(["--resume", str(run), *changes]).config
         assert (resumed.run.devices, resumed.run.deterministic, resumed.model.d_model) == (1, True, 64)
+        assert resumed.training.max_updates == 50
 
     def test_a_resumed_run_keeps_all_other_settings(self, run: Path):
         with pytest.raises(
@@ -155,20 +151,18 @@ class TestResume:
         ):
             parse_train_arguments(["--resume", str(run), "--model.d_model", "32", "--training.max_updates", "50"])
 
-    def test_the_limit_by_which_the_learning_rate_falls_is_kept_too(self, config_file, tmp_path: Path):
-        run = tmp_path / "falling"
-        run.mkdir()
-        falling = ["--training.schedule", "linear", "--training.max_updates", "5000", "--run.name", "falling"]
+    @pytest.mark.parametrize(
+        ("schedule", "limit", "key", "value"),
+        [
+            ("linear", "max_updates=5000", "max_updates", "6000"),
+            ("clock", "max_minutes=5", "max_minutes", "60"),
+            ("clock", "max_minutes=5", "max_updates", "9"),
+            ("clock", "max_minutes=5", "max_epochs", "3"),
+        ],
+    )
+    def test_limits_by_which_the_learning_rate_falls_are_kept_too(self, config_file, run, schedule, limit, key, value):
+        falling = ["--training.schedule", schedule, f"--training.{limit}", "--run.name", "wide"]
         (run / "config.yaml").write_text(dump(parsed(config_file, *falling)), encoding="utf-8")
-        with pytest.raises(InputError, match=r"--training.max_updates: 5000, not 6000: a resumed run keeps"):
-            parse_train_arguments(["--resume", str(run), "--training.max_updates", "6000"])
-
-    @pytest.mark.parametrize(("key", "value"), [("max_minutes", "60"), ("max_updates", "9"), ("max_epochs", "3")])
-    def test_a_run_by_the_clock_keeps_all_its_limits(self, config_file, tmp_path: Path, key, value):
-        run = tmp_path / "clocked"
-        run.mkdir()
-        clocked = ["--training.schedule", "clock", "--training.max_minutes", "5", "--run.name", "clocked"]
-        (run / "config.yaml").write_text(dump(parsed(config_file, *clocked)), encoding="utf-8")
         with pytest.raises(InputError, match=rf"--training.{key}: .*, not {value}.*: a resumed run keeps"):
             parse_train_arguments(["--resume", str(run), f"--training.{key}", value])
 

@@ -1,30 +1,20 @@
 """Which runs can translate together, and what they and their results are called."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from qkv.config.ensemble import check_members, check_members_search, member_names
-from qkv.config.run import dump, load_started_run, make_run_config
+from qkv.config.run import load_started_run
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
-from tests.support.tiny_runs import small_settings
+from tests.support.tiny_runs import write_stub
 
 
 @pytest.fixture
 def make(tmp_path):
-    """Makes the folder of a run with weights, of a tokenizer and of other settings."""
-
-    def make_run(name, tokenizer=b"one", **changes):
-        root = tmp_path / name
-        (root / "tokenizer").mkdir(parents=True)
-        settings = small_settings(tmp_path, tmp_path, {key.replace("__", "."): value for key, value in changes.items()})
-        (root / "config.yaml").write_text(dump(make_run_config(settings, {}, name)), encoding="utf-8")
-        (root / "tokenizer/sentencepiece.model").write_bytes(tokenizer)
-        (root / "model.keras").touch()
-        return root
-
-    return make_run
+    return partial(write_stub, tmp_path)
 
 
 def test_runs_of_one_tokenizer_and_other_models_and_seeds_translate_together(make):

@@ -8,19 +8,11 @@ import pytest
 from qkv.decoding.forced import make_forced_graph
 from qkv.errors import InputError
 from qkv.metrics.likelihood import Likelihood, LikelihoodMeter
-from qkv.text.tokens.encoding import EncodedSentences
 from qkv.text.tokens.special_tokens import BOS, EOS
+from tests.support.text import sentences_of
 from tests.support.tiny_models import make_transformer, shared_transformer
 
-
-def encoded(*lengths, seed):
-    ids = np.random.default_rng(seed).integers(4, 17, sum(lengths)).astype("int32")
-    return EncodedSentences(ids, np.concatenate([[0], np.cumsum(lengths)]))
-
-
-SOURCE, TARGET = encoded(5, 1, 9, 0, 3, 2, seed=0), encoded(2, 7, 4, 3, 9, 0, seed=1)
-
-
+SOURCE, TARGET = sentences_of([5, 1, 9, 0, 3, 2], most=17), sentences_of([2, 7, 4, 3, 9, 0], seed=1, most=17)
 MOST = 12  # positions of the tiny Transformer
 
 
@@ -62,11 +54,11 @@ def test_pairs_too_long_for_the_model_are_left_out_and_counted(graph):
     assert LikelihoodMeter(graph, SOURCE, TARGET, max_positions=6).too_long == 3
     assert meter.measure().loss == pytest.approx(loss / tokens, rel=1e-5)
     with pytest.raises(InputError, match=r"all 6 pairs .*max_positions \(1\)"):
-        LikelihoodMeter(graph, SOURCE, encoded(1, 1, 1, 1, 1, 1, seed=0), max_positions=1)
+        LikelihoodMeter(graph, SOURCE, sentences_of([1] * 6), max_positions=1)
 
 
 def test_a_batch_has_as_many_positions_as_it_may_with_eos_and_bos():
-    long, short = encoded(3, 3, seed=0), encoded(1, 1, seed=1)
+    long, short = sentences_of([3, 3]), sentences_of([1, 1])
     for source, target in ((long, short), (short, long)):
         batches = [
             LikelihoodMeter(None, source, target, max_positions=MOST, batch_tokens=batch_tokens).batches

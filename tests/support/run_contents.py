@@ -74,20 +74,8 @@ def state_at(run, update):
         return {name: archive[name] for name in archive.files if name != "progress"}
 
 
-def assert_same_state(these, those):
-    assert list(these) == list(those)
-    for name, array in these.items():
-        np.testing.assert_array_equal(array, those[name], err_msg=name)
-
-
 def history_of(run):
     return pd.read_csv(run / "history.csv").drop(columns=TIMES).set_index("update")
-
-
-def weights_in(path):
-    """The arrays of a model.keras, byte for byte."""
-    with zipfile.ZipFile(path) as archive:
-        return archive.read("model.weights.h5")
 
 
 def events_of(folder):

@@ -129,8 +129,8 @@ def write_table(path: Path, pairs: Sequence[tuple[str, str]]) -> None:
 LENGTHS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=40)
 
 
-def sentences_of(lengths, seed=0):
-    ids = np.random.default_rng(seed).integers(4, 50, sum(lengths)).astype("int32")
+def sentences_of(lengths, seed=0, most=50):
+    ids = np.random.default_rng(seed).integers(4, most, sum(lengths)).astype("int32")
     return EncodedSentences(ids, np.concatenate([[0], np.cumsum(lengths)]))
 
 

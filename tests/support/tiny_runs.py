@@ -8,7 +8,7 @@ import pytest
 
 from qkv.commands.train import parse_train_arguments
 from qkv.config import RunConfig
-from qkv.config.run import make_run_config
+from qkv.config.run import dump, make_run_config
 from qkv.config.yaml import read_yaml
 from qkv.errors import InputError
 from tests.support import ROOT
@@ -64,6 +64,17 @@ def small_settings(corpus: Path, runs: Path, changes: dict[str, Any] | None = No
 def small_config(corpus: Path, runs: Path, name: str, changes: dict[str, Any] | None = None) -> RunConfig:
     """The settings of a run named `name` in the folder `runs`."""
     return make_run_config(small_settings(corpus, runs, changes), {}, default_name=name)
+
+
+def write_stub(folder: Path, name: str, tokenizer: bytes = b"one", **changes: Any) -> Path:
+    """Makes the folder of a run with weights that nobody reads; keys of `changes` have `__` for the dot."""
+    root = folder / name
+    (root / "tokenizer").mkdir(parents=True)
+    dotted = {key.replace("__", "."): value for key, value in changes.items()}
+    (root / "config.yaml").write_text(dump(small_config(folder, folder, name, dotted)), encoding="utf-8")
+    (root / "tokenizer/sentencepiece.model").write_bytes(tokenizer)
+    (root / "model.keras").touch()
+    return root
 
 
 MINIMAL = """\

@@ -7,11 +7,9 @@ import tensorflow as tf
 
 from qkv.errors import InputError
 from qkv.training.accumulation import Accumulation
-from qkv.training.loss import TotalLoss
 from qkv.training.progress import Progress
 from qkv.training.step import TrainStep
-from tests.support.tiny_models import make_transformer
-from tests.support.training import batch_of
+from tests.support.training import assert_equal_weights, batch_of, make_step
 
 WIDTH = 6 + 5  # positions of a sentence of `batch_of`
 
@@ -45,18 +43,8 @@ class SmallMemory:
 
 
 def make_updates(dropout=0.0):
-    keras.utils.set_random_seed(3)
-    model = make_transformer(dropout=dropout)
-    optimizer = keras.optimizers.SGD(0.1)
-    optimizer.build(model.trainable_variables)
-    loss = TotalLoss(model, label_smoothing=0.1)
-    step = TrainStep(loss, optimizer, tf.distribute.get_strategy(), clip_norm=0.5)
+    model, step = make_step(dropout, clip_norm=0.5)
     return model, Accumulation(step)
-
-
-def assert_equal_weights(one, other, atol=1e-6):
-    for a, b in zip(one.get_weights(), other.get_weights(), strict=True):
-        np.testing.assert_allclose(a, b, atol=atol)
 
 
 @pytest.mark.minutes

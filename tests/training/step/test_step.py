@@ -1,6 +1,7 @@
 """An update: batches that are accumulated and batches computed in slices give the update of the whole batch."""
 
-import keras
+from functools import partial
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,32 +10,18 @@ from qkv.errors import InputError
 from qkv.text.batch import Batch
 from qkv.text.tokens.special_tokens import PAD
 from qkv.training.accumulation import Accumulation
-from qkv.training.loss import TotalLoss
 from qkv.training.progress import Progress
 from qkv.training.step import TrainStep
-from tests.support.tiny_models import make_transformer
-from tests.support.training import batch_of
+from tests.support import training
+from tests.support.training import assert_equal_weights, batch_of
 
-
-def make_step(**settings):
-    keras.utils.set_random_seed(3)
-    model = make_transformer(dropout=0.0)
-    # Not Adam: what it makes of a gradient that is zero but for rounding, as that of keys' biases, is chance.
-    optimizer = keras.optimizers.SGD(0.1)
-    optimizer.build(model.trainable_variables)
-    loss = TotalLoss(model, label_smoothing=0.1, r_drop=1.0)
-    return model, optimizer, TrainStep(loss, optimizer, tf.distribute.get_strategy(), **settings)
-
-
-def assert_equal_weights(one, other, atol=1e-6):
-    for a, b in zip(one.get_weights(), other.get_weights(), strict=True):
-        np.testing.assert_allclose(a, b, atol=atol)
+make_step = partial(training.make_step, r_drop=1.0)
 
 
 @pytest.fixture(scope="module")
 def shared():
     """Two equal models with a step each, of the whole batch and of two slices; traced once for batches of any size."""
-    models, _, steps = zip(*(make_step(clip_norm=0.5, slices=slices) for slices in (1, 2)), strict=True)
+    models, steps = zip(*(make_step(clip_norm=0.5, slices=slices) for slices in (1, 2)), strict=True)
     return models, steps, models[0].get_weights()
 
 
@@ -90,7 +77,7 @@ def test_a_batch_in_slices_gives_the_update_of_the_whole_batch(rows, whole_and_s
 def test_a_compiled_update_is_that_of_the_graph_and_each_shape_is_counted(whole_and_sliced):
     """With whole sentences of padding, which fixed shapes bring along."""
     (model, _), (step, _) = whole_and_sliced
-    compiled_model, _, compiled = make_step(clip_norm=0.5, xla=True)
+    compiled_model, compiled = make_step(clip_norm=0.5, xla=True)
     for rows in ([0, 1, 2], [1, 3, 0]):
         batch = batch_of(rows)
         padded = batch.map(lambda array: np.pad(array, [(0, 1), (0, 8 - array.shape[1])]))
@@ -101,14 +88,14 @@ def test_a_compiled_update_is_that_of_the_graph_and_each_shape_is_counted(whole_
 
 
 def test_xla_on_several_devices_is_refused():
-    _, optimizer, step = make_step()
+    _, step = make_step()
     strategy = type("Two", (), {"num_replicas_in_sync": 2})()
     with pytest.raises(InputError, match=r"training\.xla: compiles for one device; expected --run\.devices 1"):
-        TrainStep(step.loss, optimizer, strategy, xla=True)
+        TrainStep(step.loss, step.optimizer, strategy, xla=True)
 
 
 def test_on_several_devices_each_calls_the_graph():
-    *_, step = make_step()
+    _, step = make_step()
     calls = []
 
     class Devices:
