@@ -41,7 +41,10 @@ def run(folder: Path, *words: str, given: str | None = None) -> Ended:
         patch.setattr("sys.argv", [words[0], *arguments])
         for side, stream in (("stdin", _stream((given or "").encode())), ("stdout", output), ("stderr", errors)):
             patch.setattr(sys, side, stream)
-        status = importlib.import_module(f"qkv.commands.{name}").main(list(arguments))
+        try:
+            status = importlib.import_module(f"qkv.commands.{name}").main(list(arguments))
+        except SystemExit as end:  # of --help
+            status = end.code
     ended = Ended(status, *(stream.buffer.getvalue().decode() for stream in (output, errors)))
     assert ended.status == 0, f"{words}\n{ended.stdout}\n{ended.stderr}"
     return ended
