@@ -152,7 +152,7 @@ def test_two_runs_link_by_their_attention_before_links_are_read(run, text, tmp_p
     command = [str(run), str(run), *files, "--symmetrise"]
     with caplog.at_level("INFO"):
         write_links(tmp_path / "links", [*command, "probable"])
-    line = next(line for line in caplog.messages if line.startswith("probabilities of links: calibrated on"))
+    line = next(line for line in caplog.messages if line.startswith("link probabilities: calibrated on"))
     threshold = float(re.search(r"error rate of the links above (0\.\d\d) \d", line)[1])
     assert align.main([*command, "probable", "--probabilities", "--workers", "2"]) == 0
     links = [line.split() for line in capsys.readouterr().out.splitlines()]

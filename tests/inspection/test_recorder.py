@@ -5,6 +5,8 @@ import pytest
 
 from qkv.decoding.forced import forced_pass
 from qkv.decoding.translator import Translator
+from qkv.inspection import recorder as recorder_module
+from qkv.inspection.archive import ArchiveWriter
 from qkv.inspection.recorder import AttentionRecorder, pair_references
 from qkv.text.lines.line import words_of
 from qkv.text.tokens.special_tokens import BOS, EOS
@@ -103,17 +105,23 @@ def test_records_do_not_depend_on_the_order_of_sentences(recorder):
     assert_same(recorder.record_references(SOURCES[::-1], REFERENCES[::-1]), expected[::-1])
 
 
-def test_ids_count_on_across_windows(recorder):
+def test_ids_count_on_across_windows(monkeypatch, recorder):
     expected = list(recorder.record_references(SOURCES, REFERENCES))
-    found = list(recorder.record(pairs_of_references(recorder), 2))
+    monkeypatch.setattr(recorder_module, "WINDOW_SENTENCES", 2)
+    found = list(recorder.record(pairs_of_references(recorder)))
     assert [record.id for record in found] == list(range(len(SOURCES)))
     assert [record.source for record in found] == SOURCES
     assert_same(found, expected)
 
 
-def test_records_do_not_depend_on_sentences_of_another_window(recorder):
+def test_a_window_is_a_shard_so_that_no_number_depends_on_another_shard(tmp_path):
+    assert ArchiveWriter(tmp_path, manifest={}).sentences_per_shard == recorder_module.WINDOW_SENTENCES
+
+
+def test_records_do_not_depend_on_sentences_of_another_window(monkeypatch, recorder):
+    monkeypatch.setattr(recorder_module, "WINDOW_SENTENCES", 4)
     pairs = list(pairs_of_references(recorder))
-    for alone, among in zip(recorder.record(pairs[4:], 4), list(recorder.record(pairs, 4))[4:], strict=True):
+    for alone, among in zip(recorder.record(pairs[4:]), list(recorder.record(pairs))[4:], strict=True):
         assert alone.token_log_probabilities == among.token_log_probabilities
         for site in ALL:
             np.testing.assert_array_equal(alone.attention[site], among.attention[site])

@@ -53,9 +53,7 @@ def _choose_readouts(directions: Sequence[Direction]) -> list[AlignmentReadout]:
     """Returns the readout of each direction; unknown ones are chosen by agreement with a run of the other direction, or
     else are the last layer: heads of one run agree as well where they look at a wrong word together."""
     readouts = [direction.readout for direction in directions]
-    forward, backward = (
-        [number for number, one in enumerate(directions) if one.reverse is reverse] for reverse in (False, True)
-    )
+    forward, backward = ([i for i, one in enumerate(directions) if one.reverse is turned] for turned in (False, True))
     if forward and backward:
         for turn in range(max(len(forward), len(backward))):
             pair = [numbers[turn % len(numbers)] for numbers in (forward, backward)]
@@ -143,9 +141,7 @@ def link_calibration(directions: Sequence[Direction]) -> Calibration:
             f"expected calibration error {100 * calibration.error:.1f} %, error rate of the links above "
             f"{calibration.threshold:.2f} {100 * calibration.aer:.1f} % (both cross-fitted)"
         )
-    log.info(
-        "probabilities of links: calibrated on %d pairs of %s, %s", calibration.pairs, calibration.chosen_on, found
-    )
+    log.info("link probabilities: calibrated on %d pairs of %s, %s", calibration.pairs, calibration.chosen_on, found)
     return calibration
 
 

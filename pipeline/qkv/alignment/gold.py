@@ -110,8 +110,7 @@ def _unit(line: dict[str, Any], side: str) -> str:
 
 def _count_words(line: dict[str, Any], side: str) -> int:
     """Returns the number of a sentence's words, in its text too, since the tokens may have been cut short."""
-    words = line[f"{side}_words"]
-    with_token = 1 + max((word for word in words if word is not None), default=-1)
+    with_token = 1 + max((word for word in line[f"{side}_words"] if word is not None), default=-1)
     if _unit(line, side) == "subwords":
         return with_token
     text = line["source" if side == "source" else "hypothesis"]

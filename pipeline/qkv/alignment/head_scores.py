@@ -33,7 +33,7 @@ from .error_rate import (
 )
 from .gold import GoldSet
 from .link_probabilities import error_of_links
-from .links import EXTRACTORS, as_links, extract_in_every_way
+from .links import EXTRACTORS, WordLinks, as_links
 from .readout import MEAN_HEAD, AlignmentReadout, aligned_sites
 from .word_matrix import eos_argmax_counts, grouped_attention, heads_and_mean, row_words, spread_links
 
@@ -94,13 +94,13 @@ def best_row(table: pd.DataFrame) -> pd.Series:
     return table.iloc[int(np.nanargmin(table["aer"].to_numpy(float)))]
 
 
-def _count_sentence(
-    record: Record, site: str, side: str, gold: GoldAlignment, word_counts: tuple[int, int]
-) -> np.ndarray:
+def _count_sentence(record: Record, site: str, side: str, gold: GoldAlignment, words: tuple[int, int]) -> np.ndarray:
     weights = heads_and_mean(record, site)
-    matrix, source, target = grouped_attention(record, weights, side, word_counts)
-    links = spread_links(np.stack(list(extract_in_every_way(matrix).values())), source, target)  # (W, L, H, T, S)
-    sure, possible = (_as_matrix(one, *word_counts) for one in (gold.sure, gold.possible))
+    matrix, source, target = grouped_attention(record, weights, side, words)
+    read = WordLinks(matrix)
+    in_every_way = np.stack([extract(read) for extract in EXTRACTORS.values()])  # (W, L, H, T, S)
+    links = spread_links(in_every_way, source, target)
+    sure, possible = (_as_matrix(one, *words) for one in (gold.sure, gold.possible))
     counted = np.stack([np.ones_like(sure), sure, possible]).reshape(3, sure.size).T.astype(np.float32)
     linked, in_sure, in_possible = np.moveaxis(links.reshape(*links.shape[:3], sure.size) @ counted, -1, 0)
     on_eos, rows = eos_argmax_counts(weights, record.source_words, row_words(record.target_words, side))

@@ -73,10 +73,9 @@ def link_features(record: Record, layer: int) -> tuple[np.ndarray, np.ndarray]:
         side the mean's weights of `NEIGHBOURS`. And which words have more than `LEAST_WEIGHT` between them.
     """
     heads = heads_and_mean(record)[layer]
-    matrices, (source, *_), (target, *_) = zip(
-        *(grouped_attention(record, heads, side) for side in LABEL_SIDES), strict=True
-    )
-    weights = np.concatenate(matrices)
+    grouped = [grouped_attention(record, heads, side) for side in LABEL_SIDES]
+    weights = np.concatenate([matrix for matrix, *_ in grouped])
+    _, source, target = grouped[0]
     neighbours = spread_links(_neighbours(weights[len(heads) - 1 :: len(heads)]), source, target)
     weights = spread_links(weights, source, target)
     of_heads = np.stack([weights, _largest_other(weights, -1), _largest_other(weights, -2)], axis=1)

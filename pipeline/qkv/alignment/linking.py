@@ -88,8 +88,7 @@ def mean_links(
     mean = _mean([_mean(directions[turned]) for turned in sorted(directions)])
     if not mean.size:
         return set()
-    largest = (mean == mean.max(axis=0)) & (mean == mean.max(axis=1, keepdims=True)) & (mean > 0)
-    links = as_links(largest)
+    links = as_links((mean == mean.max(axis=0)) & (mean == mean.max(axis=1, keepdims=True)) & (mean > 0))
     return links | grow_along_diagonals(links, as_links(mean > LEAST_NEIGHBOUR) - links)
 
 
@@ -167,9 +166,7 @@ def read_links(directions: Sequence[Direction], linking: Linking, subwords: bool
         linking: how words are linked.
         subwords: whether subwords are linked instead of words; only for one run.
     """
-    streams = (
-        map(Record.by_token, direction.records()) if subwords else direction.records() for direction in directions
-    )
+    streams = (map(Record.by_token, one.records()) if subwords else one.records() for one in directions)
     readouts = [direction.readout for direction in directions if direction.readout is not None]
     reverse = [direction.reverse for direction in directions]
     for records in zip(*streams, strict=True):

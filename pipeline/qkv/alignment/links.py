@@ -65,12 +65,6 @@ def extract_links(matrix: np.ndarray, extraction: str) -> np.ndarray:
     return EXTRACTORS[extraction](WordLinks(matrix))
 
 
-def extract_in_every_way(matrix: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns `extract_links` of every extraction."""
-    links = WordLinks(matrix)
-    return {extraction: extract(links) for extraction, extract in EXTRACTORS.items()}
-
-
 def as_links(matrix: np.ndarray) -> set[Link]:
     """Returns the links (source word, target word) of a bool matrix `(target words, source words)`."""
     target, source = np.nonzero(matrix)

@@ -42,8 +42,7 @@ def row_words(target_words: Sequence[int | None], side: str) -> list[int | None]
             the first row's is BOS. The last token's row is then the one that predicts EOS; a truncated sentence lacks
             that row, so its last token is not aligned.
     """
-    first = {"output": [], "input": [None]}[side]
-    return [*first, *target_words][: len(target_words)]
+    return [*target_words] if side == "output" else [None, *target_words[:-1]]
 
 
 def word_matrix(

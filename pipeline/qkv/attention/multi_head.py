@@ -99,6 +99,10 @@ class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
     Args:
         num_heads, ...: the fields of `AttentionSpec`, flat.
 
+    Attributes:
+        inputs_by_position: the call arguments that may be given by position, the queries first; all others are given by
+            name.
+
     **Masks.** As in `keras.layers.MultiHeadAttention`, `attention_mask` says who may attend to whom; it has four axes.
     Every other mask is one of a sequence, `(B, T)`: Keras passes on what it keeps of the inputs, such as the mask of an
     `Embedding(mask_zero=True)`. The masks of keys and values hide padding, together with `attention_mask`. The mask of
@@ -107,7 +111,6 @@ class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
     """
 
     inputs_by_position: tuple[str, ...] = ("query",)
-    """The call arguments that may be given by position, the queries first; all others are given by name."""
 
     def __init__(
         self,

@@ -15,8 +15,6 @@ from ..layers.constructor import ConstructorConfig, seed_of
 from ..layers.keras_layers import check_sizes, dynamic_shape
 from .by_name import describe_layer, make_layer
 
-__all__ = ["SCORES", "Additive", "Concat", "Cosine", "Dot", "General", "ScaledDot", "Score", "make_score"]
-
 
 class DotProduct:
     """`e = q . k`."""
@@ -109,6 +107,13 @@ class Score(keras.Layer):
     Returns:
         The scores `(B, H, T, S)`.
 
+    Attributes:
+        comparison: the comparison of prepared queries and keys, see `qkv.attention.scores`.
+        sizes_may_differ: True if queries and keys of different sizes can be compared.
+        projected: True if a recurrent model projects both sides first. The others have matrices of their own.
+        by_angle: True if scores grow as the angle between query and key shrinks, which `LSH` relies on.
+        is_product: True if the score is `q k^T` up to a factor, so that the spectrum of `W_Q W_K^T` describes a head.
+
     Example:
         >>> class NegativeDistance(Score):
         ...     def call(self, query, key):
@@ -120,19 +125,10 @@ class Score(keras.Layer):
     """
 
     comparison: type[DotProduct] | type[TanhSum] = DotProduct
-    """The comparison of prepared queries and keys, see `qkv.attention.scores`."""
-
     sizes_may_differ = False
-    """True if queries and keys of different sizes can be compared."""
-
     projected = False
-    """True if a recurrent model projects both sides first. The others have matrices of their own."""
-
     by_angle = False
-    """True if scores grow as the angle between query and key shrinks, which `LSH` relies on."""
-
     is_product = False
-    """True if the score is `q k^T` up to a factor, so that the spectrum of `W_Q W_K^T` describes a head."""
 
     def __init__(self, seed=None, **kwargs):
         super().__init__(**kwargs)

@@ -251,10 +251,8 @@ class LexicalConstraint(Constraint):
 
         kept = keep(allowed)
         # Where settings leave nothing that phrases allow, phrases win.
-        is_left = ops.any(kept > MINUS_INFINITY, axis=1, keepdims=True)
-        return branch(
-            ops.all(is_left), lambda: kept, lambda: ops.where(is_left, kept, keep(ban_special_tokens(scores)))
-        )
+        left = ops.any(kept > MINUS_INFINITY, axis=1, keepdims=True)
+        return branch(ops.all(left), lambda: kept, lambda: ops.where(left, kept, keep(ban_special_tokens(scores))))
 
     def best_extensions(self, totals, state, rows, count):
         if not self.given:
@@ -291,11 +289,9 @@ class LexicalConstraint(Constraint):
         going = ops.where(goes_on, next_of_phrases(phrases, met.progress), PAD)
         first = ops.where(is_left, phrases[:, :, 0], PAD)
         after_going = ops.expand_dims(every, 1) - met.progress - self.gap - 1
-        after_first = left - ops.where(self._is_free(state), self.gap + 1, 0)
+        after_first = ops.expand_dims(left - ops.where(self._is_free(state), self.gap + 1, 0), 1)
         tokens = ops.concatenate([going, first], axis=1)
-        then = ops.concatenate(
-            [after_going, ops.broadcast_to(ops.expand_dims(after_first, 1), dynamic_shape(first))], 1
-        )
+        then = ops.concatenate([after_going, ops.broadcast_to(after_first, dynamic_shape(first))], 1)
         return Need(every, left, tokens, ops.where(ops.equal(tokens, PAD), FAR, then))
 
     def _lead(self, allowed, scores, need: Need, following, remaining):

@@ -93,11 +93,7 @@ class Translator:
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
         """Returns the best translation of each sentence, in order; of an empty sentence it is empty."""
-        return [translations[0] for translations in self.translate_n_best(sentences)]
-
-    def translate_n_best(self, sentences: Sequence[str]) -> list[list[Translation]]:
-        """Returns all translations of each sentence that the search returns, in the order of `Hypotheses`."""
-        return self.translate_ids(self.encode(sentences))
+        return [n_best[0] for n_best in self.translate_ids(self.encode(sentences))]
 
     def encode(self, sentences: Sequence[str], side: str = "source") -> list[list[int]]:
         """Returns the tokens of sentences as a person gives them, without BOS and EOS, of `source` or `target`."""
@@ -111,7 +107,7 @@ class Translator:
         prefix_ids: Sequence[list[int]] | None = None,
         required: Sequence[Sequence[RequiredPhrase]] | None = None,
     ) -> list[list[Translation]]:
-        """Translates like `translate_n_best`, given the ids of the sentences, without BOS and EOS.
+        """Returns all translations that the search returns of each sentence, in order, given ids without BOS and EOS.
 
         Args:
             source_ids: the sentences.

@@ -198,8 +198,6 @@ def _compare_error_rates(systems: Sequence[EvaluatedArchive], samples: int) -> t
                         f"differ at all (p {p:.2f}; 95 % interval of the difference {ends[0]:+.1f} to {ends[1]:+.1f})"
                     )
         elif "alignment" in system.metrics:
-            lines.append(
-                f"{system.name}: no interval of its AER, for {system.evaluation.sentence_alignment.name} is missing"
-            )
+            lines.append(f"{system.name}: no interval of AER: {system.evaluation.sentence_alignment.name} is missing")
         rows.append(row)
     return rows, lines

@@ -63,11 +63,9 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         began_search = time.monotonic()
         translations = translate_resumably(run.translator, text, folder.parts, request.spread_over)
         metrics = _describe(request, translations) | {"translation_seconds": _seconds_since(began_search)}
-        most = run.config.model.max_positions
-        references = text.pair_references(most)
-        if request.force_references:
-            pairs = list(text.pair_references(most))
-        else:
+        references = list(text.pair_references(run.config.model.max_positions))
+        pairs = references
+        if not request.force_references:
             pairs = list(pair_translations(data.source, data.reference, translations, run.config.decoding.kind))
         tokenizer = run.config.data.scoring_tokenizer
         table = write_translations(folder.translations, data.source, data.reference, translations, tokenizer)

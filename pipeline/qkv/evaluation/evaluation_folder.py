@@ -191,7 +191,7 @@ def record_resumably(
     """
     size = archive.sentences_per_shard
     if spreading is None:
-        records = recorder.record(pairs[len(archive.ids) :], size, sites)
+        records = recorder.record(pairs[len(archive.ids) :], sites)
     else:
         shards = (pairs[first : first + size] for first in range(len(archive.ids), len(pairs), size))
         records = spreading.record(shards, recorder, list(sites))

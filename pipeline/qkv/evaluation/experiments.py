@@ -71,8 +71,7 @@ def write_faithfulness(
     seconds = round(time.monotonic() - started, 2)
     columns = ["scorer", "layer", "head", "removal", "comprehensiveness", "sufficiency"]
     _show(table[columns], run.directory.evaluation(data.name).faithfulness, seconds)
-    forced = data.gold is not None or request.force_references
-    targets = "references" if forced else "translations"
+    targets = "references" if data.gold is not None or request.force_references else "translations"
     return {"faithfulness": {"sentences": measured, "tokens": tokens, "targets": targets, "seconds": seconds}}
 
 

@@ -260,9 +260,8 @@ def read_page_facts(run: RunDirectory | None, evaluation: EvaluationDirectory | 
     parameters, metrics = None, {}
     with suppress(InputError):
         parameters = read_manifest(run).get("parameters")
-    if evaluation is not None and evaluation.metrics.is_file():
-        with suppress(InputError):
-            metrics = read_metrics(evaluation.metrics)
+    with suppress(InputError):
+        metrics = read_metrics(evaluation.metrics) if evaluation else {}
     return page_facts(config, parameters, metrics)
 
 

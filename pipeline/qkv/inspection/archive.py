@@ -62,6 +62,7 @@ class AttentionArchive:
         manifest: the whole `manifest.json`; `sites` maps each site to `[layers, heads]`.
         ids: the ids of the sentences, in order.
         lines: the sentences' lines of `sentences.jsonl`, in order.
+        gold_file: the file of `gold`, where there is one.
 
     Raises:
         InputError: no finished, undamaged archive of a known format is there; also raised when a sentence is read.
@@ -70,6 +71,7 @@ class AttentionArchive:
     def __init__(self, path: str | Path) -> None:
         within = Path(path) / ATTENTION
         self._path = within if (within / MANIFEST).is_file() else Path(path)
+        self.gold_file = self._path / GOLD
         self.manifest = self._read_manifest()
         self._sentences = self._read_sentences()
         self.ids = list(self._sentences)
@@ -155,11 +157,6 @@ class AttentionArchive:
             raise InputError(f"{self.gold_file}: {len(gold)} lines of alignments for {len(self)} sentences; mend it")
         return gold
 
-    @property
-    def gold_file(self) -> Path:
-        """The file of `gold`, where there is one."""
-        return self._path / GOLD
-
     def close(self) -> None:
         """Closes the open shard; reading opens it again."""
         if self._shard is not None:
@@ -190,8 +187,6 @@ class AttentionArchive:
     def _read_sentences(self) -> dict[int, dict[str, Any]]:
         path = self._path / SENTENCES
         sentences: dict[int, dict[str, Any]] = {}
-        if not path.is_file():
-            raise self._damaged(path, "missing, or not a whole file")
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 for number, text in enumerate(iter(partial(lines.readline, _LONGEST_LINE), ""), start=1):
@@ -201,8 +196,7 @@ class AttentionArchive:
                     sentences[line["id"]] = line
         except (OSError, UnicodeDecodeError) as error:
             raise self._damaged(path, str(error)) from error
-        if len(sentences) != self.manifest["sentences"]:
-            expected = self.manifest["sentences"]
+        if len(sentences) != (expected := self.manifest["sentences"]):
             raise self._damaged(path, f"{len(sentences)} sentences, {MANIFEST} counts {expected}")
         return sentences
 

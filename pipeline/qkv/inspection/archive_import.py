@@ -112,8 +112,6 @@ def write_archive(
                 by_site = given if isinstance(given, Mapping) else {"cross": given}
                 if unknown := by_site.keys() - SITES.keys():
                     raise InputError(f"expected attention of sites among {', '.join(SITES)}, found {[*unknown]!r:.60}")
-                if "cross" not in by_site:
-                    raise InputError(f"expected attention of the site 'cross' among others, found {[*by_site]}")
                 for site, of_site in by_site.items():
                     record.attention[site] = _read_weights(site, of_site, record, partial_rows)
             except InputError as error:
@@ -177,7 +175,7 @@ def _make_record(
         target_output_tokens=target_tokens,
         source_words=source_words,
         target_words=target_words,
-        token_log_probabilities=_read_log_probabilities(sentence.log_probabilities, len(target_tokens)),
+        token_log_probabilities=_read_log_probabilities(sentence.log_probabilities),
         mode=mode,
         truncated=bool(sentence.truncated),
         attention={},
@@ -223,10 +221,8 @@ def _read_side(
     return text, tokens, words, unit
 
 
-def _read_log_probabilities(given: Sequence[float], tokens: int) -> list[float]:
+def _read_log_probabilities(given: Sequence[float]) -> list[float]:
     values = [float(value) if isinstance(value, Real) else math.nan for value in given]
-    if len(values) not in (0, tokens):
-        raise InputError(f"log_probabilities: expected {tokens}, one per target token, or none, found {len(values)}")
     for value in values:
         if not -1e30 < value < 0.01:  # also not-a-number
             raise InputError(f"log_probabilities: expected natural logarithms, 0 or less and finite, found {value}")

@@ -99,11 +99,10 @@ def _families() -> dict[str, FontEntry]:
 
     The "last resort" fonts of matplotlib and macOS are left out: they have a box for every character.
     """
-    drawable = [entry for entry in font_manager.fontManager.ttflist if entry.size == "scalable"]
+    fonts = (entry for entry in font_manager.fontManager.ttflist if "LastResort" not in entry.name.replace(" ", ""))
+    drawable = [entry for entry in fonts if entry.size == "scalable"]
     drawable.sort(key=lambda entry: (entry.name, entry.style == "normal", -abs(_weight(entry) - REGULAR), entry.fname))
-    return {
-        entry.name: entry for entry in drawable if not entry.name.replace(" ", "").strip(".").startswith("LastResort")
-    }
+    return {entry.name: entry for entry in drawable}
 
 
 def _weight(entry: FontEntry) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..config.names.inspection import RECORD_MODES, SITES, site_name
 from ..config.names.text import WORD_UNITS
+from ..errors import InputError
 from ..text.lines.line import words_of
 from .colours import INK
 
@@ -139,7 +140,7 @@ class Record:
         """Checks that lists and axes fit together.
 
         Raises:
-            ValueError: a list or an axis has another length than its tokens, the input tokens are not the output tokens
+            InputError: a list or an axis has another length than its tokens, the input tokens are not the output tokens
                 shifted by one place, a site or mode is unknown, or a log-probability is not a number.
         """
         source, target = len(self.source_tokens), len(self.target_output_tokens)
@@ -173,8 +174,8 @@ class Record:
             if site not in self.attention or shares.shape != self.attention[site].shape[:3]:
                 raise self._error(f"sinks[{site!r}]: expected the shape of its rows, found {shares.shape}")
 
-    def _error(self, message: str) -> ValueError:
-        return ValueError(f"sentence {self.id}: {message}")
+    def _error(self, message: str) -> InputError:
+        return InputError(f"sentence {self.id}: {message}")
 
 
 def _cell_style(weight: float) -> str:

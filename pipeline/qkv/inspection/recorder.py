@@ -21,7 +21,9 @@ from ..text.tokens.tokenizer import Tokenizer
 from ..text.tokens.words import BETWEEN_SPACES, WordUnits
 from .record import Record
 
-WINDOW_SENTENCES = 256  # sorted by length within such windows, so that memory stays flat and the order is kept
+# Sorted by length within such windows, so that memory stays flat and the order is kept; as many as a shard of the
+# archive has, so that no number depends on sentences of another shard.
+WINDOW_SENTENCES = 256
 
 
 @dataclass(frozen=True)
@@ -104,28 +106,19 @@ class AttentionRecorder:
                 ids = self.tokenizer.encode(texts[0]), self.tokenizer.of_target.encode(texts[1])
                 yield from pair_references(*texts, *ids, self.max_positions, first)
 
-        return self.record(pairs(), sites=sites)
+        return self.record(pairs(), sites)
 
-    def record(
-        self,
-        pairs: Iterable[ForcedPair],
-        window_sentences: int = WINDOW_SENTENCES,
-        sites: Collection[str] | None = None,
-    ) -> Iterator[Record]:
+    def record(self, pairs: Iterable[ForcedPair], sites: Collection[str] | None = None) -> Iterator[Record]:
         """Records pairs, in their order; see `read`."""
-        return (record for record, _ in self.read(pairs, window_sentences, sites))
+        return (record for record, _ in self.read(pairs, sites))
 
-    def read(
-        self,
-        pairs: Iterable[ForcedPair],
-        window_sentences: int = WINDOW_SENTENCES,
-        sites: Collection[str] | None = None,
-    ) -> Iterator[tuple[Record, int]]:
+    def read(self, pairs: Iterable[ForcedPair], sites: Collection[str] | None = None) -> Iterator[tuple[Record, int]]:
         """Reads pairs, each once, and yields them in their order.
+
+        No batch has sentences of two windows of `WINDOW_SENTENCES`.
 
         Args:
             pairs: the pairs.
-            window_sentences: pairs that are batched together; no batch has sentences of two windows.
             sites: which of the recorder's sites the records hold; by default all.
 
         Yields:
@@ -136,7 +129,7 @@ class AttentionRecorder:
         orders: deque[list[int]] = deque()  # of the windows whose pairs have not been yielded yet
 
         def batches() -> Iterator[list[ForcedPair]]:
-            while window := list(islice(stream, window_sentences)):
+            while window := list(islice(stream, WINDOW_SENTENCES)):
                 source, target = (np.array([len(pair.ids[side]) for pair in window]) for side in (0, 1))
                 rows_of_batches = batches_by_length(source + 1, target, self.batch_tokens)
                 orders.append(np.concatenate(rows_of_batches).tolist())
@@ -154,9 +147,7 @@ class AttentionRecorder:
 
     def _read_batch(self, pairs: Sequence[ForcedPair], sites: Collection[str]) -> list[tuple[Record, int]]:
         batch = forced_batch([pair.ids for pair in pairs])
-        attention = {}
-        if "gradients" in sites:
-            attention = self._read_gradients(*batch.ids).attention
+        attention = self._read_gradients(*batch.ids).attention if "gradients" in sites else {}
         if all(pair.known for pair in pairs):  # no scores are needed
             batch = batch._replace(target_output=batch.target_output[:, :0])
         forced = self.forced_graph(*batch.ids)

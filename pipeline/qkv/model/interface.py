@@ -87,13 +87,14 @@ class TranslationModel(ConstructorConfig, LowRank, keras.Model):
 
     Returns:
         Logits, float32 `(B, T, V)`; row t predicts the token after `target_ids[:, t]`.
+
+    Attributes:
+        output_embedding: the `TokenEmbedding` that turns states into logits.
+        source_loss: weight of the training loss on source tokens, which `Memory.states` then predict.
     """
 
     output_embedding: Any
-    """The `TokenEmbedding` that turns states into logits."""
-
     source_loss = 0.0
-    """Weight of the training loss on source tokens, which `Memory.states` then predict."""
 
     def encode(self, source_ids, training=None) -> Memory:
         """Reads the source: int `(B, S) -> Memory`."""

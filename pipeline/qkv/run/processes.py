@@ -70,7 +70,7 @@ class RunParts:
         return chain.from_iterable(spread(function, windows, self.workers))
 
     def _record(self, recorded: tuple[str, ...], units: Any, sites: tuple[str, ...], pairs: Sequence[Any]) -> list[Any]:
-        return list(self.run.recorder(recorded, units).record(pairs, len(pairs), sites))
+        return list(self.run.recorder(recorded, units).record(pairs, sites))
 
 
 def spread(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:

@@ -126,16 +126,6 @@ class Accumulation:
 
         return self.step.graph(finish, ())
 
-    def restore(self, progress: Progress) -> None:
-        """Takes over what earlier updates left."""
-        if self.step.loss_scale is not None:
-            self.step.loss_scale.restore(progress.loss_scale)
-
-    def save_to(self, progress: Progress) -> None:
-        """Stores in `progress` what later updates need."""
-        if self.step.loss_scale is not None:
-            progress.loss_scale = self.step.loss_scale.state()
-
     def logs(self) -> dict[str, float]:
         """Returns the number of updates that were left out, in float16, and of graphs that XLA has compiled."""
         logs: dict[str, float] = {}

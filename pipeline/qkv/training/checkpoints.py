@@ -4,7 +4,6 @@ from which one training continues; and the weights of the finished model."""
 import json
 import logging
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -170,12 +169,8 @@ class Checkpoints:
         """Saves the checkpoint of a validation, also as the best one if it is, and deletes those no longer needed."""
         progress = replace(progress, origin=self.origin)
         path = self.folder / f"update-{progress.update:08d}.npz"
-        if best:  # first, so that no best update of a checkpoint is missing
-            save_checkpoint(self.best, model, optimizer, progress)
-            with replaced_when_done(path) as temporary:
-                shutil.copyfile(self.best, temporary)
-        else:
-            save_checkpoint(path, model, optimizer, progress)
+        for place in [self.best, path] if best else [path]:  # the best first, or a checkpoint may name one that is not
+            save_checkpoint(place, model, optimizer, progress)
         self.delete_superseded()
 
     def delete_superseded(self) -> None:

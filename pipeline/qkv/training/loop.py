@@ -80,7 +80,8 @@ class Training:
         self.meter = TrainingMeter()
         self.accumulation = Accumulation(self.step)
         self.meter.restore(progress)
-        self.accumulation.restore(progress)
+        if self.step.loss_scale is not None:
+            self.step.loss_scale.restore(progress.loss_scale)
         if self.time_budget is not None:
             self.time_budget.restore(progress)
         with self.stopping.obeying_signals():
@@ -178,7 +179,8 @@ class Training:
 
     def _note_saving(self) -> None:
         self.meter.save_to(self.progress)
-        self.accumulation.save_to(self.progress)
+        if self.step.loss_scale is not None:
+            self.progress.loss_scale = self.step.loss_scale.state()
         self.saved_at = self.progress.seconds
 
     def _estimate_first_total(self) -> None:

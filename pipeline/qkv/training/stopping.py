@@ -54,6 +54,12 @@ class Ending(NamedTuple):
     resumes: bool = True
 
 
+def _ended_by(reason: str, setting: str, value: float) -> Ending:
+    """Returns the ending by a setting of `training`, which twice its value puts off."""
+    because = f"training.{setting} ({value:.10g}) has ended it"
+    return Ending(reason, because, f"--training.{setting} {2 * value:.10g}")
+
+
 @dataclass
 class StoppingRules:
     """Decides after each update whether training ends, and says why.
@@ -91,29 +97,23 @@ class StoppingRules:
                 resumes=False,
             )
         if limits.max_updates is not None and progress.update >= limits.max_updates:
-            because = f"training.max_updates ({limits.max_updates}) has ended it"
-            if limits.ends_at_zero:
-                because += ", and its learning rate is zero there, so that no other limit makes it longer"
-            option = f"--training.max_updates {2 * limits.max_updates}"
-            return Ending(f"{limits.max_updates} updates", because, option, resumes=not limits.ends_at_zero)
+            ending = _ended_by(f"{limits.max_updates} updates", "max_updates", limits.max_updates)
+            if not limits.ends_at_zero:
+                return ending
+            because = f"{ending.because}, and its learning rate is zero there, so that no other limit makes it longer"
+            return ending._replace(because=because, resumes=False)
         if limits.max_epochs is not None and progress.epoch >= limits.max_epochs:
-            because = f"training.max_epochs ({limits.max_epochs}) has ended it"
-            return Ending(f"{limits.max_epochs} epochs", because, f"--training.max_epochs {2 * limits.max_epochs}")
+            return _ended_by(f"{limits.max_epochs} epochs", "max_epochs", limits.max_epochs)
         if self.patience is not None and progress.validations_without_gain >= self.patience:
-            return Ending(
-                f"{self.patience} validations without a better {self.metric}",
-                f"training.early_stopping.patience ({self.patience}) has ended it",
-                f"--training.early_stopping.patience {2 * self.patience}",
-                resumes=False,
-            )
+            reason = f"{self.patience} validations without a better {self.metric}"
+            return _ended_by(reason, "early_stopping.patience", self.patience)._replace(resumes=False)
         return None
 
     def _timed_ending(self, seconds: float) -> Ending | None:
         minutes = self.limits.max_minutes
         if minutes is None or self.limits.measured or seconds < 60 * minutes:
             return None
-        because = f"training.max_minutes ({minutes:g}) has ended it"
-        return Ending(f"{minutes:g} minutes", because, f"--training.max_minutes {2 * minutes:g}")
+        return _ended_by(f"{minutes:g} minutes", "max_minutes", minutes)
 
     def reason(self, progress: Progress, seconds: float, asked_by_callback: bool = False) -> str | None:
         """Returns why training ends here, or None if it continues.

@@ -41,6 +41,7 @@ def ensemble(tmp_path_factory):
     decoding = runs.config.decoding.model_copy(update={"beam_size": 1})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inspected, "ArchiveWriter", partial(ArchiveWriter, sentences_per_shard=2))
+        patch.setattr("qkv.inspection.recorder.WINDOW_SENTENCES", 2)
         yield replace(runs, config=runs.config.model_copy(update={"decoding": decoding}))
 
 

@@ -3,24 +3,10 @@
 from ..by_name import describe_layer
 from ..scores import SCORES
 from .blockwise import Blockwise
-from .fixed_weights import FIXED_WEIGHTS, Last, OneHot, Uniform
+from .fixed_weights import Last, OneHot, Uniform
 from .linformer import Linformer
 from .lsh import LSH
 from .softmax import Mechanism, Sink, Softmax
-
-__all__ = [
-    "LSH",
-    "MECHANISMS",
-    "Blockwise",
-    "Last",
-    "Linformer",
-    "Mechanism",
-    "OneHot",
-    "Sink",
-    "Softmax",
-    "Uniform",
-    "describe_mechanism",
-]
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     "softmax": Softmax,
@@ -28,7 +14,9 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     "blockwise": Blockwise,
     "linformer": Linformer,
     "lsh": LSH,
-    **FIXED_WEIGHTS,
+    "one_hot": OneHot,
+    "uniform": Uniform,
+    "last": Last,
 }
 
 

@@ -83,6 +83,3 @@ class Last(FixedWeights):
         positions = ops.arange(dynamic_shape(equal)[-1], dtype="int32")
         allowed = ops.where(equal > 0, positions, -1)
         return ops.cast(ops.logical_and(allowed >= 0, allowed == ops.max(allowed, -1, keepdims=True)), "float32")
-
-
-FIXED_WEIGHTS = {"one_hot": OneHot, "uniform": Uniform, "last": Last}

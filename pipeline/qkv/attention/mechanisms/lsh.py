@@ -152,16 +152,19 @@ class LSH(ConstructorConfig, Mechanism):
 
 
 class Places(NamedTuple):
-    """The places of the positions after one round of hashing. All are int `(B, H, S)`."""
+    """The places of the positions after one round of hashing. All are int `(B, H, S)`.
+
+    Args:
+        chunk: the chunk of a position.
+        before: the chunk before that one in the same bucket, or -1.
+        offset: the position's place in its chunk.
+        slot: its index among the slots of the whole batch, `(B, C, H, m)` flattened.
+    """
 
     chunk: Any
-    """The chunk of a position."""
     before: Any
-    """The chunk before that one in the same bucket, or -1."""
     offset: Any
-    """The position's place in its chunk."""
     slot: Any
-    """Its index among the slots of the whole batch, `(B, C, H, m)` flattened."""
 
 
 def count_chunks(length, buckets, chunk_length):

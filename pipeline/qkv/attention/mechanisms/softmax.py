@@ -49,6 +49,15 @@ class Mechanism(WeightsInFloat32, keras.Layer):
     Returns:
         `(context, weights)`: `(B, H, T, V)` and float32 `(B, H, T, S)`.
 
+    Attributes:
+        shares_query_and_key: True if one projection makes queries and keys, so that only self-attention can use the
+            mechanism.
+        uses_score: False if queries are not compared with keys: the argument `score` is ignored and the attribute is
+            None.
+        holds_weights: True if all weights are computed on the way to the context, so that dropout can act on them.
+        takes_bias: True if a call takes `bias`.
+        has_sink: True if part of a row's weight may go to no key; the row then sums to less than one.
+
     Example:
         >>> class First(Mechanism):
         ...     uses_score = False
@@ -61,19 +70,10 @@ class Mechanism(WeightsInFloat32, keras.Layer):
     """
 
     shares_query_and_key = False
-    """True if one projection makes queries and keys, so that only self-attention can use the mechanism."""
-
     uses_score = True
-    """False if queries are not compared with keys: the argument `score` is ignored and the attribute is None."""
-
     holds_weights = True
-    """True if all weights are computed on the way to the context, so that dropout can act on them."""
-
     takes_bias = False
-    """True if a call takes `bias`."""
-
     has_sink = False
-    """True if part of a row's weight may go to no key; the row then sums to less than one."""
 
     def __init__(self, score="scaled_dot", dropout=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)

@@ -74,7 +74,7 @@ def measure_sentences(
     wanted = (sentence for sentence in sentences if len(sentence.source_ids) and sentence.measured.any())
 
     def measure(sentence: ScoredSentence) -> list[dict[str, Any]]:
-        return [*_measure(reader, sentence, shares, int(model.source_embedding.width))]
+        return [*_measure(reader, sentence, shares)]
 
     rows = [row for measured in in_order(measure, wanted, workers) for row in measured]
     return pd.DataFrame(rows, columns=["id", *KEYS, "tokens", *SUMS])
@@ -89,6 +89,7 @@ class ReducedReader:
 
     def __init__(self, model: keras.Model, batch_tokens: int = FORCED_BATCH_TOKENS) -> None:
         self.batch_tokens = batch_tokens
+        self.width = int(model.source_embedding.width)
         self._graph = _make_graph(model)
 
     def read_masked(
@@ -161,13 +162,11 @@ class ReducedReader:
         return found
 
 
-def _measure(
-    reader: ReducedReader, sentence: ScoredSentence, shares: Sequence[float], width: int
-) -> Iterator[dict[str, Any]]:
+def _measure(reader: ReducedReader, sentence: ScoredSentence, shares: Sequence[float]) -> Iterator[dict[str, Any]]:
     first = np.stack([first_of(scores, sentence.noise, shares) for scores in sentence.scores.values()])
     first = first[:, :, sentence.measured]
     full, hard = _read_hard(reader, sentence, first)
-    soft = _read_soft(reader, sentence, width)
+    soft = _read_soft(reader, sentence)
     tokens = int(sentence.measured.sum())
     taken, soft_taken = first.mean(axis=-1).sum(axis=-1), tokens / len(sentence.source_ids)
     for place, scorer in enumerate(sentence.scores):
@@ -192,7 +191,7 @@ def _read_hard(reader: ReducedReader, sentence: ScoredSentence, first: np.ndarra
     return full, np.reshape(reduced, (2, *first.shape[:-1]))
 
 
-def _read_soft(reader: ReducedReader, sentence: ScoredSentence, width: int) -> np.ndarray:
+def _read_soft(reader: ReducedReader, sentence: ScoredSentence) -> np.ndarray:
     """Returns the probabilities with the scores' shares of the units taken away and alone left, `(2, scorers, M)`."""
     measured = np.flatnonzero(sentence.measured)
     sources = len(sentence.source_ids)
@@ -203,7 +202,7 @@ def _read_soft(reader: ReducedReader, sentence: ScoredSentence, width: int) -> n
     left = np.arange(len(positions)) >= len(positions) // 2
 
     def keep(rows: np.ndarray) -> np.ndarray:
-        return keep_units(positions[rows], shares[rows], left[rows], width, (SEED, sentence.id))
+        return keep_units(positions[rows], shares[rows], left[rows], reader.width, (SEED, sentence.id))
 
     found = reader.read_thinned(sentence.source_ids, sentence.target_ids, positions, keep)
     return found.reshape(2, scorers, len(measured))
@@ -244,9 +243,7 @@ def keep_units(
         bool `(passes, n, D)`.
     """
     shape = shares.shape[-1], width
-    draws = {
-        t: np.random.default_rng((*seed, t)).random(shape, dtype=np.float32) for t in np.unique(positions).tolist()
-    }
+    draws = {t: np.random.default_rng((*seed, t)).random(shape, np.float32) for t in np.unique(positions).tolist()}
     chosen = np.stack([draws[t] for t in positions.tolist()]) < shares[..., None]
     return chosen == left[:, None, None]
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ...attention import SelfAttention
-from ...attention.multi_head import AttentionLayer, MultiHeadAttention
+from ...attention.multi_head import AttentionLayer
 
 
 def query_key_spectrum(query_kernel: np.ndarray, key_kernel: np.ndarray) -> np.ndarray:
@@ -165,7 +165,6 @@ def _sides(layer: AttentionLayer) -> list[tuple[Any, slice]]:
     if isinstance(layer, SelfAttention):
         queries, keys = layer.num_heads * layer.key_dim, layer.key_value_heads * layer.key_dim
         return [(layer.qkv_projection, slice(0, queries)), (layer.qkv_projection, slice(queries, queries + keys))]
-    assert isinstance(layer, MultiHeadAttention)
     return [(layer.query_projection, slice(None)), (layer.key_projection, slice(None))]
 
 

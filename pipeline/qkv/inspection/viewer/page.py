@@ -157,8 +157,7 @@ def name_page(evaluations: Sequence[tuple[str, str]]) -> tuple[list[str], str]:
 
 def file_name(title: str) -> str:
     """Returns the name of a page's file: `demo and narrow, test` is in `demo_and_narrow_test.html`."""
-    words = re.sub(r"[^\w.-]+", "_", title)
-    return f"{words[:100]}.html"
+    return re.sub(r"[^\w.-]+", "_", title)[:100] + ".html"
 
 
 def page_origin(folders: Sequence[Path]) -> str:
