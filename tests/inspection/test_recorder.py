@@ -114,11 +114,8 @@ def test_ids_count_on_across_windows(monkeypatch, recorder):
     assert_same(found, expected)
 
 
-def test_a_window_is_a_shard_so_that_no_number_depends_on_another_shard(tmp_path):
+def test_records_do_not_depend_on_sentences_of_another_window_or_shard(monkeypatch, recorder, tmp_path):
     assert ArchiveWriter(tmp_path, manifest={}).sentences_per_shard == recorder_module.WINDOW_SENTENCES
-
-
-def test_records_do_not_depend_on_sentences_of_another_window(monkeypatch, recorder):
     monkeypatch.setattr(recorder_module, "WINDOW_SENTENCES", 4)
     pairs = list(pairs_of_references(recorder))
     for alone, among in zip(recorder.record(pairs[4:]), list(recorder.record(pairs))[4:], strict=True):
@@ -131,12 +128,8 @@ def test_tokens_of_references_belong_to_their_words(recorder):
     for record, source, reference in zip(
         recorder.record_references(SOURCES, REFERENCES), SOURCES, REFERENCES, strict=True
     ):
-        assert (record.mode, record.reference, record.hypothesis, record.truncated) == (
-            "forced",
-            reference,
-            reference,
-            False,
-        )
+        found = (record.mode, record.reference, record.hypothesis, record.truncated)
+        assert found == ("forced", reference, reference, False)
         assert words_spelt(record.source_tokens, record.source_words) == words_of(source)
         assert words_spelt(record.target_output_tokens, record.target_words) == words_of(reference)
         assert record.source_tokens[-1] == record.target_output_tokens[-1] == "</s>"
