@@ -42,7 +42,7 @@ def row_words(target_words: Sequence[int | None], side: str) -> list[int | None]
             the first row's is BOS. The last token's row is then the one that predicts EOS; a truncated sentence lacks
             that row, so its last token is not aligned.
     """
-    return [*target_words] if side == "output" else [None, *target_words[:-1]]
+    return [*target_words] if side == "output" else [None, *target_words][: len(target_words)]
 
 
 def word_matrix(

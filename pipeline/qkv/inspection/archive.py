@@ -187,6 +187,8 @@ class AttentionArchive:
     def _read_sentences(self) -> dict[int, dict[str, Any]]:
         path = self._path / SENTENCES
         sentences: dict[int, dict[str, Any]] = {}
+        if not path.is_file():  # opening a FIFO would wait for a writer
+            raise self._damaged(path, "missing, or not a whole file")
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 for number, text in enumerate(iter(partial(lines.readline, _LONGEST_LINE), ""), start=1):
