@@ -1,6 +1,7 @@
 """Parts come back as one array, from memory or from a file."""
 
 import errno
+import io
 
 import numpy as np
 import pytest
@@ -24,12 +25,12 @@ def test_parts_come_back_in_order_and_later_changes_of_a_part_do_not_matter(monk
 
 
 def test_a_full_disk_is_named(monkeypatch):
-    class Full:
+    class Full(io.BytesIO):
+        def __init__(self, **settings):
+            super().__init__()
+
         def write(self, data):
             raise OSError(errno.ENOSPC, "No space left on device")
-
-        def close(self):
-            pass
 
     monkeypatch.setattr(arrays, "MEMORY_BYTES", 1)
     monkeypatch.setattr(arrays.tempfile, "TemporaryFile", Full)

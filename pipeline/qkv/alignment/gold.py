@@ -13,7 +13,7 @@ from ..inspection.archive import AttentionArchive
 from ..text.corpora.corpus import Corpus
 from ..text.corpora.formats import read_corpus
 from ..text.corpora.word_links import GoldAlignment, check_count, read_pharaoh
-from ..text.tokens.words import AT_SPACES, WordCutter, WordUnits, count_words
+from ..text.tokens.words import AT_SPACES, WordCutter, WordUnits, word_ends
 from .error_rate import check_ranges
 
 
@@ -114,4 +114,4 @@ def _count_words(line: dict[str, Any], side: str) -> int:
     if _unit(line, side) == "subwords":
         return with_token
     text = line["source" if side == "source" else "hypothesis"]
-    return max(with_token, count_words(text, _unit(line, side)))
+    return max(with_token, len(word_ends(text, _unit(line, side))))

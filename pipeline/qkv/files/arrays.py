@@ -3,9 +3,9 @@ arrays that grow part by part in a temporary file, so that memory stays flat how
 
 import math
 import tempfile
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import numpy as np
@@ -22,20 +22,17 @@ def open_zip(path: Path) -> ZipFile:
     """
     if path.exists() and not path.is_file():  # opening a FIFO would wait for a writer
         raise ValueError("not a file")
-    archive = ZipFile(path)
-    members = archive.infolist()
-    unpacked = sum(member.file_size for member in members)
-    packings = {member.compress_type for member in members}
-    fault = None
-    if unpacked > LARGEST_GAIN * path.stat().st_size:
-        fault = f"it would unpack to {unpacked:,} bytes"
-    elif len({member.filename for member in members}) < len(members):
-        fault = "it has two members of one name"
-    elif not packings <= {ZIP_STORED, ZIP_DEFLATED}:  # zipfile sets no limit to what others unpack to
-        fault = "a member is compressed in another way"
-    if fault:
-        archive.close()
-        raise ValueError(fault)
+    with ExitStack() as opened:
+        archive = opened.enter_context(ZipFile(path))
+        members = archive.infolist()
+        unpacked = sum(member.file_size for member in members)
+        if unpacked > LARGEST_GAIN * path.stat().st_size:
+            raise ValueError(f"it would unpack to {unpacked:,} bytes")
+        if len({member.filename for member in members}) < len(members):
+            raise ValueError("it has two members of one name")
+        if not {member.compress_type for member in members} <= {ZIP_STORED, ZIP_DEFLATED}:
+            raise ValueError("a member is compressed in another way")  # zipfile sets no limit to what others unpack to
+        opened.pop_all()
     return archive
 
 
@@ -123,37 +120,23 @@ class ArrayStore:
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
         self._dtype = np.dtype(dtype)
-        self._file: BinaryIO | None = None
-        self._held: list[np.ndarray] = []
-        self._held_bytes = 0
+        self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES)  # noqa: SIM115 (closed in the end)
 
     def add(self, part: npt.ArrayLike) -> None:
         """Adds numbers at the end; raises an `OSError` if the disk is full."""
-        numbers = np.array(part, self._dtype)
-        self._held.append(numbers)
-        self._held_bytes += numbers.nbytes
-        if self._held_bytes > MEMORY_BYTES:
-            self._write()
-
-    def finish(self) -> np.ndarray:
-        """Returns all numbers, mapped if they are many; nothing can be added after that."""
-        if self._file is None:
-            return np.concatenate([np.zeros(0, self._dtype), *self._held])
-        self._write()
-        with self._file:
-            return np.memmap(self._file, self._dtype, "r").view(np.ndarray)
-
-    def __del__(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def _write(self) -> None:
         try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed in the end)
-            for numbers in self._held:
-                self._file.write(numbers.tobytes())
+            self._file.write(np.asarray(part, self._dtype).tobytes())
             self._file.flush()
         except OSError as error:
             raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None
-        self._held, self._held_bytes = [], 0
+
+    def finish(self) -> np.ndarray:
+        """Returns all numbers, mapped if they are many; nothing can be added after that."""
+        if self._file.tell() > MEMORY_BYTES:
+            with self._file:
+                return np.memmap(self._file, self._dtype, "r").view(np.ndarray)
+        self._file.seek(0)
+        return np.frombuffer(self._file.read(), self._dtype).copy()
+
+    def __del__(self) -> None:
+        self._file.close()

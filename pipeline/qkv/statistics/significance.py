@@ -36,12 +36,14 @@ def randomisation_p(
     Returns:
         Two-sided p-values `(...)`, at least 1 / (B + 1); not-a-number where a ratio is.
     """
-    above, below = (np.stack([one, other]).astype(np.float64) for one, other in zip(first, second, strict=True))
+    # The sentences of the first, then of the second: a mixture of both has each sentence of one of them.
+    sums = [np.concatenate([one, other]).astype(np.float64) for one, other in zip(first, second, strict=True)]
 
     def difference(kept: np.ndarray) -> np.ndarray:
-        return _mixed(above, below, kept) - _mixed(above, below, 1 - kept)
+        of_first, of_second = np.c_[kept, 1 - kept], np.c_[1 - kept, kept]
+        return resample(*sums, of_first) - resample(*sums, of_second)
 
-    return p_of_exchanges(difference, above.shape[1], samples=samples, seed=seed)
+    return p_of_exchanges(difference, len(first[0]), samples=samples, seed=seed)
 
 
 def p_of_exchanges(
@@ -94,14 +96,6 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     factors = np.arange(len(order), 0, -1)
     corrected[order] = np.minimum(1, np.maximum.accumulate(flat[order] * factors))
     return corrected.reshape(np.shape(p_values))
-
-
-def _mixed(above: np.ndarray, below: np.ndarray, of_first: np.ndarray) -> np.ndarray:
-    """Returns the ratio of each mixture of two systems: the first's sentences where `of_first` `(B, N)` is 1."""
-    numerators, denominators = (
-        np.tensordot(of_first, sums[0], axes=1) + np.tensordot(1 - of_first, sums[1], axes=1) for sums in (above, below)
-    )
-    return np.divide(numerators, denominators, out=np.full(np.shape(numerators), np.nan), where=denominators != 0)
 
 
 class PermutedSums(NamedTuple):

@@ -39,8 +39,7 @@ class Batch(NamedTuple):
 
     def map(self, function: Callable[[Any], Any]) -> "Batch":
         """Applies a function to every array."""
-        source, target_input, target_output = map(function, self.ids)
-        return Batch(source, target_input, target_output, None if self.links is None else function(self.links))
+        return Batch(*map(function, self.arrays))
 
     def rows(self, start: Any, end: Any) -> "Batch":
         """Returns the sentences from number `start` on, up to but without `end`."""

@@ -12,14 +12,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from .corpora.mixture import Mixture
+from .corpora.mixture import Mixture, count_shards, rows_of_shards
 from .tokens.encoding import EncodedPairs
 
 FORCED_BATCH_TOKENS = 1536  # in batches of teacher-forced passes; larger batches pad more and were no faster
 SHORTEST, STEP = 8, 1.12  # the least length, and by how much each is longer than the one before
 WINDOW_PAIRS = 1 << 20  # planned together: a corpus of up to as many is one window, sorted as a whole
-SHARD_PAIRS = 1 << 13
-"""Pairs that stay together when several windows are shuffled, so that a window reads few places of the disk."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,7 @@ class EpochPlan:
             self._windows = [partial(mixture.rows, epoch, number, windows) for number in range(windows)]
         else:
             drawn = _draw_windows(len(pairs.source), seed, epoch)
-            self._windows = [partial(_rows_of, shards, len(pairs.source)) for shards in drawn]
-        self._in_order = mixture is None and len(self._windows) == 1
+            self._windows = [partial(rows_of_shards, shards, len(pairs.source)) for shards in drawn]
         self._planned: tuple[int, BatchPlan] | None = None
         plans = map(self.window, range(len(self._windows)))
         totals = np.array([(len(plan.batches), plan.tokens, plan.positions) for plan in plans], np.int64).reshape(-1, 3)
@@ -96,9 +93,7 @@ class EpochPlan:
             rows = self._windows[number]()
             seeds = (*self._seeds, number) if number else self._seeds
             plan = self._plan(*(side.lengths_of(rows) for side in self._pairs.sides), seeds=seeds)
-            if not self._in_order:
-                plan = replace(plan, batches=[rows[batch] for batch in plan.batches])
-            self._planned = number, plan
+            self._planned = number, replace(plan, batches=[rows[batch] for batch in plan.batches])
         return self._planned[1]
 
     def batches(self, first: int = 0) -> Iterator[np.ndarray]:
@@ -110,16 +105,11 @@ class EpochPlan:
 
 def _draw_windows(pairs: int, seed: int, epoch: int) -> list[np.ndarray]:
     """Returns the shards of each window."""
-    shards = np.arange(-(-pairs // SHARD_PAIRS))
+    shards = np.arange(count_shards(pairs))
     if pairs <= WINDOW_PAIRS:
         return [shards]
     shuffled = np.random.default_rng((seed, epoch, 0)).permutation(shards)
     return np.array_split(shuffled, -(-pairs // WINDOW_PAIRS))
-
-
-def _rows_of(shards: np.ndarray, pairs: int) -> np.ndarray:
-    rows = (shards[:, None] * SHARD_PAIRS + np.arange(SHARD_PAIRS)).ravel()
-    return rows[rows < pairs]
 
 
 def plan_batches(

@@ -143,23 +143,20 @@ def _delete_leftovers(folder: Path) -> None:
 
 def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, Reading]:
     """Puts the readings of all parts of a text together, of which there is at least one."""
-    stores: list[SentenceStore] = []
+    readings = iter(readings)
+    first = next(readings)
+    stores = [SentenceStore(ids.dtype) for ids, _ in first.sides]
     arrays = {name: ArrayStore(kind) for name, kind in _ARRAYS.items()}
-    first: Reading | None = None
-    for reading in readings:
-        stores = stores or [SentenceStore(ids.dtype) for ids, _ in reading.sides]
+    for reading in chain([first], readings):
         for store, side in zip(stores, reading.sides, strict=True):
             store.add(*side)
         for name, array in arrays.items():
             array.add(getattr(reading, name))
-        if first is None:
-            first = reading
-            continue
-        for look, following in zip(first.looks, reading.looks, strict=True):
-            look.update(following)
-        for name, sentences in reading.shared.items():
-            first.shared[name].update(sentences)
-    assert first is not None
+        if reading is not first:
+            for look, following in zip(first.looks, reading.looks, strict=True):
+                look.update(following)
+            for name, sentences in reading.shared.items():
+                first.shared[name].update(sentences)
     source, target = (store.finish() for store in stores)
     whole: dict[str, Any] = {name: array.finish() for name, array in arrays.items()}
     return EncodedPairs(source, target), first._replace(sides=(), **whole)

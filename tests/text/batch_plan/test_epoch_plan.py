@@ -5,6 +5,7 @@ import pytest
 
 from qkv.text import batch_plan
 from qkv.text.batch_plan import EpochPlan, plan_batches
+from qkv.text.corpora import mixture
 from qkv.text.tokens.encoding import EncodedPairs
 from tests.support.text import sentences_of
 
@@ -21,7 +22,7 @@ def pairs():
 @pytest.fixture
 def small_windows(monkeypatch):
     monkeypatch.setattr(batch_plan, "WINDOW_PAIRS", 60)
-    monkeypatch.setattr(batch_plan, "SHARD_PAIRS", 10)
+    monkeypatch.setattr(mixture, "SHARD_PAIRS", 10)
 
 
 def plan(pairs, epoch=0, seed=7):

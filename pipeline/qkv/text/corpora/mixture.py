@@ -10,6 +10,7 @@ from ...errors import InputError
 
 WHOLE_PAIRS = 1 << 20  # a larger corpus is shuffled by shards of neighbouring pairs
 SHARD_PAIRS = 1 << 13
+"""Pairs that stay together where pairs are shuffled by shards, so that few places of the disk are read at a time."""
 Ranges = Sequence[tuple[int, int]]
 
 
@@ -82,13 +83,23 @@ class _Corpus:
         generator = np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(self._number, turn)))
         if self.pairs <= WHOLE_PAIRS:
             return generator.permutation(self.pairs)[first:last]
-        order = generator.permutation(-(-self.pairs // SHARD_PAIRS))
+        order = generator.permutation(count_shards(self.pairs))
         ends = np.cumsum(np.minimum((order + 1) * SHARD_PAIRS, self.pairs) - order * SHARD_PAIRS)
         here = slice(int(np.searchsorted(ends, first, "right")), int(np.searchsorted(ends, last, "left")) + 1)
-        places = (order[here, None] * SHARD_PAIRS + np.arange(SHARD_PAIRS)).ravel()
-        places = places[places < self.pairs]
+        places = rows_of_shards(order[here], self.pairs)
         before = int(ends[here.start - 1]) if here.start else 0
         return places[first - before : last - before]
+
+
+def count_shards(pairs: int) -> int:
+    """Returns the number of shards of so many pairs."""
+    return -(-pairs // SHARD_PAIRS)
+
+
+def rows_of_shards(shards: np.ndarray, pairs: int) -> np.ndarray:
+    """Returns the rows of shards, given by their numbers, of so many pairs."""
+    rows = (shards[:, None] * SHARD_PAIRS + np.arange(SHARD_PAIRS)).ravel()
+    return rows[rows < pairs]
 
 
 def _divide(total: int, shares: Sequence[float]) -> list[int]:

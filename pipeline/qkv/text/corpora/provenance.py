@@ -46,11 +46,8 @@ def recorded_sha256(run: RunDirectory) -> dict[str, str]:
 def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
     """Returns the marks of a run that its checkpoints keep: its seed, and digests of its tokenizer, its text and its
     report, which has the settings of the start; a part whose file is missing is left out."""
-    origin = {"seed": str(seed)}
-    if run.corpus_report.is_file():
-        origin["corpus report"] = sha256(run.corpus_report)
-    if run.tokenizer.is_file():
-        origin["tokenizer"] = sha256(run.tokenizer)
+    files = {"corpus report": run.corpus_report, "tokenizer": run.tokenizer}
+    origin = {"seed": str(seed), **{name: sha256(path) for name, path in files.items() if path.is_file()}}
     if recorded := recorded_sha256(run):
         origin["training text"] = hashlib.sha256(json.dumps(recorded, sort_keys=True).encode()).hexdigest()
     return origin

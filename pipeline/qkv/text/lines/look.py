@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from ...files.json import read_json_object, write_json
+from .line import words_of
 
 WORD = re.compile(r"\w+")
 _ESCAPED = re.compile(r"&(?:apos|quot|amp|lt|gt|#\d+);")
@@ -77,7 +78,7 @@ class LookMeter:
             self.capitalised.update(word for word in words if word[0].isupper())
             self.escaped = self.escaped or bool(_ESCAPED.search(line))
             if self.tokenized:
-                self.counts.update(word for word in line.split(" ") if word)
+                self.counts.update(words_of(line))
             self.first = self.first or line
             if not self.first_short and len(line) < _EXAMPLE_CHARACTERS:
                 self.first_short = line
@@ -112,7 +113,7 @@ def has_separate_marks(line: str) -> bool:
 
 def find_difference(line: str, look: TextLook) -> str | None:
     """Returns in words why a line does not look like a text, or None."""
-    words = [word for word in line.split(" ") if word]
+    words = words_of(line)
     first = WORD.search(line)
     if look.tokenized and any(word[-1] in _MARKS and word[:-1].isalpha() for word in words if word not in look.marked):
         return "marks are attached to words"

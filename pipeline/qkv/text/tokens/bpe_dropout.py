@@ -4,6 +4,7 @@ SentencePiece draws them too, but from version 0.2.2 on its generator takes some
 besides the seed, so the same seed would train another model in every process.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
@@ -104,11 +105,8 @@ def sample_segmentation(
 def _byte_ends(sentence: str, ends: np.ndarray) -> np.ndarray:
     """Returns the byte after each token from the character after it, which counts the mark of each word."""
     after: list[int] = []
-    position = 0
-    for word in sentence.split(" "):
-        if word:
-            after += accumulate((len(character.encode()) for character in word), initial=position)
-        position += len(word.encode()) + 1
+    for word in re.finditer(rb"[^ ]+", sentence.encode()):
+        after += accumulate((len(character.encode()) for character in word[0].decode()), initial=word.start())
     return np.array(after, np.int64)[ends - 1]
 
 

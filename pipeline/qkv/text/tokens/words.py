@@ -9,13 +9,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import accumulate, islice
 from typing import NamedTuple
 
 import numpy as np
 
 from ..lines.line import without_tag, words_of
+from .special_tokens import WORD_START
 
 SAMPLED_SENTENCES = 1000  # from which a side is judged
 LONGEST_WORDS = 8  # characters a word on average; segmented Thai, Khmer and Burmese have 3 to 5, unsegmented text 15
@@ -76,7 +76,7 @@ class WordCutter:
         if "subwords" in units and not self.count_tokens:
             raise ValueError("count_tokens: expected functions, since subwords count as words")
         source, target = (
-            self.count_tokens[side](texts) if unit == "subwords" else [count_words(text, unit) for text in texts]
+            self.count_tokens[side](texts) if unit == "subwords" else [len(word_ends(text, unit)) for text in texts]
             for side, (texts, unit) in enumerate(zip((sources, targets), units, strict=True))
         )
         return source, target
@@ -106,11 +106,6 @@ def has_spaces(sentences: Iterable[str]) -> bool:
     return not mostly_one or len(text) < LONG_SENTENCES * len(sample)
 
 
-def count_words(text: str, unit: str) -> int:
-    """Returns the number of words; `unit` is `spaces` or `characters`."""
-    return len(words_of(text)) if unit == "spaces" else sum(not character.isspace() for character in text)
-
-
 def find_words(text: str, token_ends: Sequence[int], unit: str) -> list[int | None]:
     """Returns the word of the last byte of each token, given the byte after it, for a lone space of the next one; None
     after the last word. `unit` is one of `WORD_UNITS`."""
@@ -131,14 +126,7 @@ def word_ends(text: str, unit: str) -> list[int]:
     if unit == "characters":
         sizes = [len(character.encode()) for character in text]
         return [end for character, end in zip(text, accumulate(sizes), strict=True) if not character.isspace()]
-    ends = []
-    position = 0
-    for word in text.split(" "):
-        position += len(word.encode())
-        if word:
-            ends.append(position)
-        position += 1
-    return ends
+    return [word.end() for word in re.finditer(rb"[^ ]+", text.encode())]
 
 
 def joins(character: str) -> bool:
@@ -158,14 +146,10 @@ def words_by_marks(tokens: Sequence[str], marks: str, special_tokens: Iterable[s
     before: str | None
     word, before = -1, None
     for token in tokens:
-        if token in special:
-            words.append(None)
-            before = None
-            continue
-        if before is None or begins(token, before):
-            word += 1
-        words.append(word)
-        before = token
+        is_text = token not in special
+        word += is_text and (before is None or begins(token, before))
+        words.append(word if is_text else None)
+        before = token if is_text else None
     return words
 
 
@@ -182,12 +166,14 @@ def spell_words(tokens: Sequence[str], words: Sequence[int | None], marks: str) 
 def other_marks(sentences: Iterable[Sequence[str]], marks: str) -> str | None:
     """Returns, in words, a sign that tokens are spelled with other marks than these; None if there is none.
 
-    A text in which a needed mark never occurs, or in which only another one does, has not been cut as it was said.
+    A text of several words in which the mark that divides them never occurs, or in which only another one does, has not
+    been cut as it was said.
     """
     given = MARKS[marks]
     sign = given.sign
     if not sign:
         return None
+    dividing = {name: row.sign for name, row in MARKS.items() if row.sign and row.divides}
     several = False
     found = set()
     for tokens in sentences:
@@ -195,10 +181,26 @@ def other_marks(sentences: Iterable[Sequence[str]], marks: str) -> str | None:
         for token in tokens:
             if sign in token:
                 return None
-            found |= {name for name, row in MARKS.items() if row.needed and row.sign in token}
+            found |= {name for name, other in dividing.items() if other in token}
     if found:
-        return f"no token has {sign!r}, some have {MARKS[min(found)].sign!r}: expected {' or '.join(sorted(found))}"
-    return f"no token has {sign!r}" if given.needed and several else None
+        return f"no token has {sign!r}, some have {dividing[min(found)]!r}: expected {' or '.join(sorted(found))}"
+    return f"no token has {sign!r}" if given.divides and several else None
+
+
+# The byte that each character stands for in byte-level tokens (Radford et al. 2019, GPT-2's encoder).
+_PLAIN = [*range(33, 127), *range(161, 173), *range(174, 256)]
+_OTHERS = [byte for byte in range(256) if byte not in _PLAIN]
+_BYTES = {chr(byte): byte for byte in _PLAIN} | {chr(256 + place): byte for place, byte in enumerate(_OTHERS)}
+
+
+def _decode_bytes(text: str) -> str:
+    if not set(text) <= _BYTES.keys():  # an added token, which is plain text
+        return text
+    return bytes(_BYTES[character] for character in text).decode("utf-8", errors="replace")
+
+
+def _without_spaces(text: str) -> str:
+    return text.replace(WORD_START, "")
 
 
 @dataclass(frozen=True)
@@ -206,58 +208,36 @@ class Marks:
     """The marks with which tokens spell where words begin and end.
 
     Args:
-        begins: whether a token begins a word, given the token before it; the first one does.
-        spell: returns the text of a word's tokens, without marks.
-        sign: the mark.
-        needed: whether a text of several words must have it.
+        sign: the mark; empty for none.
+        at_end: whether it stands at the end of tokens, not at their beginning.
+        divides: whether words are divided where it stands; otherwise they are divided where it is missing.
+        decode: returns the text of a word's tokens, marks and all; by default the mark of each token is taken off.
     """
 
-    begins: Callable[[str, str], bool]
-    spell: Callable[[Sequence[str]], str]
     sign: str = ""
-    needed: bool = False
+    at_end: bool = False
+    divides: bool = True
+    decode: Callable[[str], str] | None = None
 
+    def begins(self, token: str, before: str) -> bool:
+        """Returns whether a token begins a word, given the token before it; the first one does."""
+        marked = before.endswith(self.sign) if self.at_end else token.startswith(self.sign)
+        return marked == self.divides
 
-@cache
-def _bytes_of_characters() -> dict[str, int]:
-    """Returns the byte that each character stands for in byte-level tokens (Radford et al. 2019, GPT-2's encoder)."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {chr(256 + place): byte for place, byte in enumerate(others)}
-
-
-def _spell_bytes(tokens: Sequence[str]) -> str:
-    table = _bytes_of_characters()
-    text = "".join(tokens)
-    if not set(text) <= table.keys():  # an added token, which is plain text
-        return text
-    return bytes(table[character] for character in text).decode("utf-8", errors="replace")
+    def spell(self, tokens: Sequence[str]) -> str:
+        """Returns the text of a word's tokens, without marks."""
+        if self.decode:
+            return self.decode("".join(tokens))
+        bare = str.removesuffix if self.at_end else str.removeprefix
+        return "".join(bare(token, self.sign) for token in tokens)
 
 
 MARKS: dict[str, Marks] = {
-    "sentencepiece": Marks(
-        lambda token, before: token.startswith("\u2581"),
-        lambda tokens: "".join(tokens).replace("\u2581", ""),
-        "\u2581",
-        needed=True,
-    ),
-    "byte_level": Marks(lambda token, before: token.startswith("\u0120"), _spell_bytes, "\u0120", needed=True),
-    "wordpiece": Marks(
-        lambda token, before: not token.startswith("##"),
-        lambda tokens: "".join(token.removeprefix("##") for token in tokens),
-        "##",
-    ),
-    "end_of_word": Marks(
-        lambda token, before: before.endswith("</w>"),
-        lambda tokens: "".join(token.removesuffix("</w>") for token in tokens),
-        "</w>",
-        needed=True,
-    ),
-    "joiner": Marks(
-        lambda token, before: not before.endswith("@@"),
-        lambda tokens: "".join(token.removesuffix("@@") for token in tokens),
-        "@@",
-    ),
-    "none": Marks(lambda token, before: True, lambda tokens: "".join(tokens).replace("\u2581", "")),
+    "sentencepiece": Marks(WORD_START, decode=_without_spaces),
+    "byte_level": Marks("\u0120", decode=_decode_bytes),
+    "wordpiece": Marks("##", divides=False),
+    "end_of_word": Marks("</w>", at_end=True),
+    "joiner": Marks("@@", at_end=True, divides=False),
+    "none": Marks(decode=_without_spaces),
 }
-"""The functions of each of `config.names.text.WORD_MARKS`."""
+"""Each of `config.names.text.WORD_MARKS`."""
