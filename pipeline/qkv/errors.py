@@ -8,17 +8,17 @@ import shlex
 import sys
 import zlib
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from tokenize import TokenError
+from typing import Any
 from zipfile import BadZipFile
 
 REFUSALS = {
-    errno.ENOSPC: "make room and start the same command again",
-    errno.EDQUOT: "make room and start the same command again",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room and start the same command again"),
     errno.EFBIG: "allow larger files (ulimit -f unlimited, or another disk) and start the same command again",
     errno.EROFS: "choose a folder that can be written to",
-    errno.EACCES: "change its permissions, or choose another folder",
-    errno.EPERM: "change its permissions, or choose another folder",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "change its permissions, or choose another folder"),
 }
 """Advice for each error number of a file system that refuses to write."""
 
@@ -69,6 +69,14 @@ class InputError(ValueError):
 
     The message says where it is (`file:line`, or the key), what was expected and found, and how to mend it.
     """
+
+
+def import_optional(module: str, otherwise: str) -> Any:
+    """Imports a module that may not be installed: then an `InputError` with the text `otherwise` is raised."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise InputError(otherwise) from None
 
 
 class LostWorkerError(Exception):

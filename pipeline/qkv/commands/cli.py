@@ -16,7 +16,7 @@ from ..config.names import describe
 from ..config.names.translation import BLEU_TOKENIZERS
 from ..config.run import RunConfig, RunSettings, load_trained_run, with_decoding
 from ..config.schema import expectation, help_text
-from ..errors import InputError, LostWorkerError, did_you_mean, invocation, mistake, nearest_key, refusal
+from ..errors import InputError, LostWorkerError, did_you_mean, invocation, mistake, refusal
 from ..files.paths import check_file_to_write, check_folder_to_write, check_text, is_unicode, name_problem
 from ..files.run_directory import RunDirectory
 from ..run.processes import RunParts
@@ -27,6 +27,13 @@ EVALUATED_HELP = "folder of a run, of one evaluation (RUN/evaluations/NAME), or 
 TRY_AGAIN = 75  # EX_TEMPFAIL of <sysexits.h>
 CONFIG_ALONE = ("length_divisor", "beam_end", "renormalize", "force_eos", "max_target_extra")
 """Settings of decoding that are no options: a run has them from the program that it was imported from."""
+CONSTRAINTS = {
+    "prefix": "begin each translation with its line of FILE, unless that is empty; the last word may be unfinished",
+    "require": "put the words or phrases of its line of FILE, separated by tabs, into each translation, as whole "
+    "words; needs a beam",
+    "ban": "keep these words or phrases, one a line, out of all translations, as whole words",
+}
+"""What translations must or must not contain, by the options for its files."""
 WIDEST_REQUIRED = 200
 """The widest beam that is divided among hypotheses by the phrases that they have met: memory grows with its square."""
 
@@ -44,25 +51,19 @@ class ArgumentParser(argparse.ArgumentParser):
             settings["parents"] = [COMMON]
         super().__init__(prog=invocation(command) if command else None, allow_abbrev=False, **settings)
 
-    def parse_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> argparse.Namespace:
+    def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
         """Parses arguments; raises an `InputError` if one is wrong or unknown."""
-        options, unknown = self.parse_known_args(args, namespace)
+        options, unknown = self.parse_known_args(args)
         if not unknown:
             return options
-        names = [argument[2:].partition("=")[0] for argument in unknown if argument.startswith("--")]
+        names = [argument.partition("=")[0] for argument in unknown if argument.startswith("--")]
         if not names:
             many = any(action.nargs in ("*", "+") for action in self._actions)
             hint = "; give all folders side by side, before the options" if many else ""
             raise InputError(f"unrecognized arguments: {' '.join(unknown)}{hint}; see --help")
-        known = [name[2:] for name in self._option_string_actions if name.startswith("--")]
-        meant = {name: nearest_key(name, known) for name in names}
-        problems = (
-            f"--{name}: no such option; " + (f"did you mean --{near}?" if near else "see --help")
-            for name, near in meant.items()
-        )
-        raise InputError("\n  ".join(problems))
+        known = [name for name in self._option_string_actions if name.startswith("--")]
+        hints = {name: did_you_mean(name, known) or "; see --help" for name in names}
+        raise InputError("\n  ".join(f"{name}: no such option{hint}" for name, hint in hints.items()))
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Converts a value; called by the standard parser, which tells nothing of the `InputError` of a path."""
@@ -233,29 +234,12 @@ def add_seed_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_constraint_options(parser: argparse.ArgumentParser, note: str = "") -> None:
-    """Adds files of constraints on translations, as `options.prefix`, `options.require` and `options.ban`."""
+    """Adds the files of `CONSTRAINTS`, as `options.prefix`, `options.require` and `options.ban`."""
     group = parser.add_argument_group(
         "constraints on the translations", f"Files of text in the form of the training text{note}."
     )
-    group.add_argument(
-        "--prefix",
-        type=text_file,
-        metavar="FILE",
-        help="begin each translation with its line of FILE, unless that is empty; the last word may be unfinished",
-    )
-    group.add_argument(
-        "--require",
-        type=text_file,
-        metavar="FILE",
-        help="put the words or phrases of its line of FILE, separated by tabs, into each translation, as whole words; "
-        "needs a beam",
-    )
-    group.add_argument(
-        "--ban",
-        type=text_file,
-        metavar="FILE",
-        help="keep these words or phrases, one a line, out of all translations, as whole words",
-    )
+    for name, meaning in CONSTRAINTS.items():
+        group.add_argument(f"--{name}", type=text_file, metavar="FILE", help=meaning)
 
 
 def read_search(options: argparse.Namespace, tuned: bool = True) -> RunConfig:

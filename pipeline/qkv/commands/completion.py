@@ -4,7 +4,7 @@ import argparse
 from importlib import import_module
 from typing import Any
 
-from ..errors import InputError
+from ..errors import import_optional
 from ..runtime.streams import write_result
 from . import COMMANDS
 from .cli import ArgumentParser, exit_cleanly
@@ -39,10 +39,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Writes the script."""
     options = make_parser().parse_args(arguments)
-    try:
-        shtab = import_module("shtab")
-    except ImportError:
-        raise InputError("completion: needs shtab, which is not installed; install it: pip install shtab") from None
+    shtab = import_optional("shtab", "completion: needs shtab, which is not installed; install it: pip install shtab")
     write_result(f"{shtab.complete(_make_program(shtab), options.shell, preamble={'bash': RUNS})}\n")
 
 

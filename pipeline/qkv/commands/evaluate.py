@@ -74,7 +74,7 @@ def results_name(options: argparse.Namespace) -> str:
     if options.name is not None:
         return options.name
     origin = options.source.name if options.source else options.set  # with its suffix: test.en is not the set test
-    added = [f".{name}" for name in ("forced", "prefix", "require", "ban") if getattr(options, name)]
+    added = [f".{name}" for name in ("forced", *cli.CONSTRAINTS) if getattr(options, name)]
     others = [run.root.absolute().name for run in options.others]
     ensemble = f".ensemble-with-{'-and-'.join(others)}" if others else ""
     return "".join([origin, *added, ensemble])
@@ -93,7 +93,7 @@ def check_options(options: argparse.Namespace) -> RunConfig:
         raise InputError("--alignments needs --reference: the links are between those two texts")
     if options.forced and options.source and not options.reference:
         raise InputError("--forced needs --reference, the text that the model is made to read")
-    for name in ("prefix", "require", "ban"):
+    for name in cli.CONSTRAINTS:
         if options.forced and getattr(options, name):
             raise InputError(f"--forced reads whole references, so --{name} has no effect; leave one of them out")
     for name in EXPERIMENTS:

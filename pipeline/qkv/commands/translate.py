@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice, repeat, starmap
+from itertools import chain, count, islice, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
@@ -91,16 +91,15 @@ def main(arguments: list[str]) -> None:
     being_translated: deque[tuple[list[Paragraph], list[str]]] = deque()  # windows
 
     def windows() -> Iterator[tuple[Any, ...]]:
-        first = 1
+        read = count(1)
         for window in lines.windows():
             paragraphs = list(map(split, window))
-            numbers = [number for number, one in enumerate(paragraphs, first) for _ in one.sentences]
+            numbers = [number for one, number in zip(paragraphs, read, strict=False) for _ in one.sentences]
             texts, ids = typed.read([sentence for one in paragraphs for sentence in one.sentences], numbers)
             being_translated.append((paragraphs, texts))
             yield ids, *given.take(len(ids))
-            first += len(window)
 
-    number = 0
+    written = count()
     processes = cli.make_processes(options, run.config)
     translate = processes.translate if processes else partial(starmap, run.translator.translate_ids)
     for translated in translate(windows()):
@@ -111,7 +110,7 @@ def main(arguments: list[str]) -> None:
         paragraphs, texts = being_translated.popleft()
         records = _record(run, texts, translated) if options.attention else repeat(None)
         found = iter(translated)
-        for paragraph in paragraphs:
+        for paragraph, number in zip(paragraphs, written, strict=False):
             n_bests = list(islice(found, len(paragraph.sentences)))
             if options.json:
                 for line in _json_lines(number, n_bests, run.tokenizer, records):
@@ -121,7 +120,6 @@ def main(arguments: list[str]) -> None:
                 write_result(f"{paragraph.join([one_line(n_best[0].text) for n_best in n_bests])}\n")
             else:
                 write_result(format_n_best(number, n_bests[0]))
-            number += 1
         sys.stdout.buffer.flush()
     given.check_all_taken()
 

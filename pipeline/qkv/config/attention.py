@@ -77,10 +77,10 @@ class AttentionSettings(Settings):
         if positions not in RELATIVE_POSITIONS or self.site == "cross":
             return
         if positions not in MECHANISMS[self.mechanism].distances:
-            expected = [name for name in mechanisms_at(self.site) if positions in MECHANISMS[name].distances]
-            names = ", ".join(expected)
+            names = [name for name in mechanisms_at(self.site) if positions in MECHANISMS[name].distances]
             raise ValueError(
-                f"mechanism {self.mechanism} does not work with positions {positions}: expected one of {names}"
+                f"mechanism {self.mechanism} does not work with positions {positions}: expected one of "
+                f"{', '.join(names)}"
             )
         if positions != "rotary" or not MECHANISMS[self.mechanism].compares:
             return

@@ -109,8 +109,7 @@ class DataSettings(Settings):
     @property
     def scoring_tokenizer(self) -> str:
         """The name of the tokenizer that BLEU is computed with."""
-        by_text = "none" if self.tokenized else bleu_tokenizer_of(self.target_language)
-        return self.bleu_tokenizer or by_text
+        return self.bleu_tokenizer or ("none" if self.tokenized else bleu_tokenizer_of(self.target_language))
 
     @property
     def held_out(self) -> dict[str, SetSettings]:

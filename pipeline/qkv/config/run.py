@@ -146,14 +146,13 @@ def make_run_config(
     """
     overrides = overrides or {}
     data = values.get("data")
-    if isinstance(data, Mapping) and isinstance(data.get("train"), list):
-        for key in overrides:
-            if key.startswith("data.train."):
-                raise InputError(
-                    f"--{key}: data.train is a list of corpora ({origins.get('data.train', 'config')}), so that the "
-                    "option does not say which is meant; change the list in a config file"
-                )
+    has_list = isinstance(data, Mapping) and isinstance(data.get("train"), list)
     for key, value in overrides.items():
+        if has_list and key.startswith("data.train."):
+            raise InputError(
+                f"--{key}: data.train is a list of corpora ({origins.get('data.train', 'config')}), so that the "
+                "option does not say which is meant; change the list in a config file"
+            )
         values = replaced(values, key.split("."), value)
     run = values.get("run", {})
     if isinstance(run, Mapping) and run.get("name") is None:

@@ -65,8 +65,7 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Origins]:
         refuse_other_than_file(path, "a config file")
         with path.open("rb") as file:
             content = file.read(4 * MOST_BYTES + 1)  # a character takes at most four bytes
-        text = content.decode("utf-8-sig")
-        values, root = _load(text)
+        values, root = _load(content.decode("utf-8-sig"))
         keys = list(_keys(root))
     except OSError as error:
         raise InputError(f"{path}: cannot be read as a config file: {error.strerror}") from error

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from ..config.names.model import MECHANISMS
 from ..errors import InputError
 from ..run.trained_run import TrainedRun
 
 OF_TRAINING = {"dropout", "attention_dropout", "activation_dropout"}
-OF_OTHER_MECHANISMS = {"block_size", "projected_length", "buckets", "chunk_length", "rounds"}
-WITHOUT_EFFECT = OF_TRAINING | OF_OTHER_MECHANISMS
+WITHOUT_EFFECT = OF_TRAINING.union(*(row.settings for row in MECHANISMS.values()))  # of mechanisms other than softmax
 SIZES = {"d_model", "num_heads", "d_ff", "encoder_layers", "decoder_layers", "max_positions"}
 STANDARD_TRANSFORMER: Mapping[str, Collection[Any]] = {
     "architecture": ["transformer"],

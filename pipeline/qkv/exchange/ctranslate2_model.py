@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, import_optional
 from ..files.atomic import write_atomically
 from ..model.embedding import sinusoidal_positions
 from ..run.trained_run import TrainedRun
@@ -24,17 +24,16 @@ def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float3
         InputError: the package is missing, or it has no counterpart of something in the model.
     """
     check_settings(run.config.model, STANDARD_TRANSFORMER, "CTranslate2", "model")
-    try:
-        from ctranslate2.specs import TransformerSpec, common_spec
-    except ImportError:
-        raise InputError("this format needs the package ctranslate2: python -m pip install ctranslate2") from None
+    specs = import_optional(
+        "ctranslate2.specs", "this format needs the package ctranslate2: python -m pip install ctranslate2"
+    )
     settings: Any = run.config.model
     weights = NamedWeights(run)
-    spec = TransformerSpec.from_config(
+    spec = specs.TransformerSpec.from_config(
         (settings.encoder_layers, settings.decoder_layers),
         settings.num_heads,
         pre_norm=settings.norm == "pre",
-        activation=getattr(common_spec.Activation, ACTIVATIONS[settings.activation]),
+        activation=getattr(specs.common_spec.Activation, ACTIVATIONS[settings.activation]),
         alignment_heads=settings.num_heads,  # the mean over all heads of the last layer
     )
     _set_embeddings(spec, settings, weights)

@@ -219,11 +219,8 @@ def _check_generation(generation: GenerationFile, values: Mapping[str, Any], pat
 
 
 def _decoding(generation: GenerationFile, path: Path, positions: int) -> dict[str, Any]:
-    longest = positions
-    if generation.max_length is not None:
-        longest = min(longest, generation.max_length)
-    if generation.max_new_tokens is not None:
-        longest = min(positions, generation.max_new_tokens + 1)
+    new_tokens = generation.max_new_tokens
+    longest = min(positions, new_tokens + 1 if new_tokens else generation.max_length or positions)
     if generation.min_length > longest:
         raise _refused(path, "min_length", f"at most the longest length, {longest}", generation.min_length)
     return {

@@ -11,7 +11,7 @@ from ..files.atomic import write_atomically
 from ..files.json import write_json
 from ..run.trained_run import TrainedRun
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
-from .counterpart import STANDARD_TRANSFORMER, NamedWeights, check_settings
+from .counterpart import OF_TRAINING, STANDARD_TRANSFORMER, NamedWeights, check_settings
 from .marian_weights import marian_layers
 
 SUPPORTED: Mapping[str, Any] = {
@@ -93,9 +93,7 @@ def _config(run: TrainedRun) -> dict[str, Any]:
         **{f"{side}_attention_heads": settings.num_heads for side in ("encoder", "decoder")},
         **{f"{side}_ffn_dim": settings.d_ff for side in ("encoder", "decoder")},
         "activation_function": settings.activation,
-        "dropout": settings.dropout,
-        "attention_dropout": settings.attention_dropout,
-        "activation_dropout": settings.activation_dropout,
+        **settings.model_dump(include=OF_TRAINING),
         "scale_embedding": settings.scale_embeddings,
         "max_position_embeddings": settings.max_positions,
         "share_encoder_decoder_embeddings": True,
@@ -160,6 +158,5 @@ class LoadedMarian:
             encoded = self._tokenizer([source], text_target=[target], return_tensors="pt")
             with self._torch.inference_mode():
                 scores = self._model(**encoded).logits.log_softmax(-1)
-            labels = encoded["labels"]
-            rows.append(scores.gather(-1, labels[..., None])[0, :, 0].numpy())
+            rows.append(scores.gather(-1, encoded["labels"][..., None])[0, :, 0].numpy())
         return rows

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from ..errors import DAMAGE, InputError, first_line
+from ..errors import DAMAGE, InputError, first_line, import_optional
 from ..files.paths import refuse_other_than_file
 from ..model.embedding import sinusoidal_positions
 from ..run.weights import check_groups
@@ -142,13 +142,11 @@ def torch_name(place: str) -> str:
 
 def _open_pickle(path: Path) -> dict[str, StoredArray]:
     """Opens `pytorch_model.bin`; raises a `ValueError` if PyTorch does not read it as weights alone."""
-    try:
-        import torch
-    except ImportError:
-        raise InputError(
-            f"{path}: it is a pickle, which PyTorch alone can read safely; install torch, or convert it where torch "
-            "and transformers are: MarianMTModel.from_pretrained(FOLDER).save_pretrained(FOLDER)"
-        ) from None
+    torch = import_optional(
+        "torch",
+        f"{path}: it is a pickle, which PyTorch alone can read safely; install torch, or convert it where torch and "
+        "transformers are: MarianMTModel.from_pretrained(FOLDER).save_pretrained(FOLDER)",
+    )
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # PyTorch's own errors of unpickling, and of its zip files

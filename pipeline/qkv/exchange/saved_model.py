@@ -87,8 +87,7 @@ class SavedTranslator(tf.Module):
         count = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=1)
         last = tf.gather(ids, tf.maximum(count - 1, 0), axis=1, batch_dims=1)
         too_long = tf.cast(tokens.row_lengths(), tf.int32) > lengths
-        target_input = self._shifted(ids)
-        forced = forced_pass(model, source_ids, target_input, ids[:, :0], ("cross",))
+        forced = forced_pass(model, source_ids, self._shifted(ids), ids[:, :0], ("cross",))
         is_text = (ids != PAD) & (ids != BOS) & (ids != EOS)
         return {
             "text": self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, is_text)),
@@ -116,8 +115,7 @@ class SavedTranslator(tf.Module):
         """
         source_ids = self._with_end(self._tokenize(source)[:, : self._max_positions - 1])
         target_ids = self._with_end(self._tokenize(target))[:, : self._max_positions]
-        target_input = self._shifted(target_ids)
-        forced = forced_pass(self._own.run.model, source_ids, target_input, target_ids, ("cross",))
+        forced = forced_pass(self._own.run.model, source_ids, self._shifted(target_ids), target_ids, ("cross",))
         cross = _without_padding(forced.attention["cross"], target_ids)
         return {
             "source_tokens": tf.gather(self._pieces, source_ids),
@@ -134,8 +132,7 @@ class SavedTranslator(tf.Module):
         return self._tokenizer.tokenize(tf.where(tf.strings.regex_full_match(text, EMPTY), "", text))
 
     def _with_end(self, tokens):
-        ends = tf.fill([tokens.nrows(), 1], EOS)
-        return tf.concat([tokens, ends], axis=1).to_tensor(PAD)
+        return tf.concat([tokens, tf.fill([tokens.nrows(), 1], EOS)], axis=1).to_tensor(PAD)
 
     def _shifted(self, ids):
         """Returns the ids that the decoder reads to predict each of `ids`."""

@@ -8,7 +8,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import InputError
@@ -104,11 +104,14 @@ def _open_already(path: Path) -> int | None:
     return None
 
 
-def delete_temporary_files(file: Path) -> None:
-    """Deletes what killed processes have left half-written of a file; nobody may write it at the moment."""
-    for found in file.parent.glob(".*"):
-        if is_temporary(found.name, file):
-            found.unlink(missing_ok=True)
+def delete_temporary_files(path: Path) -> None:
+    """Deletes what killed processes have left half-written of a file or folder; nobody may write it at the moment."""
+    for found in path.parent.glob(".*"):
+        if is_temporary(found.name, path):
+            if found.is_dir() and not found.is_symlink():
+                shutil.rmtree(found, ignore_errors=True)
+            else:
+                found.unlink(missing_ok=True)
 
 
 def delete_temporary_files_below(folder: Path) -> None:
@@ -175,20 +178,13 @@ def new_folder(path: Path, what: str) -> Iterator[Path]:
     Raises:
         InputError: there is such a folder already, it cannot be created, or another process writes it.
     """
-    lock = path.parent / f".{path.name}.qkv-lock"
-    try:
-        check_new_folder(path)
-    except InputError:
-        if lock.exists():  # of a process that was killed after its folder had appeared, or is writing there
-            with suppress(InputError, OSError), folder_locked(lock, what, path):
-                _delete_left_over(path)
-        raise
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path}: the folder cannot be created: {error.strerror}") from None
-    with folder_locked(lock, what, path):
-        _delete_left_over(path)
+    with folder_locked(path.parent / f".{path.name}.qkv-lock", what, path):
+        delete_temporary_files(path)
+        check_new_folder(path)
         hidden = temporary_path(path)
         hidden.mkdir()
         try:
@@ -199,10 +195,3 @@ def new_folder(path: Path, what: str) -> Iterator[Path]:
             hidden.rename(path)
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
-
-
-def _delete_left_over(path: Path) -> None:
-    """Deletes what killed processes have left of a folder; only for the process that holds its lock."""
-    for found in path.parent.iterdir():
-        if is_temporary(found.name, path):
-            shutil.rmtree(found, ignore_errors=True)  # which follows no links

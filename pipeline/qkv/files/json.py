@@ -38,6 +38,14 @@ def read_json_object(path: Path) -> dict[str, Any]:
     return value
 
 
+def read_json_if_whole(path: Path) -> dict[str, Any]:
+    """Reads what `read_json_object` reads; nothing where that raises an error."""
+    try:
+        return read_json_object(path)
+    except (OSError, ValueError):
+        return {}
+
+
 def write_json(path: Path, value: Any) -> None:
     """Writes a value as indented JSON, whole or not at all."""
     write_atomically(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())

@@ -14,7 +14,7 @@ from ..config import RunConfig
 from ..config.names.inspection import SITES
 from ..config.names.model import MECHANISMS
 from ..errors import InputError, invocation
-from ..files.json import read_json_object, write_json
+from ..files.json import read_json_if_whole, write_json
 from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
 from ..text.tokens.special_tokens import BOS
@@ -67,15 +67,14 @@ def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) ->
     Raises:
         InputError: the manifest is missing or damaged, or the outputs differ.
     """
-    manifest = _read_manifest(run)
+    manifest = read_json_if_whole(run.manifest)
     try:
         expected = np.array(manifest["golden_logits"], float).reshape(LOGITS)
         bfloat16 = "bfloat16" in manifest["precision"]
     except (ValueError, KeyError, TypeError):
         raise _damaged(run) from None
     found = golden_logits(model, vocabulary_size)
-    scale = max(1.0, float(np.abs(expected).max()))
-    tolerance = TOLERANCE * scale * (10 if bfloat16 else 1)
+    tolerance = TOLERANCE * max(1.0, float(np.abs(expected).max())) * (10 if bfloat16 else 1)
     if not np.allclose(found, expected, atol=tolerance):
         raise InputError(
             f"{run.model}: the model gives other numbers than when it was saved (expected {expected[0]:.4f}, "
@@ -89,7 +88,7 @@ def check_digests(run: RunDirectory, *names: str) -> None:
     Raises:
         InputError: the manifest is missing or damaged, or a file is another.
     """
-    manifest = _read_manifest(run)
+    manifest = read_json_if_whole(run.manifest)
     for name in names:
         path: Path = getattr(run, name)
         recorded = manifest.get(f"{name}_sha256")
@@ -100,13 +99,6 @@ def check_digests(run: RunDirectory, *names: str) -> None:
                 f"{path}: not the file that training wrote: its SHA-256 is not the {name}_sha256 of "
                 f"{run.manifest.name}; restore the run's own file, or train anew"
             )
-
-
-def _read_manifest(run: RunDirectory) -> dict[str, Any]:
-    try:
-        return read_json_object(run.manifest)
-    except (OSError, ValueError):
-        raise _damaged(run) from None
 
 
 def _damaged(run: RunDirectory) -> InputError:
@@ -133,9 +125,6 @@ def archive_manifest(run: Any) -> dict[str, Any]:
     # The weights of these sites are no shares of a row, but mixed with weights of any sign.
     if signed := [name for name, at in mechanisms.items() if at and not MECHANISMS[at.mechanism].gives_shares]:
         facts["signed"] = signed
-    try:
-        manifest = read_json_object(run.directory.manifest)
-    except (OSError, ValueError):  # a run that still trains has none
-        return facts
+    manifest = read_json_if_whole(run.directory.manifest)
     names = ("versions", "git_commit", "model_sha256", "tokenizer_sha256")
-    return facts | {name: manifest.get(name) for name in names}
+    return facts | {name: manifest.get(name) for name in names if manifest}  # a run that still trains has none

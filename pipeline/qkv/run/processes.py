@@ -53,9 +53,8 @@ class RunParts:
             from .ensemble import load_runs
 
         run = load_runs(self.roots, self.checkpoint).with_config(self.config)
-        if self.ban is None:
-            return run
-        return replace(run, banned=read_banned(self.ban, run.target_tokens, leads_out=self.requires))
+        banned = read_banned(self.ban, run.target_tokens, leads_out=self.requires) if self.ban else None
+        return replace(run, banned=banned)
 
     def translate(self, items: Iterable[tuple[Any, ...]]) -> Iterator[list[list[Any]]]:
         """Yields what `Translator.translate_ids` returns for each of the arguments."""

@@ -140,8 +140,7 @@ class Wait:
             raise LostWorkerError(f"waited {self.minutes:g} minutes for {for_whom}")
         if time.monotonic() >= self.said + self.again:
             self.said = time.monotonic()
-            left = (self.until - time.monotonic()) / 60
-            log.info("waiting for %s; giving up in %.1f minutes", for_whom, left)
+            log.info("waiting for %s; giving up in %.1f minutes", for_whom, (self.until - self.said) / 60)
 
 
 def _own_port(cluster: Cluster, wait: Wait) -> socket.socket:

@@ -147,8 +147,6 @@ def is_running(process: int) -> bool:
         return bool(handle and ctypes.windll.kernel32.CloseHandle(handle))
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # somebody else's
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)  # somebody else's
     return True

@@ -35,8 +35,7 @@ class EscapingStream:
             return self._stream.write(text)
         encoding = self._stream.encoding or "utf-8"
         escaped = _UNSHOWN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-        shown = escaped.encode(encoding, "backslashreplace").decode(encoding)
-        self._stream.write(shown)
+        self._stream.write(escaped.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
 
 

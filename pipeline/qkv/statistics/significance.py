@@ -37,11 +37,11 @@ def randomisation_p(
         Two-sided p-values `(...)`, at least 1 / (B + 1); not-a-number where a ratio is.
     """
     # The sentences of the first, then of the second: a mixture of both has each sentence of one of them.
-    sums = [np.concatenate([one, other]).astype(np.float64) for one, other in zip(first, second, strict=True)]
+    above, below = (np.concatenate([one, other]).astype(np.float64) for one, other in zip(first, second, strict=True))
 
     def difference(kept: np.ndarray) -> np.ndarray:
         of_first, of_second = np.c_[kept, 1 - kept], np.c_[1 - kept, kept]
-        return resample(*sums, of_first) - resample(*sums, of_second)
+        return resample(above, below, of_first) - resample(above, below, of_second)
 
     return p_of_exchanges(difference, len(first[0]), samples=samples, seed=seed)
 
@@ -93,8 +93,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     tests = np.flatnonzero(~np.isnan(flat))
     order = tests[np.argsort(flat[tests], kind="stable")]
     corrected = np.full(flat.shape, np.nan)
-    factors = np.arange(len(order), 0, -1)
-    corrected[order] = np.minimum(1, np.maximum.accumulate(flat[order] * factors))
+    corrected[order] = np.minimum(1, np.maximum.accumulate(flat[order] * np.arange(len(order), 0, -1)))
     return corrected.reshape(np.shape(p_values))
 
 

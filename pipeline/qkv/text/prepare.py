@@ -90,8 +90,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     ranges = ranges_of(corpora)
     tagged = [(*own[part], tag) for part in (0, 1) for own, tag in zip(ranges, tags, strict=True)]  # kept, then joined
     for name, pairs in zip(segmentation_names(config.tokenizer.bpe_dropout), segmentations, strict=True):
-        selected = pairs.select(selection.kept, np.concatenate(joined))
-        put_tags(selected, tagged).save(run.encoded / name)
+        put_tags(pairs.select(selection.kept, np.concatenate(joined)), tagged).save(run.encoded / name)
     encode_pairs(validation, tokenizer).save(run.encoded / "validation")
 
     for meter, path in zip(facts.looks, (run.source_look, run.target_look), strict=True):

@@ -12,7 +12,7 @@ from ...config.corpus import CorpusSettings
 from ...config.data import DataSettings
 from ...config.run import KEPT_BUT, changes_of_result, make_run_config
 from ...errors import InputError
-from ...files.json import read_json_object
+from ...files.json import read_json_if_whole
 from ...files.paths import files_like, is_pattern, sha256
 from ...files.run_directory import RunDirectory
 
@@ -113,10 +113,7 @@ def check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
 
 
 def _reported(run: RunDirectory, key: str) -> dict[str, Any]:
-    try:
-        recorded = read_json_object(run.corpus_report)[key]
-    except (OSError, ValueError, KeyError):
-        return {}
+    recorded = read_json_if_whole(run.corpus_report).get(key)
     return recorded if isinstance(recorded, dict) else {}
 
 

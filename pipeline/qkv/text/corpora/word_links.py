@@ -96,9 +96,8 @@ def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
 
 def format_pharaoh_line(links: Collection[Link]) -> str:
     """Returns the line of one pair: sorted links `i-j` from 0, of a mapping with their probabilities: `i-j:0.93`."""
-    if isinstance(links, Mapping):
-        return " ".join(f"{i}-{j}:{links[i, j]:.2f}" for i, j in sorted(links)) + "\n"
-    return " ".join(f"{i}-{j}" for i, j in sorted(links)) + "\n"
+    shown = (f"{i}-{j}:{links[i, j]:.2f}" if isinstance(links, Mapping) else f"{i}-{j}" for i, j in sorted(links))
+    return " ".join(shown) + "\n"
 
 
 def write_gold(path: str | Path, gold: Iterable[GoldAlignment]) -> None:

@@ -41,8 +41,7 @@ class TextLook:
 
     def write(self, path: Path) -> None:
         """Writes it as JSON."""
-        words = {"capitalised": sorted(self.capitalised), "marked": sorted(self.marked)}
-        write_json(path, asdict(self) | words)
+        write_json(path, asdict(self) | {"capitalised": sorted(self.capitalised), "marked": sorted(self.marked)})
 
     @classmethod
     def read(cls, path: Path) -> "TextLook | None":

@@ -1,10 +1,9 @@
 """Paragraphs: divided into sentences, which a model translates one by one, and put together again."""
 
 from collections.abc import Collection, Sequence
-from importlib import import_module
 from typing import NamedTuple
 
-from ...errors import InputError
+from ...errors import import_optional
 from .line import find_tag, without_tag
 
 
@@ -37,12 +36,9 @@ class SentenceSplitter:
     """
 
     def __init__(self, language: str, tags: Collection[str] = (), between: str = " ") -> None:
-        try:
-            self._segment = import_module("sentencex").segment
-        except ImportError:
-            raise InputError(
-                "split: sentencex, which finds sentences, is not installed; install it: pip install sentencex"
-            ) from None
+        self._segment = import_optional(
+            "sentencex", "split: sentencex, which finds sentences, is not installed; install it: pip install sentencex"
+        ).segment
         self._language = language.replace("_", "-").partition("-")[0].lower()
         self._tags, self._between = tags, between
 

@@ -7,15 +7,14 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from ...errors import InputError, first_line
+from ...errors import InputError, first_line, import_optional
 from ...files.arrays import ArrayStore
-from ...files.paths import refuse_other_than_file
+from ...files.paths import check_text
 from .line import BYTE_ORDER_MARK, GZIP, ZSTD, compose, refuse_byte, refuse_returns
 
 CHUNK_LINES = 4096
@@ -104,14 +103,10 @@ def read_lines(path: str | Path) -> Lines:
     """
     path = Path(path)
     try:
-        refuse_other_than_file(path, "a text file", pipes=True)
+        check_text(path)
         text = open_unpacked(path)
         refuse_other_kinds(path, text.read(0, 1024))
         starts, ends = _find_lines(path, text.file)
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
-    except IsADirectoryError:
-        raise InputError(f"{path}: this is a directory; expected a text file, plain, gzip or zstd") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
     except OSError as error:
@@ -196,13 +191,11 @@ def _unpack_zstd(path: Path, packed: BinaryIO, block_bytes: int) -> Iterator[byt
 
 def import_pyarrow(path: str | Path, kind: str) -> Any:
     """Imports PyArrow for a file of the kind that is named; raises an `InputError` if it is not installed."""
-    try:
-        return import_module("pyarrow")
-    except ImportError:
-        raise InputError(
-            f"{path}: {kind} is read by PyArrow, which is not installed; install it: pip install pyarrow (or qkv with "
-            "its extra, corpora), or convert the file to text, plain or gzip"
-        ) from None
+    return import_optional(
+        "pyarrow",
+        f"{path}: {kind} is read by PyArrow, which is not installed; install it: pip install pyarrow (or qkv with its "
+        "extra, corpora), or convert the file to text, plain or gzip",
+    )
 
 
 def refuse_other_kinds(path: Path, start: bytes) -> None:

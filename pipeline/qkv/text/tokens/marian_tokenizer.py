@@ -83,8 +83,7 @@ class _MarianSubwords(SentencePieceModel):
         self._model, self._ids, self._special = model, ids, special
         self._speller, self._pieces = speller, pieces
         self.vocabulary_size = len(pieces)
-        names = sorted(special, key=len, reverse=True)
-        self._parts = re.compile("|".join(map(re.escape, names)))
+        self._parts = re.compile("|".join(map(re.escape, sorted(special, key=len, reverse=True))))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [[token for token, _ in self._tokens(text)] for text in texts]

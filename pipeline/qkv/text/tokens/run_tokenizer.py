@@ -10,7 +10,7 @@ import sentencepiece
 from ...config import RunConfig
 from ...errors import InputError
 from ...files.atomic import write_atomically
-from ...files.json import read_json_object, write_json
+from ...files.json import read_json_if_whole, write_json
 from ...files.run_directory import RunDirectory
 from ..corpora.corpus import Corpus
 from ..lines.line import is_empty
@@ -27,7 +27,7 @@ def reuse_or_train_tokenizer(
     """Returns the tokenizer that is in the run if it was trained on the same text, of files with the same digests, see
     `data_sha256`, and otherwise trains it."""
     taken = config.training.start_from is not None  # from the run that training starts from
-    if not taken and not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
+    if not taken and not (run.tokenizer.is_file() and read_json_if_whole(run.preparation) == digests):
         run.tokenizer.unlink(missing_ok=True)
         write_json(run.preparation, digests)
         every = max(1, -(-2 * len(training) // MOST_SENTENCES))
@@ -103,10 +103,3 @@ def load_tokenizer(path: Path) -> Tokenizer:
         InputError: as `MarianTokenizer` and `Tokenizer`.
     """
     return MarianTokenizer(path) if path.suffix == ".json" else Tokenizer(path)
-
-
-def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:
-    try:
-        return read_json_object(run.preparation) == digests
-    except (OSError, ValueError):
-        return False

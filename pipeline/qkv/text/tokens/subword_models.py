@@ -81,8 +81,7 @@ class TensorFlowTextModel(SentencePieceModel):
     def _tokenizer(self) -> Any:
         """The op's tokenizer, made anew at each use, which takes 0.2 ms: its model is in TensorFlow's kernel cache,
         which `keras.utils.set_random_seed` and `keras.backend.clear_session` empty."""
-        text = import_module("tensorflow_text")
-        return text.SentencepieceTokenizer(self._model, out_type=self._tensorflow.int32)
+        return import_module("tensorflow_text").SentencepieceTokenizer(self._model, out_type=self._tensorflow.int32)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return self._tokenizer.tokenize(self._strings(texts)).to_list()

@@ -5,9 +5,9 @@
 
 import copy
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 
-import numpy as np
 import sentencepiece
 
 from ...errors import InputError
@@ -15,6 +15,8 @@ from ..lines.line import find_tag, without_tag
 from .special_tokens import BOS, EOS, PAD, UNK, WORD_START
 from .subword_models import SentencePieceModel, load_subword_model
 from .words import find_words
+
+UNKNOWN = " \u2047 "  # what SentencePiece writes for an unknown token, whose word ends before the last space
 
 
 class Tokenizer:
@@ -131,34 +133,11 @@ class Tokenizer:
         """
         if unit == "subwords":
             return [None if token in (PAD, BOS, EOS) else place for place, token in enumerate(ids)]
-        if unit == "characters":
-            return self._characters_from_ids(ids)
-        words: list[int | None] = []
-        current, at_start = -1, True
-        for token, piece in zip(ids, self.pieces(ids), strict=True):
-            if token in self._silent:
-                words.append(None)
-                continue
-            at_start = at_start or piece.startswith(WORD_START) or token == UNK
-            if at_start and piece != WORD_START:
-                current, at_start = current + 1, False
-                words.append(current)
-            else:
-                words.append(current + 1 if at_start else current)
-            at_start = at_start or token == UNK  # an unknown token is written with spaces around it
-        if at_start and words:  # a lone mark at the end is no word
-            words = [None if word == current + 1 else word for word in words]
-        return words
-
-    def _characters_from_ids(self, ids: Sequence[int]) -> list[int | None]:
-        """Returns the last character of each id, from 0 and without spaces; for a lone mark, the character after it."""
-        spelt = [piece.replace(WORD_START, "") for piece in self.pieces(ids)]
-        characters = [
-            0 if token in self._silent else 1 if token == UNK else sum(not c.isspace() for c in text)
-            for token, text in zip(ids, spelt, strict=True)
+        spelt = [
+            "" if token in self._silent else UNKNOWN if token == UNK else piece.replace(WORD_START, " ")
+            for token, piece in zip(ids, self.pieces(ids), strict=True)
         ]
-        ends = np.cumsum(characters).tolist()
-        return [
-            None if token in self._silent or (not own and end == ends[-1]) else end - 1 if own else end
-            for token, own, end in zip(ids, characters, ends, strict=True)
-        ]
+        lengths = accumulate(len(text.encode()) for text in spelt)
+        ends = [length - (text == UNKNOWN) for text, length in zip(spelt, lengths, strict=True)]
+        words = find_words("".join(spelt), ends, unit)
+        return [None if token in self._silent else word for token, word in zip(ids, words, strict=True)]

@@ -73,8 +73,6 @@ class WordCutter:
 
     def count(self, sources: Sequence[str], targets: Sequence[str], units: WordUnits) -> tuple[list[int], list[int]]:
         """Returns the number of words of each source and of each target."""
-        if "subwords" in units and not self.count_tokens:
-            raise ValueError("count_tokens: expected functions, since subwords count as words")
         source, target = (
             self.count_tokens[side](texts) if unit == "subwords" else [len(word_ends(text, unit)) for text in texts]
             for side, (texts, unit) in enumerate(zip((sources, targets), units, strict=True))
@@ -159,8 +157,7 @@ def spell_words(tokens: Sequence[str], words: Sequence[int | None], marks: str) 
     for token, word in zip(tokens, words, strict=True):
         if word is not None:
             of_word[word].append(token)
-    spell = MARKS[marks].spell
-    return ["".join(spell(one).split()) or "".join(one) for one in of_word]
+    return ["".join(MARKS[marks].spell(one).split()) or "".join(one) for one in of_word]
 
 
 def other_marks(sentences: Iterable[Sequence[str]], marks: str) -> str | None:
