@@ -83,23 +83,18 @@ class LostWorkerError(Exception):
     """Another worker of a training has ended, hangs, or has not started; the same command continues the training."""
 
 
-def nearest_key(key: str, keys: Sequence[str]) -> str | None:
-    """Returns the dotted key that was probably meant: of the same name or a similar one, in its section if possible."""
+def did_you_mean(key: str, keys: Sequence[str]) -> str:
+    """Returns the end of a message about an unknown name or dotted key: "; did you mean NAME?", or nothing if none is
+    near. One of the same name is meant, or of a similar one, in its section if possible."""
     section, _, name = key.rpartition(".")
     siblings = {known.rpartition(".")[2]: known for known in reversed(keys) if known.rpartition(".")[0] == section}
     everywhere = {known.rpartition(".")[2]: known for known in reversed(keys)}
     if name in everywhere:
-        return everywhere[name]
+        return f"; did you mean {everywhere[name]}?"
     for meant, candidates in ((name, siblings), (name, everywhere), (key, dict(zip(keys, keys, strict=True)))):
         if alike := difflib.get_close_matches(meant, candidates, n=1, cutoff=0.7):
-            return candidates[alike[0]]
-    return None
-
-
-def did_you_mean(name: str, names: Sequence[str]) -> str:
-    """Returns the end of a message about an unknown name: "; did you mean NAME?", or nothing if none is near."""
-    meant = nearest_key(name, names)
-    return f"; did you mean {meant}?" if meant else ""
+            return f"; did you mean {candidates[alike[0]]}?"
+    return ""
 
 
 SCRIPTS = ("train", "evaluate")  # have a file in the repository's root

@@ -69,11 +69,10 @@ def folder_locked(lock: Path, what: str, folder: Path | None = None) -> Iterator
 def _locked_file(lock: Path, what: str, folder: Path) -> TextIO:
     while True:
         file = _open(lock)
-        try:
+        locked = False
+        with contextlib.suppress(BlockingIOError):
             lock_file(file)
             locked = True
-        except BlockingIOError:
-            locked = False
         file.seek(0)
         found = file.read(MOST_CHARACTERS)
         file.seek(0)

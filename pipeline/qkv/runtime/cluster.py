@@ -9,14 +9,13 @@ import errno
 import json
 import logging
 import os
-import selectors
+import select
 import socket
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ..errors import InputError, LostWorkerError
 
@@ -56,16 +55,12 @@ class Cluster:
 
 
 class _Task(BaseModel):
-    model_config = ConfigDict(strict=True)
-
     type: str = ""
     index: int = 0
 
 
 class _TFConfig(BaseModel):
     """`TF_CONFIG`, as TensorFlow documents it."""
-
-    model_config = ConfigDict(strict=True)
 
     cluster: dict[str, list[Annotated[str, Field(pattern=r":[0-9]{1,5}$")]]] = {}
     task: _Task = _Task()
@@ -79,7 +74,7 @@ def read_cluster() -> Cluster | None:
     """
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
-        found = _TFConfig.model_validate_json(text)
+        found = _TFConfig.model_validate_json(text, strict=True)
         addresses = {(job, i): address for job in JOBS for i, address in enumerate(found.cluster.get(job, []))}
         own = list(addresses).index((found.task.type, found.task.index)) if found.cluster else 0
         cluster = Cluster(tuple(addresses.values()), tuple(f"{job} {index}" for job, index in addresses), own)
@@ -163,24 +158,22 @@ def _gather(cluster: Cluster, hello: dict[str, Any], wait: Wait) -> str | None:
     """The chief's part. Returns what is wrong with a worker."""
     greetings = {0: hello}
     connections: dict[int, socket.socket] = {}
-    with contextlib.ExitStack() as opened, selectors.DefaultSelector() as selector:
+    with contextlib.ExitStack() as opened:
         listener = opened.enter_context(_own_port(cluster, wait))
-        selector.register(listener, selectors.EVENT_READ)
+        heard = [listener]
         while len(greetings) < len(cluster):
             missing = [cluster.describe(index) for index in range(len(cluster)) if index not in greetings]
             wait.go_on(f"{' and '.join(missing)} to start")
-            for key, _ in selector.select(_RETRY_SECONDS):
-                if key.fileobj is listener:
-                    connection = opened.enter_context(listener.accept()[0])
-                    selector.register(connection, selectors.EVENT_READ)
+            for connection in select.select(heard, [], [], _RETRY_SECONDS)[0]:
+                if connection is listener:
+                    heard.append(opened.enter_context(listener.accept()[0]))
                     continue
-                connection = key.fileobj  # type: ignore[assignment]
                 greeting = _read_line(connection)
                 index = greeting.get("worker")
                 if type(index) is int and 0 < index < len(cluster):  # of two, the newer one has replaced the older
                     greetings[index], connections[index] = greeting, connection
                 else:
-                    selector.unregister(connection)
+                    heard.remove(connection)
                     gone = [number for number, known in connections.items() if known is connection]
                     for number in gone:
                         del connections[number], greetings[number]
@@ -209,26 +202,13 @@ def _ask_chief(cluster: Cluster, hello: dict[str, Any], wait: Wait) -> str | Non
     while True:
         with contextlib.suppress(OSError), socket.create_connection(cluster.address(0), timeout=5) as connection:
             connection.sendall(json.dumps(hello).encode() + b"\n")
-            for answer in _answers(connection):
-                if answer is None:
-                    wait.go_on(f"{cluster.describe(0)} and the other workers to start")
-                elif "answer" in answer:
-                    return answer["answer"]
+            while not select.select([connection], [], [], 1)[0]:
+                wait.go_on(f"{cluster.describe(0)} and the other workers to start")
+            answer = _read_line(connection)  # nothing, if the other end is not waiting for workers
+            if "answer" in answer:
+                return answer["answer"]
         wait.go_on(f"{cluster.describe(0)} to start")
         time.sleep(_RETRY_SECONDS)
-
-
-def _answers(connection: socket.socket) -> Iterator[dict[str, Any] | None]:
-    """Yields None every second, and at last what the other end says: nothing, if it is not waiting for workers."""
-    connection.settimeout(1)
-    while True:
-        try:
-            if not connection.recv(1, socket.MSG_PEEK):
-                return
-            yield _read_line(connection)
-            return
-        except TimeoutError:
-            yield None
 
 
 def _read_line(connection: socket.socket) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The devices of a run: which are used, in which number format they compute, and how much at once."""
 
 import signal
-import time
+import timeit
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -237,9 +237,4 @@ MATRIX = 1024  # rows and columns of the matrices that are multiplied to measure
 def product_rate(dtype: str) -> float:
     """Measures the arithmetic operations per second of matrix products in a number format, as the best of four runs."""
     x = tf.cast(tf.random.normal((MATRIX, MATRIX)), dtype)
-    seconds = []
-    for _ in range(4):
-        started = time.monotonic()
-        tf.matmul(x, x).numpy()
-        seconds.append(time.monotonic() - started)
-    return 2 * MATRIX**3 / min(seconds)
+    return 2 * MATRIX**3 / min(timeit.repeat(lambda: tf.matmul(x, x).numpy(), number=1, repeat=4))

@@ -42,14 +42,13 @@ class ArrivingLines:
         Raises:
             InputError: a line is not UTF-8; the lines before it are yielded first.
         """
-        end = False
-        while not end:
+        last: str | Exception | None = ""
+        while last is not _END:
             window, last = self._collect_window()
             if window:
                 yield window
             if isinstance(last, Exception):
                 raise last
-            end = last is _END
 
     def _collect_window(self) -> tuple[list[str], str | Exception | None]:
         """Returns the lines of a window, and the last item taken from the queue."""

@@ -130,9 +130,7 @@ def word_ends(text: str, unit: str) -> list[int]:
 def joins(character: str) -> bool:
     """Returns whether a character makes one word with another such character before or after it: letters, digits and
     their marks do, except in scripts that are written without spaces."""
-    if _WITHOUT_SPACES.match(character):
-        return False
-    return character.isalnum() or unicodedata.category(character).startswith("M")
+    return not _WITHOUT_SPACES.match(character) and (character.isalnum() or unicodedata.category(character)[0] == "M")
 
 
 def words_by_marks(tokens: Sequence[str], marks: str, special_tokens: Iterable[str]) -> list[int | None]:
