@@ -73,7 +73,8 @@ def run_training(
     workers = joined or SingleProcess()
     with noticing_lost_workers(joined):
         strategy = start_devices(config)
-        check_same_settings(workers, worker_settings(config))
+        common = config.model_dump(mode="json", exclude={"run": {"directory"}})  # which may differ between machines
+        check_same_settings(workers, dict(flat_settings(common)))
         assert config.run.name  # the command line has set it
         wait_for_text(workers)
         with open_run_folder(config.run.directory / config.run.name, resume, writes=workers.is_chief) as run:
@@ -149,11 +150,6 @@ def start_devices(config: RunConfig) -> tf.distribute.Strategy:
 
 LONG_UPDATES, LONG_MINUTES = 10_000, 60
 """A training that XLA makes shorter by more than it takes to compile, on an H200."""
-
-
-def worker_settings(config: RunConfig) -> dict[str, Any]:
-    """Returns the settings that all workers must have; where the run is may differ from one machine to the next."""
-    return {key: value for key, value in flat_settings(config.model_dump(mode="json")) if key != "run.directory"}
 
 
 @contextmanager

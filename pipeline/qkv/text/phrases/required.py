@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ...errors import InputError
 from ..lines.line import is_empty
+from ..lines.typed_line import find_unknown
 from ..tokens.special_tokens import EOS
 from ..tokens.words import joins
 from .automaton import APART, JOINED, PhraseAutomaton
@@ -98,8 +99,8 @@ def write_phrase(text: str, tokens: TokenText, place: str) -> RequiredPhrase:
             symbols = tokens.of_text(tokenizer.decode([ids])[0])
             if symbols and _is_written(symbols, tokens.of_tokens(ids)):
                 return RequiredPhrase(text, symbols, tuple(ids))
-    unknown = next((letter for letter in text if not letter.isspace() and not _is_known(letter, tokens)), None)
-    because = f": it has no token for {unknown!r}" if unknown else ""
+    unknown = find_unknown(text, tokenizer)
+    because = f": it has no token for {unknown[0]!r}" if unknown else ""
     raise InputError(f"{place}: {text!r} cannot be written with this vocabulary{because}; require another word")
 
 
@@ -108,8 +109,3 @@ def _is_written(phrase: Symbols, written: Sequence[int]) -> bool:
     automaton = PhraseAutomaton([phrase], [1], unsure_divides=False)
     ends = [automaton.read(written, state)[0] for state in (APART, JOINED)]
     return DIVIDING <= written[0] < END and all(automaton.pending[ends])
-
-
-def _is_known(letter: str, tokens: TokenText) -> bool:
-    (ids,) = tokens.tokenizer.encode([letter])
-    return bool(ids) and min(ids) > EOS
