@@ -14,16 +14,16 @@ from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile
 
+MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO)
+"""Error numbers of paths that no file can have, and of pipes and devices without another end."""
 REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room and start the same command again"),
     errno.EFBIG: "allow larger files (ulimit -f unlimited, or another disk) and start the same command again",
     errno.EROFS: "choose a folder that can be written to",
     **dict.fromkeys((errno.EACCES, errno.EPERM), "change its permissions, or choose another folder"),
+    **dict.fromkeys(MISTAKES, "expected the path of something that is there"),
 }
-"""Advice for each error number of a file system that refuses to write."""
-
-MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO)
-"""Error numbers of paths that no file can have, and of pipes and devices without another end."""
+"""Advice for each error number of a file system that refuses to read or write."""
 
 # The exceptions that reading a damaged archive can raise: flipped bits can claim encryption or an unknown compression,
 # and NumPy parses the header of an array as an expression.
@@ -48,14 +48,6 @@ def refusal(error: Exception) -> str | None:
             if said:
                 place = re.sub(r"^\{\{.*\}\}", "", before.split("\n")[-1]).strip(" ;")
                 return f"{place}: {reason}; {advice}"
-    return None
-
-
-def mistake(error: Exception) -> str | None:
-    """Returns what the file system says of a path that is not what a command needs; None for any other error."""
-    if isinstance(error, OSError) and error.errno in MISTAKES:
-        place = f"{error.filename}: " if error.filename else ""
-        return f"{place}{error.strerror}; expected the path of something that is there"
     return None
 
 

@@ -16,7 +16,7 @@ from ..config.names import describe
 from ..config.names.translation import BLEU_TOKENIZERS
 from ..config.run import RunConfig, RunSettings, load_trained_run, with_decoding
 from ..config.schema import expectation, help_text
-from ..errors import InputError, LostWorkerError, did_you_mean, invocation, mistake, refusal
+from ..errors import MISTAKES, InputError, LostWorkerError, did_you_mean, invocation, refusal
 from ..files.paths import check_file_to_write, check_folder_to_write, check_text, is_unicode, name_problem
 from ..files.run_directory import RunDirectory
 from ..run.processes import RunParts
@@ -301,10 +301,7 @@ def _report(error: BaseException) -> int:
         return _fail(f"error: {denied or error}", 2 if isinstance(error, InputError) else TRY_AGAIN)
     if refused := refusal(error):
         output = "" if can_flush(sys.stdout) else "standard output: "
-        return _fail(f"error: {output}{refused}", 1)
-    if mistaken := mistake(error):
-        can_flush(sys.stdout)
-        return _fail(f"error: {mistaken}", 2)
+        return _fail(f"error: {output}{refused}", 2 if getattr(error, "errno", None) in MISTAKES else 1)
     raise error
 
 

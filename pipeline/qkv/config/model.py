@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from .attention import AttentionSettings, DecoderOnlyAttention, TransformerAttention
+from .attention import DecoderOnlyAttention, TransformerAttention
 from .data import DataSettings
 from .names.model import (
     ACTIVATIONS,
@@ -89,8 +89,7 @@ class BlocksSettings(ArchitectureSettings):
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
-        for site in type(self.attention).model_fields:
-            settings: AttentionSettings = getattr(self.attention, site)
+        for site, settings in self.attention:
             if (settings.key_dim is None or settings.value_dim is None) and self.d_model % self.num_heads:
                 raise ValueError(
                     f"d_model ({self.d_model}) must be a multiple of num_heads ({self.num_heads}), or every site of "

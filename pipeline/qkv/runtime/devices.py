@@ -34,8 +34,7 @@ def choose_devices(gpus: int | None, deterministic: bool) -> None:
         tf.config.experimental.enable_op_determinism()
     there = tf.config.list_physical_devices("GPU")
     if gpus is not None and gpus > len(there):
-        reason = why_unseen() if not there else None
-        hint = f"; an NVIDIA GPU is there, but {reason}" if reason else ""
+        hint = f"; an NVIDIA GPU is there, but {reason}" if (reason := idle_gpu()) else ""
         raise InputError(
             f"run.devices: expected at most {len(there)}, as many GPUs as TensorFlow sees, found {gpus}{hint}"
         )
@@ -89,9 +88,8 @@ def slow_precision(precision: str) -> str | None:
 def describe_devices(precision: str) -> str:
     """Says on what is computed, in which Keras dtype policy, and why a GPU lies idle and how to mend it."""
     if gpus := visible_gpus():
-        names = [str(gpu) for gpu in gpus]
-        shown = f"a GPU ({names[0]})" if len(gpus) == 1 else f"{len(gpus)} GPUs ({'; '.join(names)})"
-        return f"computing on {shown} in {precision}"
+        counted = "a GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+        return f"computing on {counted} ({'; '.join(map(str, gpus))}) in {precision}"
     cores = usable_cores()
     text = f"computing on the processor, {cores} core{'s' if cores > 1 else ''}, in {precision}"
     return f"{text}. An NVIDIA GPU is there, but {reason}" if (reason := idle_gpu()) else text

@@ -15,11 +15,7 @@ from .resampling import SAMPLES, interval, parts_of_samples, resample, sentence_
 
 
 def randomisation_p(
-    first: tuple[np.ndarray, np.ndarray],
-    second: tuple[np.ndarray, np.ndarray],
-    *,
-    samples: int = SAMPLES,
-    seed: int = 0,
+    first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], *, samples: int = SAMPLES
 ) -> np.ndarray:
     """Tests whether two ratios of sums differ, by approximate randomisation (Noreen 1989; Riezler and Maxwell 2005).
 
@@ -43,25 +39,22 @@ def randomisation_p(
         of_first, of_second = np.c_[kept, 1 - kept], np.c_[1 - kept, kept]
         return resample(above, below, of_first) - resample(above, below, of_second)
 
-    return p_of_exchanges(difference, len(first[0]), samples=samples, seed=seed)
+    return p_of_exchanges(difference, len(first[0]), samples=samples)
 
 
-def p_of_exchanges(
-    difference: Callable[[np.ndarray], np.ndarray], sentences: int, *, samples: int = SAMPLES, seed: int = 0
-) -> np.ndarray:
+def p_of_exchanges(difference: Callable[[np.ndarray], np.ndarray], sentences: int, *, samples: int) -> np.ndarray:
     """Tests whether two results differ, see `randomisation_p`.
 
     Args:
         difference: takes `(B, N)`, 1 where a sentence's results are kept and 0 where exchanged; returns `(B, ...)`.
         sentences: N.
         samples: B.
-        seed: of the exchanges.
 
     Returns:
         Two-sided p-values `(...)`; not-a-number where the difference that was found is.
     """
     found = np.abs(difference(np.ones((1, sentences)))[0])
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     as_large = np.zeros(found.shape, int)
     for part in parts_of_samples(samples, sentences):
         kept = random.integers(0, 2, size=(part, sentences)).astype(np.float64)

@@ -153,8 +153,8 @@ def find_odd_pairs(
         "length_ratio": (longer > _SHORT_TOKENS) & (longer > ratio * np.maximum(shorter, 1)),
         "duplicate": repeated,
     }
-    table = np.stack([np.zeros(len(empty), bool), *(applies[reason] for reason in CORPUS_PROBLEMS)])
-    return table.argmax(axis=0).astype(np.uint8)
+    reasons = np.select([applies[reason] for reason in CORPUS_PROBLEMS], range(1, len(CORPUS_PROBLEMS) + 1))
+    return reasons.astype(np.uint8)
 
 
 def _rows_of(mask: np.ndarray) -> np.ndarray:

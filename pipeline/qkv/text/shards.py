@@ -85,13 +85,12 @@ class PairReader:
         looks = LookMeter(self.tokenized), LookMeter(self.tokenized)
         for look, sentences in zip(looks, pairs, strict=True):
             look.add(sentences)
-        source, target = map(_encode, self.models, pairs)
+        sides = list(map(_encode, self.models, pairs))
         shared = {name: other.met_in(*pairs) for name, other in self.others.items()}
         filtered, near_digests = np.zeros(len(pairs[0]), np.uint8), np.zeros(0, np.uint64)
         if self.filters is not None:
             filtered, near_digests = self.filters.find(*pairs), self.filters.digest(*pairs)
-        sides, empty, digests = (source, target), find_empty(*pairs), digest_pairs(*pairs)
-        return Reading(sides, empty, digests, filtered, near_digests, looks, shared)
+        return Reading(sides, find_empty(*pairs), digest_pairs(*pairs), filtered, near_digests, looks, shared)
 
 
 def _encode(model: SentencePieceModel, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
