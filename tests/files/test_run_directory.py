@@ -5,11 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from qkv.commands.cli import exit_cleanly
 from qkv.errors import InputError
+from qkv.files.json import read_json_if_whole
 from qkv.files.run_directory import RunDirectory
 from tests.support import ROOT
 from tests.support.processes import PATIENCE_SECONDS
@@ -104,6 +106,20 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(capsys):
 
     assert command([]) == 2
     assert "runs/x: Permission denied; change its permissions" in capsys.readouterr().err
+
+
+def test_json_that_may_not_be_read_counts_neither_as_missing_nor_as_damaged(monkeypatch, tmp_path):
+    path = tmp_path / "manifest.json"
+    assert read_json_if_whole(path) == {}
+    path.write_text("{")
+    assert read_json_if_whole(path) == {}
+
+    def refuse(*arguments, **settings):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(PermissionError):
+        read_json_if_whole(path)
 
 
 def test_a_plugin_that_ends_the_command_is_told_and_no_other_is_blamed(tmp_path, capsys):

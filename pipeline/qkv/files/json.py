@@ -39,9 +39,15 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def read_json_if_whole(path: Path) -> dict[str, Any]:
-    """Reads what `read_json_object` reads; nothing where that raises an error."""
+    """Reads what `read_json_object` reads; nothing of a file that is missing or damaged.
+
+    Raises:
+        PermissionError: it may not be read, so that nobody knows whether it is whole.
+    """
     try:
         return read_json_object(path)
+    except PermissionError:
+        raise
     except (OSError, ValueError):
         return {}
 
