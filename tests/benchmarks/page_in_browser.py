@@ -22,6 +22,7 @@ sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
 from qkv.config.names.inspection import SITES
 from qkv.decoding.build import build_search
+from qkv.inspection.recorder import pair_translations
 from qkv.live import model_page
 from qkv.live.model_page import write_model_page
 from qkv.model.build import build_model
@@ -49,7 +50,7 @@ def compare_translations(page, run, sources) -> None:
     assert build_search(greedy, 1) is not None
     found = run.translator.translate(sources)
     sites = [site for site in SITES if site in ("cross", "encoder", "decoder")]
-    records = run.recorder(sites).record_translations(sources, None, found)
+    records = run.recorder(sites).record(pair_translations(sources, None, found))
     equal, largest, likelihoods = 0, dict.fromkeys(sites, 0.0), 0.0
     for source, translation, record in zip(sources, found, records, strict=True):
         ours = page.evaluate(TRANSLATE, source)

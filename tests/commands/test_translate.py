@@ -12,6 +12,7 @@ import pytest
 from qkv.commands import translate
 from qkv.config import load_run_config
 from qkv.decoding.translator import Translator
+from qkv.inspection.recorder import pair_translations
 from qkv.run import processes, train
 from qkv.run.trained_run import load_run
 from qkv.text.lines import stream
@@ -158,7 +159,7 @@ def test_attention_in_json_is_the_archived_attention_of_the_translation(unbroken
     options = "--json", "--attention", "--beam_size", str(run.config.decoding.beam_size)
     written = json.loads(translated(unbroken, "the cat eats\n", monkeypatch, capsysbinary, *options))
     translation = run.translator.translate(["the cat eats"])[0]
-    record = next(run.recorder(["cross"]).record_translations(["the cat eats"], None, [translation]))
+    record = next(run.recorder(["cross"]).record(pair_translations(["the cat eats"], None, [translation])))
     assert (written["text"], written["tokens"]) == (translation.text, record.target_output_tokens)
     np.testing.assert_allclose(written["attention"], record.attention["cross"], atol=1e-6)
 

@@ -19,6 +19,7 @@ from tests.support.text import SENTENCES
 
 pytest.importorskip("tensorflow_text")
 from qkv.exchange.saved_model import LoadedSavedModel, SavedTranslator, write_saved_model
+from qkv.inspection.recorder import pair_translations
 
 pytestmark = pytest.mark.minutes
 
@@ -84,7 +85,7 @@ def test_strings_are_read_as_lines_of_files_are(run, saved):
 def test_attention_is_that_of_the_archive_and_zero_for_padding(run, saved):
     answer = found(saved.translate(tf.constant(SOURCES), tf.constant(True)))
     translations = translator(run, "beam").translate(SOURCES)
-    records = run.recorder(["cross"]).record_translations(SOURCES, None, translations, "beam")
+    records = run.recorder(["cross"]).record(pair_translations(SOURCES, None, translations, "beam"))
     for i, record in enumerate(records):
         if not SOURCES[i]:
             continue

@@ -7,7 +7,7 @@ from qkv.decoding.forced import forced_pass
 from qkv.decoding.translator import Translator
 from qkv.inspection import recorder as recorder_module
 from qkv.inspection.archive import ArchiveWriter
-from qkv.inspection.recorder import AttentionRecorder, pair_references
+from qkv.inspection.recorder import AttentionRecorder, pair_references, pair_translations
 from qkv.text.lines.line import words_of
 from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support.text import SENTENCES
@@ -74,7 +74,7 @@ def test_a_record_is_the_forced_pass_over_its_sentence_alone(model, tokenizer, r
 
 
 def test_log_probabilities_of_translations_are_those_of_the_forced_pass(model, recorder, translations):
-    records = list(recorder.record_translations(SOURCES, REFERENCES, translations))
+    records = list(recorder.record(pair_translations(SOURCES, REFERENCES, translations)))
     for record, translation in zip(records, translations, strict=True):
         record.validate()
         assert (record.mode, record.hypothesis, record.truncated) == ("greedy", translation.text, translation.truncated)
@@ -138,7 +138,7 @@ def test_tokens_of_references_belong_to_their_words(recorder):
 
 
 def test_tokens_of_translations_belong_to_their_words(recorder, translations):
-    for record in recorder.record_translations(SOURCES, None, translations):
+    for record in recorder.record(pair_translations(SOURCES, None, translations)):
         words = [word for word in record.target_words if word is not None]
         assert sorted(set(words)) == list(range(len(words_of(record.hypothesis))))
         assert record.reference is None

@@ -15,6 +15,7 @@ sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
 from qkv.config.run import make_run_config
 from qkv.config.yaml import read_yaml
+from qkv.inspection.recorder import pair_translations
 from qkv.run import train
 from qkv.run.trained_run import load_run
 
@@ -51,7 +52,7 @@ def settings_of(architecture: str, folder: str) -> dict:
 def outputs_of(run) -> dict:
     """What a run says of the sentences: translations, log-probabilities, and the attention over them."""
     translations = run.translator.translate(SENTENCES)
-    records = list(run.recorder(("cross",)).record_translations(SENTENCES, None, translations, mode="beam"))
+    records = list(run.recorder(("cross",)).record(pair_translations(SENTENCES, None, translations, "beam")))
     return {
         "translations": [translation.text for translation in translations],
         "log_probabilities": [record.token_log_probabilities for record in records],

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from qkv.inspection.recorder import pair_translations
 from qkv.run.trained_run import load_run
 from tests.support import ROOT
 from tests.support.minutes import first_at_once
@@ -23,7 +24,7 @@ def test_a_kept_run_says_what_it_said_when_it_was_saved(path):
     translations = run.translator.translate(sentences)
     assert [translation.text for translation in translations] == expected["translations"]
     assert len(set(expected["translations"])) > 2
-    records = run.recorder(("cross",)).record_translations(sentences, None, translations, mode="beam")
+    records = run.recorder(("cross",)).record(pair_translations(sentences, None, translations, "beam"))
     for record, likelihoods, attention in zip(
         records, expected["log_probabilities"], expected["attention"], strict=True
     ):

@@ -260,10 +260,10 @@ def test_minutes_that_are_over_before_they_are_measured_leave_the_rate_room_to_f
 
 
 def test_validations_are_part_of_the_time():
-    assert updates_within(100, 0.5, 0.0, None) == updates_within(100, 0.5, 0.0, 10) == 200
-    assert updates_within(100, 0.5, 2.0, None) == 160  # ten validations of two seconds
-    assert updates_within(100, 0.5, 5.0, 10) == 100  # each ten updates take five seconds and are validated in five
-    assert updates_within(100, 0.5, 20.0, None) < 0
+    assert updates_within(100, 0.5, 0.0, None, 10) == updates_within(100, 0.5, 0.0, 10, 10) == 200
+    assert updates_within(100, 0.5, 2.0, None, 10) == 160  # ten validations of two seconds
+    assert updates_within(100, 0.5, 5.0, 10, 10) == 100  # each ten updates take five seconds and are validated in five
+    assert updates_within(100, 0.5, 20.0, None, 10) < 0
 
 
 @pytest.mark.parametrize("ready", [False, True])

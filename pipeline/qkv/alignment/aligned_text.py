@@ -111,10 +111,8 @@ def read_given_words(path: Path, sentences: Sequence[str]) -> Sequence[str]:
 
 def _find_problem(path: Path, lines: Sequence[str], sentences: Sequence[str]) -> str | None:
     if len(lines) != len(sentences):
-        return (
-            f"{path}: {len(lines):,} lines for {len(sentences):,} sentences; expected a tokenised copy of the text, "
-            "line by line"
-        )
+        found = f"{len(lines):,} lines for {len(sentences):,} sentences"
+        return f"{path}: {found}; expected a tokenised copy of the text, line by line"
     for number, (line, sentence) in enumerate(zip(lines, sentences, strict=True), 1):
         if "".join(line.split()) != "".join(sentence.split()):
             return (

@@ -151,6 +151,12 @@ class Score(keras.Layer):
         return {**super().get_config(), "seed": self.seed}
 
 
+def glorot(rows, columns, seed):
+    """Makes Glorot's initializer of the matrix of one head: Keras would read three axes as a convolution's."""
+    limit = (6 / (rows + columns)) ** 0.5
+    return keras.initializers.RandomUniform(-limit, limit, seed)
+
+
 @keras.saving.register_keras_serializable(package="qkv")
 class Dot(Score):
     """`e = q . k` (Luong et al. 2015, section 3.1, "dot").
@@ -203,11 +209,8 @@ class General(Score):
     sizes_may_differ = True
 
     def build(self, query_shape, key_shape):
-        heads, size = query_shape[1], query_shape[-1]
-        # Glorot over one head's matrix: Keras would read three axes as a convolution's.
-        limit = (6 / (size + key_shape[-1])) ** 0.5
-        uniform = keras.initializers.RandomUniform(-limit, limit, self.seed)
-        self.kernel = self.add_weight(name="kernel", shape=(heads, size, key_shape[-1]), initializer=uniform)
+        shape = query_shape[1], query_shape[-1], key_shape[-1]
+        self.kernel = self.add_weight(name="kernel", shape=shape, initializer=glorot(*shape[1:], self.seed))
 
     def prepare(self, query, key):
         return ops.einsum("bhtk,hkl->bhtl", query, ops.cast(self.kernel, query.dtype)), key
@@ -280,9 +283,7 @@ class Additive(ConstructorConfig, Score):
 
     def build(self, query_shape, key_shape):
         heads, size = query_shape[1], query_shape[-1]
-        limit = (6 / (size + 1)) ** 0.5
-        uniform = keras.initializers.RandomUniform(-limit, limit, self.seed)
-        self.v = self.add_weight(name="v", shape=(heads, size), initializer=uniform)
+        self.v = self.add_weight(name="v", shape=(heads, size), initializer=glorot(size, 1, self.seed))
         self.bias = self.add_weight(name="bias", shape=(heads, size), initializer="zeros") if self.use_bias else None
 
     def prepare(self, query, key):
@@ -320,9 +321,8 @@ class Concat(ConstructorConfig, Score):
     def build(self, query_shape, key_shape):
         heads, query_size, key_size = query_shape[1], query_shape[-1], key_shape[-1]
         units = self.units or query_size
-        limit = (6 / (query_size + key_size + units)) ** 0.5
-        uniform = keras.initializers.RandomUniform(-limit, limit, self.seed)
-        self.kernel = self.add_weight(name="kernel", shape=(heads, query_size + key_size, units), initializer=uniform)
+        shape = heads, query_size + key_size, units
+        self.kernel = self.add_weight(name="kernel", shape=shape, initializer=glorot(*shape[1:], self.seed))
         self.additive.build((None, heads, None, units), (None, heads, None, units))
 
     def prepare(self, query, key):

@@ -173,9 +173,11 @@ def _record(
     run: "TrainedRun", sources: Sequence[str], n_bests: Sequence[Sequence["Translation"]]
 ) -> Iterator["Record"]:
     """Yields the attention of the translations of sentences."""
+    from ..inspection.recorder import pair_translations  # not at the top: it imports TensorFlow
+
     repeated = [source for source, n_best in zip(sources, n_bests, strict=True) for _ in n_best]
     translations = list(chain.from_iterable(n_bests))
-    return run.recorder(["cross"]).record_translations(repeated, None, translations, run.config.decoding.kind)
+    return run.recorder(["cross"]).record(pair_translations(repeated, None, translations, run.config.decoding.kind))
 
 
 def one_line(text: str) -> str:

@@ -114,23 +114,21 @@ def make_requirements(rows: Sequence[Sequence[RequiredPhrase]], symbols) -> Requ
     longest = max((len(phrase.ids) for row in rows for phrase in row), default=0)
     tokens = np.full((len(rows), most, longest + 1), PAD, np.int32)
     lengths = np.zeros((len(rows), most), np.int32)
-    automata, starts = [], []
-    states = 0
+    automata = []
     for sentence, row in enumerate(rows):
         for place, phrase in enumerate(row):
             tokens[sentence, place, : len(phrase.ids)] = phrase.ids
             lengths[sentence, place] = len(phrase.ids)
         marks = [1 << place for place in range(len(row))]
         automata.append(PhraseAutomaton([phrase.symbols for phrase in row], marks, unsure_divides=False))
-        starts.append(states)
-        states += len(automata[-1].pending)
-    numbered = [automaton.following + start for automaton, start in zip(automata, starts, strict=True)]
+    states = np.array([len(automaton.pending) for automaton in automata], np.int32)
+    starts = np.cumsum(states, dtype=np.int32) - states
     return Requirements(
         symbols,
-        np.concatenate(numbered),
+        np.concatenate([automaton.following + start for automaton, start in zip(automata, starts, strict=True)]),
         np.concatenate([automaton.completed for automaton in automata]),
         np.concatenate([automaton.pending for automaton in automata]),
-        np.array(starts, np.int32),
+        starts,
         2 ** np.arange(most, dtype=np.int32),
         tokens,
         lengths,

@@ -57,9 +57,8 @@ def find_worse(table: pd.DataFrame) -> list[str]:
         first = table[metric][0]
         worse = table[(table[metric] < first) & (table[f"{metric} p"] < SIGNIFICANT)]
         lines += [
-            f"{row['']} is worse than {table[''][0]}: {metric} {row[metric]:.2f} after {first:.2f}, "
-            f"p {row[f'{metric} p']:.3f}"
-            for _, row in worse.iterrows()
+            f"{name} is worse than {table[''][0]}: {metric} {score:.2f} after {first:.2f}, p {p:.3f}"
+            for name, score, p in worse[["", metric, f"{metric} p"]].itertuples(index=False)
         ]
     return lines
 
@@ -90,7 +89,7 @@ def _common_tokenizer(systems: list[EvaluatedArchive]) -> tuple[str, str]:
     """Returns how BLEU splits text into words, and where that is said: archives without a run may say nothing."""
     named = [system for system in systems if system.bleu_tokenizer is not None]
     if not named:
-        return DEFAULT_TOKENIZER, "qkv measure --bleu_tokenizer"
+        return "13a", "qkv measure --bleu_tokenizer"  # for archives that have never been scored
     for other in named[1:]:
         if other.bleu_tokenizer != named[0].bleu_tokenizer:
             names = f"{other.name} and {named[0].name} have BLEU by different tokenizers"
@@ -150,9 +149,6 @@ def means_over_seeds(systems: list[EvaluatedArchive], table: pd.DataFrame) -> li
             )
     return lines
 
-
-DEFAULT_TOKENIZER = "13a"
-"""Of archives that have never been scored."""
 
 SIGNIFICANT = 0.05
 KNOWN_OF_RUNS = ("loss", "seed", "parameters", "updates", "minutes")

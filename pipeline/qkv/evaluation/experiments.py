@@ -83,9 +83,7 @@ def _score(
     gold_set = request.data.gold
     for number, record in enumerate(recorder.record(pairs, sites=aligned_sites())):
         noise = draw_noise(record, SEED)
-        gold = None
-        if gold_set is not None:
-            gold = score_gold(record, gold_set.gold[number], gold_set.word_counts[number])
+        gold = score_gold(record, gold_set.gold[number], gold_set.word_counts[number]) if gold_set else None
         measured = np.array([word is not None for word in record.target_words], bool)
         if gold is not None:
             measured &= gold.any(axis=1)

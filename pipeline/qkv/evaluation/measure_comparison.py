@@ -357,10 +357,8 @@ def _stability(first_name: str, first: Drops, other: Drops, match: MatchedHeads 
     heads = "heads are left out, for they cannot be matched: no target is the same; evaluate with --forced"
     if match is not None:
         heads = f"heads matched on {match.sentences} sentences, where {match.overlap:.0%} of their weights overlap"
-    return (
-        f"{len(scorers)} scorers as {first_name} does: Kendall's tau {kendall(*middle):.2f} "
-        f"({low:.2f} to {high:.2f}); {heads}"
-    )
+    tau = f"{kendall(*middle):.2f} ({low:.2f} to {high:.2f})"
+    return f"{len(scorers)} scorers as {first_name} does: Kendall's tau {tau}; {heads}"
 
 
 def _renumber_rows(table: pd.DataFrame, match: MatchedHeads | None) -> pd.DataFrame:

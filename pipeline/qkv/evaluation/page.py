@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from .request import EvaluationRequest
 
 PAGE_SENTENCES = 1000  # of a set; `qkv view --sentences` shows more
-SCORES = {"bleu": "BLEU", "chrf": "chrF"}
-"""The scores of `metrics.json` that are shown, with their names."""
 
 
 def make_viewer_run(
@@ -45,7 +43,8 @@ def page_facts(config: RunConfig, parameters: int | None, metrics: Mapping[str, 
     elif search := metrics.get("search"):
         beam = metrics.get("decoding", {}).get("beam_size")
         facts.append(f"beam of {beam}" if search == "beam" and beam else f"{search} search")
-    facts += [f"{name} {metrics[key]:.1f}" for key, name in SCORES.items() if metrics.get(key) is not None]
+    scores = {"BLEU": metrics.get("bleu"), "chrF": metrics.get("chrf")}
+    facts += [f"{name} {score:.1f}" for name, score in scores.items() if score is not None]
     error_rate = metrics.get("alignment", {}).get("aer")
     return facts if error_rate is None else [*facts, f"alignment error rate {error_rate:.1f} %"]
 

@@ -58,24 +58,16 @@ def _score_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "TER", f"not computed, since BLEU is below {LEAST_BLEU_FOR_TER:g}"
     else:
         yield "TER", f"{metrics['ter']:.2f} %, lower is better   ({metrics['signatures']['ter']})"
-    yield (
-        "length",
-        f"{metrics['translation_length']} words for the references' {metrics['reference_length']} "
-        f"(brevity penalty {metrics['brevity_penalty']:.3f})",
-    )
+    words, expected = metrics["translation_length"], metrics["reference_length"]
+    yield "length", f"{words} words for the references' {expected} (brevity penalty {metrics['brevity_penalty']:.3f})"
 
 
 def _alignment_rows(alignment: dict[str, Any], label: str = "AER") -> Iterator[tuple[str, str]]:
     place = describe_readout(*(alignment[key] for key in ("layer", "head", "side", "linked")))
-    yield (
-        label,
-        f"{alignment['aer']:.2f} %   (precision {alignment['precision']:.2f} %, recall {alignment['recall']:.2f} %; "
-        f"{place}, chosen on {alignment['chosen_on']})",
-    )
-    yield (
-        "  for comparison",
-        f"{alignment['diagonal_aer']:.2f} % for the diagonal, {alignment['random_aer']:.2f} % for random links",
-    )
+    rates = f"precision {alignment['precision']:.2f} %, recall {alignment['recall']:.2f} %"
+    yield label, f"{alignment['aer']:.2f} %   ({rates}; {place}, chosen on {alignment['chosen_on']})"
+    diagonal, at_random = alignment["diagonal_aer"], alignment["random_aer"]
+    yield "  for comparison", f"{diagonal:.2f} % for the diagonal, {at_random:.2f} % for random links"
     units = alignment["words"]
     if set(units.values()) != {"spaces"}:
         named = ", ".join(f"{unit if unit != 'spaces' else 'words'} of the {side}" for side, unit in units.items())

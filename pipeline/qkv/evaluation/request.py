@@ -108,9 +108,7 @@ def read_own_set(
         source=_read_typed(run, corpus.source, source, "source", form),
         target=_read_typed(run, corpus.target, reference, "target", form),
     )
-    gold = None
-    if alignments is not None:
-        gold = read_gold_set(origin, corpus, alignments, cutter=run.cutter)
+    gold = read_gold_set(origin, corpus, alignments, cutter=run.cutter) if alignments is not None else None
     return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin, own=True)
 
 
@@ -118,8 +116,7 @@ def _read_typed(run: TrainedRun, lines: Sequence[str], path: Path, side: str, fo
     """Returns the lines of a file as the run reads them."""
     given = list(lines)
     found, _ = run.typed_text(str(path), side, **form).read(given)
-    changed = sum(one != other for one, other in zip(given, found, strict=True))
-    if changed:
+    if changed := sum(one != other for one, other in zip(given, found, strict=True)):
         log.info(
             "%s: %d of %d lines are changed to look like the training text (data.normalize; --no_normalize reads them "
             "as they are)",

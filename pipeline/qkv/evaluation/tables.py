@@ -92,18 +92,15 @@ class SetTables:
             The types of heads as pages hold them.
         """
         types = self._types.table()
-        shown = describe_types(types)
-        heads = add_types(self._heads.table_with_intervals(), types)
-        of_sentences = self._heads.sentences()
         write_csv(types, folder.head_types)
-        write_csv(heads, folder.heads)
-        write_csv(of_sentences, folder.sentence_heads, float_format="%.6f")
+        write_csv(add_types(self._heads.table_with_intervals(), types), folder.heads)
+        write_csv(self._heads.sentences(), folder.sentence_heads, float_format="%.6f")
         write_csv(pd.DataFrame(self._rows), folder.sentences, float_format="%.4f")
         if self._readout is not None:
             write_pharaoh(folder.alignments, map(set, self._links))
             if self._readout.calibration:
                 write_pharaoh(folder.link_probabilities, self._links)
-        return shown
+        return describe_types(types)
 
 
 def write_readout_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -> None:
@@ -161,12 +158,10 @@ def read_translations(path: Path) -> pd.DataFrame:
     scores = ("sentence_bleu", "sentence_chrf")
     form = {"sep": "\t", "quoting": csv.QUOTE_NONE, "keep_default_na": False, "dtype": dict.fromkeys(TEXTS, str)}
     table = read_table(path, {}, optional=scores, command="evaluate.py", **form)
-    texts = [name for name in TEXTS if name in table]
-    known = [name for name in scores if name in table]
     problem = None
-    if not isinstance(table.index, pd.RangeIndex) or table[texts].isna().any(axis=None):
+    if not isinstance(table.index, pd.RangeIndex) or table.filter(TEXTS).isna().any(axis=None):
         problem = "lines of other lengths"
-    elif not np.isfinite(table[known].to_numpy(float)).all():
+    elif not np.isfinite(table.filter(scores).to_numpy(float)).all():
         problem = "scores that are no numbers"
     elif missing := [name for name in ("source", "translation") if name not in table]:
         problem = f"no column {missing[0]!r}"

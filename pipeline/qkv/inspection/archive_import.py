@@ -101,7 +101,18 @@ def write_archive(
     facts = dict(manifest or {})
     both = (marks, marks) if isinstance(marks, str) else (marks[0], marks[1])
     _check_marks(sentences, both)
-    _check_arguments(folder, len(sentences), mode, gold, facts)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: this is a file; expected the name of a folder")
+    if mode not in RECORD_MODES:
+        raise InputError(f"mode: expected one of {', '.join(RECORD_MODES)}, found {mode!r:.60}")
+    if gold is not None and mode != "forced":
+        raise InputError(f"gold: expected mode 'forced', since gold links belong to a given text, found {mode!r}")
+    if gold is not None and len(gold) != len(sentences):
+        raise InputError(f"gold: expected one alignment for each of {len(sentences)} sentences, found {len(gold)}")
+    try:
+        json.dumps(facts, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(f"manifest: expected what JSON can hold: {error}") from None
     with ArchiveWriter(folder, manifest=facts) as writer:
         if gold is not None:
             write_gold(folder / GOLD, gold)
@@ -123,23 +134,6 @@ def write_archive(
     return AttentionArchive(folder)
 
 
-def _check_arguments(
-    folder: Path, sentences: int, mode: str, gold: Sequence[GoldAlignment] | None, facts: dict[str, Any]
-) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: this is a file; expected the name of a folder")
-    if mode not in RECORD_MODES:
-        raise InputError(f"mode: expected one of {', '.join(RECORD_MODES)}, found {mode!r:.60}")
-    if gold is not None and mode != "forced":
-        raise InputError(f"gold: expected mode 'forced', since gold links belong to a given text, found {mode!r}")
-    if gold is not None and len(gold) != sentences:
-        raise InputError(f"gold: expected one alignment for each of {sentences} sentences, found {len(gold)}")
-    try:
-        json.dumps(facts, allow_nan=False, ensure_ascii=False).encode()
-    except (TypeError, ValueError) as error:
-        raise InputError(f"manifest: expected what JSON can hold: {error}") from None
-
-
 MOST_WORDS = 1_000_000  # of a sentence
 
 
@@ -149,10 +143,8 @@ def _check_marks(sentences: Sequence[Sentence], marks: tuple[str, str]) -> None:
             raise InputError(f"marks: expected one of {', '.join(WORD_MARKS)}, found {name!r}")
         unnumbered = [getattr(one, f"{side}_tokens") for one in sentences if getattr(one, f"{side}_words") is None]
         if found := other_marks(([token for token in tokens if _is_text(token)] for tokens in unnumbered), name):
-            raise InputError(
-                f"marks: {name} for the {side}, but {found}; name the tokens' own marks, or give {side}_words "
-                f"({describe(WORD_MARKS)})"
-            )
+            advice = f"name the tokens' own marks, or give {side}_words ({describe(WORD_MARKS)})"
+            raise InputError(f"marks: {name} for the {side}, but {found}; {advice}")
 
 
 def _make_record(
@@ -250,10 +242,8 @@ def _read_weights(site: str, given: Any, record: Record, partial_rows: bool) -> 
             advice = "stack the layers, and take one sentence out of the batch"
         elif weights.shape[2:] == expected[::-1]:
             advice = "exchange the last two axes"
-        raise InputError(
-            f"{site}: expected shape (layers, heads, {expected[0]} {query} tokens, {expected[1]} {key} tokens), found "
-            f"{weights.shape}; {advice}"
-        )
+        shape = f"(layers, heads, {expected[0]} {query} tokens, {expected[1]} {key} tokens)"
+        raise InputError(f"{site}: expected shape {shape}, found {weights.shape}; {advice}")
     if weights.dtype.kind != "f":
         raise InputError(f"{site}: expected floating-point numbers, found {weights.dtype}; convert them to float32")
     numbers = {"finite numbers": ~np.isfinite(weights), "weights after the softmax, from 0 to 1": weights < 0}

@@ -79,6 +79,5 @@ def add_types(heads: pd.DataFrame, types: pd.DataFrame) -> pd.DataFrame:
     `type_share`, `type_p`; empty where a head has no type."""
     place = ["site", "layer", "head"]
     named = types[types["named"].astype(bool)].set_index(place)[["type", "share", "p"]]
-    named = named.rename(columns={"share": "type_share", "p": "type_p"})
-    table = heads.join(named, on=place)
+    table = heads.join(named.rename(columns={"share": "type_share", "p": "type_p"}), on=place)
     return table.assign(type=table["type"].fillna(""))

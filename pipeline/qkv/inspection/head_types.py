@@ -161,10 +161,6 @@ def _at(offset: int) -> Callable[[Record, np.ndarray, tuple[int, ...]], np.ndarr
     return lambda record, links, shape: np.eye(shape[0], shape[1], offset, dtype=bool)
 
 
-def _input_links(record: Record, links: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    return np.concatenate([np.zeros((1, shape[1]), bool), links[:-1]])
-
-
 def _eos(record: Record, links: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     has_eos = record.source_words[-1] is None
     return np.broadcast_to(has_eos & (np.arange(shape[1]) == shape[1] - 1), shape)
@@ -175,7 +171,7 @@ PLACES: dict[str, Callable[[Record, np.ndarray, tuple[int, ...]], np.ndarray]] =
     "same": _at(0),
     "next": _at(1),
     "aligner": lambda record, links, shape: links,
-    "input_aligner": _input_links,
+    "input_aligner": lambda record, links, shape: np.concatenate([np.zeros((1, shape[1]), bool), links[:-1]]),
     "eos": _eos,
     "bos": lambda record, links, shape: np.broadcast_to(np.arange(shape[1]) == 0, shape),
 }

@@ -113,7 +113,9 @@ class Sheet:
         self.font = float(np.clip(cell * 72 * 0.6, 6, 9.5))
         self.fonts = fonts_for("".join((*rows, *columns, title)))
         self.pad = PAD / 72 / cell
-        self.across = _panels_across(panels, len(columns) * cell)
+        # As many panels side by side as fit, or fewer if that fills all rows.
+        fitting = max(1, min(panels, _MOST_ACROSS, int(_WIDEST / (len(columns) * cell))))
+        self.across = next((across for across in range(fitting, 1, -1) if panels % across == 0), fitting)
         self._down = math.ceil(panels / self.across)
         longest = max(text_width(label, self.font) for label in columns)
         self._left = max(text_width(label, self.font) for label in rows) + 0.2
@@ -203,12 +205,6 @@ PAD = 3.0  # points between cells and labels
 _BELOW = 0.35  # inches for the head's number
 _BAR = 0.75  # inches for the colour bar and its scale
 SLANT = math.radians(60)  # of the columns' labels
-
-
-def _panels_across(panels: int, panel_width: float) -> int:
-    """Returns the number of panels per row: as many as fit, or fewer if that fills all rows."""
-    fitting = max(1, min(panels, _MOST_ACROSS, int(_WIDEST / panel_width)))
-    return next((across for across in range(fitting, 1, -1) if panels % across == 0), fitting)
 
 
 def text_width(text: str, font: float) -> float:

@@ -85,16 +85,6 @@ class AttentionRecorder:
         # Traced only where it is called.
         self._read_gradients = make_forced_graph(self.model, ("gradients",))
 
-    def record_translations(
-        self,
-        sources: Sequence[str],
-        references: Sequence[str] | None,
-        translations: Sequence[Translation],
-        mode: str = "greedy",
-    ) -> Iterator[Record]:
-        """Records the translations that a search found, in order."""
-        return self.record(pair_translations(sources, references, translations, mode))
-
     def record_references(
         self, sources: Sequence[str], references: Sequence[str], sites: Collection[str] | None = None
     ) -> Iterator[Record]:
@@ -204,9 +194,9 @@ ENCODED_SENTENCES = 4096
 
 
 def pair_translations(
-    sources: Sequence[str], references: Sequence[str] | None, translations: Sequence[Translation], mode: str
+    sources: Sequence[str], references: Sequence[str] | None, translations: Sequence[Translation], mode: str = "greedy"
 ) -> Iterator[ForcedPair]:
-    """Pairs each source with the translation that a search found."""
+    """Pairs each source with the translation that a search of this kind found."""
     for i, (source, translation) in enumerate(zip(sources, translations, strict=True)):
         # An empty source was not searched.
         searched = bool(translation.source_ids or translation.prefix_tokens or translation.required)

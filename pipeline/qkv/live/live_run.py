@@ -239,8 +239,7 @@ class ChangeVariables:
     """
 
     def __init__(self, model: keras.Model) -> None:
-        layers = changeable_layers(model)
-        self.heads = {site: (len(found), found[0].num_heads) for site, found in layers.items()}
+        self.heads = {site: (len(found), found[0].num_heads) for site, found in changeable_layers(model).items()}
         self._kinds = {site: tf.Variable(np.full(shape, UNCHANGED, "int32")) for site, shape in self.heads.items()}
         self._rows = {site: tf.Variable(np.array(NO_ROW, "int32")) for site in self.heads}
         self._weights = {site: tf.Variable(np.array(NO_WEIGHTS, "float32"), shape=[None]) for site in self.heads}

@@ -91,7 +91,6 @@ PAGE = "a page with the model inside"
 MOST_PARAMETERS = 20_000_000
 """A page with more takes seconds to open and seconds for a sentence: docs/measurements."""
 
-LARGEST = float(np.finfo(np.float16).max)
 
 SUPPORTED: Mapping[str, Any] = {
     **STANDARD_TRANSFORMER,
@@ -151,7 +150,7 @@ def named_arrays(run: TrainedRun) -> dict[str, np.ndarray]:
     """
     arrays = NamedWeights(run).arrays
     for name, array in arrays.items():
-        if not np.abs(array).max(initial=0) <= LARGEST:
+        if not np.abs(array).max(initial=0) <= np.finfo(np.float16).max:
             raise InputError(f"{run.directory.root}: {name} has numbers that no 16-bit float can hold")
     return arrays
 
@@ -190,12 +189,11 @@ def pack_normalizer(run: TrainedRun) -> dict[str, Any] | None:
     settings, look, language = run.config.data.normalize, run.looks["source"], run.config.data.source_language
     if settings is None or look is None:
         return None
-    divided = settings.moses or settings.europarl
     return {
         "lowercase": settings.lowercase,
         "capitals": look.capitals,
         "capitalised": sorted(look.capitalised),
-        "marked": sorted(look.marked) if divided else [],
+        "marked": sorted(look.marked) if settings.moses or settings.europarl else [],
         "moses": moses.rules(language, escaped=look.escaped) if settings.moses else None,
         "europarl": europarl_words.rules(language) if settings.europarl else None,
     }

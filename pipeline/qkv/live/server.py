@@ -63,10 +63,8 @@ class ServedPage:
         self._thread.join()
 
     def _repr_html_(self) -> str:
-        return (
-            f'<iframe src="{escape(self.address)}" width="100%" height="{self._height}" style="border: 0" '
-            'title="live page" allow="clipboard-write"></iframe>'
-        )
+        frame = f'width="100%" height="{self._height}" style="border: 0" title="live page" allow="clipboard-write"'
+        return f'<iframe src="{escape(self.address)}" {frame}></iframe>'
 
 
 def load_live_runs(chosen: Sequence[tuple[Path, str]]) -> list[LiveRun]:
@@ -75,8 +73,7 @@ def load_live_runs(chosen: Sequence[tuple[Path, str]]) -> list[LiveRun]:
     Raises:
         InputError: one cannot be loaded.
     """
-    names = _name_all(chosen)
-    return [LiveRun(load_run(*one), name) for one, name in zip(chosen, names, strict=True)]
+    return [LiveRun(load_run(*one), name) for one, name in zip(chosen, _name_all(chosen), strict=True)]
 
 
 def serve(

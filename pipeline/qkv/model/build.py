@@ -34,10 +34,8 @@ def _attention_arguments(settings: AttentionSettings, max_positions: int) -> dic
     own = settings.model_dump(include=set(MECHANISMS[settings.mechanism].settings))
     if settings.mechanism == "linformer":
         own["max_length"] = max_positions
-    arguments = settings.model_dump(
-        include={"mechanism", "score", "key_dim", "value_dim", "key_value_heads", "projection"}
-    )
-    arguments["value_projection"] = settings.value_projection
+    names = {"mechanism", "score", "key_dim", "value_dim", "key_value_heads", "projection", "value_projection"}
+    arguments = settings.model_dump(include=names)
     if not MECHANISMS[settings.mechanism].compares:  # then no queries and keys are needed
         arguments["projection"] = False
     if own:

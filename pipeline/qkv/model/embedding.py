@@ -153,12 +153,10 @@ class PositionalEmbedding(ConstructorConfig, keras.Layer):
 
     def build(self, input_shape):
         width = input_shape[-1]
-        if self.kind in RELATIVE_POSITIONS:
-            return
         if self.kind == "learned":
             normal = keras.initializers.RandomNormal(stddev=0.02)
             self.table = self.add_weight(name="table", shape=(self.max_positions, width), initializer=normal)
-        else:
+        elif self.kind not in RELATIVE_POSITIONS:
             self.table = sinusoidal_positions(self.max_positions, width, self.kind == "sinusoidal_halves")
 
     def on_queries_and_keys(self, length, offset=0):

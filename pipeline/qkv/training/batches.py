@@ -65,10 +65,8 @@ class TrainingBatches:
         """
         plan = self.plan(epoch)
         if first_batch and first_batch >= plan.count:
-            raise InputError(
-                f"the checkpoint was made after {first_batch:,} batches of an epoch, which has {plan.count:,}; it is "
-                "of another run: restore the run's own"
-            )
+            found = f"the checkpoint was made after {first_batch:,} batches of an epoch, which has {plan.count:,}"
+            raise InputError(f"{found}; it is of another run: restore the run's own")
         dataset = self._dataset(self.pairs(epoch), lambda: plan.batches(first_batch))
         return (Batch(*tensors) for tensors in dataset)
 

@@ -174,5 +174,4 @@ def build_limits(config: RunConfig) -> Limits:
     """Builds the limits at which training ends."""
     settings = config.training
     schedule = SCHEDULES[settings.schedule]
-    limits = settings.part(LimitSettings)
-    return Limits(**limits, measured=schedule.measures_total, ends_at_zero=schedule.ends_at_zero)
+    return Limits(**settings.part(LimitSettings), measured=schedule.measures_total, ends_at_zero=schedule.ends_at_zero)

@@ -114,8 +114,7 @@ def load_mean(paths: Sequence[Path], model: keras.Model, origin: Mapping[str, st
 
 
 def _check_origin(path: Path, progress: Progress, origin: Mapping[str, str]) -> None:
-    others = [name for name in origin if progress.origin.get(name, origin[name]) != origin[name]]
-    if others:
+    if others := [name for name in origin if progress.origin.get(name, origin[name]) != origin[name]]:
         raise InputError(
             f"{path}: the checkpoint is of another run, with another {' and '.join(others)}; restore the "
             "checkpoint, or what was changed"

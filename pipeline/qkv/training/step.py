@@ -73,8 +73,13 @@ class TrainStep:
         self.model = self.loss.model
         self.replicas = self.strategy.num_replicas_in_sync
         is_half = self.model.dtype_policy.compute_dtype == "float16"
-        if self.replicas > 1:
-            _check_several_devices(is_half, self.xla)
+        if self.replicas > 1 and is_half:  # the optimizer cannot be asked within a condition there
+            raise InputError(
+                "training.precision: mixed_float16 on several devices cannot leave out an update; expected float32 or, "
+                "from compute capability 8.0 on, mixed_bfloat16, or --run.devices 1"
+            )
+        if self.replicas > 1 and self.xla:
+            raise InputError("training.xla: compiles for one device; expected --run.devices 1, or training.xla false")
         self.loss_scale = LossScale(self.strategy) if is_half else None
         self.sums_of = SlicedSums(self.model, self._sums_of_slice, self.slices)
         self._update_graph = self.graph(
@@ -149,16 +154,6 @@ class TrainStep:
             return function(*tensors) if self.replicas == 1 else self.strategy.run(function, args=tensors)
 
         return tf.function(graph, input_signature=signature, autograph=False, jit_compile=xla or None)
-
-
-def _check_several_devices(is_half: bool, xla: bool) -> None:
-    if is_half:  # the optimizer cannot be asked within a condition there
-        raise InputError(
-            "training.precision: mixed_float16 on several devices cannot leave out an update; expected float32 or, "
-            "from compute capability 8.0 on, mixed_bfloat16, or --run.devices 1"
-        )
-    if xla:
-        raise InputError("training.xla: compiles for one device; expected --run.devices 1, or training.xla false")
 
 
 # The loss is a sum over some thousand tokens, not a mean, and so starts as high as another would at 2^22.

@@ -136,25 +136,19 @@ class TimeBudget:
         return bool(self.workers.of_chief(late, "to notice that it is late"))
 
 
-def updates_within(
-    seconds: float,
-    update_seconds: float,
-    validation_seconds: float,
-    validate_every: int | None,
-    validations: int = VALIDATIONS,
-) -> int:
+def updates_within(seconds: float, pace: float, validation_seconds: float, every: int | None, validations: int) -> int:
     """Returns how many updates fit into a time, their validations included; negative if the validations alone do not.
 
     Args:
         seconds: the time.
-        update_seconds: seconds per update.
+        pace: seconds per update.
         validation_seconds: seconds per validation.
-        validate_every: updates between two validations; None for a number of them.
+        every: updates between two validations; None for a number of them.
         validations: that number.
     """
-    if validate_every is None:
-        return math.floor((seconds - validations * validation_seconds) / update_seconds)
-    return math.floor(seconds / (update_seconds + validation_seconds / validate_every))
+    if every is None:
+        return math.floor((seconds - validations * validation_seconds) / pace)
+    return math.floor(seconds / (pace + validation_seconds / every))
 
 
 def is_due(update: int, every: int | None, total: int | None) -> bool:

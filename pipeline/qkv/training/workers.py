@@ -59,10 +59,8 @@ def check_same_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
         for key in {**first, **other}:
             if first.get(key) != other.get(key):
                 own, chief = (workers.cluster.describe(number) for number in (index, 0))
-                raise InputError(
-                    f"config: {key} is {other.get(key)!r} on {own}, expected {first.get(key)!r} as on {chief}; give "
-                    "the same command on all workers"
-                )
+                found = f"{other.get(key)!r} on {own}, expected {first.get(key)!r} as on {chief}"
+                raise InputError(f"config: {key} is {found}; give the same command on all workers")
 
 
 def wait_for_text(workers: Workers) -> None:

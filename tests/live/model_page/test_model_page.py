@@ -10,6 +10,7 @@ import pytest
 from qkv.config import RunConfig
 from qkv.errors import InputError
 from qkv.inspection.measures import measure_site, sentence_row, under_attended_words
+from qkv.inspection.recorder import pair_translations
 from qkv.live.live_run import Alternatives
 from qkv.live.model_page import write_model_page
 from tests.support.pages import open_page
@@ -78,7 +79,7 @@ def test_what_it_shows_is_what_the_run_records(page, run):
     """Texts, tokens, words, log-probabilities, measures, and every weight."""
     lines = ["the cat sees the dog", "  où est  le ☃☃ cœur ?  ", "Hund"]
     translations = run.translator.translate(lines)
-    records = run.recorder(["cross", "encoder", "decoder"]).record_translations(lines, None, translations)
+    records = run.recorder(["cross", "encoder", "decoder"]).record(pair_translations(lines, None, translations))
     for line, record in zip(lines, records, strict=True):
         type_and_send(page, line)
         found = sentence(page)

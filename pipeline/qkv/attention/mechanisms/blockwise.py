@@ -320,8 +320,7 @@ class Cut:
     def map(self, make):
         """Stacks `make(index)`, an array or a tuple, for each block, along a new first axis."""
         if self.is_whole:
-            made = make(0)
-            return tuple(x[None] for x in made) if isinstance(made, tuple) else made[None]
+            return keras.tree.map_structure(lambda x: x[None], make(0))
         return stack(make, self.count)
 
     def fold(self, step, *state):

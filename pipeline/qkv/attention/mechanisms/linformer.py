@@ -10,6 +10,7 @@ from keras import ops
 from ...layers.constructor import ConstructorConfig, seed_of
 from ...layers.keras_layers import check_sizes, dynamic_shape
 from ..masks import masked_softmax
+from ..scores import glorot
 from .softmax import Mechanism
 
 
@@ -53,12 +54,9 @@ class Linformer(ConstructorConfig, Mechanism):
 
     def build(self, query_shape, key_shape, value_shape):
         shape = (key_shape[1], self.projected_length, self.max_length)
-        # Glorot over one head's matrix: Keras would read three axes as a convolution's.
-        limit = (6 / (self.projected_length + self.max_length)) ** 0.5
 
         def mixing(name):
-            uniform = keras.initializers.RandomUniform(-limit, limit, seed_of(name, self.seed))
-            return self.add_weight(name=name, shape=shape, initializer=uniform)
+            return self.add_weight(name=name, shape=shape, initializer=glorot(*shape[1:], seed_of(name, self.seed)))
 
         self.key_mixing, self.value_mixing = mixing("key_mixing"), mixing("value_mixing")
         super().build(query_shape, (*key_shape[:2], self.projected_length, key_shape[-1]), value_shape)

@@ -97,9 +97,7 @@ class LSH(ConstructorConfig, Mechanism):
         unit = ops.normalize(ops.cast(key, "float32"), axis=-1, epsilon=1e-6)
         if mask is not None and len(mask.shape) != 4:
             raise ValueError(f"mask: expected shape (B or 1, H or 1, T or 1, S), found {tuple(mask.shape)}")
-        rotations = self.rotations
-        if training:
-            rotations = keras.random.normal(self.rotations.shape, seed=self.seed_generator)
+        rotations = keras.random.normal(self.rotations.shape, seed=self.seed_generator) if training else self.rotations
         rounds = [place(self._hash(unit, rotations[r]), self.buckets, self.chunk_length) for r in range(self.rounds)]
         unit = ops.cast(unit, key.dtype)
         found = [self._attend(query, unit, value, mask, rounds, r, training) for r in range(self.rounds)]

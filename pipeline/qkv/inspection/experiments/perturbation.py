@@ -47,7 +47,6 @@ def perturbation_effects(
     *,
     batch_tokens: int = FORCED_BATCH_TOKENS,
     workers: int = 1,
-    seed: int = 0,
 ) -> HeadEffects:
     """Changes one head of the cross-attention at a time and measures what that costs on given targets.
 
@@ -56,7 +55,6 @@ def perturbation_effects(
         pairs: source ids without EOS, and target ids ending in EOS unless truncated.
         batch_tokens: the maximum number of positions of either side of a batch, padding included.
         workers: number of batches read in parallel.
-        seed: of the tokens of other sentences, one for each target token, the same for all heads.
 
     Returns:
         The effects of each layer, head and one of `CHANGES` of its weights; then of each layer, head and one of
@@ -74,7 +72,7 @@ def perturbation_effects(
     for rows, of_batch in zip(plan, found, strict=True):
         for row, output in zip(rows, of_batch, strict=True):
             outputs[row] = output[: lengths[row]]
-    replacements = _choose_replacements(np.concatenate(outputs), lengths, seed)
+    replacements = _choose_replacements(np.concatenate(outputs), lengths)
 
     names = [*CHANGES, *list(OUTPUT_ABLATIONS)[: len(replacements)]]
     heads = [(layer, head) for layer, attention in enumerate(layers) for head in range(attention.num_heads)]
@@ -108,7 +106,7 @@ def sum_changes(likelihoods: np.ndarray, likeliest: np.ndarray, real: np.ndarray
     return np.moveaxis(np.where(real[..., None], changes, 0).sum(axis=2), 1, 0)
 
 
-def _choose_replacements(outputs: np.ndarray, lengths: np.ndarray, seed: int) -> np.ndarray:
+def _choose_replacements(outputs: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Returns what replaces the outputs of each target token, `(N, L, H, V)`, one for each of `OUTPUT_ABLATIONS` that
     there is: `(1 or 2, N, L, H, V)`."""
     mean = np.broadcast_to(outputs.mean(axis=0), outputs.shape)
@@ -117,7 +115,7 @@ def _choose_replacements(outputs: np.ndarray, lengths: np.ndarray, seed: int) ->
     if not others.all():
         return mean[None]
     # Of the tokens of all other sentences, as if the sentence's own tokens were not there.
-    drawn = np.random.default_rng(seed).integers(others)
+    drawn = np.random.default_rng(0).integers(others)
     first = np.repeat(np.cumsum(lengths) - lengths, lengths)
     return np.stack([mean, outputs[np.where(drawn < first, drawn, drawn + own)]])
 

@@ -266,6 +266,5 @@ def _make_graph(model: keras.Model) -> Graph:
         return tf.exp(tf.gather(scores, outputs, batch_dims=1))
 
     shapes = [None, None], [None, None], [None, 2], [None]
-    signature = [tf.TensorSpec(shape, tf.int32) for shape in shapes]
-    units = tf.TensorSpec([None, None, None], tf.bool)
-    return tf.function(read, input_signature=[*signature, units], autograph=False)
+    signature = [*(tf.TensorSpec(shape, tf.int32) for shape in shapes), tf.TensorSpec([None, None, None], tf.bool)]
+    return tf.function(read, input_signature=signature, autograph=False)

@@ -25,7 +25,7 @@ from ...inspection.attention_card import AttentionCard, best_head
 from ...inspection.head_tables import heads_table
 from ...inspection.measures import MEASURES
 from ...inspection.record import Record
-from ...inspection.recorder import AttentionRecorder
+from ...inspection.recorder import AttentionRecorder, pair_translations
 
 MARKDOWN = str.maketrans({character: f"&#{ord(character)};" for character in "&\\`*_{}[]()<>|#!~$"})
 """As entities: TensorBoard's Markdown knows no backslash before some of them, and would show it."""
@@ -128,7 +128,7 @@ class TensorBoard(keras.callbacks.Callback):
 
     def _write_translations(self) -> None:
         translations = self.translator.translate(self.sources)
-        records = list(self.recorder.record_translations(self.sources, self.references, translations))
+        records = list(self.recorder.record(pair_translations(self.sources, self.references, translations)))
         tf.summary.text("probes", probe_table(records), description="How the model translates the probes by now.")
         if unreferenced := [record for record in records if not record.reference]:
             self._write_attention(unreferenced, measured=not any(self.references))
@@ -153,12 +153,11 @@ class TensorBoard(keras.callbacks.Callback):
 
     def _card(self, record: Record) -> AttentionCard:
         """Makes the card of a record once for each reference; translations change."""
+        if record.mode != "forced":
+            return AttentionCard(record)
         key = (*record.source_tokens, "", *record.target_output_tokens)
         if key not in self.cards:
-            card = AttentionCard(record)
-            if record.mode != "forced":
-                return card
-            self.cards[key] = card
+            self.cards[key] = AttentionCard(record)
         return self.cards[key]
 
 
@@ -241,9 +240,8 @@ def write_projector(
         counts: how often each id is seen, `(V,)`, by the name of each side's language.
     """
     config = ProjectorConfig()
-    embedding = config.embeddings.add(tensor_name=NAME)
     paths = f"{run.projector.name}/{NAME}.tsv", f"{run.projector.name}/{NAME}_names.tsv"
-    embedding.tensor_path, embedding.metadata_path = paths
+    config.embeddings.add(tensor_name=NAME, tensor_path=paths[0], metadata_path=paths[1])
     rows = ("\t".join(f"{value:.5g}" for value in vector) for vector in vectors.astype(float))
     write_atomically(run.root / paths[0], "".join(f"{row}\n" for row in rows).encode())
     table = zip(map(_spell_name, pieces), *_columns(pieces, counts or {}), strict=True)

@@ -77,7 +77,7 @@ def board_of(folder, records, probes=(("un chat", None), ("le chat", "the cat"))
     """A TensorBoard whose model finds `records` as translations of its probes."""
     board = TensorBoard(RunDirectory(folder), None, None, probes)
     board.translator = SimpleNamespace(translate=lambda sources: sources)
-    board.recorder = SimpleNamespace(record_translations=lambda *arguments: records)
+    board.recorder = SimpleNamespace(record=lambda pairs: records)
     board.writers = {name: tf.summary.create_file_writer(str(path)) for name, path in board.folders.items()}
     return board
 
