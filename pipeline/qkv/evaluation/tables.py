@@ -92,15 +92,18 @@ class SetTables:
             The types of heads as pages hold them.
         """
         types = self._types.table()
+        shown = describe_types(types)
+        heads = add_types(self._heads.table_with_intervals(), types)
+        of_sentences = self._heads.sentences()
         write_csv(types, folder.head_types)
-        write_csv(add_types(self._heads.table_with_intervals(), types), folder.heads)
-        write_csv(self._heads.sentences(), folder.sentence_heads, float_format="%.6f")
+        write_csv(heads, folder.heads)
+        write_csv(of_sentences, folder.sentence_heads, float_format="%.6f")
         write_csv(pd.DataFrame(self._rows), folder.sentences, float_format="%.4f")
         if self._readout is not None:
             write_pharaoh(folder.alignments, map(set, self._links))
             if self._readout.calibration:
                 write_pharaoh(folder.link_probabilities, self._links)
-        return describe_types(types)
+        return shown
 
 
 def write_readout_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -> None:
