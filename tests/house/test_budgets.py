@@ -22,7 +22,7 @@ BUDGETS = {
     "modules with a single importer": 34,
     "modules beside the packages": 6,  # `api`
     "modules in one folder": 17,
-    "lines": 36_814,
+    "lines": 36_426,
     "lines of code": 20_053,
     "lines of tests": 49_500,  # the aim: 1.1 for each line of the package
     "functions with many parameters": 10,  # calls of attention take the masks that Keras keeps, too
