@@ -9,12 +9,6 @@ from tests.support import oracles
 from tests.support.layer_contract import stir
 
 
-@pytest.fixture
-def inputs():
-    generator = np.random.default_rng(0)
-    return [generator.normal(size=shape).astype("float32") for shape in ((2, 3, 8), (2, 5, 6), (2, 5, 7))]
-
-
 def ready(inputs, **settings):
     layer = AdditiveAttention(units=4, **settings)
     layer(inputs[0], key=inputs[1], value=inputs[2])

@@ -150,17 +150,8 @@ def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords(
 
 
 NEED_A_MODEL = {
-    "recorder",
-    "intervention",
-    "perturbation",
-    "removal",
-    "inside",
-    "score_parts",
-    "logit_parts",
-    "row_steps",
-    "changed_mechanism",
-    "pronouns",
-    "spectra",
+    *["changed_mechanism", "inside", "intervention", "logit_parts", "perturbation", "pronouns"],
+    *["recorder", "removal", "row_steps", "score_parts", "spectra"],
 }
 
 
@@ -170,6 +161,21 @@ def test_inspection_reads_and_draws_without_tensorflow_and_keras():
         path.stem for path in (PIPELINE / "inspection").rglob("*.py") if libraries_of(path) & {"tensorflow", "keras"}
     }
     assert users == NEED_A_MODEL
+
+
+READERS = {
+    "alignment": "aligned_text gold readout_choice",
+    "api": "__init__",
+    "commands": "align cli doctor evaluate export import_marian live train",
+    "decoding": "build",
+    "evaluation": "page request systems tuning",
+    "exchange": "export marian_config marian_import",
+    "model": "build",
+    "run": "__init__ ancestor batches checkup ensemble manifest start trained_run training",
+    "text": "corpora.formats corpora.held_out corpora.provenance prepare tokens.run_tokenizer training_text",
+    "training": "build callbacks.build",
+}
+READERS = {f"qkv.{room}.{name}".removesuffix(".__init__") for room, names in READERS.items() for name in names.split()}
 
 
 def test_settings_stop_at_the_door():
@@ -185,80 +191,26 @@ def test_settings_stop_at_the_door():
             module.startswith("qkv.config") and not module.startswith("qkv.config.names") for module in imports_of(path)
         )
     }
-    assert readers == {
-        "qkv.api",
-        "qkv.alignment.aligned_text",
-        "qkv.alignment.gold",
-        "qkv.alignment.readout_choice",
-        "qkv.commands.align",
-        "qkv.commands.cli",
-        "qkv.commands.doctor",  # writes it
-        "qkv.decoding.build",
-        "qkv.commands.evaluate",
-        "qkv.commands.export",
-        "qkv.evaluation.systems",
-        "qkv.evaluation.page",
-        "qkv.evaluation.request",
-        "qkv.evaluation.tuning",
-        "qkv.exchange.export",
-        "qkv.exchange.marian_config",  # which makes them of another program's
-        "qkv.exchange.marian_import",
-        "qkv.commands.import_marian",
-        "qkv.commands.live",
-        "qkv.model.build",
-        "qkv.run.batches",
-        "qkv.run.training",
-        "qkv.run",
-        "qkv.text.training_text",
-        "qkv.text.corpora.formats",
-        "qkv.text.prepare",
-        "qkv.text.tokens.run_tokenizer",
-        "qkv.text.corpora.provenance",
-        "qkv.text.corpora.held_out",
-        "qkv.commands.train",
-        "qkv.run.trained_run",
-        "qkv.run.ancestor",
-        "qkv.run.manifest",
-        "qkv.run.ensemble",
-        "qkv.training.build",
-        "qkv.training.callbacks.build",
-        "qkv.run.checkup",
-        "qkv.run.start",
-    }
+    assert readers == READERS
 
 
 # Tests that belong to no single module, or to several.
 OF_NO_MODULE = {
-    "attention/test_attention_contract",
-    "layers/test_examples",
-    "live/test_live_in_browser",
-    "attention/test_keras_masks",
-    "config/test_defaults",
-    "exchange/test_fine_tuned_marian",
-    "inspection/test_archive_page",
-    "inspection/test_known_tasks",
-    "model/test_architectures",
-    "model/test_built_models",
-    "model/test_cached_decoding",
-    "model/test_future",
-    "model/test_model_layer_contract",
-    "model/test_saved_model_file",
-    "training/optimizers/test_optimizers",
-    "training/test_fewer_operations",
-    "training/test_machines",
-    "training/test_resumed_runs",
-    "training/test_run_in_tensorboard",
-    "training/test_run_training",
-    "training/test_started_from_runs",
-    "training/test_workers_apart",
-    "model/test_backends",
-    "training/test_copies_to_host",
-    "files/test_failing_files",
-    "attention/test_key_value_heads",
-    "decoding/test_given_prefixes",
-    "run/test_kept_runs",
-    "layers/test_keras_contract",
+    "attention": "attention_contract keras_masks key_value_heads",
+    "config": "defaults",
+    "decoding": "given_prefixes",
+    "exchange": "fine_tuned_marian",
+    "files": "failing_files",
+    "inspection": "archive_page known_tasks",
+    "layers": "examples keras_contract",
+    "live": "live_in_browser",
+    "model": "architectures backends built_models cached_decoding future model_layer_contract saved_model_file",
+    "run": "kept_runs",
+    "training/optimizers": "optimizers",
+    "training": "copies_to_host fewer_operations machines resumed_runs run_in_tensorboard "
+    "run_training started_from_runs workers_apart",
 }
+OF_NO_MODULE = {f"{room}/test_{name}" for room, names in OF_NO_MODULE.items() for name in names.split()}
 
 
 def test_every_test_file_stands_at_its_modules_path():

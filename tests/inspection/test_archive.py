@@ -221,13 +221,6 @@ def test_a_crash_between_shard_and_lines_leaves_no_line_without_its_shard(tmp_pa
         AttentionArchive(tmp_path)
 
 
-def test_a_finished_archive_is_not_overwritten(tmp_path, records):
-    write(tmp_path, records)
-    with pytest.raises(InputError, match="already holds"):
-        ArchiveWriter(tmp_path, manifest={})
-    assert len(AttentionArchive(tmp_path)) == 7
-
-
 @pytest.mark.parametrize("name", ["shard-00000.npz", "shard-00007.npz", archive_format.GOLD])
 def test_files_of_other_people_are_not_replaced_by_an_archive(tmp_path, records, name):
     (tmp_path / name).write_bytes(b"mine")

@@ -1,7 +1,4 @@
-"""The commands as a person runs them: train, evaluate, translate, and what they leave in the run's folder.
-
-One small run is trained and evaluated once, and every test looks at it.
-"""
+"""The commands as a person runs them: train, evaluate, translate, and what they leave in the folder of one small run."""
 
 import csv
 import io

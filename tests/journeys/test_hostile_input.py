@@ -1,7 +1,4 @@
-"""Hostile settings, names, files and options: each is refused with status 2 and one line, quickly, and leaves nothing.
-
-A row says what is tried, with which text or arguments, and what the command answers.
-"""
+"""Hostile settings, names, files and options: each is refused with status 2 and one line, quickly, and leaves nothing."""
 
 import importlib
 import os

@@ -1,10 +1,5 @@
-"""Devices that are not there: copies between a GPU and the host's memory, pretended GPUs, and sizes of arrays.
-
-What a graph would copy is read from the kernels that TensorFlow has registered, for which no GPU is needed: they say
-which of their inputs and outputs they keep in the host's memory, such as shapes, and for 32-bit integers nearly
-everything. A tensor that one operation leaves on the device and another takes from the host is copied, and the device
-waits.
-"""
+"""Devices that are not there: copies between a GPU and the host's memory, as the kernels that TensorFlow has registered
+tell which of their inputs and outputs they keep in the host's; pretended GPUs, and sizes of arrays."""
 
 import math
 from collections import Counter

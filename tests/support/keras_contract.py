@@ -1,8 +1,5 @@
-"""Keras' own contract test over every layer, on the backend of this process.
-
-Keras has one backend a process, so the others run this file as a program: `python -m tests.support.keras_contract
-RESULTS` writes what failed as JSON, a message by dtype and case.
-"""
+"""Keras' own contract test over every layer, on the backend of this process: the others run
+`python -m tests.support.keras_contract RESULTS`, which writes what failed as JSON, a message by dtype and case."""
 
 import json
 import sys

@@ -1,8 +1,5 @@
-"""A Transformer whose heads do exactly what is known, and sentences in which places and words have nothing in common.
-
-Its streams are the sum of a token and a position, each a row of a Hadamard matrix in coordinates of its own, so that
-normalisation changes nothing; sublayers add nothing. A head looks at the key whose token or position fits.
-"""
+"""A Transformer whose heads look at the key whose token or position fits, and sentences in which places and words have
+nothing in common. Tokens and positions are rows of a Hadamard matrix in coordinates of their own, which norms keep."""
 
 from functools import cache
 

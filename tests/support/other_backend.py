@@ -1,8 +1,5 @@
-"""What layers and models compute on the backend of this process, for `test_backends.py` to compare.
-
-Keras has one backend a process, so the others run this file as a program: `python -m tests.support.other_backend GROUP
-WEIGHTS RESULTS` reads the weights of every case of a group, see `compute`, and writes what is computed with them.
-"""
+"""What layers and models compute on the backend of this process: the others run `python -m tests.support.other_backend
+GROUP WEIGHTS RESULTS`, which reads the weights of every case of a group and writes what is computed with them."""
 
 import sys
 from pathlib import Path

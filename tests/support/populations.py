@@ -1,8 +1,5 @@
-"""Sentences of which it is known what holds of all of them, to see how often intervals and tests are right.
-
-Each population has the true value of a measure; sets are drawn from it, as a test set is from a language. For tests, a
-second result is drawn for each sentence in the same way, so that nothing differs.
-"""
+"""Populations of sentences with the true value of a measure, from which sets are drawn to see how often intervals and
+tests are right; of tests, two results are drawn for each sentence in the same way, so that nothing differs."""
 
 from functools import cache
 from typing import NamedTuple

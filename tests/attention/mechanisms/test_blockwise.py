@@ -5,7 +5,6 @@ import gc
 import weakref
 from functools import partial
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -307,16 +306,3 @@ def test_dropout_is_refused():
 def test_what_does_not_fit_is_refused_with_what_was_found():
     with pytest.raises(ValueError, match=r"block_size.*found 0"):
         Blockwise(block_size=0)
-    with pytest.raises(ValueError, match="mask: expected 4 axes"):
-        Blockwise()(*inputs(), mask=np.ones((B, S), bool))
-
-
-def test_a_file_of_a_model_keeps_the_block_size(tmp_path):
-    layer = CrossAttention(2, 4, mechanism={"class_name": "blockwise", "config": {"block_size": 2}})
-    x, memory = (keras.Input((None, 6)) for _ in range(2))
-    model = keras.Model([x, memory], layer(x, memory))
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    assert again.layers[-1].mechanism.block_size == 2
-    arguments = draw((B, T, 6), (B, S, 6))
-    assert_close(again(arguments), model(arguments), 0)

@@ -10,14 +10,9 @@ from qkv.attention.mechanisms.softmax import Softmax
 from qkv.attention.multi_head import MultiHeadAttention
 from qkv.attention.self_attention import SelfAttention
 from tests.support import oracles
+from tests.support.layer_contract import assert_close
 
 B, H, T, S, K, V = 2, 2, 3, 5, 4, 6
-
-
-@pytest.fixture
-def inputs():
-    generator = np.random.default_rng(0)
-    return [generator.normal(size=(B, H, *shape)).astype("float32") for shape in ((T, K), (S, K), (S, V))]
 
 
 @pytest.fixture
@@ -118,8 +113,7 @@ def test_the_gradient_of_one_hot_by_queries_and_keys_is_that_of_the_softmax(inpu
 def test_fixed_weights_depend_on_neither_queries_nor_keys_and_have_no_score(inputs, mask, mechanism):
     layer = mechanism(score="additive")
     query, key, value = inputs
-    for one, other in zip(layer(query, key, value, mask=mask), layer(-query, key * 9, value, mask=mask), strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_close(layer(query, key, value, mask=mask), layer(-query, key * 9, value, mask=mask), 0)
     assert layer.score is None
     assert not layer.weights
     assert mechanism.from_config(layer.get_config()).get_config() == layer.get_config()
@@ -160,9 +154,3 @@ def test_without_projection_a_token_attends_most_to_itself_if_all_vectors_are_eq
     assert (weights.numpy().argmax(-1) == np.arange(7)).all()
     if mechanism == "one_hot":
         np.testing.assert_array_equal(context, x)
-
-
-@pytest.mark.parametrize("mechanism", [OneHot, Uniform, Last])
-def test_a_mask_with_too_few_axes_is_refused(inputs, mechanism):
-    with pytest.raises(ValueError, match="mask: expected 4 axes"):
-        mechanism()(*inputs, mask=np.ones((T, S), bool))

@@ -14,12 +14,6 @@ from tests.support.layer_contract import assert_close
 B, H, T, S, K, V = 2, 2, 3, 5, 4, 6
 
 
-@pytest.fixture
-def inputs():
-    generator = np.random.default_rng(0)
-    return [generator.normal(size=(B, H, *shape)).astype("float32") for shape in ((T, K), (S, K), (S, V))]
-
-
 def make_sink(inputs, values, **settings):
     mechanism = Sink(**settings)
     mechanism(*inputs)

@@ -9,13 +9,7 @@ from qkv.attention.multi_head import MultiHeadAttention
 from qkv.attention.scores import SCORES
 from qkv.attention.self_attention import SelfAttention
 from tests.support import oracles
-from tests.support.layer_contract import stir
-
-
-@pytest.fixture
-def inputs():
-    generator = np.random.default_rng(0)
-    return [generator.normal(size=shape).astype("float32") for shape in ((2, 3, 8), (2, 5, 6), (2, 5, 7))]
+from tests.support.layer_contract import assert_close, stir
 
 
 @pytest.fixture
@@ -103,8 +97,7 @@ def test_self_attention_is_multi_head_attention_of_a_sequence_to_itself(inputs, 
     peer.output_projection.set_weights(layer.output_projection.get_weights())
     peer.score.set_weights(layer.score.get_weights())
     mask = np.tril(np.ones((1, 1, 3, 3), bool))
-    for found, expected in zip(layer(x, attention_mask=mask), call(peer, x, x, x, attention_mask=mask), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert_close(layer(x, attention_mask=mask), call(peer, x, x, x, attention_mask=mask))
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])
@@ -117,12 +110,8 @@ def test_cross_attention_puts_positions_on_the_keys_and_not_on_the_values(inputs
     for side in ("query", "key", "value", "output"):
         getattr(peer, f"{side}_projection").set_weights(getattr(layer, f"{side}_projection").get_weights())
     found = layer(x, memory, attention_mask=mask, memory_positions=positions)
-    for one, other in zip(found, call(peer, x, memory + positions, memory, attention_mask=mask), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
-    for one, other in zip(
-        layer(x, memory, attention_mask=mask), call(peer, x, memory, memory, attention_mask=mask), strict=True
-    ):
-        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert_close(found, call(peer, x, memory + positions, memory, attention_mask=mask), 1e-6)
+    assert_close(layer(x, memory, attention_mask=mask), call(peer, x, memory, memory, attention_mask=mask), 1e-6)
     assert np.abs(layer(x, memory, attention_mask=mask)[1] - found[1]).max() > 0.01
 
 
@@ -181,16 +170,14 @@ def test_self_attention_puts_positions_on_queries_and_keys_and_not_on_values(val
     layer = ready(SelfAttention(2, **sizes, projection=projection, value_projection=value_projection), x)
     query, key, _ = layer.project(x + positions)
     _, _, value = layer.project(x)
-    for found, expected in zip(layer(x, positions=positions), layer.attend(query, key, value), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert_close(layer(x, positions=positions), layer.attend(query, key, value))
 
 
 def test_cross_attention_puts_the_positions_of_x_on_the_queries(inputs):
     x, memory, _ = inputs
     positions = np.random.default_rng(2).normal(size=x.shape[1:]).astype("float32")
     layer = ready(CrossAttention(2, 4), x, memory)
-    for found, expected in zip(layer(x, memory, positions=positions), layer(x + positions, memory), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert_close(layer(x, memory, positions=positions), layer(x + positions, memory), 1e-6)
 
 
 @pytest.mark.parametrize("score", ["general", "concat"])

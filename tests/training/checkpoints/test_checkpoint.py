@@ -45,12 +45,6 @@ def values(model, optimizer):
     return [np.array(keras.ops.convert_to_numpy(v)) for v in [*model.variables, *optimizer.variables]]
 
 
-def assert_same(these, those):
-    assert len(these) == len(those)
-    for this, other in zip(these, those, strict=True):
-        np.testing.assert_array_equal(this, other)
-
-
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """A checkpoint, and the model and optimizer that it is of."""
@@ -79,7 +73,7 @@ def test_a_resumed_model_of_every_architecture_trains_on_as_the_killed_one_would
     assert load_checkpoint(tmp_path / "checkpoint.npz", *loaded) == PROGRESS
     for each in ((model, optimizer), loaded):
         step(*each)
-    assert_same(values(*loaded), values(model, optimizer))
+    np.testing.assert_equal(values(*loaded), values(model, optimizer))
 
 
 def test_the_weights_alone_can_be_loaded_for_translating(saved):
@@ -152,7 +146,7 @@ def test_a_damaged_checkpoint_is_named_and_changes_nothing(saved, other, tmp_pat
     before = values(*other)
     with pytest.raises(InputError, match=r"checkpoint\.npz: the checkpoint is missing or damaged .*; use another one"):
         load_checkpoint(path, *other)
-    assert_same(values(*other), before)
+    np.testing.assert_equal(values(*other), before)
 
 
 def test_a_missing_checkpoint_is_named(tmp_path, other):
@@ -174,7 +168,7 @@ def test_a_checkpoint_of_other_settings_is_refused_and_changes_nothing(saved, se
     before = values(model, optimizer)
     with pytest.raises(InputError, match=rf"checkpoint\.npz: the checkpoint is of another model: .*{message}"):
         load_checkpoint(saved[0], model, optimizer if with_optimizer else None)
-    assert_same(values(model, optimizer), before)
+    np.testing.assert_equal(values(model, optimizer), before)
 
 
 def test_the_last_keep_checkpoints_and_the_best_are_kept(saved, tmp_path):
