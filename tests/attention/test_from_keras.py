@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from qkv.attention import MultiHeadAttention, from_keras
-from tests.support.layer_contract import stir
+from tests.support.layer_contract import assert_close, stir
 
 X, MEMORY = (np.random.default_rng(0).normal(size=shape).astype("float32") for shape in ((2, 3, 8), (2, 5, 6)))
 MASK = np.random.default_rng(1).random((2, 1, 3, 5)) < 0.6
@@ -38,8 +38,7 @@ def test_multi_head_attention_takes_keys_and_values_of_two_widths():
     stir(peer)
     layer = from_keras(peer, MultiHeadAttention)
     expected = peer(X, value, MEMORY, return_attention_scores=True)
-    for found, wanted in zip(layer(X, key=MEMORY, value=value), expected, strict=True):
-        np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert_close(layer(X, key=MEMORY, value=value), expected, 1e-6)
     with pytest.raises(ValueError, match="keys of width 6 and values of width 7; take kind=MultiHeadAttention"):
         from_keras(peer)
 

@@ -10,8 +10,8 @@ import pytest
 from qkv.errors import InputError
 from qkv.inspection import AttentionArchive, Sentence, write_archive
 from qkv.text.corpora.word_links import GoldAlignment
+from tests.support.oracles import softmax
 from tests.support.processes import run_without
-from tests.support.records import softmax
 
 SENTENCES = [
     Sentence(["▁the", "▁ca", "t", "</s>"], ["▁le", "▁chat", "</s>"], start="<pad>", reference="un chat"),
@@ -20,7 +20,7 @@ SENTENCES = [
 GOLD = [GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})), GoldAlignment(frozenset(), frozenset())]
 
 
-def weights_of(sentences, layers=2, heads=3, dtype="float64"):
+def weights_of(sentences, layers=2, heads=3, dtype="float32"):
     generator = np.random.default_rng(5)
     shapes = [(layers, heads, len(one.target_tokens), len(one.source_tokens)) for one in sentences]
     return [softmax(generator.normal(size=shape)).astype(dtype) for shape in shapes]
@@ -54,7 +54,7 @@ def test_16_bits_are_enough(tmp_path, dtype):
 
 
 def test_further_sites_are_archived_and_lists_of_layers_are_arrays(tmp_path, weights):
-    encoder = softmax(np.random.default_rng(0).normal(size=(1, 2, 4, 4)))
+    encoder = softmax(np.random.default_rng(0).normal(size=(1, 2, 4, 4))).astype("float32")
     archive = write_archive(tmp_path / "a", SENTENCES[:1], [{"cross": list(weights[0]), "encoder": encoder}])
     np.testing.assert_array_equal(archive[0].attention["encoder"], encoder)
     assert archive.manifest["sites"] == {"cross": [2, 3], "encoder": [1, 2]}

@@ -15,7 +15,7 @@ from qkv.inspection import AttentionArchive
 from qkv.inspection.archive import METADATA, OPTIONAL
 from tests.support import ROOT
 from tests.support.documents import ARCHIVE, recipe
-from tests.support.records import softmax
+from tests.support.oracles import softmax
 
 KEPT = ROOT / "tests" / "kept_archives"
 
@@ -133,8 +133,8 @@ def test_the_recipe_of_keras_stores_what_the_layer_returns(tmp_path, monkeypatch
 def test_the_recipe_of_transformer_lens_takes_the_rows_that_predict_the_target(tmp_path):
     tokens, source_length, layer_count = ["<|endoftext|>", "The", " cat", ":", " Le", " chat"], 4, 2
     generator = np.random.default_rng(0)
-    scores = np.where(np.tri(6) > 0, generator.normal(size=(layer_count, 1, 3, 6, 6)), -1e9)
-    cache = {f"blocks.{layer}.attn.hook_pattern": softmax(scores[layer]) for layer in range(layer_count)}
+    patterns = softmax(generator.normal(size=(layer_count, 1, 3, 6, 6)), np.tri(6) > 0).astype("float32")
+    cache = {f"blocks.{layer}.attn.hook_pattern": patterns[layer] for layer in range(layer_count)}
     names = {"tokens": tokens, "source_length": source_length, "layer_count": layer_count, "cache": cache}
     exec(recipe("hook_pattern"), names | {"folder": tmp_path / "a"})
     record = AttentionArchive(tmp_path / "a")[0]

@@ -1,4 +1,4 @@
-"""The commands as a person runs them: train, evaluate, translate, and what they leave in the folder of one small run."""
+"""The commands as a person runs them: train, evaluate and translate, and what they leave in a small run's folder."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Hostile settings, names, files and options: each is refused with status 2 and one line, quickly, and leaves nothing."""
+"""Hostile settings, names, files and options: each is refused with status 2 and one line, and leaves nothing."""
 
 import importlib
 import os

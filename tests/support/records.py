@@ -7,6 +7,7 @@ from qkv.alignment.link_probabilities import Calibration
 from qkv.inspection.measures import MEASURES, SiteWeights
 from qkv.inspection.record import Record
 from qkv.text.corpora.word_links import GoldAlignment
+from tests.support.oracles import softmax
 
 EMPTY_SIDES: list[tuple[tuple[int | None, ...], ...]] = [
     ((None,), (0, 1, None)),
@@ -14,11 +15,6 @@ EMPTY_SIDES: list[tuple[tuple[int | None, ...], ...]] = [
     ((None,), (None,)),
 ]
 """Words of source and target tokens where source, target or both are empty."""
-
-
-def softmax(scores: np.ndarray) -> np.ndarray:
-    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return (exponentials / exponentials.sum(axis=-1, keepdims=True)).astype(np.float32)
 
 
 def build_record(
@@ -48,9 +44,9 @@ def build_record(
         "mode": "forced",
         "truncated": False,
         "attention": {
-            "cross": softmax(generator.normal(size=(layers, heads, T, S))),
-            "encoder": softmax(generator.normal(size=(layers, heads, S, S))),
-            "decoder": softmax(np.where(np.tri(T) > 0, generator.normal(size=(layers, heads, T, T)), -1e9)),
+            "cross": softmax(generator.normal(size=(layers, heads, T, S))).astype(np.float32),
+            "encoder": softmax(generator.normal(size=(layers, heads, S, S))).astype(np.float32),
+            "decoder": softmax(generator.normal(size=(layers, heads, T, T)), np.tri(T) > 0).astype(np.float32),
         },
     }
     return Record(**(values | changes))
@@ -90,7 +86,7 @@ def noisy_pairs(make_record, count):
         scores = generator.normal(size=(1, 1, 4, 5))
         scores[0, 0, np.arange(3), true] += 2.5
         record = make_record(number, (0, 1, 2, 3, None), (0, 1, 2, None), layers=1, heads=1)
-        record.attention["cross"][:] = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+        record.attention["cross"][:] = softmax(scores)
         links = frozenset((int(i), j) for j, i in enumerate(true))
         records.append(record)
         gold.append(GoldAlignment(links - {(int(true[0]), 0)}, links))  # the first word's link is only possible

@@ -1,11 +1,6 @@
-"""What a run leaves for TensorBoard: read back from its event files, and served once."""
+"""What a run leaves for TensorBoard: read back from its event files, and asked of a TensorBoard."""
 
-import json
-import subprocess
-import sys
-import time
-import urllib.parse
-import urllib.request
+import warnings
 
 import numpy as np
 import pytest
@@ -13,11 +8,8 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
-from tensorboard.plugins.base_plugin import TBContext
-from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
 from werkzeug.test import Client
 
-from tests.support.processes import PATIENCE_SECONDS
 from tests.support.run_contents import history_of
 
 
@@ -75,64 +67,40 @@ def test_tensorboard_has_the_sharpness_of_the_probes_attention_over_time(events)
         assert all(0 < float(tf.make_ndarray(event.tensor_proto)) < highest for event in values)
 
 
-def test_a_run_is_named_as_its_folder_and_the_projector_finds_its_vectors(unbroken):
-    runs = EventMultiplexer().AddRunsFromDirectory(str(unbroken.parent))
-    assert set(runs.Runs()) == {"unbroken", "unbroken/validation"}
-    provider = MultiplexerDataProvider(runs, str(unbroken.parent))
-    apps = ProjectorPlugin(TBContext(data_provider=provider, logdir=str(unbroken.parent))).get_plugin_apps()
-
-    def ask(page, **asked):
-        return Client(apps[page]).get("/", query_string=asked)
-
-    assert ask("/runs").json == ["unbroken"]
-    (vectors,) = ask("/info", run="unbroken").json["embeddings"]
-    assert vectors["tensorShape"] == [90, 8]
-    asked = {"run": "unbroken", "name": vectors["tensorName"]}
-    assert len(ask("/metadata", **asked).text.splitlines()) == 1 + 90
-    assert np.frombuffer(ask("/tensor", **asked).data, np.float32).size == 90 * 8
-
-
 @pytest.fixture(scope="module")
-def served(unbroken):
-    """Asks a TensorBoard of the runs, in a process of its own, for what its plugins show."""
-    program = (
-        "import sys, tensorboard.program as program\n"
-        "board = program.TensorBoard()\n"
-        "board.configure(argv=[None, '--logdir', sys.argv[1], '--port', '0', '--load_fast', 'false'])\n"
-        "print(board.launch(), flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    command = [sys.executable, "-c", program, str(unbroken.parent)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as board:
-        address = board.stdout.readline().decode().strip()
-
-        def get(path):
-            with urllib.request.urlopen(f"{address}{path}", timeout=PATIENCE_SECONDS) as answer:
-                return answer.read().decode()
-
-        yield get
-        board.stdin.close()
+def ask(unbroken):
+    """Asks a TensorBoard of the runs for what its plugins show."""
+    with warnings.catch_warnings(action="ignore"):  # TensorBoard imports what its own html5lib calls deprecated
+        from tensorboard.backend.application import TensorBoardWSGIApp
+        from tensorboard.program import TensorBoard
+    folder, board = str(unbroken.parent), TensorBoard()
+    board.configure(argv=[None, "--logdir", folder])
+    provider = MultiplexerDataProvider(EventMultiplexer().AddRunsFromDirectory(folder).Reload(), folder)
+    app = TensorBoardWSGIApp(board.flags, board.plugin_loaders, provider, board.assets_zip_provider)
+    return lambda path, **asked: Client(app).get(f"/data/{path}", query_string=asked)
 
 
-@pytest.mark.minutes
-def test_tensorboard_serves_runs_hyperparameters_and_vectors(served, unbroken):
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    wanted, active = {"scalars", "images", "text", "hparams", "projector", "graphs"}, set()
-    while not wanted <= active and time.monotonic() < deadline:  # it reads the files after it has started
-        listing = json.loads(served("data/plugins_listing"))
-        active = {name for name, plugin in listing.items() if plugin["enabled"]}
-        time.sleep(0.1)
-    assert wanted <= active
-    assert json.loads(served("data/runs")) == ["unbroken", "unbroken/validation"]
-    experiment = json.loads(served("data/plugin/hparams/experiment?request=%7B%7D"))
-    shown = {info["name"]: info for info in experiment["hparamInfos"]}
-    assert {"run.name", "corpus", "model.d_model"} <= shown.keys() and len(shown) < 30  # not the defaults
+def test_a_run_is_named_as_its_folder_and_has_what_each_plugin_shows(ask):
+    assert ask("runs").json == ["unbroken", "unbroken/validation"]
+    active = {name for name, plugin in ask("plugins_listing").json.items() if plugin["enabled"]}
+    assert {"scalars", "images", "text", "hparams", "graphs"} <= active
+    graph = ask("plugin/graphs/graph", run="unbroken", conceptual="false").text
+    assert "decoder_0" in graph and "MatMul" in graph
+
+
+def test_the_settings_that_differ_from_the_defaults_stand_by_the_scores(ask):
+    experiment = ask("plugin/hparams/experiment", request="{}").json
+    shown = {info["name"] for info in experiment["hparamInfos"]}
+    assert {"run.name", "corpus", "model.d_model"} <= shown and len(shown) < 30
     scores = {info["name"]["tag"] for info in experiment["metricInfos"]}
     assert scores == {f"metrics/{name}" for name in ("loss", "perplexity", "token_accuracy", "bleu")}
-    info = json.loads(served("data/plugin/projector/info?run=unbroken"))["embeddings"][0]
-    name = urllib.parse.quote(info["tensorName"])
-    names = served(f"data/plugin/projector/metadata?run=unbroken&name={name}").split("\n")
-    assert names[1].startswith("<pad>\t") and len(names) == 1 + 90 + 1
-    assert info["tensorShape"] == [90, 8]
-    graph = served("data/plugin/graphs/graph?run=unbroken&conceptual=false")
-    assert "decoder_0" in graph and "MatMul" in graph
+
+
+def test_the_projector_finds_the_vectors_and_their_names(ask):
+    assert ask("plugin/projector/runs").json == ["unbroken"]
+    (vectors,) = ask("plugin/projector/info", run="unbroken").json["embeddings"]
+    assert vectors["tensorShape"] == [90, 8]
+    asked = {"run": "unbroken", "name": vectors["tensorName"]}
+    names = ask("plugin/projector/metadata", **asked).text.splitlines()
+    assert names[1].startswith("<pad>\t") and len(names) == 1 + 90
+    assert np.frombuffer(ask("plugin/projector/tensor", **asked).data, np.float32).size == 90 * 8

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from qkv.model.transformer import Transformer
 from tests.support import oracles
-from tests.support.layer_contract import stir
+from tests.support.layer_contract import assert_close, stir
 from tests.support.searches import full_pass
 from tests.support.tiny_models import SIZES, SOURCE, TARGET, TWO_LAYERS, make_transformer, shared_transformer
 
@@ -103,10 +103,7 @@ def transformer_by_formula(model, source, target):
 @pytest.mark.parametrize(("norm", "tie_embeddings"), [("pre", "all"), ("post", "none")])
 def test_logits_and_attention_equal_the_papers_formula(norm, tie_embeddings):
     model = shared_transformer(**TWO_LAYERS, norm=norm, tie_embeddings=tie_embeddings)
-    for found, expected in zip(
-        everything(model, SOURCE, TARGET), transformer_by_formula(model, SOURCE, TARGET), strict=True
-    ):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert_close(everything(model, SOURCE, TARGET), transformer_by_formula(model, SOURCE, TARGET), 1e-4)
 
 
 def test_the_call_is_encode_then_decode():

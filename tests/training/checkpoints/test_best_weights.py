@@ -8,7 +8,7 @@ import pytest
 
 from qkv.training.checkpoints import Checkpoints, keep_best_weights, load_mean
 from qkv.training.progress import Progress
-from tests.support.layer_contract import stir
+from tests.support.layer_contract import assert_close, stir
 from tests.support.tiny_models import make_transformer
 
 ROW = {"update": 1, "val_bleu": 30.0, "val_loss": 30.0}
@@ -57,10 +57,8 @@ def test_the_mean_is_kept_where_it_is_better_on_validation(training, metric, val
     with caplog.at_level(logging.INFO):
         said = keep_best_weights(model, checkpoints, progress, validate, metric=metric, average_checkpoints=2)
     mean = [np.mean(last_two, axis=0) for last_two in zip(weights[1], weights[2], strict=True)]
-    for found, expected in zip(judged[0], mean, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-    for found, expected in zip(weights_of(model), mean if kept == "mean" else weights[0], strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert_close(judged[0], mean, 1e-6)
+    assert_close(weights_of(model), mean if kept == "mean" else weights[0], 1e-6)
     of_mean, of_best = ("the mean of the last 2 checkpoints", value), ("update 1", 30.0)
     assert said == (of_mean if kept == "mean" else of_best)
     assert f"{value:.2f} for the mean of the last 2 checkpoints, 30.00 for the best single one" in caplog.text
