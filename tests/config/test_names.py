@@ -22,41 +22,26 @@ from qkv.text.tokens.words import MARKS
 from qkv.training.callbacks import CALLBACKS
 from tests.support import ROOT
 
+TABLES_OF_NAMES = {
+    "scores": (names.model.SCORES, SCORES),
+    "mechanisms": (names.model.MECHANISMS, MECHANISMS),
+    "recurrent decoders": (names.model.RECURRENT_DECODERS, DECODERS),
+    "extractions": (names.inspection.EXTRACTIONS, EXTRACTORS),
+    "types of heads": (names.inspection.HEAD_TYPES, PLACES),
+    "symmetrisations": (names.inspection.SYMMETRISATIONS, SYMMETRISATIONS),
+    "metrics": (names.translation.METRICS, METRICS),
+    "languages of Europarl": (names.text.EUROPARL_LANGUAGES, PATTERNS),
+    "tokenizers of BLEU": (names.translation.BLEU_TOKENIZERS, sacrebleu.BLEU.TOKENIZERS),
+    "marks of words": (names.text.WORD_MARKS, MARKS),
+    "callbacks": (names.training.CALLBACKS, CALLBACKS),
+    "parts of models": (names.model.MODEL_PARTS, PARTS),
+    "architectures": (names.model.ARCHITECTURES, [one.model_fields["architecture"].default for one in MODELS]),
+}
 
-@pytest.mark.parametrize(
-    ("listed", "table"),
-    [
-        (names.model.SCORES, SCORES),
-        (names.model.MECHANISMS, MECHANISMS),
-        (names.model.RECURRENT_DECODERS, DECODERS),
-        (names.inspection.EXTRACTIONS, EXTRACTORS),
-        (names.inspection.HEAD_TYPES, PLACES),
-        (names.inspection.SYMMETRISATIONS, SYMMETRISATIONS),
-        (names.translation.METRICS, METRICS),
-        (names.text.EUROPARL_LANGUAGES, PATTERNS),
-        (names.translation.BLEU_TOKENIZERS, sacrebleu.BLEU.TOKENIZERS),
-        (names.text.WORD_MARKS, MARKS),
-        (names.training.CALLBACKS, CALLBACKS),
-        (names.model.MODEL_PARTS, PARTS),
-        (names.model.ARCHITECTURES, [settings.model_fields["architecture"].default for settings in MODELS]),
-    ],
-    ids=[
-        "scores",
-        "mechanisms",
-        "recurrent decoders",
-        "extractions",
-        "types of heads",
-        "symmetrisations",
-        "metrics",
-        "languages of Europarl",
-        "tokenizers of BLEU",
-        "marks of words",
-        "callbacks",
-        "parts of models",
-        "architectures",
-    ],
-)
-def test_every_name_has_its_class_or_function_and_the_other_way_round(listed, table):
+
+@pytest.mark.parametrize("name", TABLES_OF_NAMES)
+def test_every_name_has_its_class_or_function_and_the_other_way_round(name):
+    listed, table = TABLES_OF_NAMES[name]
     assert set(listed) == set(table)
 
 

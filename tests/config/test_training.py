@@ -20,32 +20,21 @@ from qkv.training.optimizers import make_optimizer
 from qkv.training.step import TrainStep
 from qkv.training.stopping import Limits, StoppingRules
 
-BUILT = {
-    make_optimizer: "schedule",
-    TotalLoss: "model",
-    TrainStep: "loss optimizer strategy signature slices",
-    Limits: "measured ends_at_zero",
-    Training: "step batches validate checkpoints stopping workers time_budget",
-    StoppingRules: "limits votes",
-    GuidedAttention: "",
-}
-"""Constructor -> the arguments that are no settings."""
-
 
 @pytest.mark.parametrize(
-    ("part", "constructor"),
+    ("part", "constructor", "no_settings"),
     [
-        (OptimizerSettings, make_optimizer),
-        (LossSettings, TotalLoss),
-        (StepSettings, TrainStep),
-        (LimitSettings, Limits),
-        (PaceSettings, Training),
-        (EarlyStoppingSettings, StoppingRules),
-        (GuidedAttentionSettings, GuidedAttention),
+        (OptimizerSettings, make_optimizer, "schedule"),
+        (LossSettings, TotalLoss, "model"),
+        (StepSettings, TrainStep, "loss optimizer strategy signature slices"),
+        (LimitSettings, Limits, "measured ends_at_zero"),
+        (PaceSettings, Training, "step batches validate checkpoints stopping workers time_budget"),
+        (EarlyStoppingSettings, StoppingRules, "limits votes"),
+        (GuidedAttentionSettings, GuidedAttention, ""),
     ],
 )
-def test_a_part_has_the_arguments_of_its_constructor(part, constructor):
-    assert set(part.model_fields) == set(inspect.signature(constructor).parameters) - set(BUILT[constructor].split())
+def test_a_part_has_the_arguments_of_its_constructor(part, constructor, no_settings):
+    assert set(part.model_fields) == set(inspect.signature(constructor).parameters) - set(no_settings.split())
 
 
 def test_the_keys_of_parts_are_keys_of_training():

@@ -30,17 +30,16 @@ def embedded(embedding, ids):
     return embedding.table.numpy().astype("float64")[ids] * np.sqrt(embedding.width)
 
 
+def gru_states(weights, rows, size):
+    h = np.zeros(size)
+    return [h := gru_step(weights, row, h) for row in rows]
+
+
 def encoder_by_formula(model, source):
     """States of one sentence `(S, 2 N)` and the decoder's first state; `source` has no padding."""
     x, n = embedded(model.source_embedding, source), model.get_config()["hidden_dim"]
-    forward, backward, h = [], [], np.zeros(n)
-    for row in x:
-        h = gru_step(model.forward_encoder.get_weights(), row, h)
-        forward.append(h)
-    h = np.zeros(n)
-    for row in x[::-1]:
-        h = gru_step(model.backward_encoder.get_weights(), row, h)
-        backward.insert(0, h)
+    forward = gru_states(model.forward_encoder.get_weights(), x, n)
+    backward = gru_states(model.backward_encoder.get_weights(), x[::-1], n)[::-1]
     kernel, bias = model.bridge.get_weights()
     return np.concatenate([forward, backward], -1), np.tanh(backward[0] @ kernel + bias)
 

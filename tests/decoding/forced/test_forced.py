@@ -96,19 +96,13 @@ def test_norms_are_the_weights_times_the_lengths_of_the_values(model, searched):
         np.testing.assert_allclose(attention["norms"][:, layer], expected, atol=1e-5)
 
 
-def test_an_architecture_without_projected_values_has_no_norms():
-    model = make_model(Recurrent, **RECURRENT)
-    target = np.array([[BOS, 7, 8]] * B)
-    assert forced_pass(model, SOURCE, target, target, ("norms",)).attention["norms"].shape[:2] == (B, 0)
-
-
 def test_sites_that_an_architecture_lacks_have_no_layers_and_the_axes_of_the_others():
     model = make_model(Recurrent, **RECURRENT)
     target = np.array([[BOS, 7, 8]] * B)
-    found = forced_pass(model, SOURCE, target, target, ("cross", "encoder", "decoder")).attention
-    sources = SOURCE.shape[1]
-    assert found["cross"].shape == (B, 1, 1, 3, sources)
-    assert found["encoder"].shape == (B, 0, 1, sources, sources)
+    found = forced_pass(model, SOURCE, target, target, ("cross", "encoder", "decoder", "norms")).attention
+    assert found["cross"].shape == (B, 1, 1, 3, S)
+    assert found["norms"].shape[:2] == (B, 0)  # its values are not projected
+    assert found["encoder"].shape == (B, 0, 1, S, S)
     assert found["decoder"].shape == (B, 0, 1, 3, 3)
 
 

@@ -196,18 +196,17 @@ def translator(transformer, tokenizer):
 @pytest.mark.minutes
 def test_translations_contain_their_phrases_in_any_batch_and_others_are_as_without(translator, tokenizer):
     sources = tokenizer.encode([*SENTENCES[:5], "", ""])
-    rows = [["Hund", "le chat"], [], ["où", "été ?"], [], ["die Katze"], ["chien"], []]
     phrases = required([["Hund", "le chat"], [], ["où"], [], ["die Katze"], ["chien"], []], TokenText(tokenizer, True))
     found = translator.translate_ids(sources, None, phrases)
     plain = translator.translate_ids(sources)
-    for row, (n_best, others) in enumerate(zip(found, plain, strict=True)):
-        if not phrases[row]:
+    for given, n_best, others in zip(phrases, found, plain, strict=True):
+        if not given:
             assert [one.ids for one in n_best] == [one.ids for one in others]
             np.testing.assert_allclose(n_best[0].score, others[0].score, atol=1e-5)
         for one in n_best:
-            assert one.required == [phrase.text for phrase in phrases[row]]
+            assert one.required == [phrase.text for phrase in given]
             assert all(contains_words(one.text, phrase) for phrase in one.required), one.text
-    assert len(rows) == len(found) and "chien" in found[5][0].text and found[6][0].text == ""
+    assert "chien" in found[5][0].text and found[6][0].text == ""
 
 
 def test_required_phrases_need_the_tokens_of_the_target_language(transformer, tokenizer):

@@ -72,21 +72,13 @@ def test_an_unknown_kind_of_positions_is_refused():
         PositionalEmbedding("rotery")
 
 
-def test_embeddings_are_rows_times_the_root_of_the_width_and_logits_are_products_with_rows():
-    layer = TokenEmbedding(3, 4)
+@pytest.mark.parametrize(("scale", "bias"), [(True, None), (False, [0, 10, -10])])
+def test_embeddings_are_rows_times_the_root_of_the_width_and_logits_are_products_with_rows(scale, bias):
+    layer = TokenEmbedding(3, 4, scale=scale, bias=bias is not None)
     layer.build()
-    layer.table.assign([[1, 0, 0, 0], [0, 2, 0, 0], [1, 1, 1, 1]])
-    np.testing.assert_allclose(layer(np.array([[2, 1]])), [[[2, 2, 2, 2], [0, 4, 0, 0]]])
-    np.testing.assert_allclose(layer.logits(tf.constant([[[1.0, 2.0, 3.0, 4.0]]])), [[[1, 4, 10]]])
-
-
-def test_embeddings_without_scale_are_rows_and_logits_have_a_bias():
-    layer = TokenEmbedding(3, 4, scale=False, bias=True)
-    layer.build()
-    layer.table.assign([[1, 0, 0, 0], [0, 2, 0, 0], [1, 1, 1, 1]])
-    layer.bias.assign([0, 10, -10])
-    np.testing.assert_allclose(layer(np.array([[2, 1]])), [[[1, 1, 1, 1], [0, 2, 0, 0]]])
-    np.testing.assert_allclose(layer.logits(tf.constant([[[1.0, 2.0, 3.0, 4.0]]])), [[[1, 14, 0]]])
+    layer.set_weights([np.array([[1, 0, 0, 0], [0, 2, 0, 0], [1, 1, 1, 1]]), *([np.array(bias)] if bias else [])])
+    np.testing.assert_allclose(layer(np.array([[2, 1]])), np.array([[[1, 1, 1, 1], [0, 2, 0, 0]]]) * (1 + scale))
+    np.testing.assert_allclose(layer.logits(tf.constant([[[1.0, 2.0, 3.0, 4.0]]])), [[np.add([1, 4, 10], bias or 0)]])
 
 
 @pytest.mark.parametrize("bias", [False, True])

@@ -29,17 +29,6 @@ def test_intervals_hold_the_mean_of_all_seeds_in_at_least_95_of_100_cases(seeds,
     assert 930 <= inside <= 990
 
 
-def test_drawing_the_same_seeds_again_would_hold_it_too_rarely():
-    """What `draw_over_seeds` is for: three seeds that are drawn with replacement, as sentences are."""
-    random, counts, inside = np.random.default_rng(2), sentence_counts(SENTENCES, samples=SAMPLES), 0
-    for _ in range(TRIALS):
-        scores = draw_scores(random, 3, random.normal(size=SENTENCES), 0.3)
-        which = random.integers(0, 3, size=(SAMPLES, 3))
-        low, high = interval(np.take_along_axis((scores @ counts.T / SENTENCES).T, which, axis=1).mean(axis=1))
-        inside += low <= 0 <= high
-    assert inside < 880
-
-
 def test_p_of_two_ways_to_train_that_do_not_differ_is_small_as_rarely_as_it_says():
     random, counts, p = np.random.default_rng(3), sentence_counts(SENTENCES, samples=SAMPLES), []
     for trial in range(TRIALS):

@@ -94,15 +94,6 @@ def test_a_split_keeps_the_line_numbers_of_the_file(write):
     assert len(read_table(table, 0, 1, split_file=labels)) == 4
 
 
-def test_a_split_of_parallel_files_keeps_their_line_numbers(write):
-    labels = write("train\ntest\ntrain\ntest\n", "split.txt")
-    sides = write("a\nb\nc\nd\n", "x.en"), write("A\nB\nC\nD\n", "x.fr")
-    corpus = read_parallel_files(*sides, split_file=labels, split="test")
-    assert read(corpus) == [["b", "d"], ["B", "D"], [2, 4]]
-    with pytest.raises(InputError, match=r"no lines of split 'tset'.*did you mean test\?"):
-        read_parallel_files(*sides, split_file=labels, split="tset")
-
-
 def test_a_table_of_one_column_keeps_its_empty_lines(write):
     corpus = read_table(write("a\n\n \nb\n"), 0, 0)
     assert list(corpus.source) == list(corpus.target) == ["a", "", " ", "b"]
@@ -121,6 +112,7 @@ def test_a_table_of_one_column_keeps_its_empty_lines(write):
         ("x\tx\na\tb\n", {"source_column": "x", "header": True}, "2 columns are named 'x'"),
         ("x\ty\n", {"header": True}, "only a header"),
         ("a\tb\n", {"separator": "||"}, "one ASCII character"),
+        (b"a\tb\nc\t\xe9\n", {}, ":2: byte 0xe9"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused(write, content, arguments, message):
@@ -137,11 +129,6 @@ def test_an_unknown_split_is_told_with_those_that_there_are(write):
     table, labels = write("a\tb\nc\td\ne\tf\n"), write("train\ntest\ntrain\n", "split.txt")
     with pytest.raises(InputError, match=r"train \(2\), test \(1\).*did you mean train"):
         read_table(table, 0, 1, split_file=labels, split="trian")
-
-
-def test_bad_utf8_in_a_table_is_named_by_line(write):
-    with pytest.raises(InputError, match=r":2: byte 0xe9"):
-        read_table(write(b"a\tb\nc\t\xe9\n"), 0, 1)
 
 
 # Formats
