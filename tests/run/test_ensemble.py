@@ -11,8 +11,7 @@ from qkv.run.ensemble import TrainedEnsemble, load_runs
 from qkv.run.trained_run import TrainedRun
 from tests.support import KEPT_RUNS
 
-KEPT = KEPT_RUNS
-ROOTS = [KEPT / name for name in ("transformer", "decoder_only")]
+ROOTS = [KEPT_RUNS / name for name in ("transformer", "decoder_only")]
 LINES = ["the cat eats the apple .", "a"]
 
 

@@ -7,14 +7,13 @@ from qkv.errors import InputError
 from qkv.run.trained_run import load_run
 from tests.support import KEPT_RUNS
 
-KEPT = KEPT_RUNS
 CLEAN = "the cat eats the apple .", "le chat noir mange la pomme ."
 CORRUPTED = "the cat eats the tree .", CLEAN[1]
 
 
 @pytest.fixture(scope="module")
 def run():
-    return load_run(KEPT / "transformer")
+    return load_run(KEPT_RUNS / "transformer")
 
 
 def test_tokens_and_probabilities_belong_to_the_rows_of_the_arrays(run):
@@ -52,7 +51,7 @@ def test_everything_patched_gives_the_clean_probabilities_and_nothing_new_gives_
 @pytest.mark.minutes
 @pytest.mark.parametrize("architecture", ["decoder_only", "recurrent"])
 def test_runs_of_other_architectures_are_read_and_patched(architecture):
-    run, other = load_run(KEPT / architecture), ("the apple eats the cat .", CLEAN[1])
+    run, other = load_run(KEPT_RUNS / architecture), ("the apple eats the cat .", CLEAN[1])
     clean, corrupted = run.cache([CLEAN, other])
     assert clean.arrays["decoder.0.cross.weights"].shape[1:] == (
         len(clean.target_input_tokens),

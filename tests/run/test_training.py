@@ -38,6 +38,11 @@ def begin(root, *names):
         (root / name).touch()
 
 
+def refused(root, message, *, resumed=False):
+    with pytest.raises(InputError, match=message), open_run_folder(root, root if resumed else None, writes=True):
+        pass
+
+
 @pytest.mark.parametrize("names", [[], [".lock"], [".lock", f".config.{MARK}.yaml"]])
 def test_a_run_that_was_killed_before_it_had_a_config_is_begun_again(names, tmp_path):
     (tmp_path / "run").mkdir()
@@ -49,8 +54,7 @@ def test_a_run_that_was_killed_before_it_had_a_config_is_begun_again(names, tmp_
 @pytest.mark.parametrize("name", ["config.yaml", "notes.txt", "tokenizer/sentencepiece.model", EVENTS])
 def test_a_folder_with_anything_else_in_it_is_refused_and_not_changed(name, tmp_path):
     begin(tmp_path / "run", name)
-    with pytest.raises(InputError, match="exists already"), open_run_folder(tmp_path / "run", None, writes=True):
-        pass
+    refused(tmp_path / "run", "exists already")
     assert [path.name for path in (tmp_path / "run").iterdir()] == [name.split("/")[0]]
 
 
@@ -58,8 +62,7 @@ def test_a_run_that_another_process_trained_in_between_is_refused_and_kept(tmp_p
     run = RunDirectory.create(tmp_path / "run")
     run.config.touch()
     monkeypatch.setattr(RunDirectory, "create", lambda root: RunDirectory(root))
-    with pytest.raises(InputError, match="exists already"), open_run_folder(run.root, None, writes=True):
-        pass
+    refused(run.root, "exists already")
     assert run.config.is_file()
 
 
@@ -103,9 +106,7 @@ def test_a_link_in_what_training_writes_is_refused_before_anything_is_deleted(na
     (tmp_path / "run" / name).parent.mkdir(exist_ok=True)
     (tmp_path / "run" / name).symlink_to(tmp_path / "home")
     before = set(tmp_path.rglob("*"))
-    expected, run = rf"run/{name}: this is a link, and a run is not written through links", tmp_path / "run"
-    with pytest.raises(InputError, match=expected), open_run_folder(run, run, writes=True):
-        pass
+    refused(tmp_path / "run", f"run/{name}: this is a link, and a run is not written through links", resumed=True)
     assert set(tmp_path.rglob("*")) == before
 
 
@@ -120,17 +121,13 @@ def test_a_run_is_trained_through_a_link_to_its_folder(tmp_path):
 def test_a_folder_in_the_place_of_a_file_is_refused_before_training(name, tmp_path):
     begin(tmp_path / "run", "config.yaml")
     (tmp_path / "run" / name).mkdir(parents=True)
-    expected, run = rf"run/{name}: this is a folder, in the place of a file", tmp_path / "run"
-    with pytest.raises(InputError, match=expected), open_run_folder(run, run, writes=True):
-        pass
+    refused(tmp_path / "run", f"run/{name}: this is a folder, in the place of a file", resumed=True)
 
 
 @pytest.mark.parametrize("name", ["validation", "probes", "tokenizer"])
 def test_a_file_in_the_place_of_a_folder_is_refused_before_training(name, tmp_path):
     begin(tmp_path / "run", "config.yaml", name)
-    expected, run = rf"run/{name}: this is a file, in the place of a folder", tmp_path / "run"
-    with pytest.raises(InputError, match=expected), open_run_folder(run, run, writes=True):
-        pass
+    refused(tmp_path / "run", f"run/{name}: this is a file, in the place of a folder", resumed=True)
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "validation"])
@@ -139,9 +136,7 @@ def test_a_folder_that_takes_no_files_is_refused_before_training(name, tmp_path,
     monkeypatch.setattr(
         "os.access", lambda path, mode: str(path).rpartition("/")[2] != name
     )  # root may write everywhere
-    expected, run = rf"run/{name}: this folder is read-only", tmp_path / "run"
-    with pytest.raises(InputError, match=expected), open_run_folder(run, run, writes=True):
-        pass
+    refused(tmp_path / "run", f"run/{name}: this folder is read-only", resumed=True)
 
 
 def test_what_others_have_put_into_a_new_run_stays_when_it_fails(tmp_path):
@@ -186,8 +181,7 @@ def test_only_the_worker_that_writes_locks_the_run(tmp_path, monkeypatch):
     with open_run_folder(run.root, run.root, writes=True):
         with open_run_folder(run.root, run.root, writes=False):
             pass
-        with pytest.raises(InputError, match="trains this run"), open_run_folder(run.root, run.root, writes=True):
-            pass
+        refused(run.root, "trains this run", resumed=True)
 
 
 def test_a_worker_that_writes_nothing_has_a_temporary_folder_for_a_new_run(tmp_path, monkeypatch):

@@ -34,16 +34,6 @@ def test_a_batch_holds_its_sentences_as_lists_of_them_would(pairs, length_multip
         np.testing.assert_array_equal(found, pad(expected, found.shape[1]))
 
 
-@given(pairs=LENGTHS.filter(bool))
-def test_each_target_row_predicts_the_next_token(pairs):
-    source, target = (sentences_of(side) for side in zip(*pairs, strict=True))
-    batch = make_batch(EncodedPairs(source, target), np.arange(len(pairs)))
-    for row, length in enumerate(target.lengths):
-        np.testing.assert_array_equal(batch.target_input[row, 1 : length + 1], batch.target_output[row, :length])
-        assert batch.target_output[row, length] == EOS
-        assert (batch.target_input[row, length + 1 :] == PAD).all()
-
-
 def test_padded_lengths_are_multiples_just_large_enough():
     source, target = sentences_of([7, 3]), sentences_of([8, 1])
     batch = make_batch(EncodedPairs(source, target), np.array([0, 1]), length_multiple=8)

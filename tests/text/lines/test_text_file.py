@@ -10,27 +10,6 @@ from qkv.text.lines import text_file as lines
 from qkv.text.lines.text_file import read_lines
 
 
-@pytest.mark.parametrize(
-    ("content", "lines"),
-    [
-        ("a\nb\n", ["a", "b"]),
-        ("a\nb", ["a", "b"]),
-        ("a\r\nb\r\n", ["a", "b"]),
-        ("a\r\nb", ["a", "b"]),
-        ("a\n\nb\n\n", ["a", "", "b", ""]),
-        ("\n", [""]),
-        ("\ufeffa\nb\n", ["a", "b"]),
-        ("a\u2028b\x85c\x0bd\x0ce\x1cf\n", ["a\u2028b\x85c\x0bd\x0ce\x1cf"]),
-        ("a\rb\n", ["a\rb"]),
-        ("a\r", ["a"]),
-        ("a\r\r", ["a\r"]),
-    ],
-)
-def test_only_newlines_end_a_line_and_nothing_else_is_touched(write, content, lines):
-    assert list(read_lines(write(content))) == lines
-    assert list(read_lines(write(gzip.compress(content.encode()), "no_suffix"))) == lines
-
-
 @pytest.mark.parametrize("block", [1, 2, 3, 7])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_lines_do_not_depend_on_the_blocks_in_which_the_file_is_read(write, monkeypatch, block, end):
@@ -41,17 +20,6 @@ def test_lines_do_not_depend_on_the_blocks_in_which_the_file_is_read(write, monk
     assert list(found) == [*texts] == [found[i] for i in range(len(texts))]
     assert (found[1:5:2], found[-2:], found[9:]) == (texts[1:5:2], texts[-2:], [])
     assert list(found.select(np.array([0, 2, 5]))) == [texts[i] for i in (0, 2, 5)]
-
-
-def test_bad_utf8_is_named_by_line_and_byte_also_after_a_byte_order_mark(write):
-    path = write(b"\xef\xbb\xbfgut\nsch\xf6n\n")
-    with pytest.raises(InputError, match=rf"{path}:2: byte 0xf6"):
-        read_lines(path)
-
-
-def test_utf16_is_named_in_the_error(write):
-    with pytest.raises(InputError, match="UTF-16"):
-        read_lines(write("a\nb\n".encode("utf-16")))
 
 
 @pytest.mark.parametrize(

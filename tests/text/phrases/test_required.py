@@ -6,7 +6,7 @@ from qkv.errors import InputError
 from qkv.text.phrases.required import MOST_PHRASES, read_required, tokens_needed, write_phrase
 from qkv.text.phrases.sentence_files import SentenceFiles
 from qkv.text.phrases.token_text import TokenText
-from tests.support.text import PIECES, SENTENCES, SPECIAL, ToyTokenizer
+from tests.support.text import SENTENCES, SPECIAL, ToyTokenizer
 
 
 @pytest.fixture
@@ -86,8 +86,3 @@ def test_a_phrase_that_is_also_banned_is_refused(read):
     with pytest.raises(InputError, match=r"require\.fr:1: 'le petit chat' is required, and 'petit chat' is banned"):
         read("le petit chat\n", ban="x\npetit chat\n").take(1)
     assert read("le petit\tchat\n", ban="petit chat\n").take(1)[1]
-
-
-def test_the_toy_tokenizer_spells_what_it_reads():
-    texts = ["ab b", "bb a"]
-    assert ToyTokenizer(PIECES).decode(ToyTokenizer(PIECES).encode(texts)) == texts

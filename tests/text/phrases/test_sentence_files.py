@@ -31,13 +31,6 @@ def test_fewer_lines_than_sentences_are_refused(read, counts):
             prefixes.take(count)
 
 
-def test_more_lines_than_sentences_are_refused(read):
-    prefixes = read("a\nb\nc\n")
-    prefixes.take(2)
-    with pytest.raises(InputError, match=r"prefix\.fr: 3 lines, and only 2 sentences to translate"):
-        prefixes.check_all_taken()
-
-
 def test_a_prefix_leaves_room_for_a_token(read, tokenizer):
     (ids,) = tokenizer.encode(["le petit chien"])
     assert read("a\nle petit chien\n", len(ids) + 1).take(2)[0][1] == ids

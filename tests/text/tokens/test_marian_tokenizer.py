@@ -25,7 +25,6 @@ def path(tmp_path_factory):
     from qkv.exchange.marian_import import _write_tokenizer
     from qkv.exchange.marian_vocabulary import read_marian_vocabulary
     from qkv.files.run_directory import RunDirectory
-    from qkv.text.tokens.marian_tokenizer import read_model
 
     run = RunDirectory(tmp_path_factory.mktemp("given"))
     models = {side: read_model(MARIAN / f"{side}.spm") for side in ("source", "target")}

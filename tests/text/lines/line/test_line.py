@@ -37,11 +37,15 @@ def all_ways(write):
 @pytest.mark.parametrize(
     ("data", "lines"),
     [
-        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\n\nb\n\n", ["a", "", "b", ""]),
+        (b"\n", [""]),
         (b"a\r\nb\r\r\nc\r", ["a", "b\r", "c"]),
         (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
         ("e\u0301te\u0301 \u0627\u0653\n\u1100\u1161".encode(), ["été \u0622", "가"]),
-        ("a\u2028b\x85c\x0bd".encode(), ["a\u2028b\x85c\x0bd"]),
+        ("a\u2028b\x85c\x0bd\x0ce\x1cf".encode(), ["a\u2028b\x85c\x0bd\x0ce\x1cf"]),
+        (b"a\rb\n", ["a\rb"]),
+        (b"a\r\r", ["a\r"]),
         (b"\r\n\n \n", ["", "", " "]),
     ],
 )
@@ -65,8 +69,9 @@ def test_bytes_that_are_no_text_are_told_alike_in_files_and_streams(write):
         read_lines(write(data))
     with pytest.raises(InputError, match=r"standard input:2: byte 0xf6 is not UTF-8, .* it is LATIN1; "):
         from_stream(data)
-    with pytest.raises(InputError, match=r"standard input:1: .* it is UTF-16; "):
-        from_stream("schön\n".encode("utf-16"))
+    for read in (from_stream, lambda data: read_lines(write(data))):
+        with pytest.raises(InputError, match=r":1: .* it is UTF-16; "):
+            read("schön\n".encode("utf-16"))
 
 
 @pytest.mark.parametrize("text", UNSEEN)

@@ -37,18 +37,15 @@ def test_saved_sentences_are_loaded_as_a_map_of_the_file(tokenizer, tmp_path):
     assert again.ids.dtype == np.int32
 
 
-def test_selected_rows_come_in_the_given_order(tokenizer):
-    sentences = encode_sentences(SENTENCES, tokenizer)
-    assert rows(sentences.select([4, 0, 4])) == [rows(sentences)[i] for i in (4, 0, 4)]
-    assert len(sentences.select([])) == 0
-
-
-def test_rows_are_selected_alike_whatever_the_chunk(tokenizer, monkeypatch):
+def test_rows_are_selected_in_order_and_joined_ones_follow_whatever_the_chunk(tokenizer, monkeypatch):
     sentences = encode_sentences([*SENTENCES, "", SENTENCES[0]], tokenizer)
-    expected = [rows(sentences)[i] for i in (6, 0, 6, 2)] + [rows(sentences)[6] + rows(sentences)[1]]
+    alone = rows(sentences)
+    expected = [alone[6], alone[0], alone[6], alone[2], alone[6] + alone[1], alone[2] + alone[2]]
     for chunk in (1, 2, 3, 100):
         monkeypatch.setattr(corpus, "CHUNK_SENTENCES", chunk)
-        assert rows(sentences.select([6, 0, 6, 2], [(6, 1)])) == expected
+        assert rows(sentences.select([6, 0, 6, 2], [(6, 1), (2, 2)])) == expected
+        assert rows(sentences.select([6, 0, 6, 2], np.zeros((0, 2), int))) == expected[:4]
+    assert len(sentences.select([])) == 0
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "empty", "pickle"])
@@ -84,11 +81,3 @@ def test_ids_that_are_missing_at_the_end_are_counted(tmp_path):
     EncodedSentences(np.zeros(2, np.int32), np.array([0, 1, 3])).save(tmp_path / "train")
     with pytest.raises(InputError, match="2 ids, expected 3"):
         EncodedSentences.load(tmp_path / "train")
-
-
-def test_joined_rows_follow_the_selected_ones(tokenizer):
-    sentences = encode_sentences(SENTENCES, tokenizer)
-    found = rows(sentences.select(range(len(sentences)), np.array([[3, 1], [2, 2]])))
-    alone = rows(sentences)
-    assert found == [*alone, alone[3] + alone[1], alone[2] + alone[2]]
-    assert rows(sentences.select(range(len(sentences)), np.zeros((0, 2), int))) == alone
