@@ -22,7 +22,7 @@ from data.multi30k import prepare as multi30k
 from qkv.errors import InputError
 from qkv.files import lock as file_lock
 from qkv.files.atomic import temporary_path, write_atomically
-from tests.support import ROOT
+from tests.support import ROOT, files_below
 from tests.support.oracles import walk
 
 WRITTEN = {multi30k: ("train.en", "lc.norm.tok/train.en"), manythings: ("fra.txt", "tokenized.tsv")}
@@ -69,24 +69,19 @@ def prepare(request):
     return {"multi30k": multi30k, "manythings": manythings}[request.param]
 
 
-def files(directory):
-    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
-
-
 # Multi30k
 
 
 def test_multi30k_from_copies_leaves_every_text(made_multi30k, tmp_path):
     copies, _, texts = made_multi30k
     assert multi30k.main(["--from", str(copies), "--output", str(tmp_path / "out")]) == 0
-    assert files(tmp_path / "out") == sorted(texts)
-    assert all((tmp_path / "out" / name).read_bytes() == text for name, text in texts.items())
+    assert files_below(tmp_path / "out") == texts
 
 
 def test_multi30k_download_unpacks_ends_the_last_line_and_is_the_same_text(made_multi30k, tmp_path, capsys):
     _, _, texts = made_multi30k
     assert multi30k.main(["--output", str(tmp_path / "out")]) == 0
-    assert {name: (tmp_path / "out" / name).read_bytes() for name in files(tmp_path / "out")} == texts
+    assert files_below(tmp_path / "out") == texts
     assert "train.en.gz" in capsys.readouterr().err
 
 
@@ -108,8 +103,8 @@ def test_multi30k_keeps_nothing_of_a_text_with_another_checksum(made_multi30k, t
     path.write_bytes(gzip.compress(b"other\n"))
     assert multi30k.main(["--output", str(tmp_path / "out")]) == 2
     assert "SHA-256" in capsys.readouterr().err
-    assert "val.en" not in files(tmp_path / "out")
-    assert set(files(tmp_path / "out")) <= set(texts), "no temporary files"
+    assert "val.en" not in files_below(tmp_path / "out")
+    assert set(files_below(tmp_path / "out")) <= set(texts), "no temporary files"
 
 
 def test_multi30k_fetches_only_files_that_are_not_there_yet(made_multi30k, tmp_path, monkeypatch):
@@ -160,7 +155,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_old_file_and_no_other(prepare, t
     monkeypatch.setattr(os, "fsync", refuse)
     assert prepare.main(["--output", str(tmp_path / "out")]) == 1
     assert f"{first}: No space left on device; make room" in capsys.readouterr().err.splitlines()[-1]
-    assert files(tmp_path / "out") == [first.name] and first.read_bytes() == b"old"
+    assert files_below(tmp_path / "out") == {first.name: b"old"}
 
 
 def test_what_a_killed_process_left_is_deleted_but_not_while_it_runs(prepare, tmp_path, capsys):
@@ -185,10 +180,10 @@ def test_what_is_no_folder_is_refused_before_anything_is_fetched(tmp_path, monke
     monkeypatch.setattr(script, "generate_splits" if script is demo else "download", None)
     output = tmp_path / "README.md"
     output.symlink_to(tmp_path / "none") if place == "a link that leads nowhere" else output.write_text("mine")
-    before = files(tmp_path)
+    before = files_below(tmp_path)
     assert script.main(["--output", str(output / "sub" if place == "within a file" else output)]) == 2
     assert f"{output}" in (said := capsys.readouterr().err) and "expected" in said and said.count("\n") == 1
-    assert files(tmp_path) == before
+    assert files_below(tmp_path) == before
 
 
 def test_a_link_in_the_folder_stays_and_the_file_that_it_leads_to_is_written(prepare, tmp_path):
@@ -372,13 +367,13 @@ def test_a_hostile_archive_leaves_nothing(case, made_manythings, tmp_path, monke
     monkeypatch.setattr(fetch, "MOST_BYTES", 1_000_000)
     (made_manythings / "fra.txt").unlink()
     (made_manythings / "fra-eng.zip").write_bytes(HOSTILE_ARCHIVES[case])
-    before = files(tmp_path)
+    before = files_below(tmp_path)
     assert manythings.main(["--from", str(made_manythings), "--output", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: ")
     assert "fra-eng.zip" in said
     assert said.count("\n") == 1
-    assert files(tmp_path) == before
+    assert files_below(tmp_path) == before
 
 
 @pytest.mark.parametrize("downloaded", [False, True])
@@ -403,4 +398,4 @@ def test_a_hostile_gzip_file_leaves_nothing(content, made_multi30k, tmp_path, mo
     said = capsys.readouterr().err
     assert said.startswith("error: ")
     assert said.count("\n") == 1
-    assert not files(tmp_path / "out")
+    assert not files_below(tmp_path / "out")

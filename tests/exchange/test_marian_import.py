@@ -221,10 +221,6 @@ def test_a_pickle_is_not_read_without_pytorch(marian, tmp_path, capsys, monkeypa
     assert "pytorch_model.bin: it is a pickle, which PyTorch alone can read safely" in refused(marian, tmp_path, capsys)
 
 
-def test_a_path_that_is_no_folder_is_refused(tmp_path, capsys):
-    assert "no such folder" in refused(tmp_path / "none", tmp_path, capsys)
-
-
 def test_an_imported_run_cannot_be_trained_and_says_what_it_lacks(imported, capsys):
     for arguments in (["--resume", str(imported)], ["--config", str(imported / "config.yaml"), "--run.name", "x"]):
         assert train.main(arguments) == 2

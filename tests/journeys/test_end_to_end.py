@@ -36,7 +36,7 @@ from qkv.run.trained_run import load_run
 from qkv.text.corpora.word_links import read_pharaoh
 from qkv.text.lines.moses import detokenize
 from qkv.text.tokens.words import AT_SPACES
-from tests.support import ROOT
+from tests.support import ROOT, files_below
 from tests.support.processes import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.minutes, pytest.mark.usefixtures("loaded_once")]
@@ -55,10 +55,6 @@ def first_lines(name, count):
 
 def write_lines(path, lines):
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
-def files_below(folder):
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +117,7 @@ def sentences(evaluated):
 
 
 def test_evaluation_leaves_its_files_and_no_others(evaluated):
-    assert files_below(evaluated) == [
+    assert sorted(files_below(evaluated)) == [
         "alignments.pharaoh",
         "attention/manifest.json",
         "attention/sentences.jsonl",

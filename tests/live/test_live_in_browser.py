@@ -147,15 +147,6 @@ def test_a_layer_is_changed_at_once_and_each_change_taken_back(page, live):
     assert page.locator(".chip").count() == 0
 
 
-def test_a_change_that_changes_nothing_is_said_plainly(page):
-    ask(page)
-    facts = page.evaluate("""
-        (() => { const facts = { ids: [5, 3], logProbability: -1, sentence: { target: ["a", "</s>"] } };
-                 return drawComparison(facts, facts).textContent; })()
-    """)
-    assert facts == "Nothing changed: the same translation, with the same probability."
-
-
 @pytest.mark.minutes
 def test_a_token_is_replaced_and_the_translation_goes_on(page, live):
     ask(page)

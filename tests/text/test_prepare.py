@@ -21,7 +21,7 @@ from qkv.text.tokens.bpe_dropout import SEGMENTATIONS
 from qkv.text.tokens.special_tokens import EOS
 from qkv.text.training_text import load_text
 from qkv.training.batches import TrainingBatches
-from tests.support import ROOT
+from tests.support import ROOT, files_below
 from tests.support.tiny_runs import small_config, small_settings, write_small_corpus
 
 JOINED = {
@@ -182,13 +182,6 @@ def test_a_preparation_killed_five_times_ends_with_the_same_bytes(tmp_path):
         assert status == -signal.SIGKILL and kills < 30
         kills += 1
     assert kills >= 5
-    found = [
-        {
-            path.relative_to(tmp_path / name): path.read_bytes()
-            for path in (tmp_path / name).rglob("*")
-            if path.is_file()
-        }
-        for name in ("whole", "killed")
-    ]
-    assert found[0].keys() == found[1].keys() and "corpus_report.json" in map(str, found[0])
-    assert [path for path in found[0] if found[0][path] != found[1][path]] == []
+    whole, killed = (files_below(tmp_path / name) for name in ("whole", "killed"))
+    assert whole.keys() == killed.keys() and "corpus_report.json" in whole
+    assert [name for name in whole if whole[name] != killed[name]] == []

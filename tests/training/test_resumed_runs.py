@@ -20,6 +20,7 @@ from qkv.run.trained_run import load_run
 from qkv.text.corpora.provenance import check_settings
 from qkv.training import loop
 from qkv.training.callbacks import build
+from tests.support import files_below
 from tests.support.run_contents import content, contents, differing, events_of, history_of, state_at
 from tests.support.training import Copy
 
@@ -88,14 +89,14 @@ def test_a_killed_run_of_every_recipe_equals_one_that_was_never_stopped(recipe, 
 
 
 def test_training_a_finished_run_again_says_so_and_changes_nothing(unbroken, caplog):
-    before = {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()}
+    before = files_below(unbroken)
     with caplog.at_level("INFO"):
         assert train(load_run_config(unbroken / "config.yaml"), resume=unbroken) == 0
     assert (
         "unbroken is trained already, with 8 updates: training.max_updates (8) has ended it; to continue" in caplog.text
     )
     assert f"--resume {unbroken} --training.max_updates 16" in caplog.text
-    assert {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()} == before
+    assert files_below(unbroken) == before
 
 
 def test_a_run_that_was_killed_before_its_manifest_is_completed_by_the_same_command(unbroken, tmp_path):

@@ -22,7 +22,7 @@ from qkv.inspection import AttentionArchive
 from qkv.inspection.archive import ArchiveWriter
 from qkv.run.ensemble import load_runs
 from qkv.text.tokens.special_tokens import BOS, EOS
-from tests.support import KEPT_RUNS
+from tests.support import KEPT_RUNS, files_below
 
 pytestmark = pytest.mark.minutes
 
@@ -57,14 +57,9 @@ def evaluated(ensemble, request_of):
     return ensemble.directory.evaluation("whole")
 
 
-def files_of(root):
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
-
-
 def test_every_member_has_its_own_archive_and_the_ensemble_none(evaluated):
-    members = {str(path.relative_to(evaluated.members)) for path in evaluated.members.rglob("*") if path.is_file()}
     of_each = {"attention/manifest.json", "attention/sentences.jsonl", "heads.csv", "sentences.csv", "metrics.json"}
-    assert {f"{name}/{file}" for name in NAMES for file in of_each} <= members
+    assert {f"{name}/{file}" for name in NAMES for file in of_each} <= files_below(evaluated.members).keys()
     own = {path.name for path in evaluated.root.iterdir()}
     assert own == {"members", "metrics.json", "translations.tsv", "viewer.html"}
 
@@ -154,7 +149,7 @@ def test_a_killed_evaluation_goes_on_with_the_member_it_was_at_and_ends_with_the
     # The shard that was not whole is recorded again, and so is the last one of a complete archive.
     expected = [("transformer", 4)] + [("recurrent", id_) for id_ in (2, 3, 4)]
     assert written[len(first) + 1 :] == expected
-    again, whole = (files_of(ensemble.directory.evaluation(name).root) for name in ("whole.again", "whole"))
+    again, whole = (files_below(ensemble.directory.evaluation(name).root) for name in ("whole.again", "whole"))
     assert again.keys() == whole.keys()
     for name, content in whole.items():
         found = again[name].replace(b"whole.again", b"whole")

@@ -139,17 +139,6 @@ def test_a_head_is_switched_off_by_a_key(page):
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "layer 0, head 2"
 
 
-def test_a_layer_is_switched_off_and_undone(page):
-    page.click("[aria-label='off: all heads of layer 1']")
-    page.wait_for_selector(".comparison")
-    assert page.locator(".chip").count() == 3
-    switch(page, 0, 0)
-    assert page.locator(".chip").count() == 4
-    page.get_by_role("button", name="Undo", exact=True).click()
-    page.wait_for_selector(".chip >> nth=3", state="detached")
-    assert page.locator(".chip").count() == 3
-
-
 def test_heads_of_self_attention_can_be_off_too(page):
     page.select_option("[name=site]", "encoder")
     switch(page, 0, 2)
