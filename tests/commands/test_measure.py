@@ -13,6 +13,7 @@ from qkv.commands import measure
 from qkv.inspection import AttentionArchive, Sentence, write_archive
 from qkv.text.corpora.word_links import GoldAlignment
 from tests.support import ROOT
+from tests.support.oracles import word_matrix_by_loops
 from tests.support.processes import run_without
 from tests.support.viewer import embedded
 
@@ -64,15 +65,14 @@ def read_links(line):
 
 
 def word_weights(sentence, weights, side):
-    """From tokens to words: sums over the pieces of a source word, means over those of a target word."""
     rows = sentence["target_words"] if side == "output" else [None, *sentence["target_words"][:-1]]
-    sizes = [len(sentence[name].split()) for name in ("hypothesis", "source")]
-    matrix = np.zeros(sizes)
-    for t, target in enumerate(rows):
-        for s, source in enumerate(sentence["source_words"]):
-            if target is not None and source is not None:
-                matrix[target, source] += weights[t, s] / rows.count(target)
-    return matrix
+    sizes = [len(sentence[name].split()) for name in ("source", "hypothesis")]
+    return word_matrix_by_loops(weights, sentence["source_words"], rows, *sizes)
+
+
+def rows_of(path):
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def error_rate(folder, layer, head, side, linked):
@@ -94,8 +94,7 @@ def error_rate(folder, layer, head, side, linked):
 @pytest.mark.parametrize("name", NAMES)
 def test_error_rates_are_those_of_the_oracle(done, name):
     folder = done[0] / name
-    with (folder / "head_alignment.csv").open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["linked"] in ("target", "source", "mutual")]
+    rows = [row for row in rows_of(folder / "head_alignment.csv") if row["linked"] in ("target", "source", "mutual")]
     layers, heads = AttentionArchive(folder).manifest["sites"]["cross"]
     assert len(rows) == 2 * 3 * layers * (heads + 1)
     for row in rows:
@@ -126,8 +125,7 @@ def test_links_of_the_chosen_readout_have_its_error_rate(done):
 def test_heads_and_sentences_are_measured(done):
     for name in NAMES:
         folder = done[0] / name
-        with (folder / "heads.csv").open(encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        rows = rows_of(folder / "heads.csv")
         sentences = list(read_archive(folder))
         layers, heads = sentences[0][1].shape[:2]
         assert len(rows) == layers * heads
@@ -135,17 +133,13 @@ def test_heads_and_sentences_are_measured(done):
         for row in rows:
             largest = sum(weights[int(row["layer"]), int(row["head"])].max(-1).sum() for _, weights in sentences)
             assert float(row["confidence"]) == pytest.approx(largest / total, rel=1e-5)
-        with (folder / "sentences.csv").open(encoding="utf-8") as file:
-            assert len(list(csv.DictReader(file))) == len(sentences)
+        assert len(rows_of(folder / "sentences.csv")) == len(sentences)
 
 
 def test_types_of_heads_are_in_a_table_of_their_own_and_the_last_columns(done):
     for name in NAMES:
-        with (done[0] / name / "heads.csv").open(encoding="utf-8") as file:
-            heads = list(csv.DictReader(file))
+        heads, types = (rows_of(done[0] / name / f"{table}.csv") for table in ("heads", "head_types"))
         assert list(heads[0])[-3:] == ["type", "type_share", "type_p"]
-        with (done[0] / name / "head_types.csv").open(encoding="utf-8") as file:
-            types = list(csv.DictReader(file))
         assert len(types) == 6 * len(heads) and {row["site"] for row in types} == {"cross"}
         assert {row["type"] for row in heads} == {""}  # five sentences allow no name
         assert {row["named"] for row in types} == {"False"}
@@ -162,9 +156,7 @@ def test_the_page_shows_archives_side_by_side_with_their_gold_links(done):
 
 def test_archives_over_given_text_are_compared_by_their_error_rates(done):
     folder, printed = done
-    with (folder / "table.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    for row, name in zip(rows, NAMES, strict=True):
+    for row, name in zip(rows_of(folder / "table.csv"), NAMES, strict=True):
         metrics = json.loads((folder / name / "metrics.json").read_text(encoding="utf-8"))
         assert float(row["AER"]) == metrics["alignment"]["aer"] and float(row["loss"]) == metrics["loss"]
         likelihoods = [sentence["token_log_probabilities"] for sentence, _ in read_archive(folder / name)]

@@ -7,8 +7,6 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.inspection import ArchiveWriter, AttentionArchive, archive
-from qkv.inspection import archive as archive_format
-from qkv.inspection import archive as archive_writer
 from qkv.inspection.archive import parse_line
 
 
@@ -55,34 +53,27 @@ def test_what_is_written_is_read_back_exactly_and_in_order(tmp_path, records):
     }
 
 
-def test_what_counts_as_a_word_is_kept_and_written_only_where_it_is_not_between_spaces(tmp_path, make_record):
-    write(tmp_path / "a", [make_record(0, target_unit="subwords"), make_record(1)])
+@pytest.mark.parametrize(
+    ("field", "value", "usual"),
+    [("target_unit", "subwords", "spaces"), ("prefix_tokens", 2, 0), ("required", ["le chat", "Éva"], [])],
+)
+def test_a_field_is_kept_and_written_only_where_it_is_not_as_usual(tmp_path, make_record, field, value, usual):
+    write(tmp_path / "a", [make_record(0, **{field: value}), make_record(1)])
     read = AttentionArchive(tmp_path / "a")
-    assert [(record.source_unit, record.target_unit) for record in read] == [
-        ("spaces", "subwords"),
-        ("spaces", "spaces"),
-    ]
-    assert "target_unit" in read.lines[0] and not {"source_unit", "target_unit"} & read.lines[1].keys()
-    with pytest.raises(ValueError, match="target_unit: expected spaces, subwords, characters"):
-        write(tmp_path / "b", [make_record(0, target_unit="lines")])
+    assert [getattr(record, field) for record in read] == [value, usual]
+    assert read.lines[0][field] == value and field not in read.lines[1]
 
 
-def test_required_phrases_are_kept_and_written_only_where_there_are_some(tmp_path, make_record):
-    write(tmp_path / "a", [make_record(0, required=["le chat", "Éva"]), make_record(1)])
-    read = AttentionArchive(tmp_path / "a")
-    assert [record.required for record in read] == [["le chat", "Éva"], []]
-    assert "required" in read.lines[0] and "required" not in read.lines[1]
+@pytest.mark.parametrize(("field", "value"), [("target_unit", "lines"), ("prefix_tokens", 99)])
+def test_a_field_that_cannot_be_is_not_written(tmp_path, make_record, field, value):
+    with pytest.raises(ValueError, match=f"{field}: expected"):
+        write(tmp_path / "a", [make_record(0, **{field: value})])
+
+
+def test_required_phrases_that_are_no_text_are_not_read(tmp_path, make_record):
+    write(tmp_path / "a", [make_record(0, required=["le chat"])])
     line = (tmp_path / "a" / "sentences.jsonl").read_text(encoding="utf-8").split("\n")[0]
     assert parse_line(line) and not parse_line(json.dumps(json.loads(line) | {"required": [1]}))
-
-
-def test_where_a_prefix_ends_is_kept_and_written_only_where_there_is_one(tmp_path, make_record):
-    write(tmp_path / "a", [make_record(0, prefix_tokens=2), make_record(1)])
-    read = AttentionArchive(tmp_path / "a")
-    assert [record.prefix_tokens for record in read] == [2, 0]
-    assert "prefix_tokens" not in read.lines[1]
-    with pytest.raises(ValueError, match="prefix_tokens: expected 0 to "):
-        write(tmp_path / "b", [make_record(0, prefix_tokens=99)])
 
 
 def test_weights_of_any_sign_are_read_where_the_manifest_says_so(tmp_path, make_record):
@@ -205,13 +196,13 @@ def test_a_crash_between_shard_and_lines_leaves_no_line_without_its_shard(tmp_pa
     writer = ArchiveWriter(tmp_path, manifest={}, sentences_per_shard=2)
     for record in records[:3]:
         writer.append(record)
-    real = archive_writer.write_atomically
+    real = archive.write_atomically
 
     def write_then_crash(path, data):
         real(path, data)
         raise OSError("power cut")
 
-    monkeypatch.setattr(archive_writer, "write_atomically", write_then_crash)
+    monkeypatch.setattr(archive, "write_atomically", write_then_crash)
     with pytest.raises(OSError, match="power cut"):
         writer.append(records[3])
     assert (tmp_path / "shard-00001.npz").exists()
@@ -221,7 +212,7 @@ def test_a_crash_between_shard_and_lines_leaves_no_line_without_its_shard(tmp_pa
         AttentionArchive(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["shard-00000.npz", "shard-00007.npz", archive_format.GOLD])
+@pytest.mark.parametrize("name", ["shard-00000.npz", "shard-00007.npz", archive.GOLD])
 def test_files_of_other_people_are_not_replaced_by_an_archive(tmp_path, records, name):
     (tmp_path / name).write_bytes(b"mine")
     with pytest.raises(InputError, match=f"{name}: not of an attention archive"):
@@ -233,10 +224,6 @@ def test_files_with_other_names_stay_beside_an_archive(tmp_path, records):
     (tmp_path / "shard-mine.npz").write_bytes(b"mine")
     write(tmp_path, records)
     assert (tmp_path / "shard-mine.npz").read_bytes() == b"mine" and len(AttentionArchive(tmp_path)) == 7
-
-
-def edit(path, change):
-    path.write_bytes(change(path.read_bytes()))
 
 
 @pytest.mark.parametrize(
@@ -262,7 +249,7 @@ def edit(path, change):
 )
 def test_a_damaged_archive_is_refused_with_place_and_remedy(tmp_path, records, name, change, message):
     write(tmp_path, records)
-    edit(tmp_path / name, change)
+    (tmp_path / name).write_bytes(change((tmp_path / name).read_bytes()))
     with pytest.raises(InputError, match=message):
         list(AttentionArchive(tmp_path))
 

@@ -1,8 +1,5 @@
-"""Every layer passes Keras' own contract test: on TensorFlow at once; under mixed precision, on JAX and on PyTorch with
-`make contract`, by hand, since each backend takes minutes.
-
-PyTorch is no part of the tests' environment; where it is missing, its tests are skipped.
-"""
+"""Every layer passes Keras' own contract test: on TensorFlow at once; under mixed precision, on JAX and, where it is
+installed, on PyTorch with `make contract`, by hand, since each backend takes minutes."""
 
 import importlib.util
 import json

@@ -1,8 +1,5 @@
-"""Every layer and architecture computes on JAX and on PyTorch what it computes on TensorFlow, its gradients included;
-and so do the searches.
-
-PyTorch is no part of the tests' environment; where it is missing, these tests are skipped.
-"""
+"""Every layer and architecture computes on JAX and on PyTorch what it computes on TensorFlow, gradients and searches
+included. Where PyTorch is missing, as in the tests' environment, its tests are skipped."""
 
 import importlib.util
 import os

@@ -42,10 +42,6 @@ def write(path, text):
     path.write_text(text)
 
 
-def version_1(folder, quota):
-    return {f"{folder}/cpu.cfs_quota_us": f"{quota}\n", f"{folder}/cpu.cfs_period_us": "100000\n"}
-
-
 @pytest.mark.parametrize(
     ("files", "own", "expected"),
     [

@@ -24,7 +24,14 @@ from tests.support import KEPT_RUNS
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
 
-KEPT = KEPT_RUNS / "transformer"
+
+def written_run(tokenizer, folder, **settings):
+    """A run with random weights, whose tokenizer is a file."""
+    run = random_run(tokenizer, folder, **settings)
+    run.directory.tokenizer.parent.mkdir(parents=True)
+    run.directory.tokenizer.write_bytes(tokenizer.model)
+    run.directory.config.touch()
+    return run
 
 
 class GradientsComputedError(Exception):
@@ -36,7 +43,7 @@ def test_gradients_are_computed_for_the_archive_but_not_for_scores(monkeypatch, 
         raise GradientsComputedError
 
     monkeypatch.setattr(forced_graph, "gradient_times_input", compute)
-    shutil.copytree(KEPT, tmp_path / "run")
+    shutil.copytree(KEPT_RUNS / "transformer", tmp_path / "run")
     run = load_run(tmp_path / "run")
     inspection = run.config.inspection.model_copy(update={"attention": ("cross", "gradients")})
     run = replace(run, config=run.config.model_copy(update={"inspection": inspection}))
@@ -49,14 +56,10 @@ def test_gradients_are_computed_for_the_archive_but_not_for_scores(monkeypatch, 
 
 def test_weights_that_a_mechanism_mixes_are_archived_as_signed_and_measured(tokenizer, tmp_path):
     """Linformer's weights on the source may be negative."""
-    run = random_run(tokenizer, tmp_path, attention={"cross": {"mechanism": "linformer", "projected_length": 3}})
+    run = written_run(tokenizer, tmp_path, attention={"cross": {"mechanism": "linformer", "projected_length": 3}})
     inspection = run.config.inspection.model_copy(update={"attention": ("cross", "encoder", "norms")})
     run = replace(run, config=run.config.model_copy(update={"inspection": inspection}))
-    path = run.directory.tokenizer
-    path.parent.mkdir(parents=True)
-    path.write_bytes(tokenizer.model)
     data = EvaluationSet("own", SENTENCES[:3], SENTENCES[3:6])
-    run.directory.config.touch()
     evaluate_set.evaluate_set(EvaluationRequest(run, data, force_references=True))
     archive = AttentionArchive(run.directory.evaluation("own").attention)
     assert archive.manifest["signed"] == ["cross", "norms"]
@@ -69,11 +72,8 @@ def test_weights_that_a_mechanism_mixes_are_archived_as_signed_and_measured(toke
 def test_pairs_with_an_empty_side_have_no_links_and_count_in_no_measure(tokenizer, tmp_path, monkeypatch):
     """The readout is calibrated, and the sets have empty pairs among others, or none."""
     monkeypatch.setattr(link_probabilities, "LEAST_PAIRS", 5)
-    run = random_run(tokenizer, tmp_path)
-    run.directory.tokenizer.parent.mkdir(parents=True)
-    run.directory.tokenizer.write_bytes(tokenizer.model)
+    run = written_run(tokenizer, tmp_path)
     keras.models.save_model(run.model, run.weights)
-    run.directory.config.touch()
     full = [*pairwise(SENTENCES)]
     pairs = {"with": [full[0], ("", ""), ("", "le chat"), *full[1:], ("the cat", "")], "without": full}
     for name, own in pairs.items():
@@ -106,10 +106,7 @@ def make_gold_set(name, pairs, folder):
 
 @pytest.mark.minutes
 def test_sets_of_empty_pairs_and_text_without_references_are_evaluated(tokenizer, tmp_path):
-    run = random_run(tokenizer, tmp_path)
-    run.directory.tokenizer.parent.mkdir(parents=True)
-    run.directory.tokenizer.write_bytes(tokenizer.model)
-    run.directory.config.touch()
+    run = written_run(tokenizer, tmp_path)
     for name, forced in (("translated", False), ("forced", True)):
         data = EvaluationSet(name, ["", ""], ["", ""])
         evaluate_set.evaluate_set(EvaluationRequest(run, data, forced, experiments={"perturb": 2, "faithfulness": 2}))

@@ -83,10 +83,6 @@ def attention_layers(model):
     return found
 
 
-def allowed(name, shape):
-    return np.ones(shape, bool) if "cross" in name else np.tril(np.ones(shape, bool))
-
-
 def test_heads_and_bias_add_up_to_the_layers_output(case):
     model, (found, logits) = model_of(case), reading_of(case)
     np.testing.assert_allclose(logits, usual(model, CLEAN), atol=1e-5)

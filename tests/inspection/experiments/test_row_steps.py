@@ -71,20 +71,16 @@ def test_a_value_alone_gives_the_logits_of_its_own_vector():
 
 
 @pytest.mark.parametrize(
-    ("settings", "layer", "message"),
+    ("settings", "place", "message"),
     [
-        ({}, "decoder.2.cross", "expected one of"),
-        ({"cross": {"mechanism": "one_hot"}}, "decoder.0.cross", "expected the mechanism softmax"),
-        ({"cross": {"score": "general"}}, "decoder.0.cross", "scaled_dot or dot"),
-        ({"positions": "rotary"}, "encoder.0.self", "rotary"),
+        ({}, ("decoder.2.cross", HEAD, ROW), "expected one of"),
+        ({"cross": {"mechanism": "one_hot"}}, ("decoder.0.cross", HEAD, ROW), "expected the mechanism softmax"),
+        ({"cross": {"score": "general"}}, ("decoder.0.cross", HEAD, ROW), "scaled_dot or dot"),
+        ({"positions": "rotary"}, ("encoder.0.self", HEAD, ROW), "rotary"),
+        ({}, ("decoder.0.cross", 2, 0), r"head: .* 0 to 1"),
+        ({}, ("decoder.0.cross", 0, 4), r"row: .* 0 to 3"),
     ],
 )
-def test_what_no_lines_are_written_for_is_refused(settings, layer, message):
+def test_what_no_lines_are_written_for_is_refused(settings, place, message):
     with pytest.raises(InputError, match=message):
-        row_steps(in_float64(shared_transformer(**TWO_LAYERS, **settings)), PAIR, layer, HEAD, ROW, TOKEN)
-
-
-@pytest.mark.parametrize(("head", "row", "message"), [(2, 0, r"head: .* 0 to 1"), (0, 4, r"row: .* 0 to 3")])
-def test_a_head_or_row_that_is_not_there_is_refused(head, row, message):
-    with pytest.raises(InputError, match=message):
-        row_steps(in_float64(shared_transformer(**TWO_LAYERS)), PAIR, "decoder.0.cross", head, row, TOKEN)
+        row_steps(in_float64(shared_transformer(**TWO_LAYERS, **settings)), PAIR, *place, TOKEN)

@@ -1,6 +1,7 @@
 """Which source tokens are said to matter: EOS is left out, and equal weights say nothing."""
 
 import numpy as np
+import pytest
 
 from qkv.config.names.inspection import SOURCE_SCORERS
 from qkv.inspection.experiments.faithfulness import Scorer, as_shares, draw_noise, score_diagonal, score_sources
@@ -25,24 +26,17 @@ def test_every_head_layer_and_baseline_scores_all_source_tokens_but_eos(make_rec
     ]
 
 
-def test_one_layer_has_no_mean_of_all_beside_its_own_and_other_sites_are_not_needed(make_record):
-    record = make_record(layers=1, heads=2)
-    assert [*map(str, score_sources(record, draw_noise(record, 0)))] == [
-        "weights, layer 0, head 0",
-        "weights, layer 0, head 1",
-        "weights, layer 0, all heads",
-        "diagonal",
-        "random",
-    ]
-
-
-def test_a_head_alone_in_its_layer_is_its_mean(make_record):
-    record = make_record(layers=2, heads=1)
-    assert [*map(str, score_sources(record, draw_noise(record, 0)))][:3] == [
-        "weights, layer 0, head 0",
-        "weights, layer 1, head 0",
-        "weights, all heads",
-    ]
+@pytest.mark.parametrize(
+    ("layers", "heads", "places"),
+    [
+        (1, 2, ["layer 0, head 0", "layer 0, head 1", "layer 0, all heads"]),
+        (2, 1, ["layer 0, head 0", "layer 1, head 0", "all heads"]),
+    ],
+)
+def test_no_mean_stands_beside_its_like_and_other_sites_are_not_needed(make_record, layers, heads, places):
+    record = make_record(layers=layers, heads=heads)
+    found = [*map(str, score_sources(record, draw_noise(record, 0)))]
+    assert found == [*(f"weights, {place}" for place in places), "diagonal", "random"]
 
 
 def test_noise_is_of_the_sentence_and_the_seed(make_record):
