@@ -17,6 +17,7 @@ from qkv.commands.import_marian import main
 from qkv.exchange.marian_weights import torch_name
 from qkv.files.atomic import temporary_path
 from qkv.files.paths import sha256
+from tests.support import change_json
 from tests.support.marian import MARIAN
 
 
@@ -24,10 +25,6 @@ from tests.support.marian import MARIAN
 def marian(tmp_path):
     """A copy of the folder, to be changed."""
     return shutil.copytree(MARIAN, tmp_path / "marian")
-
-
-def change(path, **values):
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **values}), encoding="utf-8")
 
 
 def arrays_of(folder):
@@ -123,11 +120,11 @@ def remove(name):
 
 
 def set_config(**values):
-    return lambda folder: change(folder / "config.json", **values)
+    return lambda folder: change_json(folder / "config.json", **values)
 
 
 def set_generation(**values):
-    return lambda folder: change(folder / "generation_config.json", **values)
+    return lambda folder: change_json(folder / "generation_config.json", **values)
 
 
 def set_array(name, value):
@@ -186,9 +183,9 @@ CASES = {
     "a bad phrase": (set_generation(bad_words_ids=[[4, 5]]), "bad_words_ids: expected a list of lists"),
     "diverse beams": (set_generation(num_beam_groups=2), "num_beam_groups: expected no such setting"),
     "endless beams": (set_generation(early_stopping="never"), "early_stopping: expected true or false"),
-    "an id twice": (lambda folder: change(folder / "vocab.json", new=5), "two pieces have one id"),
-    "an id too large": (lambda folder: change(folder / "vocab.json", new=152), "expected an id below 152"),
-    "ids of text": (lambda folder: change(folder / "vocab.json", new="5"), "expected an id below 152"),
+    "an id twice": (lambda folder: change_json(folder / "vocab.json", new=5), "two pieces have one id"),
+    "an id too large": (lambda folder: change_json(folder / "vocab.json", new=152), "expected an id below 152"),
+    "ids of text": (lambda folder: change_json(folder / "vocab.json", new="5"), "expected an id below 152"),
     "numbers that are not finite": (set_array(FC1, np.full(24, np.nan)), "fc1.bias has numbers that are not finite"),
     "an array too many": (
         set_array("model.extra", np.zeros(3)),

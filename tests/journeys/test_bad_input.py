@@ -18,7 +18,7 @@ import train
 from qkv.commands import translate
 from qkv.config import load_run_config
 from qkv.config.yaml import dump_yaml
-from tests.support import ROOT
+from tests.support import ROOT, change_json
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
@@ -249,11 +249,6 @@ def remove_settings(report):
     report.write_text(json.dumps(kept), encoding="utf-8")
 
 
-def change_manifest(run, **facts):
-    path = run / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | facts), encoding="utf-8")
-
-
 BAD_RUNS = {
     "cut model": (
         lambda run: cut_in_half(run / "model.keras"),
@@ -289,15 +284,15 @@ BAD_RUNS = {
         r"manifest\.json: missing or damaged",
     ),
     "manifest of another run": (
-        lambda run: change_manifest(run, golden_logits=[9] * 8),
+        lambda run: change_json(run / "manifest.json", golden_logits=[9] * 8),
         r"model\.keras: the model gives other numbers than when it was saved \(expected 9\.0000",
     ),
     "model of another run": (
-        lambda run: change_manifest(run, model_sha256="0" * 64),
+        lambda run: change_json(run / "manifest.json", model_sha256="0" * 64),
         r"model\.keras: not the file that training wrote: its SHA-256 is not the model_sha256 of manifest\.json",
     ),
     "tokenizer of another run": (
-        lambda run: change_manifest(run, tokenizer_sha256="0" * 64),
+        lambda run: change_json(run / "manifest.json", tokenizer_sha256="0" * 64),
         r"sentencepiece\.model: not the file that training wrote: its SHA-256 is not the tokenizer_sha256",
     ),
     "run of a newer version": (

@@ -26,7 +26,7 @@ from qkv.training.batches import TrainingBatches
 from qkv.training.checkpoints import Checkpoints, load_checkpoint, save_checkpoint
 from qkv.training.progress import Progress
 from qkv.version import __version__
-from tests.support import KEPT_RUNS
+from tests.support import KEPT_RUNS, change_json
 from tests.support.tiny_models import MODELS, make_model
 from tests.support.tiny_runs import small_config
 from tests.support.viewer import make_record
@@ -81,8 +81,7 @@ def change_line(run, **fields):
 
 
 def change_manifest(run, **fields):
-    path = attention(run) / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | fields), encoding="utf-8")
+    change_json(attention(run) / "manifest.json", **fields)
 
 
 def change_weights(run, change, save=np.savez):
@@ -233,10 +232,6 @@ def test_a_fact_of_a_wrong_type_in_an_archives_manifest_is_shown_or_refused(run,
     for value in [*WRONG, {"cross": 1}, {"cross": [1]}, {"cross": [None, 2]}, {"cross": [1e999, 2]}]:
         path.write_text(json.dumps(facts | {field: value}), encoding="utf-8")
         assert refusal(view, [run, "--output", "page.html"], capsys)[0] in (0, 2)
-
-
-def change_json(path, **fields):
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | fields), encoding="utf-8")
 
 
 def table(run, text):

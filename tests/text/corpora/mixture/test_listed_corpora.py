@@ -1,7 +1,6 @@
 """A list of corpora is prepared with its tags and shares; one without weights and tags is as one file."""
 
 import json
-import re
 
 import numpy as np
 import pytest
@@ -11,10 +10,11 @@ from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
 from qkv.text import shards
 from qkv.text.corpora import corpus as corpora
+from qkv.text.corpora.word_links import read_pharaoh
 from qkv.text.prepare import prepare_text
 from qkv.text.training_text import load_text
 from qkv.training.batches import TrainingBatches
-from tests.support.tiny_runs import small_config, write_small_corpus
+from tests.support.tiny_runs import lines_of, small_config, write_small_corpus
 
 TAGGED = {"data.max_source_tokens": 60, "data.joined_pairs": 0.5, "data.max_target_tokens": 60}
 
@@ -160,24 +160,16 @@ def test_held_out_pairs_have_their_tags_as_text_and_their_links_moved(corpus, tm
     ]
     prepared(corpus, tmp_path, "run", train, **{"data.validation": {"pairs": 30}, "data.words": {"source": unit}})
     held = tmp_path / "run" / "held_out"
-    sources, targets, links = (
-        (held / f"validation.{name}").read_text(encoding="utf-8").splitlines()
-        for name in ("source", "target", "alignments")
-    )
+    sources, targets = (lines_of(held / f"validation.{name}") for name in ("source", "target"))
     known = {}
     for name in ("part-1", "other"):
-        columns = (
-            (corpus / f"{name}.{suffix}").read_text(encoding="utf-8").splitlines() for suffix in ("en", "fr", "align")
-        )
-        for source, target, link in zip(*columns, strict=True):
-            known[("<back> " * (name == "other") + source, target)] = {
-                tuple(map(int, re.split("[-?]", one))) for one in link.split()
-            }
+        sides = lines_of(corpus / f"{name}.en"), lines_of(corpus / f"{name}.fr")
+        for source, target, links in zip(*sides, read_pharaoh(corpus / f"{name}.align"), strict=True):
+            known["<back> " * (name == "other") + source, target] = links.possible
     assert 5 < sum(source.startswith("<back>") for source in sources) < 25
-    for source, target, link in zip(sources, targets, links, strict=True):
+    for source, target, links in zip(sources, targets, read_pharaoh(held / "validation.alignments"), strict=True):
         shift = moved * source.startswith("<back>")
-        found = {tuple(map(int, re.split("[-?]", one))) for one in link.split()}
-        assert found == {(i + shift, j) for i, j in known[source, target]}
+        assert links.possible == {(i + shift, j) for i, j in known[source, target]}
     lines = report_of(tmp_path, "run")["held_out"]["validation"]["lines"]
     assert len(lines) == 30 and lines[0].endswith(tuple("0123456789")) and str(corpus) in lines[0]
 
