@@ -59,16 +59,12 @@ class TestTranslate:
         assert [one.text for one in run.translate(SOURCES[0], n_best=3, beam_size=4)] == [one.text for one in found[0]]
 
     def test_a_text_is_translated_sentence_by_sentence(self, run):
-        one, other = (run.translate(sentence).text for sentence in ("the cat sleeps .", "a dog eats ."))
+        sentences = ["the cat sleeps .", "a dog eats .", "", "a dog eats ."]
+        one, other = (run.translate(sentence).text for sentence in sentences[:2])
         text = "the cat sleeps .  a dog eats .\n\na dog eats ."
         found = run.translate(text, split=True)
         assert str(found) == found.text == f"{one}  {other}\n\n{other}"
-        assert [sentence.source for sentence in found.sentences] == [
-            "the cat sleeps .",
-            "a dog eats .",
-            "",
-            "a dog eats .",
-        ]
+        assert [sentence.source for sentence in found.sentences] == sentences
         assert [str(each) for each in run.translate([text, "a dog eats ."], split=True)] == [found.text, other]
         with pytest.raises(qkv.InputError, match="n_best: a text is put together"):
             run.translate(text, split=True, n_best=2)

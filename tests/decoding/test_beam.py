@@ -144,11 +144,7 @@ def test_ties_go_to_the_lower_id():
     chain = np.full((1, V, V), -3.0, "float32")
     chain[:, :, EOS] = -6.0
     found = search(chain, BeamSettings(size=3, best=3), length=2)
-    assert [words(row) for row in found.ids[0]] == [
-        [LETTERS[0]] * 2,
-        [LETTERS[0], LETTERS[1]],
-        [LETTERS[0], LETTERS[2]],
-    ]
+    assert [words(row) for row in found.ids[0]] == [[LETTERS[0], letter] for letter in LETTERS[:3]]
 
 
 def test_hypotheses_without_eos_only_fill_up_missing_places_and_stand_last():

@@ -32,12 +32,7 @@ def translate(translator):
 
 def assert_same(found, expected):
     for one, other in zip(found, expected, strict=True):
-        assert (one.text, one.source_ids, one.ids, one.truncated) == (
-            other.text,
-            other.source_ids,
-            other.ids,
-            other.truncated,
-        )
+        assert all(getattr(one, name) == getattr(other, name) for name in ("text", "source_ids", "ids", "truncated"))
         np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, atol=1e-4)
 
 

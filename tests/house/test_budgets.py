@@ -24,7 +24,7 @@ BUDGETS = {
     "modules in one folder": 17,
     "lines": 36_426,
     "lines of code": 20_053,
-    "lines of tests": 48_560,  # the aim: 1.1 for each line of the package
+    "lines of tests": 48_540,  # the aim: 1.1 for each line of the package
     "functions with many parameters": 10,  # calls of attention take the masks that Keras keeps, too
     "settings and options": 250,  # `--write`; `--tune` came for `--output` of `qkv align`
 }

@@ -20,11 +20,8 @@ def test_a_side_with_too_few_letters_of_its_script_is_found():
     filters = {"source_script": "Latin", "target_script": "Cyrillic"}
     pairs = [("Hello , Мир !", "Привет"), ("привет", "привет"), ("hello", "hello"), ("12 !", "12"), ("", "да")]
     assert found(filters, *pairs) == [None, "script", "script", None, None]
-    assert found({"source_script": "Japanese"}, ("日本語のテキスト", ""), ("ｶﾀｶﾅ", ""), ("한국어", "")) == [
-        None,
-        None,
-        "script",
-    ]
+    pairs = [("日本語のテキスト", ""), ("ｶﾀｶﾅ", ""), ("한국어", "")]
+    assert found({"source_script": "Japanese"}, *pairs) == [None, None, "script"]
 
 
 def test_words_are_of_their_own_script_alone():
