@@ -230,10 +230,9 @@ def checkpoint(folder: Path) -> Read:
 def prepared(folder: Path) -> Read:
     """The text of a run that was prepared: two sets that were held out, encoded pairs, reports."""
     from qkv.config.run import make_run_config
-    from qkv.files.json import write_json
+    from qkv.files.json import read_json_if_whole, write_json
     from qkv.files.run_directory import RunDirectory
     from qkv.text.prepare import prepare_text
-    from qkv.text.tokens.run_tokenizer import _was_prepared_from
     from qkv.text.training_text import load_text
     from tests.support.tiny_runs import small_settings, write_small_corpus
 
@@ -245,7 +244,7 @@ def prepared(folder: Path) -> Read:
     write_json(run.preparation, {"a": "0" * 64})
 
     def read(folder: Path) -> object:
-        _was_prepared_from(run, {"a": "0" * 64})
+        read_json_if_whole(run.preparation)
         text = load_text(config, run)
         return [list(side) for pairs in (*text.segmentations, text.validation_pairs) for side in pairs.sides]
 
