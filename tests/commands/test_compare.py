@@ -75,13 +75,8 @@ def test_scores_are_those_of_sacrebleu_and_equal_translations_have_p_1(make, tmp
     for p in ("BLEU p", "chrF p"):
         assert pd.isna(table[p][0]) and table[p][1] < 0.01 < 0.2 < table[p][2] <= table[p][3] == 1
     assert (table["BLEU ±"] > 0).all()
-    for column, expected in {
-        "seed": [1, 1, 2, 3],
-        "parameters": [12345] * 4,
-        "minutes": [3.25] * 4,
-        "updates": [10] * 4,
-    }.items():
-        assert table[column].tolist() == expected
+    columns = ["seed", "parameters", "minutes", "updates"]
+    assert table[columns].to_numpy().tolist() == [[seed, 12345, 3.25, 10] for seed in (1, 1, 2, 3)]
     printed = capsys.readouterr().out
     assert "144 sentences" in printed and "beam 5" in printed
     assert f"{good} and 2 more, seeds 1, 2, 3: mean BLEU" in printed

@@ -10,7 +10,8 @@ from tests.support.viewer import make_record
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     root = tmp_path / "run"
     root.mkdir()
     (root / "config.yaml").touch()
@@ -34,8 +35,7 @@ def test_a_link_stays_and_the_picture_that_it_leads_to_is_replaced(run, tmp_path
     assert (tmp_path / "link.png").is_symlink() and (tmp_path / "old.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_picture_is_named_after_what_it_shows_unless_a_name_is_given(run, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_picture_is_named_after_what_it_shows_unless_a_name_is_given(run, capsys):
     for arguments in ([], ["--layer", "1", "--head", "0"], ["--side", "input"]):
         assert draw.main([str(run), "--sentence", "2", *arguments]) == 0
     assert capsys.readouterr().out.split() == [
@@ -45,8 +45,7 @@ def test_a_picture_is_named_after_what_it_shows_unless_a_name_is_given(run, tmp_
     ]
 
 
-def test_an_evaluation_is_drawn_by_its_folder_too(run, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_an_evaluation_is_drawn_by_its_folder_too(run, capsys):
     (run / "evaluations" / "test").rename(run / "evaluations" / "mine")
     assert draw.main([str(run / "evaluations" / "mine"), "--sentence", "1"]) == 0
     assert capsys.readouterr().out.split() == ["run_mine_1_cross_layer_0.png"]
@@ -65,10 +64,7 @@ def test_an_evaluation_is_drawn_by_its_folder_too(run, tmp_path, capsys, monkeyp
         ([], "required: --sentence; see --help"),
     ],
 )
-def test_unknown_sentences_layers_and_files_end_with_one_message(
-    run, tmp_path, capsys, monkeypatch, arguments, message
-):
-    monkeypatch.chdir(tmp_path)
+def test_unknown_sentences_layers_and_files_end_with_one_message(run, tmp_path, capsys, arguments, message):
     assert draw.main([str(run), *arguments]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ") and error.count("\n") == 1
@@ -76,8 +72,7 @@ def test_unknown_sentences_layers_and_files_end_with_one_message(
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_an_archive_without_a_run_is_drawn_under_its_own_name(run, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_an_archive_without_a_run_is_drawn_under_its_own_name(run, tmp_path, capsys):
     (run / "evaluations" / "test" / "attention").rename(tmp_path / "t5")
     assert draw.main(["t5", "--sentence", "2", "--head", "1"]) == 0
     assert capsys.readouterr().out == "t5_2_cross_layer_0_head_1.png\n"

@@ -9,12 +9,16 @@ from tests.support.tiny_runs import MINIMAL
 from tests.support.viewer import embedded, make_record
 
 
-def write_evaluation(root, name, source="the cat sleeps", sentences=1):
-    root.mkdir(exist_ok=True)
-    (root / "config.yaml").touch()
-    with ArchiveWriter(root / "evaluations" / name / "attention", manifest={}) as archive:
+def write_archive(folder, source="the cat sleeps", sentences=1):
+    with ArchiveWriter(folder, manifest={}) as archive:
         for number in range(sentences):
             archive.append(make_record(number, source, "le chat dort"))
+
+
+def write_evaluation(root, name, **text):
+    root.mkdir(exist_ok=True)
+    (root / "config.yaml").touch()
+    write_archive(root / "evaluations" / name / "attention", **text)
 
 
 @pytest.fixture
@@ -22,6 +26,8 @@ def runs(tmp_path, monkeypatch):
     for run in ("demo", "narrow"):
         for name in ("test", "beam"):
             write_evaluation(tmp_path / run, name)
+    for folder in ("t5", "bart", "x/t5", "moved/attention"):
+        write_archive(tmp_path / folder)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path
@@ -34,10 +40,16 @@ def runs(tmp_path, monkeypatch):
         (["demo", "narrow", "--set", "beam"], "demo_and_narrow_beam.html", ["demo", "narrow"]),
         (["demo/evaluations/test", "demo/evaluations/beam"], "demo_test_and_beam.html", ["test", "beam"]),
         (["demo", "narrow/evaluations/beam"], "demo_test_and_narrow_beam.html", ["demo, test", "narrow, beam"]),
+        (["t5"], "t5.html", ["t5"]),
+        (["t5", "bart"], "t5_and_bart.html", ["t5", "bart"]),
+        (["t5", "x/t5"], "FOLDER_t5_and_x_t5.html", ["FOLDER t5", "x t5"]),
+        (["demo", "t5"], "demo_test_and_t5.html", ["demo, test", "t5"]),
+        (["moved", "demo/evaluations/test/attention"], "moved_and_attention.html", ["moved", "attention"]),
     ],
 )
-def test_runs_and_evaluations_are_shown_under_their_names(runs, capsys, arguments, file, names):
+def test_runs_evaluations_and_archives_are_shown_under_their_names(runs, capsys, arguments, file, names):
     given = [str(runs / one) if (runs / one).exists() else one for one in arguments]
+    file, *names = (text.replace("FOLDER", runs.name) for text in (file, *names))
     assert view.main(given) == 0
     assert capsys.readouterr().out == f"{file}\n"
     page = (runs / "here" / file).read_text(encoding="utf-8")
@@ -45,35 +57,9 @@ def test_runs_and_evaluations_are_shown_under_their_names(runs, capsys, argument
     assert view.main(given) == 0  # the same page again
 
 
-def write_bare(folder, source="the cat sleeps"):
-    with ArchiveWriter(folder, manifest={}) as archive:
-        archive.append(make_record(0, source, "le chat dort"))
-    return str(folder)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "file", "names"),
-    [
-        (["t5"], "t5.html", ["t5"]),
-        (["t5", "bart"], "t5_and_bart.html", ["t5", "bart"]),
-        (["t5", "x/t5"], "_t5_and_x_t5.html", ["HERE t5", "x t5"]),
-        (["demo", "t5"], "demo_test_and_t5.html", ["demo, test", "t5"]),
-        (["moved", "demo/evaluations/test/attention"], "moved_and_attention.html", ["moved", "attention"]),
-    ],
-)
-def test_archives_are_shown_under_their_own_names(runs, capsys, arguments, file, names):
-    for folder in ("t5", "bart", "x/t5", "moved/attention"):
-        write_bare(runs / folder)
-    assert view.main([str(runs / one) for one in arguments]) == 0
-    here = runs.name
-    file = f"{here}{file}" if file.startswith("_") else file
-    assert capsys.readouterr().out == f"{file}\n"
-    page = (runs / "here" / file).read_text(encoding="utf-8")
-    assert [run["name"] for run in embedded(page)[0]["runs"]] == [name.replace("HERE", here) for name in names]
-
-
 def test_an_archive_in_a_folder_called_evaluations_needs_no_run(runs):
-    assert view.main([write_bare(runs / "evaluations" / "t5")]) == 0
+    write_archive(runs / "evaluations" / "t5")
+    assert view.main([str(runs / "evaluations" / "t5")]) == 0
 
 
 def test_no_other_page_or_file_is_overwritten(runs, capsys):
@@ -102,7 +88,7 @@ def test_links_stay_and_pipes_are_written_into(runs):
 
 
 def test_evaluations_of_other_sentences_are_refused(runs, capsys):
-    write_evaluation(runs / "demo", "mine", "another sentence")
+    write_evaluation(runs / "demo", "mine", source="another sentence")
     assert view.main([str(runs / "demo"), str(runs / "demo/evaluations/mine")]) == 2
     assert "have different sentences" in capsys.readouterr().err
     assert not list((runs / "here").iterdir())

@@ -105,6 +105,8 @@ def test_a_normalised_line_stays_as_it_is(line):
         (["mr. cat"], True, "mr. cat", None),
         (["The cat."], False, "42.", None),
         (["the cat ."], True, "", None),
+        (["today , I am late ."], False, "today , I am thirsty .", None),  # the example does the same
+        (["a cat", "today , I am late ."], False, "today , I am thirsty .", "marks are separated from words by spaces"),
     ],
 )
 def test_a_line_of_another_look_is_told_why(training, tokenized, line, reason):
@@ -131,13 +133,6 @@ def test_a_warning_is_given_once_and_not_for_a_few_odd_lines(typed, caplog):
         reader.read(["The cat."])
     assert sum("does not look like" in message for message in caplog.messages) == 1
     assert "marks are attached to words; expected sentences such as: the cat ." in caplog.text
-
-
-def test_an_example_that_does_the_same_is_not_held_against_a_line():
-    line = "today , I am thirsty ."
-    for training in (["today , I am late ."], ["a cat", "today , I am late ."]):
-        expected = None if training[0] != "a cat" else "marks are separated from words by spaces"
-        assert find_difference(line, measure_look(training, tokenized=False)) == expected
 
 
 def test_text_that_looks_right_and_is_known_warns_of_nothing(typed, caplog):

@@ -59,12 +59,8 @@ def test_a_tokenizer_that_puts_no_space_before_a_text_cannot_write_a_word():
     ("text", "pattern"),
     [
         ("a\nchat\t\tÉva\n", r"require\.fr:2: an empty phrase; expected words or phrases separated by single tabs"),
-        ("a\nchat\t\n", r"require\.fr:2: an empty phrase"),
-        ("a\nchat\t漢\n", r"require\.fr:2: '漢' cannot be written with this vocabulary: it has no token for '漢'"),
         ("a\n" + "\t".join("abcdefghilmnoprst") + "\n", rf"require\.fr:2: 17 phrases; expected at most {MOST_PHRASES}"),
         ("a\nle petit chien voit Éva\tchat\n", r"require\.fr:2: the phrases need \d+ tokens; expected at most 9"),
-        ("a\n", r"require\.fr: 1 lines, and there are more sentences to translate"),
-        ("a\nb\n\n", r"require\.fr: 3 lines, and only 2 sentences"),
     ],
 )
 def test_what_cannot_be_kept_to_is_refused(text, pattern, read):

@@ -78,12 +78,7 @@ def test_sentencepiece_is_used_where_tensorflow_text_is_missing_or_cannot_be_loa
 
 
 @pytest.mark.parametrize("content", [b"", b"no model"])
-def test_what_is_no_model_is_refused(content):
-    with pytest.raises(RuntimeError):
-        SentencePieceModel(content)
-
-
-@pytest.mark.parametrize("content", [b"", b"no model"])
-def test_what_is_no_model_is_refused_by_tensorflow_text(content, of_tensorflow):
-    with pytest.raises(RuntimeError):
-        of_tensorflow(content)
+def test_what_is_no_model_is_refused_by_both(content, of_tensorflow):
+    for model in (SentencePieceModel, of_tensorflow):
+        with pytest.raises(RuntimeError):
+            model(content)

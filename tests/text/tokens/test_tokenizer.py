@@ -19,7 +19,7 @@ TEXTS = st.text(st.sampled_from(LETTERS + "  "), max_size=25)
 KINDS = ["bpe", "unigram"]
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=KINDS, scope="module")
 def model(request, tokenizers):
     return tokenizers[request.param]
 
@@ -52,27 +52,21 @@ def test_accents_are_not_composed_and_ligatures_not_taken_apart(tmp_path):
     assert again.decode(again.encode(texts[:1])) == texts[:1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @given(text=TEXTS)
-def test_encoding_and_decoding_lose_only_repeated_spaces(tokenizers, kind, text):
-    model = tokenizers[kind]
+def test_encoding_and_decoding_lose_only_repeated_spaces(model, text):
     assert model.decode(model.encode([text])) == [" ".join(words_of(text))]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @given(text=TEXTS)
-def test_a_tokens_word_is_the_same_by_its_bytes_and_by_its_spelling(tokenizers, kind, text):
-    model = tokenizers[kind]
+def test_a_tokens_word_is_the_same_by_its_bytes_and_by_its_spelling(model, text):
     ids = model.encode([text])[0]
     by_bytes, by_spelling = model.words_from_text([text])[0], model.words_from_ids(ids)
     assert by_bytes == by_spelling
     assert len(by_bytes) == len(ids)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @given(text=TEXTS)
-def test_the_tokens_of_a_word_spell_it(tokenizers, kind, text):
-    model = tokenizers[kind]
+def test_the_tokens_of_a_word_spell_it(model, text):
     ids, words = model.encode([text])[0], model.words_from_text([text])[0]
     spelt = ["" for _ in words_of(text)]
     for piece, word in zip(model.pieces(ids), words, strict=True):
@@ -81,10 +75,8 @@ def test_the_tokens_of_a_word_spell_it(tokenizers, kind, text):
     assert spelt == words_of(text)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @given(text=TEXTS)
-def test_the_last_character_of_a_token_is_the_same_by_its_bytes_and_by_its_spelling(tokenizers, kind, text):
-    model = tokenizers[kind]
+def test_the_last_character_of_a_token_is_the_same_by_its_bytes_and_by_its_spelling(model, text):
     ids = model.encode([text])[0]
     found = model.words_from_ids(ids, "characters")
     assert model.words_from_text([text], "characters")[0] == found

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from qkv.errors import InputError
 from qkv.text.corpora.word_links import read_pharaoh
-from qkv.text.lines.line import as_line, compose, is_empty
+from qkv.text.lines.line import as_line, is_empty
 from qkv.text.lines.stream import ArrivingLines
 from qkv.text.lines.text_file import read_lines
 from qkv.text.shards import find_empty
@@ -99,12 +99,6 @@ def test_a_sentence_from_python_ends_with_its_line_and_has_one_alone():
         as_line("a\nb", "sentence:3")
     with pytest.raises(InputError, match="half a character"):
         as_line("a\ud800", "x")
-
-
-def test_composing_leaves_composed_text_as_it_is():
-    text = "".join(map(chr, range(32, 0x3000)))
-    assert compose(compose(text)) == compose(text)
-    assert compose("naïve été") == "naïve été"
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lambda data: b"\xef\xbb\xbf" + data])
