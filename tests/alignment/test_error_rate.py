@@ -84,7 +84,7 @@ def test_links_that_fit_when_words_are_counted_from_one_are_told(caplog, links, 
     golds = [gold(one) for one in links]
     check_ranges(golds, [(2, 3)] * 2, "a.align")
     assert bool(caplog.messages) == (from_1 is not None)
-    assert ("then write the file anew, counted from 0" in caplog.text) == bool(from_1)
+    assert ("then write the file anew, counted from 0: perl" in caplog.text) == bool(from_1)
 
 
 def test_error_rate_equals_loops_over_all_links_and_is_not_the_mean_of_sentences():

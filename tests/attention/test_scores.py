@@ -17,24 +17,14 @@ def learnt(layer):
 
 
 @pytest.mark.parametrize("heads", [3, 1])
-@pytest.mark.parametrize("name", SCORES)
-def test_scores_equal_the_formula_for_each_pair_and_head(name, heads):
+@pytest.mark.parametrize(("name", "config"), [*((name, {}) for name in SCORES), ("additive", {"use_bias": True})])
+def test_scores_equal_the_formula_for_each_pair_and_head(name, config, heads):
     generator = np.random.default_rng(0)
     query, key = generator.normal(size=(4, heads, 15, 8)), generator.normal(size=(4, heads, 9, 8))
-    layer = make_score(name)
+    layer = make_score({"class_name": name, "config": config})
     layer(query, key)
     stir(layer)
     np.testing.assert_allclose(layer(query, key), oracles.scores(name, query, key, learnt(layer)), rtol=1e-4, atol=1e-5)
-
-
-def test_additive_scores_with_a_bias_equal_the_formula():
-    generator = np.random.default_rng(0)
-    query, key = generator.normal(size=(2, 3, 4, 5)), generator.normal(size=(2, 3, 6, 5))
-    layer = Additive(use_bias=True)
-    layer(query, key)
-    stir(layer)
-    expected = oracles.scores("additive", query, key, learnt(layer))
-    np.testing.assert_allclose(layer(query, key), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

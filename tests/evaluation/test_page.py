@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from qkv.config.run import RunConfig
+from qkv.config.run import RunConfig, load_started_run
 from qkv.evaluation.page import describe_model, page_facts
 from qkv.evaluation.systems import read_page_facts
 from qkv.files.run_directory import EvaluationDirectory, RunDirectory
@@ -22,8 +22,6 @@ METRICS = {
 
 @pytest.fixture
 def config(config_file):
-    from qkv.config.run import load_started_run
-
     return load_started_run(config_file)
 
 

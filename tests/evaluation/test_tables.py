@@ -6,25 +6,7 @@ import pytest
 from qkv.decoding.translator import Translation
 from qkv.evaluation.tables import read_translations, write_csv, write_translations
 
-ODD = [
-    "a\rb",
-    "\r",
-    "a\nb",
-    "a\tb",
-    'a"b',
-    '"',
-    "NA",
-    "",
-    " ",
-    "a,b",
-    "\u2028",
-    "\x85",
-    "\x00",
-    "\x1a",
-    "\ufeff",
-    "\u00a0",
-    "#",
-]
+ODD = [*'\r"# \u2028\x85\x00\x1a\ufeff\u00a0', "", "NA", "a\rb", "a\nb", "a\tb", 'a"b', "a,b"]
 
 
 @pytest.mark.parametrize("text", ODD)

@@ -35,16 +35,8 @@ def test_the_table_weights_each_sentence_by_its_rows(make_record, site):
 
 @pytest.mark.parametrize(("site", "axis"), [("cross", "source_tokens"), ("decoder", "target_input_tokens")])
 def test_punctuation_is_counted_as_unicode_defines_it(make_record, site, axis):
-    tokens = [
-        "<s>" if axis != "source_tokens" else "\u2581a",
-        "\u2581\u00bb",
-        "b.",
-        "...",
-        "\u2581",
-        "\u3002",
-        "$",
-        "</s>",
-    ]
+    first = "\u2581a" if axis == "source_tokens" else "<s>"
+    tokens = [first, "\u2581\u00bb", "b.", "...", "\u2581", "\u3002", "$", "</s>"]
     changes = {axis: tokens, "source_words": (*range(7), None), "target_words": (*range(7), None)}
     record = make_record(0, **changes)
     table = heads_table([record], site)

@@ -14,7 +14,7 @@ from qkv.errors import InputError
 from qkv.run import train
 from qkv.training.callbacks import CALLBACKS, make_callback
 from tests.support.documents import PLUGINS, recipe
-from tests.support.tiny_runs import MINIMAL, parsed, problem
+from tests.support.tiny_runs import parsed, problem
 
 
 def test_every_callback_of_keras_is_either_listed_or_refused():
@@ -22,13 +22,6 @@ def test_every_callback_of_keras_is_either_listed_or_refused():
     listed = set(names.training.CALLBACKS) | set(names.training.REFUSED_CALLBACKS)
     assert classes - {"Callback", "CallbackList"} == listed
     assert set(CALLBACKS) == set(names.training.CALLBACKS)
-
-
-@pytest.fixture
-def config_file(tmp_path):
-    path = tmp_path / "small.yaml"
-    path.write_text(MINIMAL, encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize(

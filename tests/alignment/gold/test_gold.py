@@ -16,8 +16,6 @@ from qkv.inspection.record import Record
 from qkv.text.corpora.corpus import Corpus
 from tests.support.records import score_heads
 
-WORDS = 3, 4  # of sources and targets; every word is one token
-
 
 class PlantedRecorder:
     """Gives records whose head h links target word j with source word (j + shift h) modulo 3."""
@@ -50,6 +48,11 @@ class PlantedRecorder:
                 truncated=False,
                 attention={"cross": weights / weights.sum(-1, keepdims=True)},
             )
+
+
+def metrics_of_diagonal(gold_set):
+    choice = AlignmentReadout(0, 0, "output", chosen_on="test")
+    return alignment_metrics(score_pairs(PlantedRecorder([0]), gold_set), choice, gold_set)
 
 
 def score_pairs(recorder, gold_set):
@@ -133,39 +136,18 @@ def test_a_readout_of_the_weighted_norms_is_chosen_where_it_is_best(gold_set):
 def test_diagonal_and_random_links_are_scored_beside_the_readout(gold_set):
     diagonal = "0-0 1-1 1-2 2-3"  # four words over three: middles 1/8, 3/8, 5/8, 7/8 of the way
     test = gold_set("test", *[diagonal] * 200)
-    metrics = alignment_metrics(
-        score_pairs(PlantedRecorder([0]), test), AlignmentReadout(0, 0, "output", chosen_on="test"), test
-    )
+    metrics = metrics_of_diagonal(test)
     assert metrics["diagonal_aer"] < 30
     assert metrics["random_aer"] == pytest.approx(100 * (1 - 1 / 3), abs=5)  # one of three source words is right
-    again = alignment_metrics(
-        score_pairs(PlantedRecorder([0]), test), AlignmentReadout(0, 0, "output", chosen_on="test"), test
-    )
-    assert again == metrics
+    assert metrics_of_diagonal(test) == metrics
 
 
-def test_a_file_that_counts_from_one_is_read_with_a_warning(tmp_path, caplog):
-    corpus, path = Corpus(["x y z"] * 2, ["a b c d"] * 2, [1, 2], "pairs"), tmp_path / "one.align"
-    path.write_text("1-1 2-2\n1-1 3-4\n")
-    assert read_gold_set("test", corpus, path).dropped_links == 1
-    assert re.search(
-        r"1 word links .* at .*/one.align:2, of 3 and 4 words, .* then write the file anew, counted from 0: perl",
-        caplog.text,
-    )
-
-
-def test_links_out_of_range_are_dropped_and_counted(gold_set):
+def test_links_out_of_range_are_dropped_counted_and_named(gold_set, caplog):
     test = gold_set("test", "0-0 3-1 1-4 2?9", "", SHIFTED_BY_0)
     assert test.dropped_links == 3
     assert test.gold[0].sure == test.gold[0].possible == {(0, 0)}
-    metrics = alignment_metrics(
-        score_pairs(PlantedRecorder([0]), test), AlignmentReadout(0, 0, "output", chosen_on="test"), test
-    )
-    assert metrics["gold_links_out_of_range"] == 3
-
-
-def test_words_are_counted_as_the_tokenizer_sees_them(gold_set):
-    assert gold_set("test", SHIFTED_BY_0).word_counts == [WORDS]
+    assert metrics_of_diagonal(test)["gold_links_out_of_range"] == 3
+    assert test.word_counts == [(3, 4)] * 3 and re.search(r"at .*/test\.align:1, of 3 and 4 words", caplog.text)
 
 
 @pytest.mark.parametrize(("lines", "dropped"), [("\n\n\n", 0), ("7-7\n\n\n", 1)])

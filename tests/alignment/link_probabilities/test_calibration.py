@@ -13,15 +13,13 @@ from qkv.alignment.link_probabilities import FOLDS, LEAST_PAIRS, calibrate, erro
 from qkv.alignment.links import as_links
 from qkv.statistics.logistic_regression import fit_logistic
 from qkv.text.corpora.word_links import GoldAlignment
-from tests.support.records import EMPTY_SIDES, make_calibration, noisy_pairs
+from tests.support.records import EMPTY_SIDES, build_record, make_calibration, noisy_pairs
 
 PAIRS = 90
 
 
 @pytest.fixture(scope="module")
 def pairs():
-    from tests.support.records import build_record
-
     return noisy_pairs(build_record, PAIRS)
 
 

@@ -1,6 +1,8 @@
 """Intervals hold the true value as often as they say, and p is uniform where nothing differs, of each kind of measure;
 what is read back is what was written."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -45,11 +47,8 @@ def test_intervals_of_scores_hold_the_true_value_and_their_p_is_uniform(name):
     assert distance_from_uniform(np.array(p)) < 1.628 / np.sqrt(SCORED_SETS)
 
 
-class System:
-    name = "run"
-
-    def __init__(self, folder):
-        self.evaluation, self.metrics = EvaluationDirectory(folder), {}
+def system_of(folder):
+    return SimpleNamespace(name="run", evaluation=folder, metrics={})
 
 
 def test_what_is_kept_of_each_sentence_gives_what_is_said_of_all(tmp_path):
@@ -70,7 +69,7 @@ def test_what_is_kept_of_each_sentence_gives_what_is_said_of_all(tmp_path):
         for place in heads.heads
     ]
     np.testing.assert_allclose(heads.above.sum(0) / heads.below.sum(0), expected)
-    assert measures_of(System(tmp_path), {})[name].value == pytest.approx(np.mean(expected))
+    assert measures_of(system_of(folder), {})[name].value == pytest.approx(np.mean(expected))
 
 
 def test_sentences_without_rows_count_nothing(tmp_path):
@@ -107,5 +106,5 @@ def test_effects_of_changed_heads_are_read_by_their_change(tmp_path):
 def test_spectra_have_no_sentences_and_so_no_interval_over_them(tmp_path):
     folder = EvaluationDirectory(tmp_path)
     pd.DataFrame({"layer": [0, 0], "head": [0, 1], "effective_rank": [4.0, 6.0]}).to_csv(folder.spectra, index=False)
-    rank = measures_of(System(tmp_path), {})["effective_rank"]
+    rank = measures_of(system_of(folder), {})["effective_rank"]
     assert rank.value == 5 and rank.draw(100) is None and np.isnan(rank.p_against(rank, 100))

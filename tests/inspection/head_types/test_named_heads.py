@@ -15,6 +15,7 @@ TABLE = pd.DataFrame(
     ],
     columns=["site", "layer", "head", "type", "share", "chance", "p", "rows", "named"],
 )
+HEADER = ",".join(TABLE)
 
 
 def test_types_are_read_as_they_were_written(tmp_path):
@@ -47,15 +48,9 @@ def test_heads_get_three_columns_that_are_empty_where_there_is_no_type():
         ("", "not a table of types"),
         ("site,layer\ncross,0\n", "not a table of types"),
         ("\x00\xff", "not a table of types"),
-        ("site,layer,head,type,share,chance,p,rows,named\ncross,x,0,eos,0.5,0,0,1,True\n", "not a table of types"),
-        (
-            "site,layer,head,type,share,chance,p,rows,named\ncross,0,0,<b>,0.5,0,0,1,True\n",
-            "no such type or share: <b>",
-        ),
-        (
-            "site,layer,head,type,share,chance,p,rows,named\ncross,0,0,eos,,0,0,1,True\n",
-            "no such type or share: eos, nan",
-        ),
+        (f"{HEADER}\ncross,x,0,eos,0.5,0,0,1,True\n", "not a table of types"),
+        (f"{HEADER}\ncross,0,0,<b>,0.5,0,0,1,True\n", "no such type or share: <b>"),
+        (f"{HEADER}\ncross,0,0,eos,,0,0,1,True\n", "no such type or share: eos, nan"),
     ],
 )
 def test_damaged_files_are_refused_in_words(tmp_path, text, message):

@@ -16,18 +16,23 @@ from qkv.training.progress import Progress
 from qkv.training.stopping import Limits
 from tests.support.tiny_runs import small_config, write_small_corpus
 
-LIMITED = SimpleNamespace(limits=Limits(max_updates=9))
 
-
-def test_a_run_has_its_callbacks(tmp_path, monkeypatch):
+@pytest.fixture
+def callbacks_of(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "AttentionRecorder", lambda *arguments, **settings: "recorder")
-    probes = [{"source": "un chat", "reference": "a cat"}]
-    config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", {"inspection.probes": probes})
-    batches = SimpleNamespace(updates=lambda epoch: 7)
-    training = SimpleNamespace(step=SimpleNamespace(model=None), batches=batches, stopping=LIMITED)
-    translator = SimpleNamespace(tokenizer=None, max_positions=64)
-    validation = Corpus(["a"], ["b"], [1], "text")
-    callbacks = build_callbacks(config, RunDirectory(tmp_path), translator, training, Progress(update=5), validation)
+
+    def make(changes, update=0):
+        config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", changes)
+        batches, limited = SimpleNamespace(updates=lambda epoch: 7), SimpleNamespace(limits=Limits(max_updates=9))
+        training = SimpleNamespace(step=SimpleNamespace(model=None), batches=batches, stopping=limited)
+        translator, validation = SimpleNamespace(tokenizer=None, max_positions=64), Corpus(["b"], ["2"], [1], "text")
+        return build_callbacks(config, RunDirectory(tmp_path), translator, training, Progress(update), validation)
+
+    return make
+
+
+def test_a_run_has_its_callbacks(callbacks_of):
+    callbacks = callbacks_of({"inspection.probes": [{"source": "un chat", "reference": "a cat"}]}, update=5)
     names = [type(callback).__name__ for callback in callbacks]
     assert names == ["ProgressLine", "ProbeLines", "History", "TensorBoard", "ProbeArchive"]
     assert all(isinstance(callback, keras.callbacks.Callback) for callback in callbacks)
@@ -68,16 +73,8 @@ def test_hparams_have_a_row_for_each_run_and_corpus(tmp_path):
 @pytest.mark.parametrize(
     ("probes", "shown"), [(None, [("b", "2")]), ([], []), ([{"source": "un chat"}], [("un chat", None)])]
 )
-def test_without_probes_validation_pairs_are_shown_unless_the_list_is_empty(tmp_path, monkeypatch, probes, shown):
-    monkeypatch.setattr(build, "AttentionRecorder", lambda *arguments, **settings: "recorder")
-    changes = {"inspection.probes": probes, "inspection.probe_updates": [0, 9]}
-    config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", changes)
-    batches = SimpleNamespace(updates=lambda epoch: 7)
-    training = SimpleNamespace(step=SimpleNamespace(model=None), batches=batches, stopping=LIMITED)
-    translator = SimpleNamespace(tokenizer=None, max_positions=64)
-    validation = Corpus(["b"], ["2"], [1], "text")
-    callbacks = build_callbacks(config, RunDirectory(tmp_path), translator, training, Progress(), validation)
-    _, lines, _, board, archive = callbacks
+def test_without_probes_validation_pairs_are_shown_unless_the_list_is_empty(callbacks_of, probes, shown):
+    _, lines, _, board, archive = callbacks_of({"inspection.probes": probes, "inspection.probe_updates": [0, 9]})
     assert lines.probes == shown
     assert board.sources == [source for source, _ in shown]
     assert archive.pairs == [pair for pair in shown if pair[1]] and set(archive.updates) == {0, 9}

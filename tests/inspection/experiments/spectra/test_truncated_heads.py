@@ -45,26 +45,12 @@ def weights_by_whole_matrices(layer, rank):
 
 
 @pytest.mark.parametrize("make", [cross, self_attention])
-@pytest.mark.parametrize("rank", [0, 1, 3, 4])
+@pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
 def test_scores_are_those_of_the_best_approximation_of_the_rank(make, rank):
     layer = make(use_bias=False)
     expected = weights_by_whole_matrices(layer, rank)
     truncate_heads([layer], rank)
     np.testing.assert_allclose(attend(layer)[1], expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("make", [cross, self_attention])
-@pytest.mark.parametrize("rank", [0, 1, 2, 3])
-def test_singular_values_beyond_the_rank_are_zero_and_those_before_it_stay(make, rank):
-    layer = make()
-    before, after = [], []
-    for found in (before, after):
-        query, key = query_key_kernels(layer)
-        found += [np.linalg.svd(query[:, 4 * h : 4 * h + 4] @ key[:, 4 * h : 4 * h + 4].T)[1][:4] for h in range(2)]
-        if found is before:
-            truncate_heads([layer], rank)
-    np.testing.assert_allclose(np.array(after)[:, :rank], np.array(before)[:, :rank], rtol=1e-5)
-    np.testing.assert_allclose(np.array(after)[:, rank:], 0, atol=1e-5)
 
 
 @pytest.mark.parametrize("make", [cross, self_attention])
@@ -127,11 +113,8 @@ def test_heads_that_do_not_compare_by_a_product_are_refused(settings):
     assert not compares_by_product(layer)
     with pytest.raises(ValueError, match="products of queries and keys"):
         truncate_heads([layer], 1)
-
-
-def test_lsh_which_has_one_matrix_for_queries_and_keys_is_refused():
-    layer = SelfAttention(num_heads=2, key_dim=4, mechanism="lsh")
-    assert not compares_by_product(layer)
+    # LSH has one matrix for queries and keys.
+    assert not compares_by_product(SelfAttention(num_heads=2, key_dim=4, mechanism="lsh"))
 
 
 @pytest.mark.parametrize("make", [cross, self_attention])

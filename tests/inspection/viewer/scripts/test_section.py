@@ -81,13 +81,13 @@ def test_two_runs_stand_side_by_side_each_with_what_it_is(browser, tmp_path):
 
 def test_words_without_spaces_are_spelt_by_tokens_and_the_page_says_so(browser, tmp_path):
     gold = GoldAlignment(frozenset({(1, 2)}), frozenset({(1, 2)}))  # the first character of 苹果
-    words = page_words = ".run table td:first-child"
+    words = ".run table td:first-child"
     with open_viewer(browser, tmp_path, viewer_page("one", [ViewerRun("one", [gold]).add_all([CHINESE])])) as page:
         assert page.locator(words).all_text_contents() == ["猫", "吃", "苹果", "</s>"]
         assert page.inner_text(".units") == "Words of the target are its characters."
         assert page.locator(".run rect.gold").evaluate("({dataset}) => [dataset.row, dataset.column]") == ["2", "1"]
         press(page, "w")
-        assert page.locator(page_words).all_text_contents() == CHINESE.target_output_tokens
+        assert page.locator(words).all_text_contents() == CHINESE.target_output_tokens
         assert page.locator(".units").count() == 0
 
 

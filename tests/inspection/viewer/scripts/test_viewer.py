@@ -18,10 +18,7 @@ def test_the_header_says_what_the_page_is_about(browser, tmp_path):
     with open_viewer(browser, tmp_path, viewer_page("demo, test", [run])) as page:
         assert page.title() == page.inner_text("h1") == "demo, test"
         assert page.inner_text("#facts") == " · ".join([*facts, "first 5 of 1,156 sentences"])
-
-
-def test_a_bare_archive_has_no_facts(browser, tmp_path):
-    with open_viewer(browser, tmp_path, viewer_page("t5", [ViewerRun("t5").add_all(RECORDS)])) as page:
+    with open_viewer(browser, tmp_path, viewer_page("bare", [ViewerRun("bare").add_all(RECORDS)])) as page:
         assert page.inner_text("#facts") == ""
 
 
