@@ -244,9 +244,10 @@ def test_masks_given_by_hand_do_what_those_found_by_keras_do():
         np.testing.assert_array_equal(weights.numpy()[:, 0] > 0, np.repeat((SOURCE != 0)[:, None], 3, 1))
 
 
-def test_not_even_infinite_numbers_under_padding_reach_self_attention():
+@pytest.mark.parametrize("mechanism", ["softmax", "lsh"])
+def test_not_even_infinite_numbers_under_padding_reach_self_attention(mechanism):
     x = np.random.default_rng(0).normal(size=(4, 5, 8)).astype("float32")
-    layer = SelfAttention(2, 4)
+    layer = SelfAttention(2, 4, **MECHANISMS[mechanism])
     expected, _ = layer(x, x_mask=SOURCE != 0)
     x[SOURCE == 0] = np.nan
     np.testing.assert_array_equal(layer(x, x_mask=SOURCE != 0)[0], expected)
