@@ -40,10 +40,9 @@ def test_sampling_is_not_spread(make):
 
 def test_heads_of_one_model_cannot_be_replaced_in_an_ensemble(make, capsys):
     runs = [str(make(name)) for name in "ab"]
-    assert evaluate.main([*runs, "--perturb", "3"]) == 2
-    assert "--perturb is an experiment on one model; evaluate each run" in capsys.readouterr().err
-    assert evaluate.main([*runs, "--faithfulness", "3"]) == 2
-    assert "--faithfulness is an experiment on one model; evaluate each run" in capsys.readouterr().err
+    for option in ("--perturb", "--faithfulness"):
+        assert evaluate.main([*runs, option, "3"]) == 2
+        assert f"{option} is an experiment on one model; evaluate each run" in capsys.readouterr().err
 
 
 def test_a_name_that_would_be_too_long_is_asked_for(make):

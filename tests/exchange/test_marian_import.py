@@ -9,7 +9,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 import evaluate
 import train
@@ -18,17 +18,13 @@ from qkv.exchange.marian_weights import torch_name
 from qkv.files.atomic import temporary_path
 from qkv.files.paths import sha256
 from tests.support import change_json
-from tests.support.marian import MARIAN
+from tests.support.marian import MARIAN, arrays_of
 
 
 @pytest.fixture
 def marian(tmp_path):
     """A copy of the folder, to be changed."""
     return shutil.copytree(MARIAN, tmp_path / "marian")
-
-
-def arrays_of(folder):
-    return load_file(folder / "model.safetensors")
 
 
 def refused(folder, tmp_path, capsys):
@@ -131,10 +127,6 @@ def set_array(name, value):
     return lambda folder: save_file({**arrays_of(folder), name: value.astype("float32")}, folder / "model.safetensors")
 
 
-def write_pickle(folder):
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-
-
 def external_h5(folder):
     (folder / "model.safetensors").unlink()
     with h5py.File(folder / "tf_model.h5", "w") as file:
@@ -214,7 +206,7 @@ def test_a_folder_that_is_damaged_hostile_or_of_another_kind_is_refused(marian, 
 
 def test_a_pickle_is_not_read_without_pytorch(marian, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    write_pickle(marian)
+    (marian / "model.safetensors").rename(marian / "pytorch_model.bin")
     assert "pytorch_model.bin: it is a pickle, which PyTorch alone can read safely" in refused(marian, tmp_path, capsys)
 
 

@@ -20,7 +20,6 @@ from qkv.files.run_directory import MADE_BY, RunDirectory
 from qkv.inspection import ArchiveWriter
 from qkv.inspection import archive as archive_format
 from qkv.run.manifest import check_digests
-from qkv.text.lines.look import TextLook
 from qkv.text.tokens.encoding import EncodedPairs, EncodedSentences
 from qkv.training.batches import TrainingBatches
 from qkv.training.checkpoints import Checkpoints, load_checkpoint, save_checkpoint
@@ -460,13 +459,3 @@ def test_an_encoded_array_that_claims_more_than_it_holds_is_refused(tmp_path, na
     (tmp_path / f"a.{name}.npy").write_bytes(data)
     with pytest.raises(InputError, match="a: the encoded text is missing or damaged"):
         EncodedSentences.load(tmp_path / "a")
-
-
-@pytest.mark.parametrize("change", [{"marked": 3}, {"more": 1}])
-def test_a_damaged_look_of_the_text_counts_as_missing(tmp_path, change):
-    TextLook("a", True, False, "none", frozenset(), frozenset()).write(tmp_path / "look.json")
-    assert TextLook.read(tmp_path / "look.json") is not None
-    change_json(tmp_path / "look.json", **change)
-    assert TextLook.read(tmp_path / "look.json") is None
-    (tmp_path / "look.json").write_text(DEEP)
-    assert TextLook.read(tmp_path / "look.json") is None

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from qkv.text.lines.look import TextLook
+from tests.support import change_json
 from tests.support.text import measure_look
 
 NAMES = ["the dog sees Jane .", "Jane sings , and I sing .", "", "where is the dog ?"]
@@ -52,8 +53,15 @@ def test_a_look_is_read_back_as_it_was_written(lines, tmp_path):
     assert set(json.loads((tmp_path / "look.json").read_text())) == set(TextLook.__dataclass_fields__)
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"capitalised": 1, "marked": 2}', '{"example": "a"}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"example": "a"}', pytest.param("[" * 200_000, id="deeply nested")])
 def test_a_look_that_is_missing_or_damaged_is_none(text, tmp_path):
-    if text is not None:
-        (tmp_path / "look.json").write_text(text)
+    assert TextLook.read(tmp_path / "look.json") is None
+    (tmp_path / "look.json").write_text(text)
+    assert TextLook.read(tmp_path / "look.json") is None
+
+
+@pytest.mark.parametrize("fact", [{"marked": 3}, {"more": 1}])
+def test_a_look_with_a_fact_of_another_kind_is_none(fact, tmp_path):
+    measure_look(NAMES, tokenized=True).write(tmp_path / "look.json")
+    change_json(tmp_path / "look.json", **fact)
     assert TextLook.read(tmp_path / "look.json") is None

@@ -1,11 +1,11 @@
-"""Encoded sentences come back from disk as they went, and are not read into memory."""
+"""Encoded sentences and pairs come back from disk as they went, or not at all, and are not read into memory."""
 
 import numpy as np
 import pytest
 
 from qkv.errors import InputError
 from qkv.text.corpora import corpus
-from qkv.text.tokens.encoding import EncodedSentences, encode_sentences
+from qkv.text.tokens.encoding import EncodedPairs, EncodedSentences, encode_sentences
 from tests.support.text import SENTENCES
 
 
@@ -81,3 +81,13 @@ def test_ids_that_are_missing_at_the_end_are_counted(tmp_path):
     EncodedSentences(np.zeros(2, np.int32), np.array([0, 1, 3])).save(tmp_path / "train")
     with pytest.raises(InputError, match="2 ids, expected 3"):
         EncodedSentences.load(tmp_path / "train")
+
+
+def test_pairs_are_loaded_as_they_were_saved_and_only_whole(tokenizer, tmp_path):
+    pairs = EncodedPairs(encode_sentences(SENTENCES[:4], tokenizer), encode_sentences(SENTENCES[3:7], tokenizer))
+    pairs.save(tmp_path / "train")
+    again = EncodedPairs.load(tmp_path / "train")
+    assert [rows(side) for side in again.sides] == [rows(side) for side in pairs.sides]
+    pairs.source.select([0, 1]).save(tmp_path / "train.source")
+    with pytest.raises(InputError, match="train: 2 encoded sources and 4 targets"):
+        EncodedPairs.load(tmp_path / "train")
