@@ -23,10 +23,10 @@ BUDGETS = {
     "modules beside the packages": 6,  # `api`
     "modules in one folder": 17,
     "lines": 36_426,
-    "lines of code": 20_053,
-    "lines of tests": 48_540,  # the aim: 1.1 for each line of the package
+    "lines of code": 19_952,
+    "lines of tests": 48_187,  # the aim: 1.1 for each line of the package, without the benchmarks
     "functions with many parameters": 10,  # calls of attention take the masks that Keras keeps, too
-    "settings and options": 250,  # `--write`; `--tune` came for `--output` of `qkv align`
+    "settings and options": 250,  # `--prefix`, `--require` and `--ban`, which one loop makes, count as one
 }
 
 
