@@ -64,7 +64,7 @@ class InputError(ValueError):
 
 
 def import_optional(module: str, otherwise: str) -> Any:
-    """Imports a module that may not be installed: then an `InputError` with the text `otherwise` is raised."""
+    """Imports a module; raises an `InputError` with the text `otherwise` if it is not installed."""
     try:
         return import_module(module)
     except ImportError:
@@ -76,8 +76,8 @@ class LostWorkerError(Exception):
 
 
 def did_you_mean(key: str, keys: Sequence[str]) -> str:
-    """Returns the end of a message about an unknown name or dotted key: "; did you mean NAME?", or nothing if none is
-    near. One of the same name is meant, or of a similar one, in its section if possible."""
+    """Returns the end of a message about an unknown name or dotted key: "; did you mean KEY?", or nothing if no key is
+    near. A key of the same name is suggested, or one of a similar name, in the same section if possible."""
     section, _, name = key.rpartition(".")
     siblings = {known.rpartition(".")[2]: known for known in reversed(keys) if known.rpartition(".")[0] == section}
     everywhere = {known.rpartition(".")[2]: known for known in reversed(keys)}

@@ -20,7 +20,7 @@ SENTENCES = [
 GOLD = [GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})), GoldAlignment(frozenset(), frozenset())]
 
 
-def weights_of(sentences, layers=2, heads=3, dtype="float32"):
+def weights_of(sentences, layers=2, heads=3, dtype="float64"):
     generator = np.random.default_rng(5)
     shapes = [(layers, heads, len(one.target_tokens), len(one.source_tokens)) for one in sentences]
     return [softmax(generator.normal(size=shape)).astype(dtype) for shape in shapes]

@@ -152,7 +152,7 @@ class Score(keras.Layer):
 
 
 def glorot(rows, columns, seed):
-    """Makes Glorot's initializer of the matrix of one head: Keras would read three axes as a convolution's."""
+    """Makes the Glorot uniform initializer of one head's matrix; Keras would read three axes as a convolution's."""
     limit = (6 / (rows + columns)) ** 0.5
     return keras.initializers.RandomUniform(-limit, limit, seed)
 

@@ -108,7 +108,7 @@ def run_folder(text: str) -> RunDirectory:
 
 
 def checked_path(check: Callable[[Path], None]) -> Callable[[str], Path]:
-    """Returns what checks a path, as the `type` of `add_argument`."""
+    """Makes the `type` of `add_argument` that reads a path and checks it."""
 
     def read(text: str) -> Path:
         check(path := Path(text))

@@ -39,7 +39,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def read_json_if_whole(path: Path) -> dict[str, Any]:
-    """Reads what `read_json_object` reads; nothing of a file that is missing or damaged.
+    """Reads a JSON object; an empty one if the file is missing or damaged.
 
     Raises:
         PermissionError: it may not be read, so that nobody knows whether it is whole.

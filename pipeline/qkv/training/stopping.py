@@ -55,7 +55,7 @@ class Ending(NamedTuple):
 
 
 def _ended_by(reason: str, setting: str, value: float) -> Ending:
-    """Returns the ending by a setting of `training`, which twice its value puts off."""
+    """Returns the ending by a limit in `training`, with the advice to double it."""
     because = f"training.{setting} ({value:.10g}) has ended it"
     return Ending(reason, because, f"--training.{setting} {2 * value:.10g}")
 

@@ -97,7 +97,7 @@ def count_shards(pairs: int) -> int:
 
 
 def rows_of_shards(shards: np.ndarray, pairs: int) -> np.ndarray:
-    """Returns the rows of shards, given by their numbers, of so many pairs."""
+    """Returns the rows of the shards with these numbers, in a corpus of so many pairs."""
     rows = (shards[:, None] * SHARD_PAIRS + np.arange(SHARD_PAIRS)).ravel()
     return rows[rows < pairs]
 
