@@ -1,11 +1,10 @@
-"""What makes the house hard to hold may only fall: modules, closets, lines, long signatures, settings, options, tests.
+"""The numbers that show where the structure strains: modules, closets, long signatures, settings and options.
 
-Each number is what was there when it was last lowered. A change that raises one says in its row why, and what it took
-out instead.
+A number is the largest that is allowed, and points at a place to look. A change that raises one says in its row why.
+Lines are not counted: code that was written to be short was harder to read.
 """
 
 import ast
-import re
 from collections import Counter
 from itertools import pairwise
 
@@ -22,9 +21,6 @@ BUDGETS = {
     "modules with a single importer": 34,
     "modules beside the packages": 6,  # `api`
     "modules in one folder": 17,
-    "lines": 36_426,
-    "lines of code": 19_952,
-    "lines of tests": 48_187,  # the aim: 1.1 for each line of the package, without the benchmarks
     "functions with many parameters": 10,  # calls of attention take the masks that Keras keeps, too
     "settings and options": 250,  # `--prefix`, `--require` and `--ban`, which one loop makes, count as one
 }
@@ -52,18 +48,6 @@ def count_importers(trees):
         if path.name != "__init__.py":
             importers.update(names.intersection(imported_names(path, tree)) - {module_name(path)})
     return importers
-
-
-def code_lines(text, tree):
-    """Lines that are neither blank, comment, docstring nor import."""
-    others = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            others.update(range(node.lineno, node.end_lineno + 1))
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
-            others.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    lines = enumerate(text.split("\n"), 1)
-    return sum(number not in others and bool(re.match(r"\s*[^\s#]", line)) for number, line in lines)
 
 
 def parameters(function):
@@ -97,20 +81,11 @@ def counts():
         "modules with a single importer": sum(count == 1 for count in count_importers(trees).values()),
         "modules beside the packages": folders[PACKAGE],
         "modules in one folder": max(folders.values()),
-        "lines": sum(text.count("\n") for text in texts.values()),
-        "lines of code": sum(code_lines(text, trees[path]) for path, text in texts.items()),
-        "lines of tests": sum(path.read_text("utf-8").count("\n") for path in (ROOT / "tests").rglob("*.py")),
         "functions with many parameters": sum(parameters(function) >= MANY_PARAMETERS for function in functions),
         "settings and options": sum(settings_and_options(path, tree) for path, tree in trees.items()),
     }
 
 
 @pytest.mark.parametrize("name", BUDGETS)
-def test_a_number_that_only_falls_has_not_risen(counts, name):
+def test_a_number_is_not_above_its_budget(counts, name):
     assert counts[name] <= BUDGETS[name]
-
-
-@pytest.mark.parametrize("name", BUDGETS)
-def test_a_number_that_has_fallen_is_lowered_here(counts, name):
-    slack = max(1, BUDGETS[name] // 100)
-    assert counts[name] > BUDGETS[name] - slack
