@@ -12,7 +12,7 @@ from qkv.alignment.links import EXTRACTORS, SYMMETRISATIONS
 from qkv.attention.mechanisms import MECHANISMS
 from qkv.attention.scores import SCORES
 from qkv.config import names
-from qkv.inspection.head_types import PLACES
+from qkv.inspection.head_types import MARKED_KEYS
 from qkv.metrics import METRICS
 from qkv.model.build import MODELS
 from qkv.model.parts import PARTS
@@ -27,7 +27,7 @@ TABLES_OF_NAMES = {
     "mechanisms": (names.model.MECHANISMS, MECHANISMS),
     "recurrent decoders": (names.model.RECURRENT_DECODERS, DECODERS),
     "extractions": (names.inspection.EXTRACTIONS, EXTRACTORS),
-    "types of heads": (names.inspection.HEAD_TYPES, PLACES),
+    "types of heads": (names.inspection.HEAD_TYPES, MARKED_KEYS),
     "symmetrisations": (names.inspection.SYMMETRISATIONS, SYMMETRISATIONS),
     "metrics": (names.translation.METRICS, METRICS),
     "languages of Europarl": (names.text.EUROPARL_LANGUAGES, PATTERNS),

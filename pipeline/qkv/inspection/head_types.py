@@ -1,15 +1,14 @@
-"""Types of heads, named only where a permutation control allows it.
+"""Types of heads, such as "attends to the previous token"; a head gets one only if it passes permutation tests.
 
-A type is a place of each row: the previous token, the linked word, EOS. A head is named after a type if
+A type marks certain keys of each row: the previous token, the linked word, EOS. A head gets a type if
 
-- at least half of its weight lies there, over all rows that have such a place (`LEAST_SHARE`),
-- and permuting the weights within the rows brings as much there in fewer than 5 % of cases, after Holm's correction
-  over all heads and types (`LEVEL`),
-- and, for links between words, it is the links of this very sentence: links of other sentences of nearly its length are
-  met less, at the same level. So a head that looks at places is not taken for one that looks at words, in languages of
-  one order.
+- at least `LEAST_SHARE` of its weight is on the marked keys, over all rows that have some,
+- fewer than 5 % (`LEVEL`) of the permutations of the weights within the rows put as much weight there, after Holm's
+  correction over all heads and types,
+- and, for links between words, the links of other sentences of similar length get less weight, at the same level. In
+  languages of the same word order, this tells a head that attends to words from one that attends to positions.
 
-Where several types fit, the one with the largest share is named. With few sentences, none is.
+If several types pass, the head gets the one with the largest share. With few sentences, no type passes.
 """
 
 from collections import deque
@@ -23,88 +22,95 @@ import pandas as pd
 
 from ..config.names.inspection import HEAD_TYPES, SITES
 from ..errors import DAMAGE, InputError
-from ..statistics.significance import PermutedSums, drawn_sums, holm, p_at_most, permuted_sums
+from ..statistics.significance import PermutedSums, holm, p_upper_bound, permuted_sums, resampled_sums
 from ..text.corpora.word_links import GoldAlignment
 from .measures import is_punctuation
 from .record import Record
 
 LEAST_SHARE = 0.5
 LEVEL = 0.05
-NEIGHBOURS = 20
-"""How many other sentences lend their links."""
+CONTROL_SENTENCES = 20
+"""The number of other sentences whose links are the control for links between words."""
 
-REMEMBERED = 200
-"""Sentences among which they are chosen: the last ones."""
+RECENT_SENTENCES = 200
+"""The number of sentences, the last ones added, from which the control sentences are chosen."""
 
 COLUMNS = ("site", "layer", "head", "type", "share", "chance", "p", "rows", "named")
 
 
 class HeadTypesMeter:
-    """Finds the types of heads over sentences with the same layers and heads.
+    """Finds the types of heads over sentences whose records have the same layers and heads.
 
     Args:
-        gold: gold alignments of the sentences by their id, which count where the target is the reference. Without any,
-            tokens are linked that are equal on both sides and stand once on each, such as names and numbers.
+        gold: gold alignments by the id of the sentence. They are used only if the target is the reference. None links
+            equal tokens that occur once on each side, such as names and numbers.
     """
 
     def __init__(self, gold: Mapping[int, GoldAlignment] | None = None) -> None:
         self._gold = gold
-        self._found: dict[tuple[str, str], PermutedSums] = {}
-        self._lent: dict[tuple[str, str], PermutedSums] = {}
-        self._remembered: deque[np.ndarray] = deque(maxlen=REMEMBERED)
+        self._sums: dict[tuple[str, str], PermutedSums] = {}
+        self._control_sums: dict[tuple[str, str], PermutedSums] = {}
+        self._recent_links: deque[np.ndarray] = deque(maxlen=RECENT_SENTENCES)
 
     def add(self, record: Record) -> None:
-        """Adds a sentence, with whatever attention it holds; one with an empty side counts nothing."""
+        """Adds a sentence with all attention that its record holds. A sentence with an empty side is ignored."""
         if record.has_empty_side:
             return
         links = self._links(record)
-        lent = [_lend(other, links) for other in self._neighbours(links)]
-        for site in (site for site in TYPED_SITES if site in record.attention and record.attention[site].size):
+        control_links = [_transfer_links(other, links) for other in self._control_sentences(links)]
+        for site in TYPED_SITES:
+            if site not in record.attention or not record.attention[site].size:
+                continue
             weights = record.attention[site].astype(np.float64)
             allowed = np.ones(weights.shape[2:], bool)
             if SITES[site].axes == ("target", "target"):
                 allowed = np.tril(allowed)
             for name in (name for name, row in HEAD_TYPES.items() if site in row.sites):
-                places = PLACES[name](record, links, allowed.shape) & allowed
-                sums = permuted_sums(weights, allowed, places)
+                marked = MARKED_KEYS[name](record, links, allowed.shape) & allowed
+                sums = permuted_sums(weights, allowed, marked)
                 if sums is None:
                     continue
-                _join(self._found, (site, name), sums)
-                if name in LINKED_TYPES and lent:
-                    each = np.array([places, *(PLACES[name](record, one, allowed.shape) for one in lent)], np.float64)
-                    met = np.einsum("lhn,mn->mlh", weights.reshape(*weights.shape[:2], -1), each.reshape(len(each), -1))
-                    _join(self._lent, (site, name), drawn_sums(met[0], met[1:], sums.rows))
+                _add_sums(self._sums, (site, name), sums)
+                if name in LINKED_TYPES and control_links:
+                    controls = [MARKED_KEYS[name](record, other, allowed.shape) for other in control_links]
+                    masks = np.array([marked, *controls], np.float64).reshape(len(controls) + 1, -1)
+                    weight_on = np.einsum("lhn,mn->mlh", weights.reshape(*weights.shape[:2], -1), masks)
+                    control_sums = resampled_sums(weight_on[0], weight_on[1:], sums.rows)
+                    _add_sums(self._control_sums, (site, name), control_sums)
         if links.any():
-            self._remembered.append(links)
+            self._recent_links.append(links)
 
     def table(self) -> pd.DataFrame:
-        """Returns a row for each head and type of its site, with `COLUMNS`.
+        """Returns a row for each head and type of its site, with these `COLUMNS`:
 
-        `share` is the share of the weight of the rows that have such a place, `chance` the mean of the share over all
-        permutations, `p` at most the p-value after Holm's correction over the table, `rows` their number; `named` says
-        whether the head is named after this type.
+        - share: the share of the weight on marked keys, over the rows that have some.
+        - chance: the mean of the share over all permutations.
+        - p: an upper bound of the p-value, after Holm's correction over the table.
+        - rows: the number of rows that have marked keys.
+        - named: True if the head gets this type.
         """
         rows = []
-        for (site, name), sums in self._found.items():
-            p = p_at_most(sums)
-            if name in LINKED_TYPES:  # both controls must hold; without other sentences there is no second one
-                lent = self._lent.get((site, name))
-                p = np.maximum(p, p_at_most(lent)) if lent else np.ones_like(p)
+        for (site, name), sums in self._sums.items():
+            p = p_upper_bound(sums)
+            if name in LINKED_TYPES:  # both tests must pass; without control sentences the second one cannot
+                control_sums = self._control_sums.get((site, name))
+                p = np.maximum(p, p_upper_bound(control_sums)) if control_sums else np.ones_like(p)
             for layer, head in product(*map(range, p.shape)):
-                at = layer, head
-                shares = (float(x[at] / sums.rows) for x in (sums.found, sums.expected))
-                rows.append((site, layer, head, name, *shares, float(p[at]), sums.rows, False))
+                share = float(sums.observed[layer, head] / sums.rows)
+                chance = float(sums.expected[layer, head] / sums.rows)
+                rows.append((site, layer, head, name, share, chance, float(p[layer, head]), sums.rows, False))
         table = pd.DataFrame(rows, columns=list(COLUMNS))
         if rows:
             table["p"] = holm(table["p"].to_numpy())
-            allowed = table[(table["share"] >= LEAST_SHARE) & (table["p"] < LEVEL)]
-            best = allowed.groupby(["site", "layer", "head"])["share"].idxmax()
+            passing = table[(table["share"] >= LEAST_SHARE) & (table["p"] < LEVEL)]
+            best = passing.groupby(["site", "layer", "head"])["share"].idxmax()
             table.loc[best.to_numpy(), "named"] = True
-        order = {name: place for place, name in enumerate((*TYPED_SITES, *HEAD_TYPES))}
+        order = {name: position for position, name in enumerate((*TYPED_SITES, *HEAD_TYPES))}
         columns = ["site", "layer", "head", "type"]
         return table.sort_values(columns, key=lambda column: column.replace(order), ignore_index=True)
 
     def _links(self, record: Record) -> np.ndarray:
+        """Returns which output tokens and source tokens are linked, bool `(T, S)`."""
         if self._gold is None:
             return _equal_token_links(record)
         is_reference = record.mode == "forced" or record.hypothesis == record.reference
@@ -112,42 +118,51 @@ class HeadTypesMeter:
         words = [[(i, j) in sure for i in record.source_words] for j in record.target_words]
         return np.array(words, bool).reshape(len(record.target_words), -1)
 
-    def _neighbours(self, links: np.ndarray) -> list[np.ndarray]:
-        """Returns the links of the sentences that are nearest in length, if this one has any."""
+    def _control_sentences(self, links: np.ndarray) -> list[np.ndarray]:
+        """Returns the links of the recent sentences that are nearest in length; none if this sentence has no links."""
         if not links.any():
             return []
-        shapes = np.array([other.shape for other in self._remembered], int).reshape(-1, 2)
-        nearest = np.abs(shapes - links.shape).sum(axis=1).argsort(kind="stable")[:NEIGHBOURS]
-        return [self._remembered[place] for place in nearest]
+        shapes = np.array([other.shape for other in self._recent_links], int).reshape(-1, 2)
+        nearest = np.abs(shapes - links.shape).sum(axis=1).argsort(kind="stable")[:CONTROL_SENTENCES]
+        return [self._recent_links[index] for index in nearest]
 
 
-def _join(sums: dict[tuple[str, str], PermutedSums], key: tuple[str, str], more: PermutedSums) -> None:
-    sums[key] = sums[key].plus(more) if key in sums else more
+def _add_sums(table: dict[tuple[str, str], PermutedSums], key: tuple[str, str], sums: PermutedSums) -> None:
+    table[key] = table[key].plus(sums) if key in table else sums
 
 
-def _lend(other: np.ndarray, links: np.ndarray) -> np.ndarray:
-    """Returns the links of another sentence for the rows that have links here.
+def _transfer_links(other: np.ndarray, links: np.ndarray) -> np.ndarray:
+    """Transfers the links of another sentence to the rows of this one that have links.
 
-    Each row takes the links of the row at the same relative place, or of the nearest one that has some, as many keys
-    before or after itself: what a head that looks at places knows is how far away a key is.
+    Each row takes over the links of the other sentence's row at the same relative position, or of the nearest row that
+    has some. The offset between row and key is kept, since a head that attends to positions knows only offsets.
+
+    Args:
+        other: the links of the other sentence, bool `(T', S')`.
+        links: the links of this sentence, bool `(T, S)`.
+
+    Returns:
+        bool `(T, S)`.
     """
-    lent = np.zeros_like(links)
+    transferred = np.zeros_like(links)
     scale = (len(links) - 1) / max(1, len(other) - 1)
-    rows, linked = np.flatnonzero(links.any(axis=1)), np.flatnonzero(other.any(axis=1))
-    nearest = linked[np.abs(linked * scale - rows[:, None]).argmin(axis=1)]
-    at, columns = np.nonzero(other[nearest])
-    lent[rows[at], (columns + rows[at] - nearest[at]).clip(0, links.shape[1] - 1)] = True
-    return lent
+    rows = np.flatnonzero(links.any(axis=1))
+    other_rows = np.flatnonzero(other.any(axis=1))
+    nearest = other_rows[np.abs(other_rows * scale - rows[:, None]).argmin(axis=1)]
+    index, keys = np.nonzero(other[nearest])
+    transferred[rows[index], (keys + rows[index] - nearest[index]).clip(0, links.shape[1] - 1)] = True
+    return transferred
 
 
 TYPED_SITES = tuple(dict.fromkeys(site for row in HEAD_TYPES.values() for site in row.sites))
-"""The attention whose heads are named."""
+"""The sites of attention whose heads can have a type."""
 
 LINKED_TYPES = ("aligner", "input_aligner")
-"""The types whose places are links between words."""
+"""The types that mark the links between words."""
 
 
 def _equal_token_links(record: Record) -> np.ndarray:
+    """Returns links between equal tokens that occur once on each side and are not punctuation, bool `(T, S)`."""
     links = np.zeros((len(record.target_output_tokens), len(record.source_tokens)), bool)
     target, source = record.target_output_tokens, record.source_tokens
     for token in {*target} & {*source}:
@@ -166,7 +181,7 @@ def _eos(record: Record, links: np.ndarray, shape: tuple[int, ...]) -> np.ndarra
     return np.broadcast_to(has_eos & (np.arange(shape[1]) == shape[1] - 1), shape)
 
 
-PLACES: dict[str, Callable[[Record, np.ndarray, tuple[int, ...]], np.ndarray]] = {
+MARKED_KEYS: dict[str, Callable[[Record, np.ndarray, tuple[int, ...]], np.ndarray]] = {
     "previous": _at(-1),
     "same": _at(0),
     "next": _at(1),
@@ -175,11 +190,15 @@ PLACES: dict[str, Callable[[Record, np.ndarray, tuple[int, ...]], np.ndarray]] =
     "eos": _eos,
     "bos": lambda record, links, shape: np.broadcast_to(np.arange(shape[1]) == 0, shape),
 }
-"""The places of each type, from the sentence, its links and the shape `(T, S)`."""
+"""For each type, a function of the sentence, its links and the shape `(T, S)` that returns the marked keys."""
 
 
 def describe_types(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Returns the types of the named heads of a table of `HeadTypesMeter` as pages hold them, by `SITE/LAYER/HEAD`."""
+    """Returns the types of heads for pages, from the rows of `HeadTypesMeter.table` that are named.
+
+    Returns:
+        For each head, by `SITE/LAYER/HEAD`: its type's `label`, `short` and `meaning`, and the `share` of its weight.
+    """
     return {
         f"{row['site']}/{row['layer']}/{row['head']}": {
             "label": HEAD_TYPES[row["type"]].label,
@@ -192,10 +211,10 @@ def describe_types(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def read_head_types(path: Path) -> pd.DataFrame:
-    """Reads a table of `HeadTypesMeter` from its file; an empty one if there is no such file.
+    """Reads a table that `HeadTypesMeter.table` made. Returns an empty table if there is no file.
 
     Raises:
-        InputError: it is damaged.
+        InputError: the file is damaged, or has an unknown type or a share outside 0 to 1.
     """
     if not path.is_file():
         return pd.DataFrame(columns=list(COLUMNS))
@@ -204,7 +223,7 @@ def read_head_types(path: Path) -> pd.DataFrame:
         table = pd.read_csv(path, keep_default_na=False, na_values={"share": "", "chance": "", "p": ""}).astype(types)
     except DAMAGE as error:
         raise InputError(f"{path}: not a table of types of heads ({error}); delete it, or evaluate anew") from None
-    right = table["type"].isin(list(HEAD_TYPES)) & table["share"].between(0, 1)
-    for row in table[table["named"] & ~right].itertuples():
+    is_valid = table["type"].isin(list(HEAD_TYPES)) & table["share"].between(0, 1)
+    for row in table[table["named"] & ~is_valid].itertuples():
         raise InputError(f"{path}: no such type or share: {row.type}, {row.share}; delete it, or evaluate anew")
     return table

@@ -1,1 +1,6 @@
-"""The certainty of numbers over sentences: intervals, tests, and fitted probabilities."""
+"""Confidence intervals, significance tests, and probabilities fitted to outcomes.
+
+- `resampling`: bootstrap intervals over sentences and seeds
+- `significance`: randomisation tests, Holm's correction, bounds of p-values
+- `logistic_regression`: logistic regression, and how well its probabilities are calibrated
+"""

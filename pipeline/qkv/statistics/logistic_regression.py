@@ -1,4 +1,7 @@
-"""Logistic regression, fitted by Newton's method; and whether the probabilities are what they say."""
+"""Logistic regression, fitted by Newton's method, and the calibration of its probabilities.
+
+Letters: N outcomes, F features.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,96 +11,109 @@ import numpy as np
 
 PENALTY = 1.0
 BLOCK_ROWS = 128
-"""Of how many rows products are made. They are too small for BLAS to divide among threads, which wait for each other
-for seconds where other processes have the cores."""
-
+"""The number of rows in a matrix product. BLAS does not divide products of this size among threads. If other processes
+have the cores, its threads wait for each other for seconds."""
 
 _MOST_STEPS = 50
 _SMALL_STEP = 1e-8
 
 
 def fit_logistic(features: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
-    """Fits the coefficients of `probability_of` with the largest likelihood, less a penalty.
+    """Fits the coefficients of `probability_of` by maximum likelihood with a penalty on large coefficients (ridge).
 
-    The penalty is `PENALTY` / 2 times the squares of all coefficients but the constant, of features scaled to a
-    standard deviation of one; it keeps coefficients finite where an outcome can be told without fail, and moderate
-    where features say nearly the same.
+    Features are scaled to a standard deviation of 1. The penalty is `PENALTY` / 2 times the sum of the squared
+    coefficients, without the constant. It keeps coefficients finite if the features separate the outcomes, and moderate
+    if features are nearly collinear.
 
     Args:
         features: float `(N, F)`.
-        outcomes: bool `(N,)`, with both true and false ones.
+        outcomes: bool `(N,)`, with at least one True and one False.
 
     Returns:
-        float64 `(F + 1,)`: a coefficient of each feature as it was given, and last the constant.
+        float64 `(F + 1,)`: the coefficient of each unscaled feature, then the constant.
 
     Raises:
-        ValueError: all outcomes are the same, so their odds are not finite.
+        ValueError: all outcomes are equal, so their odds are not finite.
     """
-    right = np.asarray(outcomes, bool)
-    if right.all() or not right.any():
-        raise ValueError(f"expected outcomes of both kinds, found {right.sum()} true ones of {right.size}")
-    given = np.asarray(features, np.float64)
-    mean, deviation = given.mean(axis=0), given.std(axis=0)
+    is_true = np.asarray(outcomes, bool)
+    if is_true.all() or not is_true.any():
+        raise ValueError(f"expected outcomes of both kinds, found {is_true.sum()} true ones of {is_true.size}")
+    features = np.asarray(features, np.float64)
+    mean = features.mean(axis=0)
+    deviation = features.std(axis=0)
     deviation[deviation == 0] = 1.0
-    scaled = np.c_[(given - mean) / deviation, np.ones(len(given))]
-    weights = np.r_[np.full(given.shape[1], PENALTY), 0.0]
-    fitted = np.zeros(scaled.shape[1])
-    fitted[-1] = np.log(right.mean() / (1 - right.mean()))
+    scaled = np.c_[(features - mean) / deviation, np.ones(len(features))]
+    penalties = np.r_[np.full(features.shape[1], PENALTY), 0.0]
+    coefficients = np.zeros(scaled.shape[1])
+    coefficients[-1] = np.log(is_true.mean() / (1 - is_true.mean()))
     blocks = _in_blocks(scaled)
-    turned = blocks.swapaxes(1, 2)
-    loss = _loss(blocks, right, fitted, weights)
+    transposed = blocks.swapaxes(1, 2)
+    loss = _penalised_loss(blocks, is_true, coefficients, penalties)
     for _ in range(_MOST_STEPS):
-        probability = _logistic(_odds(blocks, fitted, right.size))
-        wrong, spread = _in_blocks(probability - right), _in_blocks(probability * (1 - probability))
-        gradient = np.matmul(turned, wrong[..., None]).sum(axis=0)[:, 0] + weights * fitted
-        curvature = np.matmul(turned * spread[:, None], blocks).sum(axis=0) + np.diag(weights)
-        step = np.linalg.solve(curvature, gradient)
-        while (tried := _loss(blocks, right, fitted - step, weights)) > loss and np.abs(step).max() > _SMALL_STEP:
+        probability = _logistic(_log_odds(blocks, coefficients, is_true.size))
+        errors = _in_blocks(probability - is_true)
+        variances = _in_blocks(probability * (1 - probability))
+        gradient = np.matmul(transposed, errors[..., None]).sum(axis=0)[:, 0] + penalties * coefficients
+        hessian = np.matmul(transposed * variances[:, None], blocks).sum(axis=0) + np.diag(penalties)
+        step = np.linalg.solve(hessian, gradient)
+        new_loss = _penalised_loss(blocks, is_true, coefficients - step, penalties)
+        while new_loss > loss and np.abs(step).max() > _SMALL_STEP:
             step = step / 2
-        fitted, loss = fitted - step, tried
+            new_loss = _penalised_loss(blocks, is_true, coefficients - step, penalties)
+        coefficients = coefficients - step
+        loss = new_loss
         if np.abs(step).max() <= _SMALL_STEP:
             break
-    own = fitted[:-1] / deviation
-    return np.r_[own, fitted[-1] - own @ mean]
+    unscaled = coefficients[:-1] / deviation
+    return np.r_[unscaled, coefficients[-1] - unscaled @ mean]
 
 
 def probability_of(features: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-    """Computes 1 / (1 + exp(-(features . coefficients + constant))), float64 `(...)`, for features `(..., F)` and what
-    `fit_logistic` returns, `(F + 1,)`."""
+    """Computes 1 / (1 + exp(-(features . coefficients + constant))).
+
+    Args:
+        features: float `(..., F)`.
+        coefficients: the result of `fit_logistic`, `(F + 1,)`.
+
+    Returns:
+        The probability that the outcome is True, float64 `(...)`.
+    """
     return _logistic(np.asarray(features, np.float64) @ coefficients[:-1] + coefficients[-1])
 
 
-def _logistic(odds: np.ndarray) -> np.ndarray:
-    return np.exp(-np.logaddexp(0.0, -odds))
+def _logistic(log_odds: np.ndarray) -> np.ndarray:
+    return np.exp(-np.logaddexp(0.0, -log_odds))
 
 
 def _in_blocks(rows: np.ndarray) -> np.ndarray:
-    """Returns the rows in blocks `(N / BLOCK_ROWS, BLOCK_ROWS, ...)`, the last of them filled up with zeros."""
-    filled = np.concatenate([rows, np.zeros((-len(rows) % BLOCK_ROWS, *rows.shape[1:]))])
-    return filled.reshape(-1, BLOCK_ROWS, *rows.shape[1:])
+    """Reshapes rows `(N, ...)` to `(blocks, BLOCK_ROWS, ...)`. The last block is padded with zeros."""
+    padded = np.concatenate([rows, np.zeros((-len(rows) % BLOCK_ROWS, *rows.shape[1:]))])
+    return padded.reshape(-1, BLOCK_ROWS, *rows.shape[1:])
 
 
-def _odds(blocks: np.ndarray, fitted: np.ndarray, number: int) -> np.ndarray:
-    return np.matmul(blocks, fitted).reshape(-1)[:number]
+def _log_odds(blocks: np.ndarray, coefficients: np.ndarray, outcomes: int) -> np.ndarray:
+    """Returns the log-odds of each outcome, `(N,)`, without those of the padding."""
+    return np.matmul(blocks, coefficients).reshape(-1)[:outcomes]
 
 
-def _loss(blocks: np.ndarray, right: np.ndarray, fitted: np.ndarray, weights: np.ndarray) -> float:
-    odds = _odds(blocks, fitted, right.size)
-    return float(np.logaddexp(0.0, np.where(right, -odds, odds)).sum() + (weights * fitted**2).sum() / 2)
+def _penalised_loss(blocks: np.ndarray, is_true: np.ndarray, coefficients: np.ndarray, penalties: np.ndarray) -> float:
+    log_odds = _log_odds(blocks, coefficients, is_true.size)
+    negative_log_likelihood = np.logaddexp(0.0, np.where(is_true, -log_odds, log_odds)).sum()
+    return float(negative_log_likelihood + (penalties * coefficients**2).sum() / 2)
 
 
 BINS = 10
 
 
 class ReliabilityBin(NamedTuple):
-    """The outcomes whose probability lies in one part of the range from 0 to 1.
+    """The outcomes whose predicted probability lies in one interval.
 
     Attributes:
-        low: the probabilities are at least this.
-        high: they are less than this, or in the last bin at most this.
-        number: how many outcomes; more than 0.
-        predicted: the mean of their probabilities.
-        right: the share that came true.
+        low: the lower end of the interval, included.
+        high: the upper end, excluded; in the last bin included.
+        number: the number of outcomes, at least 1.
+        predicted: the mean of their predicted probabilities.
+        right: the share of them that is True.
     """
 
     low: float
@@ -108,26 +124,35 @@ class ReliabilityBin(NamedTuple):
 
 
 def reliability_table(predicted: np.ndarray, right: np.ndarray) -> list[ReliabilityBin]:
-    """Compares probabilities with what came true, in `BINS` of equal width (DeGroot and Fienberg 1983); bins without
-    outcomes are left out.
+    """Compares predicted probabilities with outcomes in `BINS` bins of equal width (DeGroot and Fienberg 1983).
 
     Args:
-        predicted: `(N,)`, 0 to 1.
-        right: bool `(N,)`.
+        predicted: the predicted probabilities, `(N,)`, 0 to 1.
+        right: the outcomes, bool `(N,)`.
+
+    Returns:
+        The bins in rising order, without empty ones.
     """
     edges = np.linspace(0, 1, BINS + 1)
-    number = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, BINS - 1)
+    bin_of_each = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, BINS - 1)
     table = []
-    for bin_, (low, high) in enumerate(pairwise(edges.tolist())):
-        own = number == bin_
-        if own.any():
-            shares = float(np.mean(predicted[own])), float(np.mean(right[own]))
-            table.append(ReliabilityBin(round(low, 6), round(high, 6), int(own.sum()), *shares))
+    for number, (low, high) in enumerate(pairwise(edges.tolist())):
+        in_bin = bin_of_each == number
+        if in_bin.any():
+            mean = float(np.mean(predicted[in_bin]))
+            share = float(np.mean(right[in_bin]))
+            table.append(ReliabilityBin(round(low, 6), round(high, 6), int(in_bin.sum()), mean, share))
     return table
 
 
 def calibration_error(table: Sequence[ReliabilityBin]) -> float:
-    """Computes the expected calibration error (Naeini et al. 2015): the mean over outcomes of the distance between
-    the mean probability of their bin and the share of it that came true, 0 to 1; not-a-number without outcomes."""
-    total = sum(one.number for one in table)
-    return sum(one.number * abs(one.predicted - one.right) for one in table) / total if total else float("nan")
+    """Computes the expected calibration error (Naeini et al. 2015).
+
+    It is the distance between the mean predicted probability and the share of true outcomes in a bin, averaged over
+    the bins with their numbers of outcomes as weights.
+
+    Returns:
+        0 to 1; NaN if the table is empty.
+    """
+    total = sum(row.number for row in table)
+    return sum(row.number * abs(row.predicted - row.right) for row in table) / total if total else float("nan")

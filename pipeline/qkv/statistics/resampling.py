@@ -1,10 +1,10 @@
-"""Confidence intervals of measures over a set of sentences and several seeds, by drawing both anew (Efron 1979).
+"""Bootstrap confidence intervals of measures over the sentences of a set and over seeds (Efron 1979).
 
-A measure is a ratio of sums over sentences, as an alignment error rate or a mean over tokens is: sentences are what was
-drawn from a language, so they are what is drawn again, and long ones count by their length.
+A measure is a ratio of two sums over sentences, as an alignment error rate or a mean over tokens is. Sentences are
+resampled, since a test set is a sample of sentences. A long sentence counts by its length.
 
-Another seed gives another model, so what holds of the models that were trained need not hold of the way to train them.
-All seeds are measured on the same sentences, so two levels cross: other sentences, and other seeds.
+Another seed gives another model. What is true of the trained models need not be true of the training recipe, so seeds
+are a second level of sampling. All seeds are measured on the same sentences: the two levels are crossed.
 
 Letters: N sentences, B bootstrap samples, K seeds.
 """
@@ -15,41 +15,48 @@ from functools import lru_cache
 import numpy as np
 
 SAMPLES = 1000
-HELD = 10_000_000
-"""How many counts of sentences are held at once."""
+MOST_COUNTS_IN_MEMORY = 10_000_000
+"""The maximum number of sentence counts, B times N, that are in memory at once."""
 
 
 def sentence_counts(sentences: int, *, samples: int = SAMPLES, seed: int = 0) -> np.ndarray:
     """Draws N sentences with replacement, B times.
 
+    Equal arguments give equal counts. Two systems that are resampled with the same counts are compared pair by pair.
+
     Returns:
-        How often each sentence was drawn, float64 `(B, N)`; the same for the same arguments, so that systems which are
-        resampled with the same counts are compared pair by pair.
+        The number of times that each sentence was drawn, float64 `(B, N)`.
     """
     shares = np.full(sentences, 1 / max(sentences, 1))
     return np.random.default_rng(seed).multinomial(sentences, shares, size=samples).astype(np.float64)
 
 
 def ratio(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
-    """Computes the measure of the whole set, the ratio of the sums over the first axis; not-a-number for 0 / 0.
+    """Computes the measure of the whole set: the sum of the numerators divided by the sum of the denominators.
 
     Args:
-        numerators: what each sentence adds above, `(N, ...)`; 0 where it has nothing to measure.
-        denominators: what it adds below, of the same shape; 0 there, too.
+        numerators: a summand of each sentence, `(N, ...)`; 0 if the sentence has nothing to measure.
+        denominators: the same for the denominator, also 0 in that case.
+
+    Returns:
+        The ratio `(...)`; NaN if the denominators add up to 0.
     """
     return _divide(numerators.sum(axis=0), denominators.sum(axis=0))
 
 
 def resample(numerators: np.ndarray, denominators: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Computes `ratio` in each bootstrap sample, `(B, ...)`, by the counts `(B, N)` of `sentence_counts`."""
+    """Computes `ratio` in each bootstrap sample, `(B, ...)`, from the counts of `sentence_counts`, `(B, N)`."""
     return _divide(np.tensordot(counts, numerators, axes=1), np.tensordot(counts, denominators, axes=1))
 
 
 def interval(resampled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the 95 % percentile interval of bootstrap samples, its lower and its upper end, each of shape `(...)`.
+    """Returns the 95 % percentile interval of bootstrap samples.
 
     Args:
-        resampled: of `resample`, `(B, ...)`; or a difference of two of the same counts.
+        resampled: a result of `resample`, `(B, ...)`; or the difference of two results with the same counts.
+
+    Returns:
+        `(low, high)`, the ends of the interval, each `(...)`.
     """
     tail = (1 - 0.95) / 2
     low, high = np.nanquantile(resampled, [tail, 1 - tail], axis=0)
@@ -57,18 +64,19 @@ def interval(resampled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ratio_interval(numerators: np.ndarray, denominators: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the 95 % interval of `ratio`, its ends each of shape `(...)`; not-a-number where the ratio is."""
+    """Returns the 95 % interval of `ratio`: `(low, high)`, each `(...)`. Both are NaN if the ratio is NaN."""
     known = ~np.isnan(ratio(numerators, denominators))
     low, high = np.full((2, *known.shape), np.nan)
     if known.any():
-        above, below = numerators[:, known], denominators[:, known]
-        parts = (resample(above, below, counts) for counts in _parts_of_counts(len(above)))
-        low[known], high[known] = interval(np.concatenate(list(parts)))
+        numerators = numerators[:, known]
+        denominators = denominators[:, known]
+        parts = [resample(numerators, denominators, counts) for counts in _parts_of_counts(len(numerators))]
+        low[known], high[known] = interval(np.concatenate(parts))
     return low, high
 
 
 def _parts_of_counts(sentences: int) -> Iterable[np.ndarray]:
-    """Returns `sentence_counts` in parts."""
+    """Yields `sentence_counts` of `SAMPLES` samples, in parts that fit into memory."""
     parts = parts_of_samples(SAMPLES, sentences)
     if len(parts) == 1:
         return [_counts(sentences)]
@@ -81,40 +89,44 @@ _counts = lru_cache(maxsize=1)(sentence_counts)  # a set may have a hundred meas
 
 
 def parts_of_samples(samples: int, sentences: int) -> list[int]:
-    """Divides samples into parts of at most `HELD` numbers, to keep memory flat: the number of samples of each."""
-    part = max(1, HELD // max(sentences, 1))
+    """Divides samples into parts of at most `MOST_COUNTS_IN_MEMORY` counts; returns the number of samples of each."""
+    part = max(1, MOST_COUNTS_IN_MEMORY // max(sentences, 1))
     return [min(part, samples - first) for first in range(0, samples, part)]
 
 
-def _divide(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=np.asarray(below) != 0)
+def _divide(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """Divides; NaN if the denominator is 0."""
+    quotient = np.full(np.shape(numerator), np.nan)
+    return np.divide(numerator, denominator, out=quotient, where=np.asarray(denominator) != 0)
 
 
-def draw_over_seeds(drawn: np.ndarray, found: np.ndarray, *, seed: int = 0) -> np.ndarray:
-    """Draws the mean over all seeds, of which K are known.
+def draw_over_seeds(resampled: np.ndarray, values: np.ndarray, *, seed: int = 0) -> np.ndarray:
+    """Draws samples of the mean of a measure over all possible seeds, K of which were trained.
 
-    Sentences: the mean of the K on the same drawn sentences, a bootstrap sample. Seeds: few are known, and drawing K of
-    K again would give a spread that is too small (by (K - 1) / K, and with tails as if it were known exactly). So the
-    deviation of their mean is drawn from Student's t with K - 1 degrees of freedom, times its standard error: scores of
-    seeds are taken to be normally distributed, and their spread not to be known (the generalised pivot of Weerahandi
-    1993). What a seed does with single sentences is part of both levels, which makes intervals a little too wide.
+    The level of sentences is the mean of the K seeds on the same resampled sentences. The level of seeds adds a draw
+    from Student's t distribution with K - 1 degrees of freedom, times the standard error of the mean. It assumes that
+    the scores of seeds are normally distributed with an unknown variance (the generalised pivot of Weerahandi 1993). A
+    bootstrap of the seeds is not used: with few seeds its variance is too small by the factor (K - 1) / K, and its
+    tails are too light. The effect of a seed on single sentences is part of both levels, so intervals are slightly too
+    wide.
 
     Args:
-        drawn: `(K, B)`, the measure of each seed on drawn sentences, the same ones for all seeds.
-        found: `(K,)`, the measure of each seed on all sentences.
-        seed: of the draws; two groups that are compared need different ones.
+        resampled: the measure of each seed on resampled sentences, `(K, B)`. The sentences are the same for all seeds.
+        values: the measure of each seed on all sentences, `(K,)`.
+        seed: the seed of the draws. Two groups that are compared need different seeds.
 
     Returns:
-        `(B,)`; with one seed the sentences' level alone.
+        `(B,)`; with K = 1 the level of sentences alone.
     """
-    seeds, samples = drawn.shape
+    seeds, samples = resampled.shape
     if seeds == 1:
-        return drawn[0]
-    error = np.std(found, ddof=1) / np.sqrt(seeds)
-    return drawn.mean(axis=0) + error * np.random.default_rng(seed).standard_t(seeds - 1, size=samples)
+        return resampled[0]
+    standard_error = np.std(values, ddof=1) / np.sqrt(seeds)
+    deviations = standard_error * np.random.default_rng(seed).standard_t(seeds - 1, size=samples)
+    return resampled.mean(axis=0) + deviations
 
 
 def p_of_samples(difference: np.ndarray) -> float:
-    """Returns the two-sided p-value of samples of a difference: twice the share on the rarer side of zero."""
+    """Returns the two-sided p-value of bootstrap samples of a difference: twice the share on the rarer side of 0."""
     rarer = min((difference <= 0).sum(), (difference >= 0).sum())
     return float(min(1.0, 2 * (1 + rarer) / (len(difference) + 1)))

@@ -1,7 +1,7 @@
-"""Tests whether two systems differ on the same sentences, corrections for many such tests, and bounds without draws.
+"""Significance tests of two systems on the same sentences, a correction for many tests, and a bound of p-values.
 
-With hundreds of heads and Holm's correction, p-values below 1e-4 are needed, and so ten thousands of permutations. The
-bound draws none: mean and variance over all permutations are known exactly, and bound the tail.
+Holm's correction over hundreds of heads needs p-values below 1e-4, and so tens of thousands of random permutations.
+The bound needs none: the mean and a bound of the variance over all permutations are computed, and they bound the tail.
 
 Letters: N sentences, B random exchanges, L layers, H heads, T rows, S keys.
 """
@@ -19,65 +19,77 @@ def randomisation_p(
 ) -> np.ndarray:
     """Tests whether two ratios of sums differ, by approximate randomisation (Noreen 1989; Riezler and Maxwell 2005).
 
-    Where nothing differs, it does not matter which of two results of a sentence came from which system. So both are
-    exchanged in a random half of the sentences, B times, and p is how often that brings a difference as large as the
-    one that was found. Unlike a bootstrap's, this p needs no assumption on how differences are distributed: with few
-    sentences it is not too small (Riezler and Maxwell 2005, section 4; Dror et al. 2018, section 3.2).
-    `scipy.stats.permutation_test` does the same by a function that is called for each sample; SciPy is not needed here.
+    If the systems do not differ, it does not matter which system a result of a sentence came from. So the two results
+    of each sentence are exchanged with probability 1/2, B times. The p-value is the share of exchanges whose difference
+    is at least as large as the observed one. Unlike the p-value of a bootstrap, it assumes nothing about the
+    distribution of differences, and is not too small for few sentences (Riezler and Maxwell 2005, section 4; Dror et
+    al. 2018, section 3.2).
 
     Args:
-        first: numerators and denominators of each sentence, both `(N, ...)`; see `ratio`.
-        second: the same under another system, of the same sentences and shapes.
+        first: `(numerators, denominators)` of the first system, both `(N, ...)`; see `ratio`.
+        second: the same of the second system, for the same sentences.
 
     Returns:
-        Two-sided p-values `(...)`, at least 1 / (B + 1); not-a-number where a ratio is.
+        Two-sided p-values `(...)`, at least 1 / (B + 1); NaN if a ratio is NaN.
     """
-    # The sentences of the first, then of the second: a mixture of both has each sentence of one of them.
-    above, below = (np.concatenate([one, other]).astype(np.float64) for one, other in zip(first, second, strict=True))
+    # Stacked: the sentences of the first system, then those of the second. A row of counts picks one of each pair.
+    numerators = np.concatenate([first[0], second[0]]).astype(np.float64)
+    denominators = np.concatenate([first[1], second[1]]).astype(np.float64)
 
-    def difference(kept: np.ndarray) -> np.ndarray:
-        of_first, of_second = np.c_[kept, 1 - kept], np.c_[1 - kept, kept]
-        return resample(above, below, of_first) - resample(above, below, of_second)
+    def difference(is_kept: np.ndarray) -> np.ndarray:
+        mixed_first = resample(numerators, denominators, np.c_[is_kept, 1 - is_kept])
+        mixed_second = resample(numerators, denominators, np.c_[1 - is_kept, is_kept])
+        return mixed_first - mixed_second
 
     return p_of_exchanges(difference, len(first[0]), samples=samples)
 
 
 def p_of_exchanges(difference: Callable[[np.ndarray], np.ndarray], sentences: int, *, samples: int) -> np.ndarray:
-    """Tests whether two results differ, see `randomisation_p`.
+    """Tests by approximate randomisation whether two systems differ in any measure, see `randomisation_p`.
 
     Args:
-        difference: takes `(B, N)`, 1 where a sentence's results are kept and 0 where exchanged; returns `(B, ...)`.
+        difference: a function that computes the difference of the measure after exchanges. It takes float64 `(B, N)`,
+            1 if the results of a sentence are kept and 0 if they are exchanged, and returns `(B, ...)`.
         sentences: N.
         samples: B.
 
     Returns:
-        Two-sided p-values `(...)`; not-a-number where the difference that was found is.
+        Two-sided p-values `(...)`; NaN if the observed difference is NaN.
     """
-    found = np.abs(difference(np.ones((1, sentences)))[0])
+    observed = np.abs(difference(np.ones((1, sentences)))[0])
     random = np.random.default_rng(0)
-    as_large = np.zeros(found.shape, int)
+    as_large = np.zeros(observed.shape, int)
     for part in parts_of_samples(samples, sentences):
-        kept = random.integers(0, 2, size=(part, sentences)).astype(np.float64)
+        is_kept = random.integers(0, 2, size=(part, sentences)).astype(np.float64)
         # Equal sums differ by rounding.
-        as_large += (np.abs(difference(kept)) >= found * (1 - 1e-9) - 1e-12).sum(axis=0)
-    return np.where(np.isnan(found), np.nan, (1 + as_large) / (samples + 1))
+        as_large += (np.abs(difference(is_kept)) >= observed * (1 - 1e-9) - 1e-12).sum(axis=0)
+    return np.where(np.isnan(observed), np.nan, (1 + as_large) / (samples + 1))
 
 
 def difference_interval(
     first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], *, samples: int = SAMPLES
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the 95 % interval of `second` minus `first`, by a paired bootstrap of the numerators and denominators of
-    all sentences, `(N, ...)`."""
+    """Returns the 95 % interval of the ratio of `second` minus that of `first`, by a paired bootstrap.
+
+    Args:
+        first: `(numerators, denominators)` of the first system, both `(N, ...)`.
+        second: the same of the second system, for the same sentences.
+
+    Returns:
+        `(low, high)`, each `(...)`.
+    """
     counts = sentence_counts(len(first[0]), samples=samples)
     return interval(resample(*second, counts) - resample(*first, counts))
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """Corrects the p-values of many tests, so that the chance of one or more false findings stays below the level at
-    which they are read (Holm 1979); not-a-number stays, and does not count as a test.
+    """Corrects the p-values of many tests (Holm 1979).
+
+    If the corrected p-values are compared with a level, the probability of one or more false positives is at most that
+    level. NaN stays NaN and does not count as a test.
 
     Args:
-        p_values: of any shape.
+        p_values: an array of any shape.
 
     Returns:
         Corrected p-values of the same shape, at most 1.
@@ -91,25 +103,25 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 
 
 class PermutedSums(NamedTuple):
-    """Sums over rows of weight at certain places, and over all permutations of the weights within the rows.
+    """The weight that heads put on marked keys, and its distribution if weights are permuted within their rows.
 
-    - found: the sum, `(L, H)`.
-    - expected: its mean over the permutations.
-    - variance: at most the sum's variance, however the permutations of several rows depend on each other.
-    - largest: at most the largest sum, less its mean.
-    - rows: of how many rows, a number.
+    - observed: the sum of the weights on marked keys, `(L, H)`.
+    - expected: the mean of the sum over all permutations, `(L, H)`.
+    - variance: an upper bound of the sum's variance, `(L, H)`; it holds however the rows' permutations are correlated.
+    - largest: an upper bound of the sum minus `expected`, `(L, H)`.
+    - rows: the number of rows that are summed.
     """
 
-    found: np.ndarray
+    observed: np.ndarray
     expected: np.ndarray
     variance: np.ndarray
     largest: np.ndarray
     rows: int
 
     def plus(self, other: "PermutedSums") -> "PermutedSums":
-        """Joins the sums of two independent sentences."""
+        """Adds the sums of another sentence, whose permutations are independent of this one's."""
         return PermutedSums(
-            self.found + other.found,
+            self.observed + other.observed,
             self.expected + other.expected,
             self.variance + other.variance,
             np.maximum(self.largest, other.largest),
@@ -118,57 +130,60 @@ class PermutedSums(NamedTuple):
 
 
 def permuted_sums(weights: np.ndarray, allowed: np.ndarray, places: np.ndarray) -> PermutedSums | None:
-    """Adds up the weight at the places of a sentence's rows, and says what permuting each row would make of the sum.
+    """Sums the weight on the marked keys of a sentence, and computes the sum's mean and bounds if rows are permuted.
 
-    Weights are exchanged among the keys that a row may look at. In a row with k places among a keys, the k weights at
-    them are then a sample without replacement: their sum has the mean `k * mean` and the variance
-    `k * (a - k) / (a - 1) * variance` of the row's weights (Cochran 1977, section 2.6). The rows of a sentence are
-    alike, so nothing is said of how their permutations depend on each other: the standard deviation of a sum is at most
-    the sum of the standard deviations.
+    A permutation exchanges weights among the keys that a row may attend to. In a row with k marked keys of a allowed
+    ones, the weights on the marked keys are then a sample of k without replacement: their sum has the mean `k * mean`
+    and the variance `k * (a - k) / (a - 1) * variance` of the row's weights (Cochran 1977, section 2.6). The rows of a
+    sentence are similar, so their permutations are not taken to be independent: the standard deviation of a sum is at
+    most the sum of the standard deviations.
 
     Args:
-        weights: `(L, H, T, S)`.
-        allowed: bool `(T, S)`, the keys that each row may look at.
-        places: bool `(T, S)`, within `allowed`.
+        weights: the attention weights, `(L, H, T, S)`.
+        allowed: the keys that each row may attend to, bool `(T, S)`.
+        places: the marked keys, bool `(T, S)`, a subset of `allowed`.
 
     Returns:
-        The sums; None if there is no row in which some keys are places and others are not.
+        The sums; None if no row has both marked and unmarked keys.
     """
-    keys, k = allowed.sum(axis=1), (places & allowed).sum(axis=1)
-    used = (k > 0) & (k < keys)
+    keys = allowed.sum(axis=1)
+    marked = (places & allowed).sum(axis=1)
+    used = (marked > 0) & (marked < keys)
     if not used.any():
         return None
-    weights, allowed, keys, k = weights[:, :, used], allowed[used], keys[used], k[used]
-    weights = np.where(allowed, weights, 0.0)
+    keys = keys[used]
+    marked = marked[used]
+    weights = np.where(allowed[used], weights[:, :, used], 0.0)
     total = weights.sum(axis=-1)
     mean = total / keys
     variance = np.maximum((weights**2).sum(axis=-1) / keys - mean**2, 0.0)
-    found = np.einsum("lhts,ts->lh", weights, places[used].astype(np.float64))
-    expected = mean @ k
-    deviation = np.sqrt(variance) @ np.sqrt(k * (keys - k) / (keys - 1))
-    return PermutedSums(found, expected, deviation**2, total.sum(axis=-1) - expected, int(used.sum()))
+    observed = np.einsum("lhts,ts->lh", weights, places[used].astype(np.float64))
+    expected = mean @ marked
+    deviation = np.sqrt(variance) @ np.sqrt(marked * (keys - marked) / (keys - 1))
+    return PermutedSums(observed, expected, deviation**2, total.sum(axis=-1) - expected, int(used.sum()))
 
 
-def drawn_sums(found: np.ndarray, others: np.ndarray, rows: int) -> PermutedSums:
-    """Returns what becomes of sums if each is replaced by one that is drawn from several and itself.
+def resampled_sums(observed: np.ndarray, others: np.ndarray, rows: int) -> PermutedSums:
+    """Returns the moments of sums if each is replaced by a random draw from itself and `others`.
 
     Args:
-        found: `(L, H)`.
-        others: `(M, L, H)`.
-        rows: of how many rows they are sums.
+        observed: the sums, `(L, H)`.
+        others: the M sums that may replace each, `(M, L, H)`.
+        rows: the number of rows that were summed.
     """
-    every = np.concatenate([found[None], others])
-    mean = every.mean(axis=0)
-    return PermutedSums(found, mean, every.var(axis=0), every.max(axis=0) - mean, rows)
+    pool = np.concatenate([observed[None], others])
+    mean = pool.mean(axis=0)
+    return PermutedSums(observed, mean, pool.var(axis=0), pool.max(axis=0) - mean, rows)
 
 
-def p_at_most(sums: PermutedSums) -> np.ndarray:
-    """Bounds the one-sided p-values `(L, H)`, the shares of permutations whose sum is as large as the one found.
+def p_upper_bound(sums: PermutedSums) -> np.ndarray:
+    """Returns an upper bound of the one-sided p-values `(L, H)`.
 
-    Sentences are permuted independently of each other, so Bernstein's inequality holds (Boucheron, Lugosi and Massart
-    2013, corollary 2.11): `p <= exp(-d^2 / (2 (v + b d / 3)))` for a sum that is d above its mean, with the variance v
-    and sentences that are at most b above theirs.
+    A p-value is the share of permutations whose sum is at least as large as the observed one. Sentences are permuted
+    independently, so Bernstein's inequality holds (Boucheron, Lugosi and Massart 2013, corollary 2.11):
+    `p <= exp(-d^2 / (2 (v + b d / 3)))`. Here d is the observed sum minus its mean, v is the variance of the sum, and b
+    is the most by which the sum of one sentence can exceed its mean.
     """
-    excess = np.maximum(sums.found - sums.expected, 0.0)
-    below = 2 * (sums.variance + sums.largest * excess / 3)
-    return np.exp(-np.divide(excess**2, below, out=np.zeros_like(excess), where=below > 0))
+    excess = np.maximum(sums.observed - sums.expected, 0.0)
+    divisor = 2 * (sums.variance + sums.largest * excess / 3)
+    return np.exp(-np.divide(excess**2, divisor, out=np.zeros_like(excess), where=divisor > 0))

@@ -25,7 +25,7 @@ def test_many_sentences_are_drawn_in_parts_and_the_interval_is_the_same(monkeypa
     expected = ratio_interval(numerators, denominators)
     np.testing.assert_array_equal(expected, interval(resample(numerators, denominators, sentence_counts(50))))
     p = randomisation_p((numerators, denominators), (numerators[::-1], denominators))
-    monkeypatch.setattr(resampling, "HELD", 7 * 50)
+    monkeypatch.setattr(resampling, "MOST_COUNTS_IN_MEMORY", 7 * 50)
     assert resampling.parts_of_samples(20, 50) == [7, 7, 6]
     np.testing.assert_array_equal(ratio_interval(numerators, denominators), expected)
     np.testing.assert_array_equal(randomisation_p((numerators, denominators), (numerators[::-1], denominators)), p)

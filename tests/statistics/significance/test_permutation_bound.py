@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.statistics.significance import PermutedSums, drawn_sums, p_at_most, permuted_sums
+from qkv.statistics.significance import PermutedSums, p_upper_bound, permuted_sums, resampled_sums
 
 
 def draw_weights(random, heads=2, rows=5, keys=6):
@@ -22,7 +22,7 @@ def test_moments_are_those_of_drawn_permutations(causal):
     sums = permuted_sums(weights, allowed, places)
     used = [t for t in range(rows) if 0 < places[t].sum() < allowed[t].sum()]
     assert sums.rows == len(used) < rows
-    np.testing.assert_allclose(sums.found[0], (weights * places)[0][:, used].sum((1, 2)))
+    np.testing.assert_allclose(sums.observed[0], (weights * places)[0][:, used].sum((1, 2)))
     drawn = np.zeros((20_000, 2, len(used)))
     for draw in drawn:
         for i, t in enumerate(used):
@@ -53,7 +53,7 @@ def test_p_values_are_not_too_small_where_weights_have_no_place(alike):
         weights = np.broadcast_to(np.arange(keys) == chosen, (1, 2000, rows, keys)).astype(float)
         sums = permuted_sums(weights, np.ones((rows, keys), bool), np.eye(keys, dtype=bool)[np.zeros(rows, int)])
         joined = joined.plus(sums) if joined else sums
-    p = p_at_most(joined)
+    p = p_upper_bound(joined)
     for level in (0.2, 0.05, 0.01):
         assert (p <= level).mean() <= level
     assert p.min() < 0.5 and p.max() == 1
@@ -65,17 +65,17 @@ def test_sums_far_above_chance_have_small_p_values():
     many = sums
     for _ in range(29):
         many = many.plus(sums)
-    assert p_at_most(sums)[0, 0] > 0.05 > 1e-6 > p_at_most(many)[0, 0]
+    assert p_upper_bound(sums)[0, 0] > 0.05 > 1e-6 > p_upper_bound(many)[0, 0]
 
 
-def test_drawn_sums_are_of_the_own_one_and_of_others():
-    found, others = np.array([[3.0]]), np.array([[[1.0]], [[0.0]], [[0.0]]])
-    sums = drawn_sums(found, others, 4)
+def test_resampled_sums_are_drawn_from_the_sum_itself_and_the_others():
+    observed, others = np.array([[3.0]]), np.array([[[1.0]], [[0.0]], [[0.0]]])
+    sums = resampled_sums(observed, others, 4)
     assert (sums.expected, sums.variance, sums.largest) == (1.0, 1.5, 2.0)
 
 
 def test_the_bound_is_that_of_bernstein():
     one = np.ones((1, 1))
-    sums = PermutedSums(found=4 * one, expected=one, variance=one, largest=2 * one, rows=9)
-    assert p_at_most(sums)[0, 0] == pytest.approx(np.exp(-9 / (2 * (1 + 2 * 3 / 3))))
-    assert p_at_most(sums._replace(found=one / 2))[0, 0] == 1
+    sums = PermutedSums(observed=4 * one, expected=one, variance=one, largest=2 * one, rows=9)
+    assert p_upper_bound(sums)[0, 0] == pytest.approx(np.exp(-9 / (2 * (1 + 2 * 3 / 3))))
+    assert p_upper_bound(sums._replace(observed=one / 2))[0, 0] == 1
