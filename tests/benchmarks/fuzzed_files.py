@@ -38,11 +38,11 @@ def corpus(folder: Path) -> Read:
 
 def table(folder: Path) -> Read:
     """Parallel text in a table."""
-    from qkv.text.corpora.formats import read_table
+    from qkv.text.corpora.formats import read_corpus_table
 
     rows = zip(demo_lines("test.en").splitlines(), demo_lines("test.fr").splitlines(), strict=True)
     (folder / "a").write_bytes(b"x\ty\n" + b"".join(b"%s\t%s\n" % row for row in rows))
-    return lambda folder: list(read_table(folder / "a", "x", "y", header=True).target)
+    return lambda folder: list(read_corpus_table(folder / "a", "x", "y", header=True).target)
 
 
 def stdin(folder: Path) -> Read:

@@ -1,5 +1,4 @@
-"""An archive that no run of ours has written: the scores of its alignments, its translations and its likelihoods, and
-the files that are written of it."""
+"""Scores an attention archive that was not made from a run, and writes its files."""
 
 import math
 from collections.abc import Sequence
@@ -26,18 +25,21 @@ def score_alignments(
     choose_on: tuple[AttentionArchive, str] | None = None,
     gold_file: Path | None = None,
 ) -> ReadoutScores:
-    """Chooses the readout of an archive, and scores it on gold alignments.
+    """Chooses the readout of an archive and scores it on gold alignments.
 
     Args:
         archive: the archive.
-        name: what messages and reports call it.
-        gold: its gold alignments, if there are any.
-        choose_on: the archive of the same model on other sentences, with gold alignments that choose the readout; and
-            its name. Without it, the readout is chosen on the archive itself, which is optimistic.
-        gold_file: the file of the gold alignments; None if they are the archive's own.
+        name: the name of the archive in messages and reports.
+        gold: the gold alignments of its sentences; None if there are none.
+        choose_on: an archive of the same model on other sentences, which has gold alignments, and its name. The readout
+            is chosen on it. None chooses it on `archive` itself, which gives optimistic scores.
+        gold_file: the file that `gold` was read from; None if they are part of the archive.
+
+    Returns:
+        The scores; empty if the archive has no cross-attention.
 
     Raises:
-        InputError: gold alignments do not fit the sentences, or the archives have other layers or heads.
+        InputError: the gold alignments do not fit the sentences, or the two archives differ in layers or heads.
     """
     sites = archive.manifest["sites"]
     if 0 in sites.get("cross", [0]):
@@ -49,8 +51,10 @@ def score_alignments(
         if other.gold is None:
             raise InputError(f"{reason}: no gold alignments to choose by; expected an archive that has some")
         if other.manifest["sites"] != sites:
-            found = other.manifest["sites"]
-            raise InputError(f"{reason} has sites with [layers, heads] {found}, {name} has {sites}; expected one model")
+            other_sites = other.manifest["sites"]
+            raise InputError(
+                f"{reason} has sites with [layers, heads] {other_sites}, {name} has {sites}; expected one model"
+            )
         readout = _score(other, GoldScores(gold_set_of(other, reason, other.gold)), reason).readout
     if gold is None:
         return ReadoutScores(readout)
@@ -66,10 +70,18 @@ def _score(archive: AttentionArchive, scores: GoldScores, chosen_on: str) -> Rea
 def archive_metrics(
     archive: AttentionArchive, name: str, readouts: ReadoutScores, bleu_tokenizer: str | None
 ) -> dict[str, Any]:
-    """Returns what `metrics.json` holds of an archive.
+    """Returns the contents of `metrics.json` for an archive.
 
-    Translations are scored where every sentence has a reference, unless `bleu_tokenizer` is None; given targets where
-    all log-probabilities are known.
+    Args:
+        archive: the archive.
+        name: its name.
+        readouts: the scores of its alignments.
+        bleu_tokenizer: the tokenizer of BLEU, with which translations are scored if all sentences have a reference.
+            None scores no translations.
+
+    Returns:
+        The metrics by name. `loss` and `perplexity` are there if the targets were given and the archive has all
+        log-probabilities.
     """
     lines = archive.lines
     forced = bool(lines) and all(line["mode"] == "forced" for line in lines)
@@ -100,7 +112,15 @@ def write_archive_files(
     metrics: dict[str, Any],
     folder: EvaluationDirectory,
 ) -> None:
-    """Writes everything that is measured of an archive, `metrics.json` last."""
+    """Writes the tables of an archive into a folder, `metrics.json` last.
+
+    Args:
+        archive: the archive.
+        gold: the gold alignments of its sentences; None if there are none.
+        readouts: the scores of its alignments.
+        metrics: the contents of `metrics.json`.
+        folder: the folder.
+    """
     folder.root.mkdir(parents=True, exist_ok=True)
     readout = readouts.readout
     tables = SetTables(None if gold is None else dict(zip(archive.ids, gold, strict=False)), readout)

@@ -14,21 +14,29 @@ from ..metrics.bleu import CorpusScore, check_bleu_tokenizer, make_bleu
 from ..statistics.resampling import ratio_interval
 from ..statistics.significance import difference_interval, randomisation_p
 from .measure_comparison import compare_measures, compare_seeds, read_counts
-from .systems import EvaluatedArchive
+from .systems import ComparedArchive
 
 
-def compare(systems: list[EvaluatedArchive], samples: int) -> tuple[pd.DataFrame, list[str]]:
+def compare(systems: list[ComparedArchive], samples: int) -> tuple[pd.DataFrame, list[str]]:
     """Compares evaluations of the same text.
 
+    Args:
+        systems: the evaluations; the first one is the baseline.
+        samples: the number of bootstrap samples, and of random exchanges in a test.
+
     Returns:
-        A row for each: BLEU and chrF with the half width of the 95 % confidence interval of a bootstrap, the p-values
-            of a paired bootstrap test against the first (Koehn 2004), and the cost of the run. Archives over given
-            targets have no BLEU and chrF. Alignment error rates, each with its own chosen readout, have half the width
-            of their interval and p by approximate randomisation; not-a-number without the counts of each sentence.
-        Lines that name differences of error rates that may be none, and runs without an interval.
+        A table with a row for each system, and the lines to print below it.
+
+        - BLEU and chrF, with half the width of the 95 % bootstrap interval, and the p-value of a paired bootstrap test
+          against the first system (Koehn 2004). They are missing if the targets were given.
+        - The alignment error rate of the system's own readout, with half the width of its 95 % interval, and the
+          p-value by approximate randomisation; NaN if the evaluation has no counts per sentence.
+        - The loss, the search, and the seed, size and cost of the run.
+
+        The lines name the error rates whose difference is not significant, and the systems without an interval.
 
     Raises:
-        InputError: the evaluations are not of the same text, or were made in different ways.
+        InputError: the evaluations are not of the same text; or some are of translations and others of given targets.
     """
     for other in systems[1:]:
         _check_comparable(other, systems[0])
@@ -37,13 +45,13 @@ def compare(systems: list[EvaluatedArchive], samples: int) -> tuple[pd.DataFrame
         scores = _score(systems, samples)
     error_rates, lines = _compare_error_rates(systems, samples)
     rows = [
-        {"": system.name, **row, "AER": None, **of_links, **system.facts()}
-        for system, row, of_links in zip(systems, scores, error_rates, strict=True)
+        {"": system.name, **score, "AER": None, **error_rate, **system.facts()}
+        for system, score, error_rate in zip(systems, scores, error_rates, strict=True)
     ]
     return pd.DataFrame(rows).astype({"seed": "Int64"}), lines
 
 
-def compare_all_measures(systems: list[EvaluatedArchive], samples: int) -> list[str]:
+def compare_all_measures(systems: list[ComparedArchive], samples: int) -> list[str]:
     """Returns the tables of `compare_measures` and `compare_seeds`."""
     scores = _score_counts(systems)
     groups = [(systems[min(rows.values())].name, list(rows.values())) for rows in _groups_of_seeds(systems)]
@@ -63,8 +71,8 @@ def find_worse(table: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _score(systems: list[EvaluatedArchive], samples: int) -> list[dict[str, Any]]:
-    """Returns the columns of BLEU and chrF of each."""
+def _score(systems: list[ComparedArchive], samples: int) -> list[dict[str, Any]]:
+    """Returns the columns of BLEU and chrF of each system, with their intervals and p-values."""
     tokenizer, origin = _common_tokenizer(systems)
     check_bleu_tokenizer(tokenizer, origin)
     translations: list[tuple[str, Sequence[str]]] = [
@@ -85,20 +93,27 @@ def _score(systems: list[EvaluatedArchive], samples: int) -> list[dict[str, Any]
     return rows
 
 
-def _common_tokenizer(systems: list[EvaluatedArchive]) -> tuple[str, str]:
-    """Returns how BLEU splits text into words, and where that is said: archives without a run may say nothing."""
+def _common_tokenizer(systems: list[ComparedArchive]) -> tuple[str, str]:
+    """Returns the tokenizer of BLEU that all systems share, and the file or option that sets it.
+
+    Archives without a run may not set any.
+
+    Raises:
+        InputError: two systems have different tokenizers.
+    """
     named = [system for system in systems if system.bleu_tokenizer is not None]
     if not named:
         return "13a", "qkv measure --bleu_tokenizer"  # for archives that have never been scored
     for other in named[1:]:
         if other.bleu_tokenizer != named[0].bleu_tokenizer:
             names = f"{other.name} and {named[0].name} have BLEU by different tokenizers"
-            found = f"{other.bleu_tokenizer} and {named[0].bleu_tokenizer}"
-            raise InputError(f"{names}, {found}; evaluate both with one --bleu_tokenizer")
+            tokenizers = f"{other.bleu_tokenizer} and {named[0].bleu_tokenizer}"
+            raise InputError(f"{names}, {tokenizers}; evaluate both with one --bleu_tokenizer")
     return str(named[0].bleu_tokenizer), str(named[0].evaluation.metrics)
 
 
-def _check_comparable(other: EvaluatedArchive, first: EvaluatedArchive) -> None:
+def _check_comparable(other: ComparedArchive, first: ComparedArchive) -> None:
+    """Raises an `InputError` if two evaluations are of different text, or only one is of given targets."""
     for side in ("source", "reference"):
         if other.table[side].tolist() != first.table[side].tolist():
             roots = f"{other.evaluation.root} and {first.evaluation.root}"
@@ -110,8 +125,8 @@ def _check_comparable(other: EvaluatedArchive, first: EvaluatedArchive) -> None:
         raise InputError(f"{roots}; compare translations with translations, references with references")
 
 
-def _score_counts(systems: Sequence[EvaluatedArchive]) -> list[dict[str, CorpusScore]]:
-    """Returns what BLEU and chrF count in each sentence; empty for all where targets were given."""
+def _score_counts(systems: Sequence[ComparedArchive]) -> list[dict[str, CorpusScore]]:
+    """Returns BLEU and chrF of each system, with the counts of each sentence; empty if targets were given."""
     if not all("translation" in system.table for system in systems):
         return [{} for _ in systems]
     metrics = {"BLEU": make_bleu(_common_tokenizer(list(systems))[0]), "chrF": sacrebleu.CHRF()}
@@ -119,39 +134,48 @@ def _score_counts(systems: Sequence[EvaluatedArchive]) -> list[dict[str, CorpusS
     return [{name: CorpusScore.of(metric, *pair) for name, metric in metrics.items()} for pair in texts]
 
 
-def _groups_of_seeds(systems: Sequence[EvaluatedArchive]) -> list[dict[int | None, int]]:
-    """Returns the systems' places by their seed, each once, of each group of runs that differ in nothing else."""
+def _groups_of_seeds(systems: Sequence[ComparedArchive]) -> list[dict[int | None, int]]:
+    """Groups runs that differ only in their seed.
+
+    Returns:
+        For each group the index of a system by its seed; the first system of each seed.
+    """
     groups: dict[str, dict[int | None, int]] = {}
     for i, system in enumerate(systems):
         groups.setdefault(system.key_without_seed(), {}).setdefault(system.seed, i)
     return list(groups.values())
 
 
-def means_over_seeds(systems: list[EvaluatedArchive], table: pd.DataFrame) -> list[str]:
-    """Returns a line for every group of runs that differ in nothing but their seed, and one where a limit of time has
-    ended them after different numbers of updates."""
+def means_over_seeds(systems: list[ComparedArchive], table: pd.DataFrame) -> list[str]:
+    """Returns lines about the groups of runs that differ only in their seed.
+
+    The first line of a group gives its mean BLEU and chrF. A second one warns if its runs have different numbers of
+    updates, because a time limit ended them.
+    """
     lines = []
     for rows in _groups_of_seeds(systems):
         if len(rows) < 2:
             continue
-        first, *others = rows.values()
+        indices = list(rows.values())
+        group = f"{systems[indices[0]].name} and {len(indices) - 1} more"
         if "BLEU" in table:
-            bleu, chrf = (table[name].iloc[[first, *others]] for name in ("BLEU", "chrF"))
+            bleu = table["BLEU"].iloc[indices]
+            chrf = table["chrF"].iloc[indices]
             lines.append(
-                f"{systems[first].name} and {len(others)} more, seeds {', '.join(map(str, rows))}: "
+                f"{group}, seeds {', '.join(map(str, rows))}: "
                 f"mean BLEU {bleu.mean():.2f}, from {bleu.min():.2f} to {bleu.max():.2f}; mean chrF {chrf.mean():.2f}"
             )
-        updates = table["updates"].iloc[[first, *others]].dropna()
+        updates = table["updates"].iloc[indices].dropna()
         if updates.nunique() > 1:
             lines.append(
-                f"{systems[first].name} and {len(others)} more ended after {', '.join(f'{n:,.0f}' for n in updates)} "
-                "updates, so more than their seed differs: a limit of time has ended some of them"
+                f"{group} ended after {', '.join(f'{n:,.0f}' for n in updates)} updates, so more than their seed "
+                "differs: a limit of time has ended some of them"
             )
     return lines
 
 
 SIGNIFICANT = 0.05
-KNOWN_OF_RUNS = ("loss", "seed", "parameters", "updates", "minutes")
+RUN_COLUMNS = ("loss", "seed", "parameters", "updates", "minutes")
 
 DIGITS = {
     **dict.fromkeys(("BLEU", "BLEU ±", "chrF", "chrF ±", "AER", "AER ±"), 2),
@@ -164,34 +188,39 @@ DIGITS = {
 
 
 def as_text(table: pd.DataFrame) -> str:
-    """Returns the table as it is printed."""
-    # Without gold alignments, or archives without runs.
-    shown = table.drop(columns=[name for name in ("AER", "AER ±", "AER p", *KNOWN_OF_RUNS) if table[name].isna().all()])
-    forms: dict[Any, Any] = {name: f"{{:,.{digits}f}}".format for name, digits in DIGITS.items()}
-    columns = {name: ["" if pd.isna(x) else forms.get(name, str)(x) for x in shown[name]] for name in shown}
-    return pd.DataFrame(columns).to_string(index=False)
+    """Formats the table of `compare` for printing. Columns that are empty throughout are left out."""
+    # There may be no gold alignments, or only archives without runs.
+    may_be_empty = ("AER", "AER ±", "AER p", *RUN_COLUMNS)
+    table = table.drop(columns=[name for name in may_be_empty if table[name].isna().all()])
+    formats: dict[Any, Any] = {name: f"{{:,.{digits}f}}".format for name, digits in DIGITS.items()}
+    cells = {name: ["" if pd.isna(x) else formats.get(name, str)(x) for x in table[name]] for name in table}
+    return pd.DataFrame(cells).to_string(index=False)
 
 
-def _compare_error_rates(systems: Sequence[EvaluatedArchive], samples: int) -> tuple[list[dict[str, float]], list[str]]:
-    """Returns the columns `AER ±` and `AER p` of each, and the lines of `compare`."""
-    counts = [read_counts(system) for system in systems]
-    first, sure = counts[0], LINK_COUNTS.index("sure")
-    rows, lines = [], []
-    for system, own in zip(systems, counts, strict=True):
+def _compare_error_rates(systems: Sequence[ComparedArchive], samples: int) -> tuple[list[dict[str, float]], list[str]]:
+    """Returns the columns `AER ±` and `AER p` of each system, and the lines of `compare`."""
+    counts_by_system = [read_counts(system) for system in systems]
+    baseline = counts_by_system[0]
+    sure = LINK_COUNTS.index("sure")
+    rows = []
+    lines = []
+    for system, counts in zip(systems, counts_by_system, strict=True):
         row = {"AER ±": np.nan, "AER p": np.nan}
-        if own is not None:
-            terms = error_terms(own[:, None])
+        if counts is not None:
+            terms = error_terms(counts[:, None])
             low, high = ratio_interval(*terms)
             row["AER ±"] = 100 * float(high[0] - low[0]) / 2
-            if own is not first and first is not None and np.array_equal(own[:, sure], first[:, sure]):
-                both = error_terms(first[:, None]), terms
-                row["AER p"] = p = float(randomisation_p(*both, samples=samples)[0])
+            if counts is not baseline and baseline is not None and np.array_equal(counts[:, sure], baseline[:, sure]):
+                baseline_terms = error_terms(baseline[:, None])
+                row["AER p"] = p = float(randomisation_p(baseline_terms, terms, samples=samples)[0])
                 if p >= SIGNIFICANT:
-                    ends = [100 * float(end[0]) for end in difference_interval(*both)]
-                    rates = [scored.metrics["alignment"]["aer"] for scored in (system, systems[0])]
+                    low, high = difference_interval(baseline_terms, terms)
+                    rate = system.metrics["alignment"]["aer"]
+                    baseline_rate = systems[0].metrics["alignment"]["aer"]
                     lines.append(
-                        f"{system.name}: AER {rates[0]:.1f} against {rates[1]:.1f} % on {len(own)} sentences may not "
-                        f"differ at all (p {p:.2f}; 95 % interval of the difference {ends[0]:+.1f} to {ends[1]:+.1f})"
+                        f"{system.name}: AER {rate:.1f} against {baseline_rate:.1f} % on {len(counts)} sentences may "
+                        f"not differ at all (p {p:.2f}; 95 % interval of the difference {100 * float(low[0]):+.1f} to "
+                        f"{100 * float(high[0]):+.1f})"
                     )
         elif "alignment" in system.metrics:
             lines.append(f"{system.name}: no interval of AER: {system.evaluation.sentence_alignment.name} is missing")

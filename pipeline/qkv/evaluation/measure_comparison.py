@@ -1,7 +1,8 @@
-"""All measures of evaluations side by side, as sums over sentences, so that each has intervals and tests: of each
-evaluation, of each head, over seeds; and how faithful attention is.
+"""Compares measures of evaluations: of whole evaluations, of each head, over seeds, and the faithfulness of attention.
 
-Letters: N sentences, B samples, P heads or changes of heads.
+Every measure is a ratio of sums over sentences, so each has a confidence interval and a significance test.
+
+Letters: N sentences, B bootstrap samples, P heads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,31 +23,39 @@ from ..inspection.measures import MEASURES
 from ..metrics.bleu import CorpusScore
 from ..statistics.resampling import draw_over_seeds, interval, p_of_samples, ratio, resample, sentence_counts
 from ..statistics.significance import holm, randomisation_p
-from .systems import EvaluatedArchive, match_to_first
-from .tables import read_table
+from .systems import ComparedArchive, match_to_first
+from .tables import read_result_csv
 
 
 def compare_measures(
-    systems: Sequence[EvaluatedArchive], scores: Sequence[Mapping[str, CorpusScore]], samples: int
+    systems: Sequence[ComparedArchive], scores: Sequence[Mapping[str, CorpusScore]], samples: int
 ) -> list[str]:
-    """Compares what is kept of each sentence: scores (BLEU and chrF, none where targets were given), error rates, and
-    means over all heads of what is measured of them.
+    """Compares evaluations by their scores, their alignment error rates, and the means of measures over all heads.
+
+    Args:
+        systems: the evaluations; the first one is the baseline.
+        scores: BLEU and chrF of each evaluation by name; empty if its targets were given.
+        samples: the number of bootstrap samples, and of random exchanges in a test.
 
     Returns:
-        A table with the 95 % interval of each number over sentences, and its p against the first; nothing if no heads
-        are measured.
+        A table with the value of each measure, its 95 % interval over sentences, and its p-value against the first
+        evaluation. An empty list if no evaluation has measures of heads.
 
     Raises:
         InputError: a file is damaged.
     """
     if not any(heads_of(system.evaluation) for system in systems):
         return []
-    first, *others = (measures_of(system, own) for system, own in zip(systems, scores, strict=True))
-    columns: list[Column] = []
-    for system, own in zip(systems, (first, *others), strict=True):
-        texts = {name: _as_text(one.value, one.draw(samples)) for name, one in own.items()}
-        tested = [] if own is first else [name for name in own if name in first]
-        columns.append((system.name, texts, {name: own[name].p_against(first[name], samples) for name in tested}))
+    measures_by_system = [measures_of(system, scores[number]) for number, system in enumerate(systems)]
+    baseline = measures_by_system[0]
+    columns: list[ReportColumn] = []
+    for system, measures in zip(systems, measures_by_system, strict=True):
+        texts = {name: _as_text(measure.value, measure.draw(samples)) for name, measure in measures.items()}
+        p_values = {}
+        if measures is not baseline:
+            tested = [name for name in measures if name in baseline]
+            p_values = {name: measures[name].p_against(baseline[name], samples) for name in tested}
+        columns.append((system.name, texts, p_values))
     title = (
         "all measures, with 95 % intervals over sentences; p against the first by approximate randomisation; "
         "measures of heads are means over all heads"
@@ -55,35 +64,40 @@ def compare_measures(
 
 
 def compare_heads(
-    systems: Sequence[EvaluatedArchive], matches: Sequence[MatchedHeads | None], samples: int
+    systems: Sequence[ComparedArchive], matches: Sequence[MatchedHeads | None], samples: int
 ) -> list[str]:
-    """Compares what is measured of each head.
+    """Compares evaluations by the measures of each head.
 
     Args:
-        systems: the evaluations.
-        matches: the heads of each but the first, in the place of the first one's; None where they cannot be matched,
-            and then the heads are not compared.
-        samples: of the tests, more where many heads are compared.
+        systems: the evaluations; the first one is the baseline.
+        matches: for each system but the first, its heads in the first system's order. None if they cannot be matched;
+            then the heads of that system are left out.
+        samples: the number of bootstrap samples, and the least number of random exchanges in a test. Tests of many
+            heads take more.
 
     Returns:
-        A table for each measure, with 95 % intervals over sentences, and p against the first, corrected for all heads
-        of that measure (Holm 1979).
+        A table for each measure, with the 95 % interval of each head over sentences, and its p-value against the first
+        system, corrected for all heads of that measure (Holm 1979); then a line for each system that was left out.
 
     Raises:
         InputError: a file is damaged.
     """
-    found = [heads_of(system.evaluation) for system in systems]
-    for number, match in enumerate(matches, 1):
-        found[number] = {name: one.renumbered(match) for name, one in found[number].items()} if match else {}
+    measures_by_system = [heads_of(systems[0].evaluation)]
+    for system, match in zip(systems[1:], matches, strict=True):
+        measures = heads_of(system.evaluation)
+        measures_by_system.append(
+            {name: measure.renumbered(match) for name, measure in measures.items()} if match else {}
+        )
     blocks = []
-    for name, first in found[0].items():
-        heads = [f"layer {layer} head {head}" for layer, head in first.heads]
-        columns: list[Column] = []
-        for system, own in zip(systems, found, strict=True):
-            if name in own and own[name].heads == first.heads:
-                texts = dict(zip(heads, map(_as_text, own[name].value, own[name].draw(samples).T), strict=True))
-                p = holm(own[name].p_against(first, max(samples, samples_for(len(heads)))))
-                columns.append((system.name, texts, dict(zip(heads, p, strict=True))))
+    for name, baseline in measures_by_system[0].items():
+        heads = [f"layer {layer} head {head}" for layer, head in baseline.heads]
+        columns: list[ReportColumn] = []
+        for system, measures in zip(systems, measures_by_system, strict=True):
+            measure = measures.get(name)
+            if measure is not None and measure.heads == baseline.heads:
+                texts = dict(zip(heads, map(_as_text, measure.value, measure.draw(samples).T), strict=True))
+                p_values = holm(measure.p_against(baseline, max(samples, samples_for(len(heads)))))
+                columns.append((system.name, texts, dict(zip(heads, p_values, strict=True))))
         blocks.append(_block(name, columns))
     lines = [
         f"{system.name}: its heads are left out, for they cannot be matched with the first one's: other layers or "
@@ -102,36 +116,45 @@ def compare_heads(
 
 def compare_seeds(
     groups: Sequence[tuple[str, Sequence[int]]],
-    systems: Sequence[EvaluatedArchive],
+    systems: Sequence[ComparedArchive],
     scores: Sequence[Mapping[str, CorpusScore]],
     samples: int,
 ) -> list[str]:
-    """Compares ways to train, of which some have several seeds.
+    """Compares training recipes, that is groups of runs that differ only in their seed.
 
     Args:
-        groups: the name of each, and the numbers of its systems, one for each seed.
-        systems, scores, samples: as for `compare_measures`.
+        groups: for each recipe its name and the indices of its systems, one for each seed.
+        systems: the evaluations.
+        scores: see `compare_measures`.
+        samples: the number of bootstrap samples.
 
     Returns:
-        A table of the means over seeds with 95 % intervals over seeds and sentences, and p against the first; nothing
-        if no way to train has several seeds.
+        A table with the mean of each measure over seeds, its 95 % interval over seeds and sentences, and its p-value
+        against the first recipe. An empty list if no recipe has several seeds.
+
+    Raises:
+        InputError: a file is damaged.
     """
     if all(len(members) < 2 for _, members in groups):
         return []
-    columns: list[Column] = []
-    first: dict[str, np.ndarray] = {}
-    for number, (name, members) in enumerate(groups):
-        found = [measures_of(systems[member], scores[member]) for member in members]
-        drawn, texts = {}, {}
-        for one in (one for one in found[0] if all(one in own for own in found)):
-            values = np.array([own[one].value for own in found])
-            samples_of = [own[one].draw(samples) for own in found]
-            fixed = [np.full(samples, x) if own is None else own for own, x in zip(samples_of, values, strict=True)]
-            drawn[one] = draw_over_seeds(np.stack(fixed), values, seed=number)
-            texts[one] = _as_text(float(values.mean()), drawn[one])
-        first = first or drawn
-        p = {one: p_of_samples(of_one - first[one]) for one, of_one in drawn.items() if one in first}
-        columns.append((f"{name} ({len(members)})", texts, p))
+    columns: list[ReportColumn] = []
+    baseline: dict[str, np.ndarray] = {}
+    for number, (recipe, members) in enumerate(groups):
+        measures_by_seed = [measures_of(systems[member], scores[member]) for member in members]
+        shared = [name for name in measures_by_seed[0] if all(name in measures for measures in measures_by_seed)]
+        draws = {}
+        texts = {}
+        for name in shared:
+            values = np.array([measures[name].value for measures in measures_by_seed])
+            resampled = []
+            for measures, value in zip(measures_by_seed, values, strict=True):
+                samples_of_seed = measures[name].draw(samples)
+                resampled.append(np.full(samples, value) if samples_of_seed is None else samples_of_seed)
+            draws[name] = draw_over_seeds(np.stack(resampled), values, seed=number)
+            texts[name] = _as_text(float(values.mean()), draws[name])
+        baseline = baseline or draws
+        p_values = {name: p_of_samples(draws[name] - baseline[name]) for name in draws if name in baseline}
+        columns.append((f"{recipe} ({len(members)})", texts, p_values))
     title = (
         "means over seeds (their number), with 95 % intervals over seeds and sentences; one seed has an interval over "
         "sentences alone"
@@ -139,37 +162,45 @@ def compare_seeds(
     return [_block(title, columns)]
 
 
-Column = tuple[str, dict[str, str], dict[str, float]]
-"""A column of a table: its heading, the text of each row, and p of each row where it was tested."""
+ReportColumn = tuple[str, dict[str, str], dict[str, float]]
+"""A column of a table: its heading, the text of each row by name, and the p-value of each row that was tested."""
 
 
-def _block(title: str, columns: Sequence[Column]) -> str:
-    """Returns a table under its title. After each column but the first stands its p."""
+def _block(title: str, columns: Sequence[ReportColumn]) -> str:
+    """Returns a table below its title. Each column but the first is followed by a column of its p-values."""
     names = list(dict.fromkeys(name for _, texts, _ in columns for name in texts))
     table = pd.DataFrame(index=names)
-    for heading, texts, p in columns:
-        shown = {name: "" if np.isnan(value) else f"{value:.3f}" for name, value in p.items()}
-        for place, cells in ((heading, texts), ("p", shown))[: 2 if len(table.columns) else 1]:
-            column = pd.Series(cells, names, dtype=object).fillna("")
-            table.insert(len(table.columns), place, column, allow_duplicates=True)
+
+    def append(heading: str, cells: dict[str, str]) -> None:
+        column = pd.Series(cells, names, dtype=object).fillna("")
+        table.insert(len(table.columns), heading, column, allow_duplicates=True)
+
+    for number, (heading, texts, p_values) in enumerate(columns):
+        append(heading, texts)
+        if number > 0:
+            append("p", {name: "" if np.isnan(p) else f"{p:.3f}" for name, p in p_values.items()})
     return f"{title}\n\n{table.to_string()}"
 
 
-def _as_text(value: float, drawn: np.ndarray | None) -> str:
+def _as_text(value: float, samples: np.ndarray | None) -> str:
+    """Returns a value with the 95 % interval of its bootstrap samples, if it has any; an empty text for NaN."""
     if np.isnan(value):
         return ""
-    if drawn is None:
+    if samples is None:
         return f"{value:.3f}"
-    low, high = interval(drawn)
+    low, high = interval(samples)
     return f"{value:.3f} ({low:.3f} to {high:.3f})"
 
 
 class RatioMeasure(NamedTuple):
-    """A measure that is a ratio of sums over sentences, of an evaluation or of each of its heads; see `CorpusScore`.
+    """A measure of an evaluation, or of each of its heads, that is a ratio of two sums over sentences.
 
-    - above, below: numerators and denominators of each sentence, `(N,)`, or `(N, P)` of heads.
-    - unit: what the ratio is multiplied by.
-    - heads: (layer, head) of each of P.
+    It has the interface of `metrics.bleu.CorpusScore`.
+
+    - above: the numerator of each sentence, `(N,)`; of heads `(N, P)`.
+    - below: the denominator of each sentence, of the same shape.
+    - unit: a factor of the ratio, such as 100 for percent.
+    - heads: the (layer, head) of each of the P heads; empty for a measure of the evaluation.
     """
 
     above: np.ndarray
@@ -182,11 +213,17 @@ class RatioMeasure(NamedTuple):
         return self.unit * ratio(self.above, self.below)
 
     def draw(self, samples: int) -> Any:
-        """Returns the measure of drawn sentences, `(B,)` or `(B, P)`, the same ones for all measures of as many."""
+        """Returns the measure of each bootstrap sample, `(B,)` or `(B, P)`.
+
+        Measures over equally many sentences are resampled in the same way.
+        """
         return self.unit * resample(self.above, self.below, sentence_counts(len(self.above), samples=samples))
 
     def p_against(self, first: "RatioMeasure", samples: int) -> Any:
-        """Returns the two-sided p-values of being equal, by approximate randomisation; not-a-number if untested."""
+        """Returns the two-sided p-value of each difference, by approximate randomisation.
+
+        It is NaN if `first` is this measure, or is of another number of sentences or heads.
+        """
         if first is self or first.above.shape != self.above.shape:
             return np.full(self.above.shape[1:], np.nan)
         return randomisation_p(first[:2], self[:2], samples=samples)
@@ -196,13 +233,13 @@ class RatioMeasure(NamedTuple):
         return RatioMeasure(self.above.sum(axis=1), self.below.sum(axis=1))
 
     def renumbered(self, match: MatchedHeads) -> "RatioMeasure":
-        """Puts the heads into the places of the first system's."""
+        """Returns the measure with its heads in the order of the first system's heads that they are matched to."""
         order = [self.heads.index((layer, int(match.heads[layer, head]))) for layer, head in self.heads]
         return self._replace(above=self.above[:, order], below=self.below[:, order])
 
 
 class FixedMeasure(NamedTuple):
-    """A measure of a model's weights, without any sentence; see `RatioMeasure`."""
+    """A measure of a model's weights, which does not depend on sentences. It has the methods of `RatioMeasure`."""
 
     value: float
 
@@ -217,61 +254,84 @@ EFFECT = EFFECTS[0]
 
 
 def heads_of(evaluation: EvaluationDirectory) -> dict[str, RatioMeasure]:
-    """Reads what is measured of each head and kept of each sentence: `MEASURES`, and `loss_change CHANGE` where heads
-    were replaced; what is not there is left out.
+    """Reads the measures of each head from the tables that have a row for each sentence and head.
+
+    Returns:
+        The measures by name: those of `inspection.measures.MEASURES` and, if heads were ablated (`--perturb`),
+        `loss_change CHANGE` for each change. Measures without a value are left out, and so are missing tables.
 
     Raises:
         InputError: a file is damaged.
     """
-    found = {}
-    places = dict.fromkeys(("id", "layer", "head"), int)
+    measures = {}
+    keys = dict.fromkeys(("id", "layer", "head"), int)
     if evaluation.sentence_heads.is_file():
-        table = read_table(evaluation.sentence_heads, places | {"rows": float}, optional=MEASURES)
-        found = {name: _measure_of_heads(table, "rows", name) for name in MEASURES if name in table}
+        table = read_result_csv(evaluation.sentence_heads, keys | {"rows": float}, optional=MEASURES)
+        measures = {name: _measure_of_heads(table, "rows", name) for name in MEASURES if name in table}
     if evaluation.perturbation_sentences.is_file():
-        table = read_table(evaluation.perturbation_sentences, places | {"tokens": float, EFFECT: float, "change": str})
+        columns = keys | {"tokens": float, EFFECT: float, "change": str}
+        table = read_result_csv(evaluation.perturbation_sentences, columns)
         for change, rows in table.groupby("change", sort=False):
-            found[f"{EFFECT} {change}"] = _measure_of_heads(rows, "tokens", EFFECT)
-    return {name: one for name, one in found.items() if one.below.any() and not np.isnan(one.above).any()}
+            measures[f"{EFFECT} {change}"] = _measure_of_heads(rows, "tokens", EFFECT)
+    return {
+        name: measure for name, measure in measures.items() if measure.below.any() and not np.isnan(measure.above).any()
+    }
 
 
 def _measure_of_heads(table: pd.DataFrame, weight: str, name: str) -> RatioMeasure:
+    """Returns the mean of the column `name` for each head, with the column `weight` as the weight of a sentence."""
     rows = table.sort_values(["id", "layer", "head"], kind="stable")
     heads = list(dict.fromkeys(zip(rows["layer"], rows["head"], strict=True)))
     if len(rows) != rows["id"].nunique() * len(heads):
         raise InputError(f"{name}: expected a row for each sentence, layer and head, found others; evaluate again")
-    below, values = (rows[column].to_numpy(float).reshape(-1, len(heads)) for column in (weight, name))
-    return RatioMeasure(np.where(below > 0, values, 0.0) * below, below, heads=heads)
+    weights = rows[weight].to_numpy(float).reshape(-1, len(heads))
+    values = rows[name].to_numpy(float).reshape(-1, len(heads))
+    return RatioMeasure(np.where(weights > 0, values, 0.0) * weights, weights, heads=heads)
 
 
-def measures_of(system: EvaluatedArchive, scores: Mapping[str, CorpusScore]) -> dict[str, Any]:
-    """Returns all measures of an evaluation by name, its scores first, each a `CorpusScore`, a `RatioMeasure` or a
-    `FixedMeasure`; measures of heads are means over the heads.
+def measures_of(system: ComparedArchive, scores: Mapping[str, CorpusScore]) -> dict[str, Any]:
+    """Returns all measures of an evaluation: its scores, its alignment error rate, the mean of each measure over all
+    heads, and the effective rank of its weights.
+
+    Args:
+        system: the evaluation.
+        scores: its BLEU and chrF by name, see `compare_measures`.
+
+    Returns:
+        The measures by name, the scores first. Each is a `CorpusScore`, a `RatioMeasure` or a `FixedMeasure`. Measures
+        that the evaluation does not have are left out.
 
     Raises:
         InputError: a file is damaged.
     """
-    found: dict[str, Any] = dict(scores)
+    measures: dict[str, Any] = dict(scores)
     counts = read_counts(system)
     if counts is not None:
-        found["AER"] = RatioMeasure(*error_terms(counts), unit=100.0)
-    found |= {name: measure.mean() for name, measure in heads_of(system.evaluation).items()}
+        measures["AER"] = RatioMeasure(*error_terms(counts), unit=100.0)
+    measures |= {name: measure.mean() for name, measure in heads_of(system.evaluation).items()}
     if system.evaluation.spectra.is_file():
-        ranks = read_table(system.evaluation.spectra, {"effective_rank": float})["effective_rank"]
-        found["effective_rank"] = FixedMeasure(float(ranks.mean()))
-    return found
+        ranks = read_result_csv(system.evaluation.spectra, {"effective_rank": float})["effective_rank"]
+        measures["effective_rank"] = FixedMeasure(float(ranks.mean()))
+    return measures
 
 
-def read_counts(system: EvaluatedArchive) -> np.ndarray | None:
-    """Returns `(N, 4)`, the counts of each sentence at the chosen layer and head; None where none are kept."""
+def read_counts(system: ComparedArchive) -> np.ndarray | None:
+    """Reads the counts of links in each sentence, for the layer and head that the alignment error rate was read from.
+
+    Returns:
+        `(N, 4)`, in the order of `LINK_COUNTS`. None if the evaluation has no counts per sentence.
+
+    Raises:
+        InputError: the table is damaged, or has another number of sentences than `metrics.json`.
+    """
     readout = system.metrics.get("alignment")
     path = system.evaluation.sentence_alignment
     if not readout or not path.is_file():
         return None
     columns = dict.fromkeys(("id", "layer", *LINK_COUNTS), int) | {"head": str}
-    table = read_table(path, columns, dtype={"head": str})
-    chosen = table[(table["layer"] == readout.get("layer")) & (table["head"] == str(readout.get("head")))]
-    counts = chosen[list(LINK_COUNTS)].to_numpy(float)
+    table = read_result_csv(path, columns, dtype={"head": str})
+    is_readout = (table["layer"] == readout.get("layer")) & (table["head"] == str(readout.get("head")))
+    counts = table[is_readout][list(LINK_COUNTS)].to_numpy(float)
     if len(counts) != readout.get("sentences"):
         raise InputError(f"{path}: expected {readout.get('sentences')} sentences, found {len(counts)}; evaluate again")
     return counts
@@ -281,7 +341,7 @@ SCORER_NAMES = list(Scorer._fields)
 
 
 def read_faithfulness(path: Path) -> pd.DataFrame:
-    """Reads faithfulness_sentences.csv, layers and heads as text.
+    """Reads `faithfulness_sentences.csv`. Layers and heads are text, since they may be `mean` or empty.
 
     Raises:
         InputError: the file is damaged.
@@ -289,16 +349,17 @@ def read_faithfulness(path: Path) -> pd.DataFrame:
     text = dict.fromkeys([*SCORER_NAMES, "removal"], str)
     numbers: dict[str, type] = {"id": int, **dict.fromkeys(["share", "tokens", *SUMS], float)}
     missing = {name: [""] for name in numbers}
-    return read_table(path, text | numbers, dtype=text, keep_default_na=False, na_values=missing)
+    return read_result_csv(path, text | numbers, dtype=text, keep_default_na=False, na_values=missing)
 
 
-def compare_faithfulness(systems: Sequence[EvaluatedArchive], samples: int) -> list[str]:
-    """Compares what `evaluate.py --faithfulness` has measured of each system, on the sentences that all have.
+def compare_faithfulness(systems: Sequence[ComparedArchive], samples: int) -> list[str]:
+    """Compares the faithfulness of attention (`evaluate.py --faithfulness`) on the sentences that all systems share.
 
     Returns:
-        A table of comprehensiveness and sufficiency with 95 % intervals, with the heads of each system matched to those
-        of the first; and for each other system a line with Kendall's tau between its order of the scorers and the first
-        one's, with the interval over sentences. Nothing if a system has not been measured.
+        A table of comprehensiveness and sufficiency with 95 % intervals, in which the heads of each system are matched
+        to those of the first. Then a line for each further system, with Kendall's tau between its order of the scorers
+        and the first system's, and the 95 % interval of tau over sentences. An empty list if a system has no measured
+        faithfulness, or if no sentence is shared.
 
     Raises:
         InputError: a file is damaged.
@@ -311,58 +372,68 @@ def compare_faithfulness(systems: Sequence[EvaluatedArchive], samples: int) -> l
     if not common:
         return []
     matches = [None, *match_to_first(systems)]
-    drawn = [
-        _drops_of_scorers(_renumber_rows(table[table["id"].isin(common)], match), samples)
-        for table, match in zip(tables, matches, strict=True)
-    ]
-    first = drawn[0]
-    order = sorted(first, key=lambda scorer: -first[scorer][0][0])
+    drops_by_system = []
+    for table, match in zip(tables, matches, strict=True):
+        shared_rows = table[table["id"].isin(common)]
+        drops_by_system.append(_drops_of_scorers(_renumber_rows(shared_rows, match), samples))
+    baseline = drops_by_system[0]
+    order = sorted(baseline, key=lambda scorer: -baseline[scorer][0][0])
     texts = {}
-    for system, own in zip(systems, drawn, strict=True):
-        cells = {scorer: "  ".join(map(_as_text, means, samples_of.T)) for scorer, (means, samples_of) in own.items()}
+    for system, drops in zip(systems, drops_by_system, strict=True):
+        cells = {scorer: "  ".join(map(_as_text, means, resampled.T)) for scorer, (means, resampled) in drops.items()}
         texts[system.name] = [cells.get(scorer, "") for scorer in order]
     title = (
         f"faithfulness on {len(common)} sentences: comprehensiveness, sufficiency, each with its 95 % interval; "
         "heads are numbered as in the first"
     )
     lines = [
-        f"{system.name} orders {_stability(systems[0].name, first, own, match)}"
-        for system, own, match in zip(systems[1:], drawn[1:], matches[1:], strict=True)
+        f"{system.name} orders {_stability(systems[0].name, baseline, drops, match)}"
+        for system, drops, match in zip(systems[1:], drops_by_system[1:], matches[1:], strict=True)
     ]
     return [f"{title}\n\n{pd.DataFrame(texts, list(map(str, order))).to_string()}", *lines]
 
 
 Drops = dict[Scorer, tuple[np.ndarray, np.ndarray]]
-"""The means of `DROPS` of each scorer, `(2,)`, and the means of the bootstrap samples, `(B, 2)`."""
+"""For each scorer its means of `DROPS`, comprehensiveness and sufficiency, `(2,)`, and those of the bootstrap samples,
+`(B, 2)`."""
 
 
 def _drops_of_scorers(table: pd.DataFrame, samples: int) -> Drops:
+    """Computes the drops of each scorer from the rows of `read_faithfulness`."""
     keys, sums, tokens = sums_of_sentences(table)
     rows = keys.index[keys["removal"] == "mean"]
-    above = sums[:, rows, : len(DROPS)]
-    below = np.repeat(tokens[:, rows, None], len(DROPS), axis=-1)
-    drawn = resample(above, below, sentence_counts(len(sums), samples=samples))
+    numerators = sums[:, rows, : len(DROPS)]
+    denominators = np.repeat(tokens[:, rows, None], len(DROPS), axis=-1)
+    means = ratio(numerators, denominators)
+    resampled = resample(numerators, denominators, sentence_counts(len(sums), samples=samples))
     scorers = [Scorer(*row) for row in keys.loc[rows, SCORER_NAMES].itertuples(index=False)]
-    return dict(zip(scorers, zip(ratio(above, below), np.moveaxis(drawn, 1, 0), strict=True), strict=True))
+    return {scorer: (means[number], resampled[:, number]) for number, scorer in enumerate(scorers)}
 
 
-def _stability(first_name: str, first: Drops, other: Drops, match: MatchedHeads | None) -> str:
-    """Returns the end of a system's line. Without matched heads, what has no heads is compared."""
-    scorers = [scorer for scorer in first if scorer in other and (match or scorer.head in ("", MEAN))]
-    middle, drawn = (
-        [np.stack([values[scorer][part][..., 0] for scorer in scorers], axis=-1) for values in (first, other)]
-        for part in (0, 1)
-    )
-    low, high = interval(kendall(*drawn))
+def _stability(baseline_name: str, baseline: Drops, drops: Drops, match: MatchedHeads | None) -> str:
+    """Returns the end of a system's line: how much its order of the scorers agrees with that of the baseline.
+
+    If the heads are not matched, scorers of single heads are left out.
+    """
+    scorers = [scorer for scorer in baseline if scorer in drops and (match or scorer.head in ("", MEAN))]
+
+    def comprehensiveness(values: Drops, part: int) -> np.ndarray:
+        return np.stack([values[scorer][part][..., 0] for scorer in scorers], axis=-1)
+
+    tau = kendall(comprehensiveness(baseline, 0), comprehensiveness(drops, 0))
+    low, high = interval(kendall(comprehensiveness(baseline, 1), comprehensiveness(drops, 1)))
     heads = "heads are left out, for they cannot be matched: no target is the same; evaluate with --forced"
     if match is not None:
         heads = f"heads matched on {match.sentences} sentences, where {match.overlap:.0%} of their weights overlap"
-    tau = f"{kendall(*middle):.2f} ({low:.2f} to {high:.2f})"
-    return f"{len(scorers)} scorers as {first_name} does: Kendall's tau {tau}; {heads}"
+    tau_text = f"{tau:.2f} ({low:.2f} to {high:.2f})"
+    return f"{len(scorers)} scorers as {baseline_name} does: Kendall's tau {tau_text}; {heads}"
 
 
 def _renumber_rows(table: pd.DataFrame, match: MatchedHeads | None) -> pd.DataFrame:
-    """Returns the rows with the numbers that the first system gives to the heads."""
+    """Replaces the number of each head by that of the first system's head that it is matched to.
+
+    Returns the table unchanged if `match` is None.
+    """
     if match is None:
         return table
     numbers = {(f"{layer}", f"{head}"): f"{number}" for (layer, number), head in np.ndenumerate(match.heads)}
@@ -370,11 +441,22 @@ def _renumber_rows(table: pd.DataFrame, match: MatchedHeads | None) -> pd.DataFr
 
 
 def kendall(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Computes Kendall's tau-b over the last axis (Kendall 1945): of all pairs, the share that both order alike less
-    the share that they order differently, corrected for ties; from -1 to 1, not-a-number if one of them orders nothing:
-    `(..., n)` and `(..., n)` to `(...)`."""
-    signs = [np.sign(values[..., :, None] - values[..., None, :]) for values in (x, y)]
-    alike = (signs[0] * signs[1]).sum(axis=(-2, -1))
-    ordered = [np.abs(sign).sum(axis=(-2, -1)) for sign in signs]
-    below = np.sqrt(ordered[0] * ordered[1])
-    return np.divide(alike, below, out=np.full(np.shape(alike), np.nan), where=below > 0)
+    """Computes Kendall's tau-b over the last axis (Kendall 1945).
+
+    It is the share of the pairs that both orders rank alike minus the share that they rank differently, corrected for
+    ties.
+
+    Args:
+        x: the first order, `(..., n)`.
+        y: the second order, `(..., n)`.
+
+    Returns:
+        `(...)`, -1 to 1; NaN if all values of one order are tied.
+    """
+    x_signs = np.sign(x[..., :, None] - x[..., None, :])
+    y_signs = np.sign(y[..., :, None] - y[..., None, :])
+    agreement = (x_signs * y_signs).sum(axis=(-2, -1))
+    untied_x = np.abs(x_signs).sum(axis=(-2, -1))
+    untied_y = np.abs(y_signs).sum(axis=(-2, -1))
+    divisor = np.sqrt(untied_x * untied_y)
+    return np.divide(agreement, divisor, out=np.full(np.shape(agreement), np.nan), where=divisor > 0)

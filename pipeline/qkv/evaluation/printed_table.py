@@ -1,4 +1,4 @@
-"""The short table that evaluate.py prints."""
+"""The table of metrics that evaluate.py prints."""
 
 import logging
 import shlex
@@ -13,19 +13,25 @@ log = logging.getLogger(__name__)
 
 
 def print_table(metrics: dict[str, Any], folder: Path) -> None:
-    """Prints the metrics of an evaluation, where its results are, and what to do next."""
+    """Prints the metrics of an evaluation, the folder of its results, and the next commands.
+
+    Args:
+        metrics: the contents of `metrics.json`.
+        folder: the folder of the evaluation, `RUN/evaluations/NAME`.
+    """
     print_rows(metrics)
     if "bleu" in metrics:
         words = metrics["reference_length"] / metrics["sentences"]
-        if said := explain_low_bleu(metrics["bleu"], metrics["token_accuracy"], words, metrics["bleu_tokenizer"]):
-            log.warning(said)
+        advice = explain_low_bleu(metrics["bleu"], metrics["token_accuracy"], words, metrics["bleu_tokenizer"])
+        if advice:
+            log.warning(advice)
     log.info("results: %s", folder)
     runs = shlex.quote(str(folder.parents[2]))
     log.info("next:\n  open %s in a browser\n  tensorboard --logdir %s", folder / "viewer.html", runs)
 
 
 def print_rows(metrics: dict[str, Any]) -> None:
-    """Prints the metrics of an evaluation, as far as they are there."""
+    """Prints the metrics of an evaluation. Metrics that it does not have are left out."""
     rows = list(_rows(metrics))
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
@@ -58,16 +64,16 @@ def _score_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "TER", f"not computed, since BLEU is below {LEAST_BLEU_FOR_TER:g}"
     else:
         yield "TER", f"{metrics['ter']:.2f} %, lower is better   ({metrics['signatures']['ter']})"
-    words, expected = metrics["translation_length"], metrics["reference_length"]
-    yield "length", f"{words} words for the references' {expected} (brevity penalty {metrics['brevity_penalty']:.3f})"
+    lengths = f"{metrics['translation_length']} words for the references' {metrics['reference_length']}"
+    yield "length", f"{lengths} (brevity penalty {metrics['brevity_penalty']:.3f})"
 
 
 def _alignment_rows(alignment: dict[str, Any], label: str = "AER") -> Iterator[tuple[str, str]]:
-    place = describe_readout(*(alignment[key] for key in ("layer", "head", "side", "linked")))
+    readout = describe_readout(alignment["layer"], alignment["head"], alignment["side"], alignment["linked"])
     rates = f"precision {alignment['precision']:.2f} %, recall {alignment['recall']:.2f} %"
-    yield label, f"{alignment['aer']:.2f} %   ({rates}; {place}, chosen on {alignment['chosen_on']})"
-    diagonal, at_random = alignment["diagonal_aer"], alignment["random_aer"]
-    yield "  for comparison", f"{diagonal:.2f} % for the diagonal, {at_random:.2f} % for random links"
+    yield label, f"{alignment['aer']:.2f} %   ({rates}; {readout}, chosen on {alignment['chosen_on']})"
+    baselines = f"{alignment['diagonal_aer']:.2f} % for the diagonal, {alignment['random_aer']:.2f} % for random links"
+    yield "  for comparison", baselines
     units = alignment["words"]
     if set(units.values()) != {"spaces"}:
         named = ", ".join(f"{unit if unit != 'spaces' else 'words'} of the {side}" for side, unit in units.items())

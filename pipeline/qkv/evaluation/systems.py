@@ -1,5 +1,4 @@
-"""Evaluations that were written before, with what is known of their runs, and archives without a run: the systems that
-are compared or shown. Their heads are matched to the first system's."""
+"""The systems that are compared or shown: evaluations of runs, and attention archives without a run, read from disk."""
 
 import json
 from collections.abc import Sequence
@@ -21,24 +20,29 @@ from ..inspection.archive import AttentionArchive
 from ..inspection.matched_heads import MatchedHeads, match_heads
 from .archive_scores import archive_metrics, score_alignments
 from .page import page_facts
-from .tables import read_table, read_translations
+from .tables import read_result_csv, read_translations
 
 
 @dataclass(frozen=True)
-class EvaluatedArchive:
-    """An archive as a system that is compared, with its name in the table and its folder."""
+class ComparedArchive:
+    """An attention archive without a run, as a system that is compared.
+
+    Args:
+        name: its name in tables and messages.
+        evaluation: its folder.
+    """
 
     name: str
     evaluation: EvaluationDirectory
 
     @cached_property
     def archive(self) -> AttentionArchive:
-        """The archive."""
+        """The attention archive."""
         return AttentionArchive(self.evaluation.attention)
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
-        """Its scores: those that `qkv measure` has written, or else computed now."""
+        """The contents of `metrics.json`. If `qkv measure` has not written it, the metrics are computed."""
         if self.evaluation.metrics.is_file():
             return read_metrics(self.evaluation.metrics)
         readouts = score_alignments(self.archive, self.name, self.archive.gold)
@@ -46,7 +50,7 @@ class EvaluatedArchive:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """The sentences and their references, and the model's translations unless the targets were given.
+        """The columns `source` and `reference`, and `translation` unless the targets were given.
 
         Raises:
             InputError: there are no sentences, or a translation has no reference.
@@ -63,27 +67,31 @@ class EvaluatedArchive:
 
     @property
     def seed(self) -> int | None:
-        """The run's seed; None where it is unknown, and for an ensemble."""
+        """The run's seed; None if it is unknown, or for an ensemble."""
         return None
 
     @property
     def bleu_tokenizer(self) -> str | None:
-        """The tokenizer of BLEU, which splits the translations into words; None to take the other systems'."""
+        """The tokenizer of BLEU; None if the archive was never scored, and the other systems' tokenizer is used."""
         return self.metrics.get("bleu_tokenizer")
 
     @property
     def mode(self) -> str | None:
-        """The targets of the attention: `forced` for given ones, or `translated`."""
+        """`forced` if the targets were given, `translated` if the model searched for them; None if it is not known."""
         return self.metrics.get("mode")
 
     def key_without_seed(self) -> str:
-        """Returns everything in which evaluations must be equal to differ only in the seed of their runs. Of an archive
-        nothing is known of seeds, so nothing else has its key."""
+        """Returns a key that is equal for evaluations that differ only in the seed of their runs.
+
+        The seed of an archive without a run is unknown, so its key is unique.
+        """
         return str(self.evaluation.root.resolve())
 
     def facts(self) -> dict[str, Any]:
-        """Returns further scores, and the sizes and costs of the run, which the table shows; of an ensemble the
-        parameters of all models."""
+        """Returns the columns of the table that are not tested: AER, loss, search, seed, parameters, updates, minutes.
+
+        The parameters of an ensemble are those of all its models. A value that is not known is None.
+        """
         return {
             "AER": self.metrics.get("alignment", {}).get("aer"),
             "loss": self.metrics.get("loss"),
@@ -94,11 +102,16 @@ class EvaluatedArchive:
 
 
 @dataclass(frozen=True)
-class Evaluated(EvaluatedArchive):
-    """An evaluation, and the folder of the run that was evaluated.
+class ComparedRun(ComparedArchive):
+    """An evaluation of a run, as a system that is compared.
+
+    Args:
+        name: its name in tables and messages.
+        evaluation: its folder.
+        run: the folder of the run.
 
     Raises:
-        InputError: the evaluation is not there.
+        InputError: the evaluation lacks `metrics.json` or `translations.tsv`.
     """
 
     run: RunDirectory
@@ -116,10 +129,10 @@ class Evaluated(EvaluatedArchive):
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """The evaluation's translations.
+        """The table of `translations.tsv`.
 
         Raises:
-            InputError: the file is damaged, or there were no references.
+            InputError: the file is damaged, or has no references.
         """
         table = read_translations(self.evaluation.translations)
         if "reference" not in table:
@@ -128,7 +141,7 @@ class Evaluated(EvaluatedArchive):
 
     @property
     def members(self) -> list[dict[str, Any]]:
-        """The facts of each model of an ensemble; empty for a single run."""
+        """A dict for each model of an ensemble, with its facts; empty for a single run."""
         return self.metrics.get("members", [])
 
     @property
@@ -151,7 +164,7 @@ class Evaluated(EvaluatedArchive):
     def facts(self) -> dict[str, Any]:
         last: Any = {}
         if not self.members and self.run.history.is_file():
-            history = read_table(self.run.history, {"update": float, "minutes": float}, command="train.py")
+            history = read_result_csv(self.run.history, {"update": float, "minutes": float}, command="train.py")
             last = history.iloc[-1] if len(history) else {}
         parameters = sum(member["parameters"] for member in self.members) or read_manifest(self.run).get("parameters")
         return super().facts() | {
@@ -162,7 +175,9 @@ class Evaluated(EvaluatedArchive):
         }
 
     def _search(self) -> str:
-        name, decoding = self.metrics.get("search", ""), self.metrics.get("decoding", {})
+        """Returns the search as the table shows it, such as `beam 5, length penalty 0.6`."""
+        name = self.metrics.get("search", "")
+        decoding = self.metrics.get("decoding", {})
         if self.members:
             name = f"ensemble of {len(self.members)}, {name}"
         if not name.endswith("beam") or not decoding:
@@ -171,14 +186,14 @@ class Evaluated(EvaluatedArchive):
         return f"{name} {decoding.get('beam_size', '')}" + (f", length penalty {penalty:g}" if penalty != 1 else "")
 
 
-def find_evaluated(path: Path, set_name: str) -> EvaluatedArchive:
-    """Finds what is compared: an evaluation of a run, or an archive without a run; see `find_evaluation`.
+def find_evaluated(path: Path, set_name: str) -> ComparedArchive:
+    """Finds the evaluation of a run, or an attention archive without a run; see `find_evaluation`.
 
     Raises:
-        InputError: there is none.
+        InputError: the path leads to neither.
     """
     run, evaluation = find_evaluation(path, set_name)
-    return EvaluatedArchive(str(path), evaluation) if run is None else Evaluated(str(path), evaluation, run)
+    return ComparedArchive(str(path), evaluation) if run is None else ComparedRun(str(path), evaluation, run)
 
 
 class _Decoding(BaseModel):
@@ -195,7 +210,7 @@ class _Member(BaseModel):
 
 
 class _Metrics(BaseModel):
-    """The keys of `metrics.json` that are read, all of which may be missing."""
+    """The keys of `metrics.json` that are read. All of them may be missing."""
 
     bleu_tokenizer: StrictStr | None = None
     mode: StrictStr | None = None
@@ -220,37 +235,42 @@ def read_metrics(path: Path) -> dict[str, Any]:
     """Reads the `metrics.json` of an evaluation.
 
     Raises:
-        InputError: it is damaged.
+        InputError: the file is damaged.
     """
     return _read_json(path, _Metrics)
 
 
 def read_manifest(run: RunDirectory) -> dict[str, Any]:
-    """Reads the `manifest.json` of a run; empty while it is in training.
+    """Reads the `manifest.json` of a run. Returns an empty dict while the run is in training.
 
     Raises:
-        InputError: it is damaged.
+        InputError: the file is damaged.
     """
     return _read_json(run.manifest, _Manifest) if run.manifest.is_file() else {}
 
 
 def _read_json(path: Path, schema: type[BaseModel]) -> dict[str, Any]:
+    """Reads a JSON object whose values fit the schema. Keys that the schema lacks are returned, too."""
     try:
         value = read_json_object(path)
         schema.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        found = str(first["input"])[:40]
-        raise InputError(f"{path}: {place} cannot be {found!r}; restore the file, or evaluate the run again") from None
+        key = ".".join(map(str, first["loc"]))
+        value_text = str(first["input"])[:40]
+        raise InputError(
+            f"{path}: {key} cannot be {value_text!r}; restore the file, or evaluate the run again"
+        ) from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}; evaluate the run again") from None
     return value
 
 
 def read_page_facts(run: RunDirectory | None, evaluation: EvaluationDirectory | None) -> list[str]:
-    """Reads the facts of a finished run from its folder. Without a run there are none, nor for one whose settings
-    cannot be read: the page shows attention without them too."""
+    """Reads the facts about a run that its page shows, such as its architecture, size and scores.
+
+    Returns an empty list if there is no run or its settings cannot be read: the page shows attention all the same.
+    """
     if run is None:
         return []
     try:
@@ -265,7 +285,7 @@ def read_page_facts(run: RunDirectory | None, evaluation: EvaluationDirectory | 
     return page_facts(config, parameters, metrics)
 
 
-def match_to_first(systems: Sequence[EvaluatedArchive]) -> list[MatchedHeads | None]:
-    """Matches the heads of each system but the first; see `match_heads`."""
+def match_to_first(systems: Sequence[ComparedArchive]) -> list[MatchedHeads | None]:
+    """Matches the heads of each system but the first to the first system's heads; see `match_heads`."""
     first, *others = (AttentionArchive(system.evaluation.attention) for system in systems)
-    return [match_heads(zip(first.records(["cross"]), one.records(["cross"]), strict=False)) for one in others]
+    return [match_heads(zip(first.records(["cross"]), other.records(["cross"]), strict=False)) for other in others]

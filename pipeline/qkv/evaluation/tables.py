@@ -1,5 +1,4 @@
-"""The tables of an evaluation: what is measured of an archive's records, the scores of readouts, and
-`translations.tsv`, with a row for each sentence, made, written and read back."""
+"""Makes, writes and reads the tables of an evaluation: measures, scores of readouts, `translations.tsv`."""
 
 import csv
 from collections.abc import Collection, Mapping, Sequence
@@ -27,17 +26,17 @@ if TYPE_CHECKING:
 
 
 def write_csv(table: pd.DataFrame, path: Path, float_format: str | None = None) -> None:
-    """Writes a table whole or not at all; a link is replaced."""
+    """Writes a table as CSV, whole or not at all. A symbolic link at `path` is replaced by a file."""
     write_atomically(path, csv_of(table, float_format))
 
 
 def csv_of(table: pd.DataFrame, float_format: str | None = None) -> bytes:
-    """Returns a table as CSV. A carriage return in a field, which readers take for a line end, becomes a space."""
+    """Returns a table as CSV. A carriage return in a field becomes a space, since readers take it for a line end."""
     table = table.replace("\r", " ", regex=True)
     return bytes(table.to_csv(index=False, lineterminator="\n", float_format=float_format).encode())
 
 
-def read_table(
+def read_result_csv(
     path: Path,
     columns: Mapping[str, type],
     *,
@@ -45,17 +44,17 @@ def read_table(
     command: str = "evaluate.py",
     **options: Any,
 ) -> pd.DataFrame:
-    """Reads a table that a command has written.
+    """Reads a CSV file that a command wrote.
 
     Args:
         path: the CSV file.
-        columns: columns that must be there, with their types.
-        optional: columns that are numbers, if they are there.
-        command: the command that has written it, for the message.
-        options: of `pandas.read_csv`.
+        columns: the types of the columns that the file must have.
+        optional: names of columns that hold floats if the file has them.
+        command: the command that wrote the file, for messages.
+        options: further arguments of `pandas.read_csv`.
 
     Raises:
-        InputError: the file cannot be read, or a column is missing or of another type.
+        InputError: the file cannot be read, or a column is missing or has another type.
     """
     try:
         table = pd.read_csv(path, **options).astype(columns)
@@ -65,8 +64,12 @@ def read_table(
 
 
 class SetTables:
-    """The tables and files of links that are made of an archive's records, in one pass: with gold alignments by the
-    sentences' ids, if there are any, and links with a readout."""
+    """Collects the tables of an evaluation from the records of an archive, in one pass.
+
+    Args:
+        gold: the gold alignments by the ids of their sentences; None if there are none.
+        readout: the readout that extracts links from attention; None writes no links.
+    """
 
     def __init__(self, gold: Mapping[int, GoldAlignment] | None, readout: AlignmentReadout | None) -> None:
         self._readout = readout
@@ -75,40 +78,42 @@ class SetTables:
         self._links: list[Collection[Link]] = []
 
     def add(self, record: Record) -> dict[str, Any]:
-        """Adds a sentence, and returns its row of sentences.csv."""
+        """Adds a sentence and returns its row of `sentences.csv`."""
         measures = measure_site(record)
         self._rows.append(sentence_row(record, measures))
         self._heads.add(record, measures)
         self._types.add(record)
         if self._readout is not None:
-            read = self._readout.link_probabilities if self._readout.calibration else self._readout.links
-            self._links.append(read(record))
+            calibrated = self._readout.calibration is not None
+            self._links.append(self._readout.link_probabilities(record) if calibrated else self._readout.links(record))
         return self._rows[-1]
 
     def write(self, folder: EvaluationDirectory) -> dict[str, dict[str, Any]]:
-        """Writes heads.csv, head_types.csv, sentence_heads.csv and sentences.csv, and the links with a readout.
+        """Writes `heads.csv`, `head_types.csv`, `sentence_heads.csv`, `sentences.csv` and, with a readout, the links.
 
         Returns:
-            The types of heads as pages hold them.
+            The types of heads for pages, see `describe_types`.
         """
         types = self._types.table()
-        shown = describe_types(types)
         heads = add_types(self._heads.table_with_intervals(), types)
-        of_sentences = self._heads.sentences()
+        sentence_heads = self._heads.sentences()
         write_csv(types, folder.head_types)
         write_csv(heads, folder.heads)
-        write_csv(of_sentences, folder.sentence_heads, float_format="%.6f")
+        write_csv(sentence_heads, folder.sentence_heads, float_format="%.6f")
         write_csv(pd.DataFrame(self._rows), folder.sentences, float_format="%.4f")
         if self._readout is not None:
             write_pharaoh(folder.alignments, map(set, self._links))
             if self._readout.calibration:
                 write_pharaoh(folder.link_probabilities, self._links)
-        return shown
+        return describe_types(types)
 
 
 def write_readout_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -> None:
-    """Writes head_alignment.csv and sentence_alignment.csv, where there are gold alignments; and the calibration of the
-    probabilities of links, with link_reliability.csv, where they are calibrated."""
+    """Writes the scores of readouts.
+
+    With gold alignments these are `head_alignment.csv` and `sentence_alignment.csv`. If the probabilities of links are
+    calibrated, also the calibration and `link_reliability.csv`.
+    """
     paths = folder.head_alignment, folder.sentence_alignment, folder.link_reliability
     for path, table in zip(paths, (readouts.table, readouts.sentences, readouts.reliability), strict=True):
         if table is not None:
@@ -127,9 +132,20 @@ def write_translations(
     translations: Sequence["Translation"],
     bleu_tokenizer: str,
 ) -> pd.DataFrame:
-    """Writes the texts, scores and lengths of each sentence as `translations.tsv`, whole or not at all, and returns the
-    table, with the texts as they are. Quotation marks are plain text, and tabs in a field become spaces in the file.
-    Without references there are no sentence scores; BLEU splits text as in `make_bleu`."""
+    """Writes `translations.tsv`, with the texts, scores and lengths of each sentence, whole or not at all.
+
+    In the file, quotation marks are plain text, and tabs within a text are replaced by spaces.
+
+    Args:
+        path: the file.
+        source: the source sentences.
+        reference: the references; None writes no sentence scores.
+        translations: a translation of each sentence.
+        bleu_tokenizer: the tokenizer of sentence BLEU, see `metrics.bleu.make_bleu`.
+
+    Returns:
+        The table, with the texts unchanged.
+    """
     texts = [translation.text for translation in translations]
     table = pd.DataFrame(
         {
@@ -153,14 +169,14 @@ def write_translations(
 
 
 def read_translations(path: Path) -> pd.DataFrame:
-    """Reads the table back, with text as text and sentence scores as numbers.
+    """Reads the table that `write_translations` wrote. Texts are strings, and sentence scores are floats.
 
     Raises:
         InputError: the file is damaged.
     """
     scores = ("sentence_bleu", "sentence_chrf")
     form = {"sep": "\t", "quoting": csv.QUOTE_NONE, "keep_default_na": False, "dtype": dict.fromkeys(TEXTS, str)}
-    table = read_table(path, {}, optional=scores, command="evaluate.py", **form)
+    table = read_result_csv(path, {}, optional=scores, command="evaluate.py", **form)
     problem = None
     if not isinstance(table.index, pd.RangeIndex) or table.filter(TEXTS).isna().any(axis=None):
         problem = "lines of other lengths"

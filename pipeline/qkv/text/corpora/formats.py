@@ -37,7 +37,7 @@ def read_corpus(settings: CorpusSettings | Sequence[CorpusSettings]) -> Corpus:
             shards.append(read_parallel_files(**given))
         else:
             given |= settings.model_dump(include={"source_column", "target_column", "separator", "header"})
-            shards.append(read_table(**given))
+            shards.append(read_corpus_table(**given))
     return join_corpora(shards, "shards")
 
 
@@ -91,7 +91,7 @@ def read_parallel_files(
     return _select_split(corpus, split_file, split)
 
 
-def read_table(
+def read_corpus_table(
     table: str | Path,
     source_column: str | int,
     target_column: str | int,

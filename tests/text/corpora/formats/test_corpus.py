@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from qkv.config.corpus import CorpusSettings
 from qkv.errors import InputError
-from qkv.text.corpora.formats import read_corpus, read_parallel_files, read_table
+from qkv.text.corpora.formats import read_corpus, read_corpus_table, read_parallel_files
 from qkv.text.lines.line import compose
 
 TRAPS = [
@@ -70,8 +70,8 @@ def test_reading_gives_back_any_text_that_was_written(tmp_path, pairs, end, last
     assume(len(pairs) > 1 or "".join(pairs[0]).count("\r") < 2)  # as is a table of one line with several
     sides = [list(side) for side in zip(*pairs, strict=True)]
     parallel = read_parallel_files(file("s", sides[0]), file("t", sides[1]))
-    table = read_table(file("table", [f"{s}\t{t}" for s, t in pairs]), 0, 1)
-    headed = read_table(file("headed", ["x\ty"] + [f"{t}\t{s}" for s, t in pairs]), "y", "x", header=True)
+    table = read_corpus_table(file("table", [f"{s}\t{t}" for s, t in pairs]), 0, 1)
+    headed = read_corpus_table(file("headed", ["x\ty"] + [f"{t}\t{s}" for s, t in pairs]), "y", "x", header=True)
     for corpus in (parallel, table, headed):
         assert [list(corpus.source), list(corpus.target)] == [[*map(compose, side)] for side in sides]
 
@@ -81,7 +81,7 @@ def test_reading_gives_back_any_text_that_was_written(tmp_path, pairs, end, last
 
 def test_columns_are_chosen_by_name_in_any_order(write):
     path = write("id\tfrench\tenglish\n7\tva\tgo\n8\tsalut\thi\n")
-    corpus = read_table(path, "english", "french", header=True)
+    corpus = read_corpus_table(path, "english", "french", header=True)
     assert read(corpus) == [["go", "hi"], ["va", "salut"], [2, 3]]
     assert corpus.place(1) == f"{path}:3"
 
@@ -89,13 +89,13 @@ def test_columns_are_chosen_by_name_in_any_order(write):
 def test_a_split_keeps_the_line_numbers_of_the_file(write):
     labels = write("train\ntest\ntrain\ntest\n", "split.txt")
     table = write("a\tA\nb\tB\nc\tC\nd\tD\n")
-    corpus = read_table(table, 0, 1, split_file=labels, split="test")
+    corpus = read_corpus_table(table, 0, 1, split_file=labels, split="test")
     assert read(corpus) == [["b", "d"], ["B", "D"], [2, 4]]
-    assert len(read_table(table, 0, 1, split_file=labels)) == 4
+    assert len(read_corpus_table(table, 0, 1, split_file=labels)) == 4
 
 
 def test_a_table_of_one_column_keeps_its_empty_lines(write):
-    corpus = read_table(write("a\n\n \nb\n"), 0, 0)
+    corpus = read_corpus_table(write("a\n\n \nb\n"), 0, 0)
     assert list(corpus.source) == list(corpus.target) == ["a", "", " ", "b"]
 
 
@@ -117,18 +117,18 @@ def test_a_table_of_one_column_keeps_its_empty_lines(write):
 )
 def test_tables_that_do_not_fit_are_refused(write, content, arguments, message):
     with pytest.raises(InputError, match=message):
-        read_table(write(content), **({"source_column": 0, "target_column": 1} | arguments))
+        read_corpus_table(write(content), **({"source_column": 0, "target_column": 1} | arguments))
 
 
 def test_a_split_file_of_another_length_is_refused(write):
     with pytest.raises(InputError, match="1 labels for the 2 rows"):
-        read_table(write("a\tb\nc\td\n"), 0, 1, split_file=write("train\n", "split.txt"), split="train")
+        read_corpus_table(write("a\tb\nc\td\n"), 0, 1, split_file=write("train\n", "split.txt"), split="train")
 
 
 def test_an_unknown_split_is_told_with_those_that_there_are(write):
     table, labels = write("a\tb\nc\td\ne\tf\n"), write("train\ntest\ntrain\n", "split.txt")
     with pytest.raises(InputError, match=r"train \(2\), test \(1\).*did you mean train"):
-        read_table(table, 0, 1, split_file=labels, split="trian")
+        read_corpus_table(table, 0, 1, split_file=labels, split="trian")
 
 
 # Formats

@@ -9,14 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qkv.errors import InputError
-from qkv.text.corpora.formats import read_table, read_text_columns
+from qkv.text.corpora.formats import read_corpus_table, read_text_columns
 from qkv.text.lines.line import compose
 
 ATTRIBUTION = "CC-BY 2.0 (France) Attribution: tatoeba.org #2877272 (CM) & #1158250 (Wittydev)"
 
 
 def sides(path, **arguments):
-    corpus = read_table(path, 0, 1, **arguments)
+    corpus = read_corpus_table(path, 0, 1, **arguments)
     return list(corpus.pairs())
 
 
@@ -46,7 +46,7 @@ def test_quoted_tables_give_back_what_a_spreadsheet_wrote(separator, quoting, pa
 
 def test_columns_of_quoted_tables_have_their_bare_names(write):
     path = write('"english, spoken","french"\n"Hello, you","Salut, ""toi"""\n', "table.csv")
-    corpus = read_table(path, "english, spoken", "french", header=True)
+    corpus = read_corpus_table(path, "english, spoken", "french", header=True)
     assert list(corpus.pairs()) == [("Hello, you", 'Salut, "toi"')]
 
 
