@@ -1,7 +1,12 @@
-"""The metrics of translations by name, which validation and evaluation measure.
+"""The metrics of validation and evaluation, by name.
 
-A new metric is a function in `METRICS` and a row in `names.translation.METRICS`. Then validation measures it, the
-progress line and `history.csv` show it, evaluation writes it, and the best checkpoint can be chosen by it.
+To add a metric, add its function to `METRICS` and its row to `config.names.translation.METRICS`. Then validation
+computes it, the progress line and `history.csv` show it, evaluation writes it, and the best checkpoint can be chosen by
+it.
+
+- `bleu`: BLEU, chrF and TER
+- `likelihood`: loss, perplexity and token accuracy of references
+- `of_tokens`: losses and metrics for Keras' `compile`
 
 `TokenAccuracy` and `Perplexity`, for `compile` of Keras, are imported when they are first used.
 """
@@ -28,13 +33,13 @@ def __getattr__(name: str) -> Any:
 
 @dataclass(frozen=True)
 class MetricInputs:
-    """The translations, references and likelihood from which metrics are computed.
+    """The inputs of a metric.
 
     Args:
-        translations: the model's, one for each source.
-        references: given translations of the same sources.
-        likelihood: of the references under the model.
-        bleu_tokenizer: how BLEU splits text into words; see `make_bleu`.
+        translations: the model's translation of each source.
+        references: the reference translation of each source.
+        likelihood: the likelihood of the references under the model.
+        bleu_tokenizer: the tokenizer of BLEU, see `bleu.make_bleu`.
     """
 
     translations: Sequence[str]
@@ -52,5 +57,5 @@ METRICS: dict[str, Callable[[MetricInputs], float]] = {
 
 
 def measure_all(inputs: MetricInputs) -> dict[str, float]:
-    """Computes every metric of `METRICS`, in its order."""
+    """Computes all metrics, in the order of `METRICS`."""
     return {name: measure(inputs) for name, measure in METRICS.items()}

@@ -1,6 +1,6 @@
-"""BLEU, chrF and TER of translations, with their signatures: of a set, and of drawn or exchanged sentences.
+"""BLEU, chrF and TER with sacreBLEU's signatures; their bootstrap samples and significance tests.
 
-Letters: N sentences, C counts of a sentence, B samples.
+Letters: N sentences, C counts of a sentence, B bootstrap samples.
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ from ..statistics.resampling import sentence_counts
 from ..statistics.significance import p_of_exchanges
 
 LEAST_BLEU_FOR_TER = 1.0
-"""Below it, TER says nothing more, and can take seconds for each sentence."""
+"""TER is not computed below this BLEU: it says nothing more, and can take seconds for each sentence."""
 
 
 def check_bleu_tokenizer(name: str, key: str = "data.bleu_tokenizer") -> None:
-    """Checks that a tokenizer of BLEU can be used here.
+    """Checks that the packages and files that a tokenizer of BLEU needs are installed.
 
     Args:
         name: one of `config.names.translation.BLEU_TOKENIZERS`.
-        key: the setting or option that names it, for the message.
+        key: the setting or option that the user chose the tokenizer with, for the message.
 
     Raises:
         InputError: a package or a download of sacreBLEU is missing.
@@ -54,24 +54,33 @@ def make_bleu(tokenizer: str, effective_order: bool = False) -> sacrebleu.BLEU:
     """Makes sacreBLEU's BLEU (Papineni et al. 2002; Post 2018).
 
     Args:
-        tokenizer: how text is split into words, one of `config.names.translation.BLEU_TOKENIZERS`.
-        effective_order: whether to leave out n-grams longer than the text, as the score of a single sentence needs.
+        tokenizer: the tokenizer that splits text into words, one of `config.names.translation.BLEU_TOKENIZERS`.
+        effective_order: if True, orders of n-grams longer than the text are left out. Sentence BLEU needs it.
     """
     # "force" only silences the warning about tokenised text.
     return sacrebleu.BLEU(tokenize=tokenizer, force=tokenizer == "none", effective_order=effective_order)
 
 
 def score_bleu(translations: Sequence[str], references: Sequence[str], *, tokenizer: str) -> float:
-    """Computes the BLEU of a whole set, from 0 to 100."""
+    """Computes corpus BLEU, 0 to 100; `tokenizer` as in `make_bleu`."""
     return make_bleu(tokenizer).corpus_score(translations, [references]).score
 
 
 def score_translations(translations: Sequence[str], references: Sequence[str], *, tokenizer: str) -> dict[str, Any]:
-    """Computes BLEU, chrF, chrF++ and TER of a whole set, with sacreBLEU's signatures of how that was done.
+    """Computes BLEU, chrF, chrF++ and TER of a set.
 
-    The first three are from 0 to 100. TER (Snover et al. 2006) is of words between spaces, case ignored; where BLEU has
-    a tokenizer for Chinese, Japanese or Korean text, of ideographs and of words without punctuation. It is a percentage
-    that can exceed 100, and None if BLEU is below `LEAST_BLEU_FOR_TER`.
+    BLEU, chrF and chrF++ are from 0 to 100. TER (Snover et al. 2006) is a percentage that can exceed 100. It ignores
+    case and splits text at spaces; with a tokenizer for Chinese, Japanese or Korean it also separates ideographs and
+    removes punctuation.
+
+    Args:
+        translations: the model's translation of each source.
+        references: the reference translation of each source.
+        tokenizer: the tokenizer of BLEU, see `make_bleu`.
+
+    Returns:
+        The scores by name, the lengths and brevity penalty of BLEU, and sacreBLEU's `signatures`. `ter` is None if BLEU
+        is below `LEAST_BLEU_FOR_TER`.
     """
     east_asian = BLEU_TOKENIZERS[tokenizer].east_asian
     metrics: dict[str, Any] = {"bleu": make_bleu(tokenizer), "chrf": sacrebleu.CHRF()}
@@ -94,17 +103,20 @@ def score_translations(translations: Sequence[str], references: Sequence[str], *
 def score_sentences(
     translations: Sequence[str], references: Sequence[str], *, tokenizer: str
 ) -> dict[str, list[float]]:
-    """Computes BLEU and chrF of each sentence, from 0 to 100."""
+    """Computes BLEU and chrF of each sentence, 0 to 100, by name; `tokenizer` as in `make_bleu`."""
     metrics = {"bleu": make_bleu(tokenizer, effective_order=True), "chrf": sacrebleu.CHRF()}
     pairs = list(zip(translations, references, strict=True))
-    return {name: [metric.sentence_score(text, [one]).score for text, one in pairs] for name, metric in metrics.items()}
+    return {
+        name: [metric.sentence_score(text, [reference]).score for text, reference in pairs]
+        for name, metric in metrics.items()
+    }
 
 
 class CorpusScore(NamedTuple):
-    """A score of a corpus.
+    """A corpus score that is computed from the summed counts of its sentences, such as BLEU.
 
-    - metric: sacreBLEU's.
-    - counts: `(N, C)`, n-grams and lengths of each sentence, whose sums give the score.
+    - metric: the metric, an object of sacreBLEU.
+    - counts: the numbers of n-grams and the lengths of each sentence, `(N, C)`.
     """
 
     metric: Any
@@ -112,35 +124,38 @@ class CorpusScore(NamedTuple):
 
     @classmethod
     def of(cls, metric: Any, translations: Sequence[str], references: Sequence[str]) -> "CorpusScore":
-        """Counts each sentence."""
-        # As sacreBLEU's own tests of significance do it: there is no public name for it.
+        """Counts the n-grams of each sentence for a metric of sacreBLEU."""
+        # sacreBLEU's own significance tests do the same: there is no public name for it.
         return cls(metric, np.array(metric._extract_corpus_statistics(translations, [references]), np.float64))
 
     @property
     def value(self) -> float:
-        """The score of all sentences."""
+        """The score of the whole corpus."""
         return float(self.of_samples(np.ones((1, len(self.counts))))[0])
 
     def draw(self, samples: int) -> np.ndarray:
-        """Returns the scores of bootstrap samples, `(B,)`."""
+        """Returns the score of each bootstrap sample, `(B,)`."""
         return self.of_samples(sentence_counts(len(self.counts), samples=samples))
 
     def of_samples(self, sentence_counts: np.ndarray) -> np.ndarray:
-        """Returns the scores, `(B,)`, of samples in which each sentence occurs as often as `(B, N)` says."""
+        """Returns the score of each sample, `(B,)`, from the number of times that it has each sentence, `(B, N)`."""
         return self._of_sums(sentence_counts @ self.counts)
 
     def p_against(self, first: "CorpusScore", samples: int) -> float:
-        """Tests two scores of the same sentences by approximate randomisation (Riezler and Maxwell 2005): two-sided."""
+        """Returns the two-sided p-value of the difference from `first`, a score of the same sentences.
 
-        def difference(of_first: np.ndarray) -> np.ndarray:
-            exchanged = of_first, 1 - of_first
-            one, other = (self._of_sums(kept @ first.counts + (1 - kept) @ self.counts) for kept in exchanged)
-            return one - other
+        The test is approximate randomisation (Riezler and Maxwell 2005) with `samples` exchanges.
+        """
+
+        def difference(is_kept: np.ndarray) -> np.ndarray:
+            mixed_first = self._of_sums(is_kept @ first.counts + (1 - is_kept) @ self.counts)
+            mixed_second = self._of_sums((1 - is_kept) @ first.counts + is_kept @ self.counts)
+            return mixed_first - mixed_second
 
         return float(p_of_exchanges(difference, len(self.counts), samples=samples))
 
     def _of_sums(self, sums: np.ndarray) -> np.ndarray:
-        # Sums of whole numbers, but for rounding.
+        # The sums are whole numbers but for rounding errors.
         return np.array([self.metric._compute_score_from_stats(np.rint(row)).score for row in sums])
 
 
@@ -150,28 +165,28 @@ FEW_WORDS = 3  # BLEU counts up to four in a row
 
 
 def count_words(references: Sequence[str], tokenizer: str) -> float:
-    """Returns the mean number of words of a reference, as BLEU's tokenizer splits it; see `make_bleu`."""
+    """Returns the mean number of words in a reference, as the tokenizer of BLEU splits it; see `make_bleu`."""
     return make_bleu(tokenizer).corpus_score(references, [references]).ref_len / max(1, len(references))
 
 
 def explain_low_bleu(bleu: float, token_accuracy: float, words: float, tokenizer: str) -> str | None:
-    """Says in a line why BLEU is near zero though many tokens are predicted right; None if it is not so.
+    """Returns a line of advice if BLEU is near zero although many tokens are predicted correctly; None otherwise.
 
     Args:
-        bleu: of a set.
-        token_accuracy: of the same set, from 0 to 1.
-        words: mean number of words of its references, see `count_words`.
-        tokenizer: how BLEU splits text into words.
+        bleu: the BLEU of a set, 0 to 100.
+        token_accuracy: the token accuracy on the same set, 0 to 1.
+        words: the mean number of words in its references, see `count_words`.
+        tokenizer: the tokenizer of BLEU.
     """
     if bleu >= LOW_BLEU or token_accuracy < GOOD_ACCURACY or not words:
         return None
-    finding = f"BLEU is {bleu:.2f}, though {100 * token_accuracy:.0f} % of tokens are right, given those before them: "
+    finding = f"BLEU is {bleu:.2f}, although {100 * token_accuracy:.0f} % of the tokens are predicted correctly: "
     if words < FEW_WORDS:
         return (
             f"{finding}its tokenizer {tokenizer} finds {words:.1f} words in a reference, and it counts four in a row; "
             "for text without spaces set data.bleu_tokenizer to char, or give evaluate.py --bleu_tokenizer char"
         )
     return (
-        f"{finding}the model has learnt words, but its own translations hardly ever have four in a row as the "
-        "references do. Train longer; if the translations read well, look at data.bleu_tokenizer and at chrF"
+        f"{finding}the model has learnt words, but its translations hardly ever share four words in a row with the "
+        "references. Train longer; if the translations read well, look at data.bleu_tokenizer and at chrF"
     )

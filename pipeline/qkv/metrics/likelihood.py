@@ -17,12 +17,12 @@ from ..text.tokens.special_tokens import PAD
 
 @dataclass(frozen=True)
 class Likelihood:
-    """Means over all target tokens of a set, EOS included.
+    """The likelihood of a set of references: means over all target tokens, EOS included.
 
     Args:
-        loss: negative log-likelihood in nats per token, without label smoothing.
-        token_accuracy: the share of tokens that the model found likeliest, given the tokens before, from 0 to 1.
-        too_long: how many pairs were left out, since a side was too long for the model.
+        loss: the negative log-likelihood in nats per token, without label smoothing.
+        token_accuracy: the share of tokens that the model ranks first given the tokens before them, 0 to 1.
+        too_long: the number of pairs that were left out because a side is too long for the model.
     """
 
     loss: float
@@ -36,10 +36,10 @@ class Likelihood:
 
 
 class LikelihoodSum:
-    """Adds up the likelihood of references that a model has read; those that it had to cut are left out.
+    """Sums the likelihood of references, sentence by sentence. Truncated sentences are counted and left out.
 
     Args:
-        max_positions: the maximum number of tokens that the model accepts, for the message.
+        max_positions: the maximum number of tokens that the model accepts, for messages.
     """
 
     def __init__(self, max_positions: int) -> None:
@@ -50,7 +50,13 @@ class LikelihoodSum:
         self._tokens = 0
 
     def add(self, log_probabilities: Sequence[float], right: int, truncated: bool) -> None:
-        """Adds a sentence: the log-probabilities of its tokens, and how many of them were the likeliest."""
+        """Adds a sentence.
+
+        Args:
+            log_probabilities: the log-probability of each token, in nats.
+            right: the number of tokens that the model ranks first.
+            truncated: whether a side was cut because it is too long for the model.
+        """
         if truncated:
             self._too_long += 1
             return
@@ -62,7 +68,7 @@ class LikelihoodSum:
         """Returns the means over all tokens.
 
         Raises:
-            InputError: all pairs are too long.
+            InputError: all pairs are too long for the model.
         """
         if not self._tokens:
             raise _all_too_long(self._too_long, self._max_positions)
@@ -76,21 +82,23 @@ def _all_too_long(pairs: int, max_positions: int) -> InputError:
 
 
 class LikelihoodMeter:
-    """Measures how likely the references are under a model. Pairs with a side too long for it are left out.
+    """Measures the likelihood of references under a model, again and again during training.
+
+    Pairs with a side that is too long for the model are left out.
 
     Args:
-        forced_graph: of the model.
-        source: encoded sources.
-        target: encoded references.
-        max_positions: the maximum number of tokens, EOS included, that the model accepts.
-        batch_tokens: the maximum number of positions of either side of a batch, padding included.
-        workers: batches read at the same time.
+        forced_graph: the graph of the model's teacher-forced pass.
+        source: the encoded sources.
+        target: the encoded references.
+        max_positions: the maximum number of tokens that the model accepts, EOS included.
+        batch_tokens: the maximum number of positions on either side of a batch, padding included.
+        workers: the number of threads, each of which reads a batch.
 
     Attributes:
-        too_long: how many pairs are left out.
+        too_long: the number of pairs that are left out.
 
     Raises:
-        InputError: all pairs are too long.
+        InputError: all pairs are too long for the model.
     """
 
     def __init__(
@@ -113,13 +121,13 @@ class LikelihoodMeter:
         self.workers = workers
 
     def measure(self) -> Likelihood:
-        """Measures the likelihood under the model as it is now."""
+        """Measures the likelihood with the model's current weights."""
         loss, correct = np.sum(list(in_order(self._measure_batch, self.batches, self.workers)), axis=0)
         tokens = int(np.sum(self.target.lengths)) + len(self.target)
         return Likelihood(float(loss) / tokens, float(correct) / tokens)
 
     def _measure_batch(self, rows: np.ndarray) -> tuple[float, int]:
-        """Returns the summed loss, and the number of tokens to which the model gave the highest probability."""
+        """Returns the sum of the loss over the batch in nats, and the number of tokens that the model ranks first."""
         batch = make_batch(EncodedPairs(self.source, self.target), rows)
         forced = self._forced_graph(*batch.ids)
         real = batch.target_output != PAD

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .corpora.mixture import Mixture, count_shards, rows_of_shards
+from .corpora.mixture import Mixture, count_blocks, rows_of_blocks
 from .tokens.encoding import EncodedPairs
 
 FORCED_BATCH_TOKENS = 1536  # in batches of teacher-forced passes; larger batches pad more and were no faster
@@ -78,8 +78,8 @@ class EpochPlan:
             windows = -(-mixture.pairs // WINDOW_PAIRS)
             self._windows = [partial(mixture.rows, epoch, number, windows) for number in range(windows)]
         else:
-            drawn = _draw_windows(len(pairs.source), seed, epoch)
-            self._windows = [partial(rows_of_shards, shards, len(pairs.source)) for shards in drawn]
+            windows_of_blocks = _draw_windows(len(pairs.source), seed, epoch)
+            self._windows = [partial(rows_of_blocks, blocks, len(pairs.source)) for blocks in windows_of_blocks]
         self._planned: tuple[int, BatchPlan] | None = None
         plans = map(self.window, range(len(self._windows)))
         totals = np.array([(len(plan.batches), plan.tokens, plan.positions) for plan in plans], np.int64).reshape(-1, 3)
@@ -104,11 +104,11 @@ class EpochPlan:
 
 
 def _draw_windows(pairs: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Returns the shards of each window."""
-    shards = np.arange(count_shards(pairs))
+    """Returns the numbers of the blocks in each window."""
+    blocks = np.arange(count_blocks(pairs))
     if pairs <= WINDOW_PAIRS:
-        return [shards]
-    shuffled = np.random.default_rng((seed, epoch, 0)).permutation(shards)
+        return [blocks]
+    shuffled = np.random.default_rng((seed, epoch, 0)).permutation(blocks)
     return np.array_split(shuffled, -(-pairs // WINDOW_PAIRS))
 
 

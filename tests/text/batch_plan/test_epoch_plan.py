@@ -22,7 +22,7 @@ def pairs():
 @pytest.fixture
 def small_windows(monkeypatch):
     monkeypatch.setattr(batch_plan, "WINDOW_PAIRS", 60)
-    monkeypatch.setattr(mixture, "SHARD_PAIRS", 10)
+    monkeypatch.setattr(mixture, "SHUFFLE_BLOCK_PAIRS", 10)
 
 
 def plan(pairs, epoch=0, seed=7):

@@ -1,4 +1,4 @@
-"""Sentence pairs in memory or on disk: one corpus, or several as one, and their division into shards."""
+"""A corpus of sentence pairs in memory or on disk, several corpora joined into one, and shards of a corpus."""
 
 from array import array
 from bisect import bisect_right
@@ -13,7 +13,8 @@ from ..lines.text_file import Lines
 
 CHUNK_SENTENCES = 10_000
 SHARD_PAIRS = 16_384
-"""Read at once: half a second or more of work, and few enough that what is under way takes little memory."""
+"""The number of pairs that are read at a time. Reading them takes at least half a second and little memory."""
+
 Chunk = TypeVar("Chunk", Sequence[str], np.ndarray)
 Item = TypeVar("Item", covariant=True)
 Sides = tuple[Sequence[str], Sequence[str]]
@@ -21,78 +22,97 @@ Sides = tuple[Sequence[str], Sequence[str]]
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sentence pairs in the order of the file: `source[i]` and `target[i]` translate each other."""
+    """Sentence pairs in the order of their file.
+
+    Attributes:
+        source: the source sentences.
+        target: the target sentences; `target[i]` translates `source[i]`.
+        line_numbers: the line of the file that each pair comes from, counted from 1. Some lines are missing if a split
+            was selected.
+        name: the path or paths of the files, for messages.
+        joined: the corpora that this one joins, in their order; empty for a single corpus.
+    """
 
     source: Sequence[str]
     target: Sequence[str]
     line_numbers: Sequence[int]
-    """The line of the file that each pair came from, from 1. It is not the index if a split was selected."""
     name: str
-    """The path or paths of the files, for messages."""
     joined: "Sequence[Corpus]" = ()
-    """Of several corpora as one: these, in their order."""
 
     @property
     def parts(self) -> "Sequence[Corpus]":
-        """The corpora that were joined; a single corpus is its own part."""
+        """The corpora that this one joins; a single corpus has one part, itself."""
         return self.joined or [self]
 
     @property
     def ends(self) -> list[int]:
-        """The number of pairs up to the end of each part."""
+        """For each part, the number of pairs in it and in all parts before it."""
         return list(accumulate(map(len, self.parts)))
 
     def __len__(self) -> int:
         return len(self.source)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yields each source with its target."""
+        """Returns an iterator over `(source, target)`."""
         return zip(self.source, self.target, strict=True)
 
     def in_memory(self) -> "Corpus":
-        """Returns a copy with its text in memory, for short sets that are read again and again."""
+        """Returns a copy whose text is in memory, for short sets that are read several times."""
         return replace(self, source=list(self.source), target=list(self.target))
 
     def select(self, rows: np.ndarray) -> "Corpus":
-        """Returns the pairs of these rows, which must ascend."""
+        """Returns the corpus of the pairs in `rows`, int `(pairs,)` in ascending order."""
         if self.joined:
-            firsts = [0, *self.ends[:-1]]
-            chosen = np.split(rows, np.searchsorted(rows, firsts[1:]))
-            parts = zip(self.joined, chosen, firsts, strict=True)
-            return _join([part.select(own - first) for part, own, first in parts], self.name)
-        source, target = (
-            side.select(rows) if isinstance(side, Lines) else [side[row] for row in rows]
-            for side in (self.source, self.target)
-        )
+            starts = [0, *self.ends[:-1]]
+            rows_by_part = np.split(rows, np.searchsorted(rows, starts[1:]))
+            parts = [
+                part.select(rows_of_part - start)
+                for part, rows_of_part, start in zip(self.joined, rows_by_part, starts, strict=True)
+            ]
+            return _join(parts, self.name)
+
+        def select(side: Sequence[str]) -> Sequence[str]:
+            return side.select(rows) if isinstance(side, Lines) else [side[row] for row in rows]
+
         numbers = self.line_numbers
-        own = rows + numbers.start if isinstance(numbers, range) else np.asarray(numbers, np.int64)[rows]
-        return Corpus(source, target, array("q", own.astype(np.int64).tobytes()), self.name)
+        selected = rows + numbers.start if isinstance(numbers, range) else np.asarray(numbers, np.int64)[rows]
+        line_numbers = array("q", selected.astype(np.int64).tobytes())
+        return Corpus(select(self.source), select(self.target), line_numbers, self.name)
 
     def place(self, index: int) -> str:
-        """Returns `file:line` of a pair, in the file of the part that it is of."""
+        """Returns `file:line` of a pair; in a joined corpus, of the file of its part."""
         if self.joined:
             number = bisect_right(self.ends, index)
             return self.joined[number].place(index - [0, *self.ends][number])
         return f"{self.name}:{self.line_numbers[index]}"
 
     def shown_line(self, index: int) -> int | str:
-        """Returns the line of a pair in a report: its number, or where there are several files, `file:line`."""
+        """Returns the line of a pair for a report: its line number, or `file:line` in a joined corpus."""
         return self.place(index) if self.joined else self.line_numbers[index]
 
 
 def join_corpora(parts: Sequence[Corpus], of: str = "corpora") -> Corpus:
-    """Returns several corpora as one, named as the first of so many; a single one as it is. `of` says what they are."""
+    """Joins corpora into one. A single corpus is returned unchanged.
+
+    Args:
+        parts: the corpora.
+        of: the plural noun for them in the name of the joined corpus, `FILE, the first of 3 corpora`.
+    """
     return parts[0] if len(parts) == 1 else _join(parts, f"{parts[0].name}, the first of {len(parts)} {of}")
 
 
 def _join(parts: Sequence[Corpus], name: str) -> Corpus:
-    fields = ("source", "target", "line_numbers")
-    source, target, numbers = (JoinedSequence([getattr(part, field) for part in parts]) for field in fields)
-    return Corpus(source, target, numbers, name, parts)
+    return Corpus(
+        source=JoinedSequence([part.source for part in parts]),
+        target=JoinedSequence([part.target for part in parts]),
+        line_numbers=JoinedSequence([part.line_numbers for part in parts]),
+        name=name,
+        joined=parts,
+    )
 
 
 class JoinedSequence(Sequence[Item]):
-    """The items of several sequences, one sequence after the other; read where they are, not copied."""
+    """A view of several sequences as one. Nothing is copied."""
 
     def __init__(self, parts: Sequence[Sequence[Item]]) -> None:
         self._parts = parts
@@ -121,26 +141,26 @@ class JoinedSequence(Sequence[Item]):
 
 
 def chunks(sentences: Chunk) -> Iterator[Chunk]:
-    """Yields sentences, or their rows, some thousand at a time."""
+    """Yields slices of `CHUNK_SENTENCES` sentences, or of as many rows of an array."""
     return (sentences[first : first + CHUNK_SENTENCES] for first in range(0, len(sentences), CHUNK_SENTENCES))
 
 
 def is_large(corpus: Corpus) -> bool:
-    """Returns whether a corpus has more than a few shards."""
+    """Returns whether a corpus has more than two shards."""
     return len(corpus) > 2 * SHARD_PAIRS
 
 
 def shards(corpus: Corpus) -> Iterator[Sides]:
-    """Yields the shards of a corpus, at least one."""
+    """Returns an iterator over the shards of a corpus. An empty corpus has one, empty shard."""
     return (shard_of(corpus, number) for number in shard_numbers(corpus))
 
 
 def shard_numbers(corpus: Corpus) -> range:
-    """Returns the numbers of the shards of a corpus, of which there is at least one."""
+    """Returns the numbers of the shards of a corpus, from 0."""
     return range(max(1, -(-len(corpus) // SHARD_PAIRS)))
 
 
 def shard_of(corpus: Corpus, number: int) -> Sides:
-    """Returns the sources and the targets of the shard of that number."""
+    """Returns `(source, target)`, the sentences of shard `number`."""
     part = slice(number * SHARD_PAIRS, (number + 1) * SHARD_PAIRS)
     return corpus.source[part], corpus.target[part]

@@ -1,4 +1,4 @@
-"""Filters: pairs that are unlikely to be translations of each other, judged by their text alone."""
+"""Filters for pairs that are unlikely to be translations of each other, and for duplicates. They look at text alone."""
 
 import re
 import unicodedata
@@ -12,10 +12,16 @@ import numpy.typing as npt
 
 from ...config.names.text import CORPUS_FILTERS
 
-SCRIPT_SHARE = 0.5  # of the letters of a side must belong to its script
-NONE_APPLIES = 0  # what stands for no filter in an array of reasons; filter i of `CORPUS_FILTERS` is i + 1
-PART_NUMBERS = 1 << 20  # how many are sorted at a time, up to `MOST_PARTS` times as many in all; beyond that, more
+SCRIPT_SHARE = 0.5
+"""The least share of the letters of a side that must belong to its script."""
+
+NONE_APPLIES = 0
+"""The reason of a pair to which no filter applies. The reason of filter i of `CORPUS_FILTERS` is i + 1."""
+
+PART_NUMBERS = 1 << 20
 MOST_PARTS = 64
+"""Digests are sorted in parts of about `PART_NUMBERS`; in larger parts if there would be more than `MOST_PARTS`."""
+
 _SCRIPT_WORDS = {"Han": {"CJK"}, "Japanese": {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}}
 _MARKS = re.compile(r"[\W\d_]+")
 _Mask = npt.NDArray[np.bool_]
@@ -23,15 +29,16 @@ _Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class TextFilters:
-    """Filters of pairs, by the names of `CORPUS_FILTERS`.
+    """The filters of pairs, by the names of `CORPUS_FILTERS`.
 
     Args:
-        source_script: the script of the source, one of `config.names.text.SCRIPTS`; None for any.
-        target_script: likewise of the target.
-        identical: whether sides that are the same text, white space and capitals apart, are left out.
-        digits: whether sides with different digits are.
-        duplicates: whether pairs that equal an earlier one are; these are found apart.
-        near_duplicates: whether pairs like an earlier one are.
+        source_script: the script of the source, one of `config.names.text.SCRIPTS`; None allows any script.
+        target_script: the same for the target.
+        identical: whether to drop pairs whose sides are the same text, apart from white space and case.
+        digits: whether to drop pairs whose sides have different digits.
+        duplicates: whether to drop pairs that equal an earlier one. `find` does not do this; see `find_repeated`.
+        near_duplicates: whether to drop pairs that equal an earlier one apart from case, digits, punctuation and white
+            space; see `digest`.
     """
 
     source_script: str | None = None
@@ -42,15 +49,17 @@ class TextFilters:
     near_duplicates: bool = False
 
     def find(self, sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint8]:
-        """Judges pairs one by one, so without near duplicates.
+        """Applies the filters that look at a single pair. Those for duplicates are not among them.
 
         Returns:
-            `(pairs,)`, for each pair the number of the first filter that applies, from 1, or 0.
+            The reason of each pair, uint8 `(pairs,)`: the number of the first filter that applies, counted from 1, or
+            `NONE_APPLIES`.
         """
-        pairs = zip(sources, targets, strict=True)
-        return np.fromiter((self._find_reason(*pair) for pair in pairs), np.uint8, len(sources))
+        reasons = (self._find_reason(source, target) for source, target in zip(sources, targets, strict=True))
+        return np.fromiter(reasons, np.uint8, len(sources))
 
     def _find_reason(self, source: str, target: str) -> int:
+        """Returns the reason of a pair, see `find`."""
         applies = (  # in the order of CORPUS_FILTERS
             _is_of_other_script(source, self.source_script) or _is_of_other_script(target, self.target_script),
             self.identical and " ".join(source.split()).casefold() == " ".join(target.split()).casefold(),
@@ -59,19 +68,22 @@ class TextFilters:
         return next((number for number, applying in enumerate(applies, 1) if applying), NONE_APPLIES)
 
     def digest(self, sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint64]:
-        """Returns a number for each pair, equal for near duplicates; nothing if they are not looked for."""
+        """Returns a digest of each pair, uint64 `(pairs,)`, which near duplicates share.
+
+        Returns an empty array if `near_duplicates` is False.
+        """
         if not self.near_duplicates:
             return np.zeros(0, np.uint64)
         return digest_pairs(map(_bare, sources), map(_bare, targets))
 
 
 def with_near_duplicates(reasons: npt.NDArray[np.uint8], digests: np.ndarray, is_kept: _Mask) -> None:
-    """Adds near duplicates to the reasons of `TextFilters.find`, in place.
+    """Marks near duplicates in the reasons of `TextFilters.find`, in place.
 
     Args:
-        reasons: `(pairs,)`.
-        digests: of `TextFilters.digest`, `(pairs,)`, or empty.
-        is_kept: which pairs are left by everything else; only those have and are near duplicates.
+        reasons: the reasons, uint8 `(pairs,)`.
+        digests: the digests of `TextFilters.digest`, `(pairs,)` or empty.
+        is_kept: the pairs that no other rule drops, bool `(pairs,)`. Only these are compared.
     """
     if len(digests):
         number = list(CORPUS_FILTERS).index("near_duplicate") + 1
@@ -79,55 +91,63 @@ def with_near_duplicates(reasons: npt.NDArray[np.uint8], digests: np.ndarray, is
 
 
 def find_repeated(numbers: npt.NDArray[np.uint64], among: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.bool_]:
-    """Finds the numbers that equal an earlier one: bool `(n,)`.
+    """Finds the numbers that equal an earlier one.
 
-    They are looked at by their first bits, a part at a time, so they should be spread as digests are.
+    The numbers are divided by their first bits, and compared within each part. So they should be uniformly distributed,
+    as digests are.
 
     Args:
-        numbers: uint64 `(n,)`; may be mapped from a file.
-        among: which of them count; by default all. Others are not found, and nothing equals them.
+        numbers: uint64 `(n,)`. The array may be mapped from a file.
+        among: the numbers to compare, bool `(n,)`. The rest is ignored. None compares all.
+
+    Returns:
+        bool `(n,)`.
     """
-    repeated = np.zeros(len(numbers), bool)
+    is_repeated = np.zeros(len(numbers), bool)
     parts = min(MOST_PARTS, -(-len(numbers) // PART_NUMBERS))
-    first_bits = numbers.astype("<u8", copy=False).view(np.uint8)[7::8]
+    first_bytes = numbers.astype("<u8", copy=False).view(np.uint8)[7::8]
     for part in range(parts):
-        here = first_bits.astype(np.uint16) * parts >> 8 == part
-        rows = np.flatnonzero(here if among is None else here & among)
-        later = np.ones(len(rows), bool)
-        later[np.unique(numbers[rows], return_index=True)[1]] = False
-        repeated[rows[later]] = True
-    return repeated
+        in_part = first_bytes.astype(np.uint16) * parts >> 8 == part
+        rows = np.flatnonzero(in_part if among is None else in_part & among)
+        is_later = np.ones(len(rows), bool)
+        is_later[np.unique(numbers[rows], return_index=True)[1]] = False
+        is_repeated[rows[is_later]] = True
+    return is_repeated
 
 
 def digest_pairs(sources: Iterable[str], targets: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """Returns a number for each pair, equal for equal pairs."""
+    """Returns a digest of each pair, uint64 `(pairs,)`, which equal pairs share."""
     return _digests(f"{source}\n{target}" for source, target in zip(sources, targets, strict=True))
 
 
 def digest_sentences(sentences: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """Returns a number for each sentence, equal for sentences that are equal but for white space; 0 for empty ones."""
-    numbers = _digests(" ".join(sentence.split()) for sentence in sentences).byteswap()
-    numbers[numbers == _digests([""]).byteswap()] = 0
-    return numbers
+    """Returns a digest of each sentence, uint64 `(sentences,)`; 0 if it is empty.
+
+    Sentences that differ only in white space share a digest.
+    """
+    digests = _digests(" ".join(sentence.split()) for sentence in sentences).byteswap()
+    digests[digests == _digests([""]).byteswap()] = 0
+    return digests
 
 
 def _digests(texts: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """Returns a number for each text: of 64 bits, which two of 100 million share with a chance of 1 in 3,700."""
+    """Returns a digest of 64 bits for each text. Among 100 million texts, two share one with probability 1 / 3,700."""
     digests = (blake2b(text.encode(), digest_size=8).digest() for text in texts)
     return np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64)
 
 
 def _is_of_other_script(text: str, script: str | None) -> bool:
+    """Returns whether fewer than `SCRIPT_SHARE` of the letters are of the script; False if `script` is None."""
     letters = list(filter(str.isalpha, text))
     return script is not None and sum(_is_of(letter, script) for letter in letters) < SCRIPT_SHARE * len(letters)
 
 
 @cache
 def _is_of(letter: str, script: str) -> bool:
-    """Returns whether a letter is of a script.
+    """Returns whether a letter belongs to a script.
 
-    Unicode's names of letters begin with their script, such as CYRILLIC SMALL LETTER A, or have it second, such as
-    FULLWIDTH LATIN SMALL LETTER A; Python knows no more of it.
+    Python has no table of scripts. The Unicode name of a letter has the script as its first word (CYRILLIC SMALL LETTER
+    A) or as its second one (FULLWIDTH LATIN SMALL LETTER A).
     """
     words = _SCRIPT_WORDS.get(script, {script.upper()})
     return not words.isdisjoint(unicodedata.name(letter, "").split()[:2])
@@ -139,4 +159,5 @@ def _digits(text: str) -> list[int]:
 
 
 def _bare(text: str) -> str:
+    """Returns the letters of a text in lower case, without white space, digits and punctuation."""
     return _MARKS.sub("", unicodedata.normalize("NFKC", text).casefold())

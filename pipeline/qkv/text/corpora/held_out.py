@@ -1,12 +1,13 @@
-"""Validation and test sets held out from the training files, so that no sentence is in two parts of a corpus.
+"""Holds out validation and test sets from the training files, so that no sentence is in two parts of a corpus.
 
-Pairs that share a sentence, directly or through other pairs, stay together. The sets are written into the run as files
-of their own, so that they stay the same whatever becomes of the training files.
+Pairs that share a sentence, directly or through other pairs, stay together. The sets are written into the run, so they
+stay the same if the training files change.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,21 +26,30 @@ from .formats import linked_parts_of, tags_of
 from .word_links import iterate_links, write_gold
 
 FEW_PAIRS = 100
-LARGEST_COMPONENT = 10  # different pairs; to hold out a larger one would cost training many pairs for few sentences
+LARGEST_COMPONENT = 10
+"""The number of different pairs in a component up to which it may be held out. A larger one would take many pairs from
+training and add few sentences to a set."""
+
 Rows = npt.NDArray[np.intp]
 _EMPTY = np.uint64(0)
 log = logging.getLogger(__name__)
 
 
 def hold_out_sets(config: RunConfig, files: Corpus, run: RunDirectory) -> tuple[Rows | None, dict[str, Any]]:
-    """Writes the sets that are held out from the training files, if any, into the run.
+    """Holds out the sets that the config asks for, and writes them into the run.
+
+    Args:
+        config: the settings.
+        files: the pairs of the training files.
+        run: the run.
 
     Returns:
-        The rows of the pairs to train on, ascending, None for all; and for each set, and for the pairs that are
-        `left_out` of all, the number of pairs and their lines in the training files.
+        The rows of the pairs to train on, in ascending order; None for all pairs. And a dict for the corpus report: for
+        each set, and for `left_out`, the pairs that are in no part, the number of `pairs` and their `lines` in the
+        training files. It is empty if no set is held out.
 
     Raises:
-        InputError: as `hold_out`, or there are more or fewer lines of alignments than pairs.
+        InputError: see `hold_out`; or the numbers of pairs and of lines with alignments differ.
     """
     sets = config.data.held_out
     if not sets:
@@ -51,8 +61,8 @@ def hold_out_sets(config: RunConfig, files: Corpus, run: RunDirectory) -> tuple[
         if len(parts[name]) < FEW_PAIRS:
             log.warning("data.%s has %d pairs; scores of so few say little: take some hundred", name, len(parts[name]))
     rows = parts.pop("train")
-    everywhere = np.concatenate([rows, *parts.values()])
-    parts["left_out"] = np.setdiff1d(np.arange(len(files)), everywhere, assume_unique=True)
+    rows_in_parts = np.concatenate([rows, *parts.values()])
+    parts["left_out"] = np.setdiff1d(np.arange(len(files)), rows_in_parts, assume_unique=True)
     log.info(
         "held out from %s: %s; left out, since they share sentences with those: %d",
         files.name,
@@ -66,7 +76,7 @@ def hold_out_sets(config: RunConfig, files: Corpus, run: RunDirectory) -> tuple[
 
 
 def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
-    """Returns the config with the run's own files as the sets that are held out."""
+    """Returns the config with the files in the run as its held-out sets."""
     data = config.data
     # The links of a list, whose files may differ in their direction, are written from source to target.
     turned = not data.listed_corpora and any(corpus.alignments_turned for corpus in data.training_corpora)
@@ -83,40 +93,50 @@ def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
 
 
 def _write_set(files: Corpus, rows: Rows, data: DataSettings, settings: CorpusSettings) -> None:
-    """Writes a set, with the tags of its corpora as text: word 0 of sources, or several words of characters."""
+    """Writes the text and the alignments of a set.
+
+    The tag of a pair becomes text: it is the first word of the source. If words are characters, it is several words.
+    Links are moved accordingly.
+    """
     pairs = files.select(rows)
-    corpora = data.training_corpora
-    tags = tags_of(files, data.listed_corpora) if data.listed_corpora else [None] * len(files)
-    own = {row: tags[row] for row in rows.tolist()}
-    for path, lines in ((settings.source, tagged_lines(pairs.source, own.values())), (settings.target, pairs.target)):
-        assert path is not None  # `with_held_out_files` names it
-        write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
+    all_tags = tags_of(files, data.listed_corpora) if data.listed_corpora else [None] * len(files)
+    tags = {row: all_tags[row] for row in rows.tolist()}
+    assert settings.source is not None and settings.target is not None  # set by `with_held_out_files`
+    _write_lines(settings.source, tagged_lines(pairs.source, tags.values()))
+    _write_lines(settings.target, pairs.target)
     if settings.alignments is not None:
         by_characters = data.words.source == "characters"
-        added = {row: 0 if tag is None else len(tag) if by_characters else 1 for row, tag in own.items()}
-        links = enumerate(chain.from_iterable(iterate_links(*part) for part in linked_parts_of(files, corpora)))
-        chosen = (one.moved(added[row]) for row, (_, one) in links if row in added)
-        write_gold(settings.alignments, (one.turned if settings.alignments_turned else one for one in chosen))
+        words_of_tag = {row: 0 if tag is None else len(tag) if by_characters else 1 for row, tag in tags.items()}
+        parts = linked_parts_of(files, data.training_corpora)
+        links = enumerate(chain.from_iterable(iterate_links(*part) for part in parts))
+        chosen = (gold.moved(words_of_tag[row]) for row, (_, gold) in links if row in words_of_tag)
+        write_gold(settings.alignments, (gold.turned if settings.alignments_turned else gold for gold in chosen))
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def hold_out(corpus: Corpus, sizes: Mapping[str, int]) -> dict[str, Rows]:
-    """Divides a corpus into validation, test and training text by its sentences, not by order or chance.
+    """Divides a corpus into a validation, a test and a training part.
 
-    Pairs that share a source or a target sentence, white space apart, form a component, and no component is in two
-    parts. Large components, and those with an empty sentence, are trained on. The others are sorted by a digest of one
-    of their sentences, so that pairs that are added to a corpus move few of the others; the test set is taken from the
-    front and the validation set from the back, so that the size of one does not move the other. A set has each of its
-    source sentences once: repeated pairs and further translations are left out of all parts.
+    Pairs that share a source or a target sentence, apart from white space, form a component. No component is in two
+    parts. Components of more than `LARGEST_COMPONENT` different pairs, and those with an empty sentence, go to the
+    training part. The remaining ones are sorted by a digest of one of their sentences, so pairs that are added to the
+    corpus move few other pairs. The test set is taken from the front and the validation set from the back, so the size
+    of one does not change the other. A set contains each source sentence once; the repeated pairs and further
+    translations of that sentence are in no part.
 
     Args:
         corpus: all pairs.
         sizes: the number of pairs of `validation`, of `test`, or of both.
 
     Returns:
-        The rows of each set and of `train`, ascending.
+        The rows of each set and of `train`, in ascending order.
 
     Raises:
-        InputError: a set would be empty, the sets would be more than half of the pairs, or too few can be held out.
+        InputError: a set would be empty, the sets would be more than half of the corpus, or too few pairs can be held
+            out.
     """
     for name, size in sizes.items():
         if size < 1:
@@ -124,26 +144,28 @@ def hold_out(corpus: Corpus, sizes: Mapping[str, int]) -> dict[str, Rows]:
                 f"data.{name}.share: the share of the {len(corpus):,} pairs of {corpus.name} is less than one pair; "
                 "raise the share"
             )
-    wanted = sum(sizes.values())
-    if 2 * wanted > len(corpus):
+    pairs_to_hold_out = sum(sizes.values())
+    if 2 * pairs_to_hold_out > len(corpus):
         raise InputError(
-            f"{corpus.name}: {' and '.join(f'data.{name}' for name in sizes)} would hold out {wanted:,} of "
+            f"{corpus.name}: {' and '.join(f'data.{name}' for name in sizes)} would hold out {pairs_to_hold_out:,} of "
             f"{len(corpus):,} pairs; expected at most half of them, so that enough is left to train on: ask for fewer"
         )
-    source, target = (digest_sentences(side) for side in (corpus.source, corpus.target))
-    numbers = [np.unique(side, return_inverse=True)[1] for side in (source, target)]
-    components = find_components(*numbers)
-    different = np.unique(numbers[0] * np.int64(len(corpus)) + numbers[1], return_index=True)[1]
+    source = digest_sentences(corpus.source)
+    target = digest_sentences(corpus.target)
+    source_numbers = np.unique(source, return_inverse=True)[1]
+    target_numbers = np.unique(target, return_inverse=True)[1]
+    components = find_components(source_numbers, target_numbers)
+    different = np.unique(source_numbers * np.int64(len(corpus)) + target_numbers, return_index=True)[1]
     too_large = np.bincount(components[different], minlength=len(corpus)) > LARGEST_COMPONENT
     too_large[components[(source == _EMPTY) | (target == _EMPTY)]] = True
     rows = np.flatnonzero(~too_large[components])
 
     smallest = np.full(len(corpus), np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(smallest, components[rows], source[rows])
-    # The smallest of many digests is small, but its last bytes are not: in their order no component comes early because
-    # it is large.
-    places = smallest[components[rows]].byteswap()
-    rows = rows[np.lexsort((target[rows], source[rows], places))]
+    # The minimum of many digests is small, so a large component would come early. Its last bytes are uniformly
+    # distributed: they come first after the swap.
+    sort_keys = smallest[components[rows]].byteswap()
+    rows = rows[np.lexsort((target[rows], source[rows], sort_keys))]
     rows = rows[np.diff(source[rows], prepend=source[rows[:1]] + 1) != 0]  # the first pair of each source sentence
 
     sets: dict[str, Rows] = {}
@@ -162,16 +184,16 @@ def hold_out(corpus: Corpus, sizes: Mapping[str, int]) -> dict[str, Rows]:
 
 
 def find_components(*sides: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """Finds the connected components of pairs: two pairs are connected if they have the same sentence on one side.
+    """Finds the connected components of pairs. Two pairs are connected if they have the same sentence on one side.
 
     Args:
-        sides: for each side int `(pairs,)`, a number from 0 for each sentence; equal sentences have equal numbers.
+        sides: for each side the number of each sentence, int `(pairs,)`, from 0. Equal sentences have equal numbers.
 
     Returns:
-        int `(pairs,)`, for each pair the index of the first pair of its component.
+        For each pair the index of the first pair of its component, int64 `(pairs,)`.
     """
-    # Every pair follows a leader. In each round it takes the smallest leader among the pairs with one of its sentences,
-    # and takes its former leader along (Zhang, Azad and Hu 2020), so that long chains need few rounds.
+    # Each pair has a leader, at first itself. In each round a pair and its former leader get the smallest leader of all
+    # pairs that share one of its sentences, so that long chains need few rounds (Zhang, Azad and Hu 2020).
     leaders = np.arange(len(sides[0]), dtype=np.int64)
     while True:
         smallest = leaders

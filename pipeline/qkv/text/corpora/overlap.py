@@ -1,4 +1,4 @@
-"""The sentences that two corpora share: scores on sentences that were trained on would be too high."""
+"""Finds the sentences of a set that are also in the training text. Scores on such sentences would be too high."""
 
 import logging
 from collections.abc import Iterable
@@ -8,12 +8,19 @@ from typing import Any, Self
 from .corpus import Corpus
 
 log = logging.getLogger(__name__)
-MOST_LINES = 1000  # listed of each kind; of a corpus of millions, more would make a file that nobody can open
+MOST_LINES = 1000
+"""The number of lines that the report lists at most, so that a report on millions of pairs stays readable."""
 
 
 @dataclass
 class SharedSentences:
-    """The sentences and pairs of a corpus, all of them or the ones that were met in the training text."""
+    """Sets of sentences and pairs: those of a corpus, or those among them that the training text contains too.
+
+    Args:
+        sources: source sentences.
+        targets: target sentences.
+        pairs: `(source, target)`.
+    """
 
     sources: set[str]
     targets: set[str]
@@ -21,26 +28,35 @@ class SharedSentences:
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
-        """Returns all sentences and pairs of a corpus."""
+        """Returns the sentences and pairs of a corpus."""
         return cls(set(corpus.source), set(corpus.target), set(corpus.pairs()))
 
     def met_in(self, sources: Iterable[str], targets: Iterable[str]) -> "SharedSentences":
-        """Returns the ones that a part of the training text contains."""
+        """Returns the sentences and pairs that a part of the training text contains too."""
         shared = SharedSentences(self.sources.intersection(sources), self.targets.intersection(targets), set())
         if shared.sources and shared.targets:
             shared.pairs |= self.pairs.intersection(zip(sources, targets, strict=True))
         return shared
 
     def update(self, other: Self) -> None:
-        """Adds what was met in another part of the training text."""
+        """Adds the sentences and pairs that another part of the training text contains."""
         self.sources |= other.sources
         self.targets |= other.targets
         self.pairs |= other.pairs
 
 
 def report_overlap(shared: SharedSentences, other: Corpus, name: str) -> dict[str, Any]:
-    """Counts what another set, which warnings call `name`, shares with the training text, lists its first lines, and
-    warns of shared sources."""
+    """Counts the sentences and pairs of a set that are also in the training text, and warns if sources are.
+
+    Args:
+        shared: the sentences and pairs of the set that are in the training text.
+        other: the set.
+        name: the name of the set, `validation` or `test`, for the warning.
+
+    Returns:
+        The numbers of shared `pairs`, `sources` and `targets`, the number of pairs in the set (`of`), and the first
+        `lines` of it whose sources are shared.
+    """
     lines = [line for line, source in zip(other.line_numbers, other.source, strict=True) if source in shared.sources]
     overlap = {
         "pairs": sum(pair in shared.pairs for pair in other.pairs()),
@@ -54,6 +70,9 @@ def report_overlap(shared: SharedSentences, other: Corpus, name: str) -> dict[st
             "%s of %s %s sources are in the training text, so that scores are too high: set data.%s: {share: 0.01} to "
             "hold out a set without such sentences, or remove them from one of the two; corpus_report.json lists their "
             "lines",
-            *(f"{len(lines):,}", f"{len(other):,}", name, name),
+            f"{len(lines):,}",
+            f"{len(other):,}",
+            name,
+            name,
         )
     return overlap

@@ -1,4 +1,4 @@
-"""Digests of the files that a run's text was read from, and checks that they are still the same."""
+"""Digests of the files that the text of a run was read from, and checks that files and settings are unchanged."""
 
 import hashlib
 import json
@@ -20,32 +20,52 @@ log = logging.getLogger(__name__)
 
 
 def data_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
-    """Returns the SHA-256 of every file that the settings name; files of the run have their path within it."""
-    corpora = [*settings.training_corpora, *(one for one in (settings.validation, settings.test) if one is not None)]
-    paths = {_name(path, run): path for corpus in corpora for path in _files(corpus)}
+    """Returns the SHA-256 of every file that the settings name, by its path.
+
+    The path of a file within the run is relative to the run's folder.
+    """
+    sets = [corpus for corpus in (settings.validation, settings.test) if corpus is not None]
+    paths = {_name(path, run): path for corpus in [*settings.training_corpora, *sets] for path in _files(corpus)}
     return {name: sha256(paths[name]) for name in sorted(paths)}
 
 
 def shard_digests(corpus: CorpusSettings, run: RunDirectory, digests: Mapping[str, str]) -> list[dict[str, str]]:
-    """Returns the digest of each text of a corpus, by its key, for each of its shards."""
+    """Returns the digests of the text files of a corpus.
+
+    Args:
+        corpus: the settings of the corpus.
+        run: the run.
+        digests: the digests of `data_sha256`.
+
+    Returns:
+        A dict for each set of files of the corpus, with the digest by the key of the setting, such as `source`.
+    """
     keys = ("source", "target", "table", "split_file")
     return [{key: digests[_name(path, run)] for key, path in files.items() if key in keys} for files in corpus.shards()]
 
 
 def prepared_sha256(run: RunDirectory) -> dict[str, str]:
-    """Returns the SHA-256 of all files of the run that training reads: the tokenizer and the encoded text."""
+    """Returns the SHA-256 of the files of the run that training reads, by path: the tokenizer and the encoded text."""
     files = {path for path in run.encoded.rglob("*") if path.is_file() and not path.is_relative_to(run.shards)}
     return {_name(path, run): sha256(path) for path in (run.tokenizer, *sorted(files))}
 
 
 def recorded_sha256(run: RunDirectory) -> dict[str, str]:
-    """Returns the SHA-256 that each file of the data had when it was read; empty for imported runs."""
+    """Returns the SHA-256 that each data file had when it was read, by its path; empty for an imported run."""
     return _reported(run, "sha256")
 
 
 def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
-    """Returns the marks of a run that its checkpoints keep: its seed, and digests of its tokenizer, its text and its
-    report, which has the settings of the start; a part whose file is missing is left out."""
+    """Returns the fingerprint of a run, which is stored in its checkpoints.
+
+    Args:
+        run: the run.
+        seed: the run's seed.
+
+    Returns:
+        The seed and the digests of the tokenizer, the training text and the corpus report, by name. The report has the
+        settings with which the run began. A digest is left out if its file is missing.
+    """
     files = {"corpus report": run.corpus_report, "tokenizer": run.tokenizer}
     origin = {"seed": str(seed), **{name: sha256(path) for name, path in files.items() if path.is_file()}}
     if recorded := recorded_sha256(run):
@@ -54,14 +74,18 @@ def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
 
 
 def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> None:
-    """Compares settings, those that begin with `section`, with the ones that a run's text was prepared with, if it was.
-    Its files may have moved.
+    """Checks that settings equal those with which the text of the run was prepared. Data files may have moved.
+
+    Args:
+        config: the current settings.
+        run: the run. If its text is not prepared yet, nothing is checked.
+        section: the beginning of the keys to check, such as `model.`; empty checks all.
 
     Raises:
-        InputError: one has changed that a run keeps.
+        InputError: a setting that a run must keep has changed.
     """
-    begun = _reported(run, "settings")
-    if not begun:
+    settings_at_start = _reported(run, "settings")
+    if not settings_at_start:
         return
     digests = recorded_sha256(run)
 
@@ -73,7 +97,7 @@ def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> N
         is_moved = isinstance(after, str) and isinstance(before, str) and before in digests and Path(after).is_file()
         return before == after or (is_moved and sha256(Path(after)) == digests[before])
 
-    changes = changes_of_result(make_run_config(begun, {}, run.root.name), config, same)
+    changes = changes_of_result(make_run_config(settings_at_start, {}, run.root.name), config, same)
     if changes := [change for change in changes if change.startswith(section)]:
         shown = "\n  ".join(changes)
         raise InputError(
@@ -83,7 +107,7 @@ def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> N
 
 
 def check_prepared(run: RunDirectory) -> None:
-    """Raises an `InputError` if the tokenizer or the encoded text of a run has changed since the text was prepared."""
+    """Raises an `InputError` if the tokenizer or the encoded text of a run has changed since it was prepared."""
     recorded = _reported(run, "prepared_sha256")
     for name, digest in prepared_sha256(run).items():
         if recorded.get(name, digest) != digest:
@@ -94,12 +118,12 @@ def check_prepared(run: RunDirectory) -> None:
 
 
 def check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
-    """Compares the files of the data with what they were when the run began.
+    """Checks that the data files are the same as when the run began.
 
-    Changed training files give a warning, since the run holds their text encoded.
+    A changed training file only gives a warning, since the run has a copy of its text, encoded.
 
     Raises:
-        InputError: a validation file has changed; it is read anew.
+        InputError: a validation file has changed. The run reads it again and has no copy of it.
     """
     recorded = recorded_sha256(run)
     changed = {path for path, digest in data_sha256(settings, run).items() if recorded.get(path, digest) != digest}
@@ -113,15 +137,18 @@ def check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
 
 
 def _reported(run: RunDirectory, key: str) -> dict[str, Any]:
+    """Returns a dict from the corpus report; an empty one if the report or the key is missing or damaged."""
     recorded = read_json_if_whole(run.corpus_report).get(key)
     return recorded if isinstance(recorded, dict) else {}
 
 
 def _files(corpus: CorpusSettings) -> list[Path]:
-    """Returns the files that still exist; some may have been deleted since the text was read."""
-    found = (files_like(path) if is_pattern(path) else [path] for _, path in corpus if isinstance(path, Path))
-    return [path for files in found for path in files if path.is_file()]
+    """Returns the files of a corpus that still exist. Some may have been deleted since the text was read."""
+    paths = [path for _, path in corpus if isinstance(path, Path)]
+    files = [file for path in paths for file in (files_like(path) if is_pattern(path) else [path])]
+    return [file for file in files if file.is_file()]
 
 
 def _name(path: Path, run: RunDirectory) -> str:
+    """Returns the path of a file as text, relative to the run's folder if the file lies in it."""
     return str(path.relative_to(run.root)) if path.is_relative_to(run.root) else str(path)

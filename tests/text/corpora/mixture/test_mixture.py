@@ -39,7 +39,7 @@ def test_shares_are_in_proportion_to_weights_or_to_sizes_flattened_by_the_temper
 @pytest.mark.parametrize("shares", [[0.2, 0.3, 0.5], [0.98, 0.015, 0.005], [0.5, 0.5, 0.0]])
 def test_every_epoch_and_every_window_has_the_shares(monkeypatch, whole, shares):
     monkeypatch.setattr(mixture, "WHOLE_PAIRS", whole)
-    monkeypatch.setattr(mixture, "SHARD_PAIRS", 16)
+    monkeypatch.setattr(mixture, "SHUFFLE_BLOCK_PAIRS", 16)
     mixed = Mixture(RANGES, shares, seed=3)
     total = sum(size for size, share in zip(SIZES, shares, strict=True) if share)
     assert mixed.pairs == total == sum(mixed.counts)
@@ -57,7 +57,7 @@ def test_every_epoch_and_every_window_has_the_shares(monkeypatch, whole, shares)
 @pytest.mark.parametrize("whole", [1 << 20, 100])
 def test_over_epochs_every_pair_of_a_corpus_comes_equally_often_but_for_one_time(monkeypatch, whole):
     monkeypatch.setattr(mixture, "WHOLE_PAIRS", whole)
-    monkeypatch.setattr(mixture, "SHARD_PAIRS", 16)
+    monkeypatch.setattr(mixture, "SHUFFLE_BLOCK_PAIRS", 16)
     mixed = Mixture(RANGES, [0.2, 0.3, 0.5], seed=3)
     times = np.zeros(1050, int)
     for epoch in range(7):
@@ -79,7 +79,7 @@ def test_an_epoch_is_a_pure_function_of_seed_and_epoch():
 
 
 def test_a_pass_over_a_large_corpus_keeps_neighbours_together_and_a_small_one_does_not(monkeypatch):
-    monkeypatch.setattr(mixture, "SHARD_PAIRS", 16)
+    monkeypatch.setattr(mixture, "SHUFFLE_BLOCK_PAIRS", 16)
     small = Mixture([[(0, 1600)]], [1.0], seed=1).rows(0)
     monkeypatch.setattr(mixture, "WHOLE_PAIRS", 100)
     large = Mixture([[(0, 1600)]], [1.0], seed=1).rows(0)
