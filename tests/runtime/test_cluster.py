@@ -56,7 +56,7 @@ def test_workers_go_on_once_all_are_there_in_whatever_order_they_come():
 
 
 def test_a_chief_gives_up_and_names_who_did_not_start(caplog, monkeypatch):
-    monkeypatch.setattr("qkv.runtime.cluster._SAID_AFTER", 0.0)
+    monkeypatch.setattr("qkv.runtime.cluster._FIRST_NOTICE_SECONDS", 0.0)
     caplog.set_level(logging.INFO)
     clusters = make_clusters(3)
     chief, other = outcomes((meet, clusters[0], None, SOON), (meet, clusters[2], None, 2 * SOON))

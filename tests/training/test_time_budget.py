@@ -161,7 +161,7 @@ class Asked:
     def __init__(self):
         self.answers = []
 
-    def of_chief(self, value, for_what):
+    def broadcast_from_chief(self, value, for_what):
         self.answers.append(value)
         return value
 
@@ -169,7 +169,7 @@ class Asked:
 class Told(Asked):
     """The answers of another chief, one after another."""
 
-    def of_chief(self, value, for_what):
+    def broadcast_from_chief(self, value, for_what):
         return self.answers.pop(0)
 
 
@@ -271,7 +271,7 @@ def test_workers_follow_the_chief(ready):
         def __init__(self, value):
             self.value = value
 
-        def of_chief(self, value, for_what):
+        def broadcast_from_chief(self, value, for_what):
             return self.value
 
     schedule, progress = ClockSchedule(0.5, 4), Progress()

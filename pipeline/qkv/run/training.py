@@ -94,7 +94,7 @@ def run_training(
             translator = build_translator(model, text.tokenizer, config, GreedySearch())
             validate = build_validation(config, text, translator, model)
             training = build_training(config, step, batches, schedule, validate, checkpoints, workers)
-            is_trained = workers.of_chief(run.is_trained(), "to look at the run")
+            is_trained = workers.broadcast_from_chief(run.is_trained(), "to look at the run")
             if is_trained and training.stopping.reason(progress, progress.seconds):
                 if workers.is_chief:
                     _report_trained(run, progress, training.stopping)
@@ -125,7 +125,7 @@ def run_training(
                     value,
                 )
                 _report_finished(config, run, text, progress)
-            workers.of_chief(None, "to save the model")
+            workers.broadcast_from_chief(None, "to save the model")
             return 0
 
 

@@ -1,7 +1,7 @@
-"""The workers of `TF_CONFIG`, and how they meet before TensorFlow connects them, which would wait without end.
+"""Reads the workers from `TF_CONFIG`, and waits until all have started. TensorFlow itself would wait for ever.
 
-The chief listens at its address of `TF_CONFIG`, each other worker connects and says who it is, and the chief answers
-when all are there. After that TensorFlow takes the same addresses.
+The chief listens at its address in `TF_CONFIG`. Each other worker connects to it and says which worker it is. The chief
+answers once all workers have connected. Then TensorFlow uses the same addresses.
 """
 
 import contextlib
@@ -19,17 +19,18 @@ from pydantic import BaseModel, Field
 
 from ..errors import InputError, LostWorkerError
 
-JOBS = ("chief", "worker")  # that train
+JOBS = ("chief", "worker")
+"""The jobs of `TF_CONFIG` whose tasks train."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The workers that train together, the chief first.
+    """The workers that train together. The first one is the chief.
 
     Args:
-        addresses: `HOST:PORT` of each.
-        names: of each, as `TF_CONFIG` has them: `worker 0`.
-        index: the place of this process among them.
+        addresses: the `HOST:PORT` of each worker.
+        names: the job and the task of each worker in `TF_CONFIG`, such as `worker 0`.
+        index: the index of this process among the workers.
     """
 
     addresses: tuple[str, ...]
@@ -45,11 +46,11 @@ class Cluster:
         return self.index == 0
 
     def describe(self, index: int) -> str:
-        """Returns the name and the address of a worker, for messages."""
+        """Returns the name and address of a worker, for messages."""
         return f"{self.names[index]} ({self.addresses[index]})"
 
     def address(self, index: int) -> tuple[str, int]:
-        """Returns host and port of a worker."""
+        """Returns the host and port of a worker."""
         host, _, port = self.addresses[index].rpartition(":")
         return host.strip("[]"), int(port)
 
@@ -60,25 +61,25 @@ class _Task(BaseModel):
 
 
 class _TFConfig(BaseModel):
-    """`TF_CONFIG`, as TensorFlow documents it."""
+    """The keys of `TF_CONFIG` that are read, as TensorFlow documents them."""
 
     cluster: dict[str, list[Annotated[str, Field(pattern=r":[0-9]{1,5}$")]]] = {}
     task: _Task = _Task()
 
 
 def read_cluster() -> Cluster | None:
-    """Returns the machines that train together, by `TF_CONFIG`; None where it names less than two.
+    """Returns the workers in `TF_CONFIG`; None if there are fewer than two.
 
     Raises:
-        InputError: it is not as TensorFlow documents it.
+        InputError: `TF_CONFIG` does not have the form that TensorFlow documents.
     """
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
-        found = _TFConfig.model_validate_json(text, strict=True)
-        addresses = {(job, i): address for job in JOBS for i, address in enumerate(found.cluster.get(job, []))}
-        own = list(addresses).index((found.task.type, found.task.index)) if found.cluster else 0
-        cluster = Cluster(tuple(addresses.values()), tuple(f"{job} {index}" for job, index in addresses), own)
-        if not all(0 < cluster.address(index)[1] < 1 << 16 for index in range(len(cluster))):
+        config = _TFConfig.model_validate_json(text, strict=True)
+        addresses = {(job, task): address for job in JOBS for task, address in enumerate(config.cluster.get(job, []))}
+        index = list(addresses).index((config.task.type, config.task.index)) if config.cluster else 0
+        cluster = Cluster(tuple(addresses.values()), tuple(f"{job} {task}" for job, task in addresses), index)
+        if not all(0 < cluster.address(number)[1] < 1 << 16 for number in range(len(cluster))):
             raise ValueError("no port")
     except ValueError:
         raise InputError(
@@ -88,12 +89,15 @@ def read_cluster() -> Cluster | None:
     return cluster if len(cluster) > 1 else None
 
 
-WAIT_MINUTES = 10.0  # how long a worker waits for the others to start
-_SAID_AFTER = 5.0  # seconds until it is said who is waited for
-_SAID_AGAIN_AFTER = 60.0
+WAIT_MINUTES = 10.0
+"""The time for which a worker waits for the other ones to start."""
+
+_FIRST_NOTICE_SECONDS = 5.0
+_NOTICE_SECONDS = 60.0
 _RETRY_SECONDS = 0.5
-_LONGEST_LINE, _LINE_SECONDS = 1 << 16, 5.0  # of what another says, and until all of it is there
-_NOT_OURS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+_LONGEST_LINE = 1 << 16  # bytes of a message
+_LINE_SECONDS = 5.0  # in which all of a message must arrive
+_NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 log = logging.getLogger(__name__)
 
@@ -102,43 +106,57 @@ def meet(cluster: Cluster, mistake: str | None = None, minutes: float | None = N
     """Waits until all workers have started.
 
     Args:
-        cluster: all workers, and which of them this process is.
-        mistake: what is wrong with this worker's settings, which then ends all others too.
-        minutes: how long to wait; by default `WAIT_MINUTES`.
+        cluster: the workers.
+        mistake: a message about a mistake in the settings of this worker, which ends the other workers too; None if
+            there is none.
+        minutes: the time to wait; None for `WAIT_MINUTES`.
 
     Raises:
-        InputError: the settings of another worker are wrong, or it was given another `TF_CONFIG`.
-        LostWorkerError: a worker has not started in time, or another program has this worker's port.
+        InputError: another worker has a mistake in its settings, or another `TF_CONFIG`.
+        LostWorkerError: a worker has not started in time, or another program uses the port of this worker.
     """
-    wait = Wait(WAIT_MINUTES if minutes is None else minutes)
-    hello = {"worker": cluster.index, "addresses": cluster.addresses, "mistake": mistake}
+    deadline = Deadline(WAIT_MINUTES if minutes is None else minutes)
+    greeting = {"worker": cluster.index, "addresses": cluster.addresses, "mistake": mistake}
     if cluster.is_chief:
-        answer = _gather(cluster, hello, wait)
+        answer = _gather(cluster, greeting, deadline)
     else:
-        _own_port(cluster, wait).close()  # held by an earlier process that is still ending, or by another program
-        answer = _ask_chief(cluster, hello, wait)
+        # Waits while an earlier process that is still ending, or another program, uses the port.
+        _open_port(cluster, deadline).close()
+        answer = _ask_chief(cluster, greeting, deadline)
     if answer and mistake is None:
         raise InputError(answer)
 
 
-class Wait:
-    """Says who is waited for, again and again after so many seconds, and gives up in time."""
+class Deadline:
+    """A limit of time for waiting, with notices of what is waited for.
 
-    def __init__(self, minutes: float, again: float = _SAID_AGAIN_AFTER) -> None:
-        self.minutes, self.again = minutes, again
+    Args:
+        minutes: the time to wait.
+        notice_seconds: the time between two notices. The first one comes after `_FIRST_NOTICE_SECONDS`.
+    """
+
+    def __init__(self, minutes: float, notice_seconds: float = _NOTICE_SECONDS) -> None:
+        self.minutes = minutes
+        self.notice_seconds = notice_seconds
         self.until = time.monotonic() + 60 * minutes
-        self.said = time.monotonic() + _SAID_AFTER - again
+        self.last_notice = time.monotonic() + _FIRST_NOTICE_SECONDS - notice_seconds
 
-    def go_on(self, for_whom: str) -> None:
-        """Called at least every few seconds while waiting."""
+    def check(self, waiting_for: str) -> None:
+        """Logs what is waited for if a notice is due. Call it every few seconds.
+
+        Raises:
+            LostWorkerError: the time is up.
+        """
         if time.monotonic() >= self.until:
-            raise LostWorkerError(f"waited {self.minutes:g} minutes for {for_whom}")
-        if time.monotonic() >= self.said + self.again:
-            self.said = time.monotonic()
-            log.info("waiting for %s; giving up in %.1f minutes", for_whom, (self.until - self.said) / 60)
+            raise LostWorkerError(f"waited {self.minutes:g} minutes for {waiting_for}")
+        if time.monotonic() >= self.last_notice + self.notice_seconds:
+            self.last_notice = time.monotonic()
+            minutes_left = (self.until - self.last_notice) / 60
+            log.info("waiting for %s; giving up in %.1f minutes", waiting_for, minutes_left)
 
 
-def _own_port(cluster: Cluster, wait: Wait) -> socket.socket:
+def _open_port(cluster: Cluster, deadline: Deadline) -> socket.socket:
+    """Returns a socket that listens at the address of this worker. Waits until its port is free."""
     host, port = cluster.address(cluster.index)
     while True:
         try:
@@ -146,36 +164,41 @@ def _own_port(cluster: Cluster, wait: Wait) -> socket.socket:
             try:
                 return socket.create_server(address, family=family, backlog=128)
             except OSError as error:
-                if error.errno not in _NOT_OURS:
+                if error.errno not in _NO_SUCH_ADDRESS:
                     raise
                 return socket.create_server(("", port), backlog=128)  # a name that leads here through a router
         except OSError as error:
-            wait.go_on(f"port {port} of this machine ({error.strerror})")
+            deadline.check(f"port {port} of this machine ({error.strerror})")
             time.sleep(_RETRY_SECONDS)
 
 
-def _gather(cluster: Cluster, hello: dict[str, Any], wait: Wait) -> str | None:
-    """The chief's part. Returns what is wrong with a worker."""
-    greetings = {0: hello}
+def _gather(cluster: Cluster, chief_greeting: dict[str, Any], deadline: Deadline) -> str | None:
+    """Waits on the chief for the greetings of all workers, and answers them.
+
+    Returns:
+        The first mistake that a worker reports; None if there is none.
+    """
+    greetings = {0: chief_greeting}
     connections: dict[int, socket.socket] = {}
-    with contextlib.ExitStack() as opened:
-        listener = opened.enter_context(_own_port(cluster, wait))
-        heard = [listener]
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(_open_port(cluster, deadline))
+        sockets = [listener]
         while len(greetings) < len(cluster):
             missing = [cluster.describe(index) for index in range(len(cluster)) if index not in greetings]
-            wait.go_on(f"{' and '.join(missing)} to start")
-            for connection in select.select(heard, [], [], _RETRY_SECONDS)[0]:
+            deadline.check(f"{' and '.join(missing)} to start")
+            for connection in select.select(sockets, [], [], _RETRY_SECONDS)[0]:
                 if connection is listener:
-                    heard.append(opened.enter_context(listener.accept()[0]))
+                    sockets.append(stack.enter_context(listener.accept()[0]))
                     continue
                 greeting = _read_line(connection)
                 index = greeting.get("worker")
-                if type(index) is int and 0 < index < len(cluster):  # of two, the newer one has replaced the older
-                    greetings[index], connections[index] = greeting, connection
-                else:
-                    heard.remove(connection)
-                    gone = [number for number, known in connections.items() if known is connection]
-                    for number in gone:
+                if type(index) is int and 0 < index < len(cluster):  # a worker may have been started again
+                    greetings[index] = greeting
+                    connections[index] = connection
+                else:  # closed, or another program
+                    sockets.remove(connection)
+                    closed = [number for number, known in connections.items() if known is connection]
+                    for number in closed:
                         del connections[number], greetings[number]
         answer = _find_mistake(cluster, greetings)
         for connection in connections.values():
@@ -186,6 +209,7 @@ def _gather(cluster: Cluster, hello: dict[str, Any], wait: Wait) -> str | None:
 
 
 def _find_mistake(cluster: Cluster, greetings: dict[int, dict[str, Any]]) -> str | None:
+    """Returns a message about the first worker that reports a mistake or has another `TF_CONFIG`; None otherwise."""
     for index, greeting in sorted(greetings.items()):
         if mistake := greeting.get("mistake"):
             return f"{cluster.describe(index)}: {mistake}"
@@ -197,23 +221,24 @@ def _find_mistake(cluster: Cluster, greetings: dict[int, dict[str, Any]]) -> str
     return None
 
 
-def _ask_chief(cluster: Cluster, hello: dict[str, Any], wait: Wait) -> str | None:
-    """Another worker's part. Returns what is wrong with a worker."""
+def _ask_chief(cluster: Cluster, greeting: dict[str, Any], deadline: Deadline) -> str | None:
+    """Greets the chief from another worker, and waits for its answer, which is that of `_gather`."""
     while True:
         with contextlib.suppress(OSError), socket.create_connection(cluster.address(0), timeout=5) as connection:
-            connection.sendall(json.dumps(hello).encode() + b"\n")
+            connection.sendall(json.dumps(greeting).encode() + b"\n")
             while not select.select([connection], [], [], 1)[0]:
-                wait.go_on(f"{cluster.describe(0)} and the other workers to start")
-            answer = _read_line(connection)  # nothing, if the other end is not waiting for workers
+                deadline.check(f"{cluster.describe(0)} and the other workers to start")
+            answer = _read_line(connection)  # empty if the program at the other end is not waiting for workers
             if "answer" in answer:
                 return answer["answer"]
-        wait.go_on(f"{cluster.describe(0)} to start")
+        deadline.check(f"{cluster.describe(0)} to start")
         time.sleep(_RETRY_SECONDS)
 
 
 def _read_line(connection: socket.socket) -> dict[str, Any]:
-    """Returns the object that a line holds; an empty one for anything else."""
-    data, until = b"", time.monotonic() + _LINE_SECONDS
+    """Returns the JSON object in the next line; an empty dict if it is something else or does not arrive in time."""
+    data = b""
+    until = time.monotonic() + _LINE_SECONDS
     try:
         while not data.endswith(b"\n") and len(data) < _LONGEST_LINE:
             connection.settimeout(max(0.0, until - time.monotonic()))

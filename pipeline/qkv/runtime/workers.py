@@ -1,7 +1,6 @@
-"""The workers of a training tell each other what is no tensor: whether text is prepared, which files they read, what
-the chief has measured.
+"""Exchanges values other than tensors between the workers of a training, such as digests of files and metrics.
 
-Values go through the key-value store of TensorFlow's coordination service, which the chief holds.
+Values go through the key-value store of TensorFlow's coordination service, which runs on the chief.
 """
 
 import json
@@ -16,18 +15,24 @@ from tensorflow.compiler.xla.tsl.protobuf.coordination_config_pb2 import Coordin
 from tensorflow.python.eager import context
 
 from ..errors import InputError, LostWorkerError
-from .cluster import Cluster, Wait, meet, read_cluster
+from .cluster import Cluster, Deadline, meet, read_cluster
 
-HEARTBEAT_SECONDS = 30  # a worker that is not heard of for so long counts as dead
-CONNECT_SECONDS = 120  # how long workers that have just been found to be there take to connect, at most
+HEARTBEAT_SECONDS = 30
+"""A worker that sends no heartbeat for this time counts as lost."""
+
+CONNECT_SECONDS = 120
+"""The time in which workers that have met must connect."""
+
 CHIEF_MINUTES = 720.0
-"""How long the others wait for what the chief does alone: preparing text, a validation, saving the model."""
-_MISTAKE = "qkv/mistake"
-_PART_MINUTES = 1.0
-_POLL_SECONDS = 2.0
-_SAID_AGAIN_AFTER = 300.0
+"""The time for which workers wait for work that only the chief does: preparing text, validating, saving the model."""
 
-_ERRORS_OF_OTHERS = (
+_MISTAKE_KEY = "qkv/mistake"
+_LEAVE_KEY = "part"
+_LEAVE_MINUTES = 1.0
+_POLL_SECONDS = 2.0
+_NOTICE_SECONDS = 300.0
+
+_LOST_WORKER_ERRORS = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
     tf.errors.CancelledError,
@@ -37,73 +42,94 @@ _ERRORS_OF_OTHERS = (
 
 
 class Workers:
-    """All workers of a training, connected.
+    """The connected workers of a training.
 
     Args:
-        cluster: the workers, and which of them this process is.
+        cluster: the workers.
 
     Attributes:
-        is_chief: whether this one prepares, validates and writes the run.
+        is_chief: whether this process is the chief, which prepares the text, validates and writes the run.
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        self.cluster, self.is_chief = cluster, cluster.is_chief
-        self._told = 0
+        self.cluster = cluster
+        self.is_chief = cluster.is_chief
+        self._broadcasts = 0
 
-    def tell(self, key: str, value: Any) -> None:
-        """Tells all others a value, which JSON can hold, under a key of this worker that was not used before."""
-        context.context().set_config_key_value(_key(self.cluster.index, key), json.dumps(value))
-
-    def hear(self, index: int, key: str, for_what: str, minutes: float = CHIEF_MINUTES) -> Any:
-        """Waits for what a worker tells, and returns it.
+    def send(self, key: str, value: Any) -> None:
+        """Publishes a value for all workers.
 
         Args:
-            index: the place of that worker among all.
-            key: the key that it uses.
-            for_what: what it does until then, for messages.
-            minutes: how long to wait.
+            key: a name that this worker has not used before.
+            value: anything that JSON can hold.
+        """
+        context.context().set_config_key_value(_key(self.cluster.index, key), json.dumps(value))
+
+    def receive(self, index: int, key: str, for_what: str, minutes: float = CHIEF_MINUTES) -> Any:
+        """Waits for a value that a worker publishes, and returns it.
+
+        Args:
+            index: the index of that worker.
+            key: the name under which it publishes the value.
+            for_what: a description of its work until then, for messages, such as `to validate`.
+            minutes: the time to wait.
 
         Raises:
-            LostWorkerError: it does not come.
+            LostWorkerError: the value does not arrive in time.
+            InputError: a worker has reported a mistake.
         """
-        wait = Wait(minutes, _SAID_AGAIN_AFTER)
+        deadline = Deadline(minutes, _NOTICE_SECONDS)
         while True:
             with suppress(tf.errors.DeadlineExceededError):
                 text = context.context().get_config_key_value(_key(index, key), int(1000 * _POLL_SECONDS))
                 return json.loads(text)
-            if key != "part" and (mistake := self.mistake()):
+            if key != _LEAVE_KEY and (mistake := self.mistake()):
                 raise InputError(mistake)
-            wait.go_on(f"{self.cluster.describe(index)} {for_what}")
+            deadline.check(f"{self.cluster.describe(index)} {for_what}")
 
-    def of_chief(self, value: Any, for_what: str) -> Any:
-        """Returns the chief's value, whatever the others'. All workers must ask for the same in the same order."""
-        self._told += 1
-        key = f"chief/{self._told}"
+    def broadcast_from_chief(self, value: Any, for_what: str) -> Any:
+        """Broadcasts the chief's value: all workers return it. The values of the other workers are ignored.
+
+        All workers must call it equally often, in the same order.
+
+        Args:
+            value: the value on the chief.
+            for_what: a description of the chief's work until then, for messages.
+
+        Raises:
+            LostWorkerError, InputError: see `receive`.
+        """
+        self._broadcasts += 1
+        key = f"chief/{self._broadcasts}"
         if not self.is_chief:
-            return self.hear(0, key, for_what)
-        self.tell(key, value)
+            return self.receive(0, key, for_what)
+        self.send(key, value)
         return value
 
     def exchange(self, key: str, value: Any, for_what: str) -> list[Any]:
-        """Returns the values of all workers."""
-        self.tell(key, value)
-        return [self.hear(index, key, for_what) for index in range(len(self.cluster))]
+        """Publishes a value, and returns the values of all workers, in their order; arguments as for `receive`."""
+        self.send(key, value)
+        return [self.receive(index, key, for_what) for index in range(len(self.cluster))]
 
-    def part(self, mistake: str | None = None) -> None:
-        """Ends the work together: the chief waits until each has heard all. A mistake here ends the others too."""
-        with suppress(*_ERRORS_OF_OTHERS, tf.errors.AlreadyExistsError):
+    def leave(self, mistake: str | None = None) -> None:
+        """Ends the work of all workers. The chief waits until each worker has received all values.
+
+        Args:
+            mistake: a message about a mistake on this worker, which ends the other workers too; None if there is none.
+        """
+        with suppress(*_LOST_WORKER_ERRORS, tf.errors.AlreadyExistsError):
             if mistake is not None:
-                own = self.cluster.describe(self.cluster.index)
-                context.context().set_config_key_value(_MISTAKE, f"{own}: {mistake}")
-        with suppress(InputError, LostWorkerError, *_ERRORS_OF_OTHERS):  # another has ended, and says so itself
-            self.tell("part", None)
+                name = self.cluster.describe(self.cluster.index)
+                context.context().set_config_key_value(_MISTAKE_KEY, f"{name}: {mistake}")
+        with suppress(InputError, LostWorkerError, *_LOST_WORKER_ERRORS):  # a worker that was lost reports it itself
+            self.send(_LEAVE_KEY, None)
             for index in range(1, len(self.cluster) if self.is_chief else 0):
-                self.hear(index, "part", "to end", _PART_MINUTES)
+                self.receive(index, _LEAVE_KEY, "to end", _LEAVE_MINUTES)
 
     def mistake(self) -> str | None:
-        """Returns what is wrong on a worker, if one has said so."""
+        """Returns the mistake that a worker has reported; None if there is none."""
         try:
-            return context.context().get_config_key_value(_MISTAKE, 1)
+            return context.context().get_config_key_value(_MISTAKE_KEY, 1)
         except tf.errors.OpError:
             return None
 
@@ -113,13 +139,15 @@ def _key(index: int, key: str) -> str:
 
 
 def join_workers() -> Workers | None:
-    """Waits for the other workers of `TF_CONFIG` and prepares TensorFlow to connect with them; None without others.
+    """Waits for the workers in `TF_CONFIG`, and prepares TensorFlow to connect to them.
 
-    Call it before anything else that uses TensorFlow, and `make_strategy`, which connects, right after it.
+    Call it before anything else that uses TensorFlow. Call `make_strategy`, which connects, right after it.
+
+    Returns:
+        The workers; None if `TF_CONFIG` names fewer than two.
 
     Raises:
-        InputError: as `meet`.
-        LostWorkerError: as `meet`.
+        InputError, LostWorkerError: see `read_cluster` and `meet`.
     """
     cluster = read_cluster()
     if cluster is None:
@@ -138,31 +166,36 @@ def join_workers() -> Workers | None:
 
 @contextmanager
 def noticing_lost_workers(workers: Workers | None) -> Iterator[None]:
-    """Turns TensorFlow's errors for a lost worker into one sentence.
+    """Replaces TensorFlow's errors about a lost worker by one sentence.
 
-    The block ends together with the other workers' blocks, unless one of them is lost.
+    The block ends at the same time on all workers, unless one of them is lost.
+
+    Args:
+        workers: the workers; None for a single process, where nothing is done.
 
     Raises:
-        LostWorkerError: another worker has ended, or does not answer.
+        LostWorkerError: another worker has ended or does not answer.
+        InputError: another worker has reported a mistake.
     """
     if workers is None:
         yield
         return
     try:
         yield
-    except _ERRORS_OF_OTHERS as error:
+    except _LOST_WORKER_ERRORS as error:
         if mistake := workers.mistake():
             raise InputError(mistake) from error
         raise LostWorkerError(_explain(str(error), workers.cluster)) from error
     except InputError as error:
-        workers.part(str(error))
+        workers.leave(str(error))
         raise
-    workers.part()
+    workers.leave()
 
 
 def _explain(message: str, cluster: Cluster) -> str:
-    named = [f"{job} {task}" for job, task in re.findall(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)", message)]
-    lost = [name for name in named if name in cluster.names and name != cluster.names[cluster.index]]
+    """Returns a sentence about the worker that an error message of TensorFlow names as lost."""
+    names = [f"{job} {task}" for job, task in re.findall(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)", message)]
+    lost = [name for name in names if name in cluster.names and name != cluster.names[cluster.index]]
     if not lost:
         return "another worker has ended or does not answer"
     return f"{cluster.describe(cluster.names.index(lost[-1]))} has ended or does not answer"

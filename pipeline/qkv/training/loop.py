@@ -144,7 +144,8 @@ class Training:
         if progress.total_updates is not None:
             logs["total_updates"] = progress.total_updates
         began = self.clock.seconds()
-        logs.update(self.workers.of_chief(self.validate() if self.workers.is_chief else None, "to validate"))
+        metrics = self.validate() if self.workers.is_chief else None
+        logs.update(self.workers.broadcast_from_chief(metrics, "to validate"))
         is_best = self._note_metric(logs)
         interrupted, progress.seconds = progress.seconds, self.clock.seconds()
         self.meter.leave_out(progress.seconds - interrupted)

@@ -64,7 +64,7 @@ class TimeBudget:
             return False
         updates, lasted = self._measured(progress, seconds())
         ready = updates >= MEASURED_UPDATES and lasted >= self._enough_seconds
-        return bool(self.workers.of_chief(ready, "to measure its speed"))
+        return bool(self.workers.broadcast_from_chief(ready, "to measure its speed"))
 
     def estimate(self, progress: Progress, validation_began: float, validation_seconds: float, seconds: float) -> None:
         """Estimates the total, the first one or another after a validation.
@@ -92,7 +92,7 @@ class TimeBudget:
             epochs = self.limits.max_epochs and self.limits.max_epochs * self.updates_per_epoch
             total = min(end for end in (made + max(left, room), self.limits.max_updates, epochs) if end is not None)
             self.measured_from = made, seconds
-        progress.total_updates = int(self.workers.of_chief(total, "to estimate its updates"))
+        progress.total_updates = int(self.workers.broadcast_from_chief(total, "to estimate its updates"))
         self.schedule.follow(progress.totals)
 
     @property
@@ -133,7 +133,7 @@ class TimeBudget:
         if progress.update % self.agree_every:
             return False
         late = self.late_updates >= LATE_UPDATES and self._is_enough(updates, lasted)
-        return bool(self.workers.of_chief(late, "to notice that it is late"))
+        return bool(self.workers.broadcast_from_chief(late, "to notice that it is late"))
 
 
 def updates_within(seconds: float, pace: float, validation_seconds: float, every: int | None, validations: int) -> int:

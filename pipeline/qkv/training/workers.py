@@ -1,4 +1,4 @@
-"""The workers of a training compare their start, and agree while they train."""
+"""Checks that all workers of a training start from the same settings, text and checkpoint, and sums their votes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,13 +13,13 @@ from .progress import Progress
 
 
 class SingleProcess(Workers):
-    """The only worker of a training, which is its chief and asks nobody."""
+    """The `Workers` of a training in a single process, which is the chief."""
 
     is_chief = True
 
     def __init__(self) -> None: ...
 
-    def of_chief(self, value: Any, for_what: str) -> Any:
+    def broadcast_from_chief(self, value: Any, for_what: str) -> Any:
         return value
 
     def exchange(self, key: str, value: Any, for_what: str) -> list[Any]:
@@ -27,10 +27,14 @@ class SingleProcess(Workers):
 
 
 class WorkerVotes:
-    """Adds up numbers of all workers. Each worker must ask for the same sums at the same update.
+    """Sums numbers over all workers. All workers must ask for the same sums at the same update.
+
+    Args:
+        strategy: the strategy of the training.
+        workers: the workers.
 
     Attributes:
-        alone: whether there is a single process, on one device or several.
+        alone: whether a single process trains, on one device or several.
         is_chief: whether this process is the chief.
     """
 
@@ -53,54 +57,68 @@ PREPARING = "to prepare the text"
 
 
 def check_same_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
-    """Compares the settings of all workers, by dotted key; raises an `InputError` if they differ."""
-    first, *others = workers.exchange("settings", dict(settings), "to start")
-    for index, other in enumerate(others, 1):
-        for key in {**first, **other}:
-            if first.get(key) != other.get(key):
-                own, chief = (workers.cluster.describe(number) for number in (index, 0))
-                found = f"{other.get(key)!r} on {own}, expected {first.get(key)!r} as on {chief}"
-                raise InputError(f"config: {key} is {found}; give the same command on all workers")
+    """Raises an `InputError` if the settings of the workers differ. `settings` has values by dotted key."""
+    chief_settings, *others = workers.exchange("settings", dict(settings), "to start")
+    for index, worker_settings in enumerate(others, 1):
+        for key in {**chief_settings, **worker_settings}:
+            value = worker_settings.get(key)
+            expected = chief_settings.get(key)
+            if value != expected:
+                raise InputError(
+                    f"config: {key} is {value!r} on {workers.cluster.describe(index)}, expected {expected!r} as on "
+                    f"{workers.cluster.describe(0)}; give the same command on all workers"
+                )
 
 
 def wait_for_text(workers: Workers) -> None:
     """Waits until the chief has prepared the text."""
     if not workers.is_chief:
-        workers.hear(0, "text", PREPARING)
+        workers.receive(0, "text", PREPARING)
 
 
 def check_same_text(workers: Workers, digests: Mapping[str, str]) -> None:
-    """Compares the digests of the files that all workers have, by name; raises an `InputError` if they differ."""
+    """Raises an `InputError` if workers have different files. `digests` has digests by the name of the file."""
     _compare_files(workers, "text", digests, PREPARING)
 
 
 def restore_together(workers: Workers, checkpoints: Checkpoints, model: Any, optimizer: Any, started: bool) -> Progress:
-    """Loads the newest intact checkpoint of the chief into model and optimizer of all workers, each from a folder of
-    its own, if training has `started`; the chief's answer counts.
+    """Loads the newest intact checkpoint of the chief into the model and optimizer of all workers.
+
+    Args:
+        workers: the workers.
+        checkpoints: the checkpoints in the run's folder, as this worker sees it.
+        model: the model.
+        optimizer: the optimizer.
+        started: whether the training has checkpoints. The chief's value counts.
+
+    Returns:
+        The progress of the training; that of a new training if it has no checkpoints.
 
     Raises:
-        InputError: as `Checkpoints.restore`, or a worker does not have that checkpoint.
+        InputError: see `Checkpoints.restore`; or a worker lacks the chief's checkpoint or has another one of its name.
     """
     restores = workers.is_chief and started
     progress = checkpoints.restore(model, optimizer) if restores else Progress()
-    newest = workers.of_chief(checkpoints.last().name if restores else None, "to load a checkpoint")
+    newest = workers.broadcast_from_chief(checkpoints.last().name if restores else None, "to load a checkpoint")
     if newest is None:
         return progress
     path = checkpoints.folder / newest
     if not path.is_file():
-        own, chief = (workers.cluster.describe(index) for index in (workers.cluster.index, 0))
+        worker = workers.cluster.describe(workers.cluster.index)
+        chief = workers.cluster.describe(0)
         raise InputError(
-            f"checkpoints/{newest}: {own} does not have the checkpoint from which {chief} continues; set run.directory "
-            "to a folder that all workers share, or copy the run's folder to all of them"
+            f"checkpoints/{newest}: {worker} does not have the checkpoint from which {chief} continues; set "
+            "run.directory to a folder that all workers share, or copy the run's folder to all of them"
         )
     _compare_files(workers, "checkpoint", {f"checkpoints/{newest}": sha256(path)}, "to load a checkpoint")
     return progress if workers.is_chief else load_checkpoint(path, model, optimizer, checkpoints.origin)
 
 
 def _compare_files(workers: Workers, key: str, digests: Mapping[str, str], for_what: str) -> None:
-    first, *others = workers.exchange(key, dict(digests), for_what)
-    for index, other in enumerate(others, 1):
-        for name, digest in other.items():
-            if first.get(name, digest) != digest:
-                own, chief = (workers.cluster.describe(number) for number in (index, 0))
-                raise InputError(f"{name}: {own} has another file than {chief}; give all workers the same files")
+    chief_digests, *others = workers.exchange(key, dict(digests), for_what)
+    for index, worker_digests in enumerate(others, 1):
+        for name, digest in worker_digests.items():
+            if chief_digests.get(name, digest) != digest:
+                worker = workers.cluster.describe(index)
+                chief = workers.cluster.describe(0)
+                raise InputError(f"{name}: {worker} has another file than {chief}; give all workers the same files")

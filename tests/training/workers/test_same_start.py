@@ -22,16 +22,16 @@ class TwoWorkers:
 
     def __init__(self, index, says, chief=None):
         self.cluster = Cluster(("a:1", "b:2"), ("worker 0", "worker 1"), index)
-        self.is_chief, self.says, self.chief, self.heard = index == 0, says, chief, []
+        self.is_chief, self.says, self.chief, self.received = index == 0, says, chief, []
 
     def exchange(self, key, value, for_what):
         both = [value, self.says[key]]
         return both if self.is_chief else both[::-1]
 
-    def hear(self, index, key, for_what):
-        self.heard.append((index, key))
+    def receive(self, index, key, for_what):
+        self.received.append((index, key))
 
-    def of_chief(self, value, for_what):
+    def broadcast_from_chief(self, value, for_what):
         return value if self.is_chief else self.chief
 
 
@@ -57,10 +57,10 @@ def test_a_file_that_differs_is_named_and_one_that_a_worker_lacks_is_not(index):
 
 
 def test_only_other_workers_wait_for_the_text():
-    for index, heard in ((0, []), (1, [(0, "text")])):
+    for index, received in ((0, []), (1, [(0, "text")])):
         workers = TwoWorkers(index, {})
         wait_for_text(workers)
-        assert workers.heard == heard
+        assert workers.received == received
     wait_for_text(SingleProcess())
 
 

@@ -31,4 +31,4 @@ def test_a_single_process_is_the_chief_and_asks_nobody():
     alone = SingleProcess()
     votes = WorkerVotes(tf.distribute.get_strategy(), alone)
     assert votes.alone and votes.is_chief and votes.sums([1.0]) == [1.0]
-    assert alone.of_chief(7.5, "to go on") == 7.5 and alone.exchange("key", 7.5, "to start") == [7.5]
+    assert alone.broadcast_from_chief(7.5, "to go on") == 7.5 and alone.exchange("key", 7.5, "to start") == [7.5]
