@@ -150,7 +150,7 @@ def main(arguments: list[str]) -> None:
         from ..evaluation.tuning import tune
         from ..metrics.bleu import check_bleu_tokenizer
         from ..run.ensemble import load_runs
-        from ..text.phrases.sentence_files import SentenceFiles
+        from ..text.phrases.sentence_files import ConstraintFiles
 
     named_by = "--bleu_tokenizer" if options.bleu_tokenizer else "data.bleu_tokenizer"
     check_bleu_tokenizer(config.data.scoring_tokenizer, named_by)
@@ -165,7 +165,7 @@ def main(arguments: list[str]) -> None:
     else:
         data = read_configured_set(run, name, options.set)
     longest = run.config.model.max_positions
-    given = SentenceFiles(options.prefix, options.require, options.ban, run.target_tokens, longest)
+    given = ConstraintFiles(options.prefix, options.require, options.ban, run.target_tokens, longest)
     prefixes, required = given.take(len(data.source))
     given.check_all_taken()
     request = EvaluationRequest(

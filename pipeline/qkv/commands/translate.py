@@ -77,12 +77,12 @@ def main(arguments: list[str]) -> None:
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
         from ..run.ensemble import load_runs
-        from ..text.phrases.sentence_files import SentenceFiles
+        from ..text.phrases.sentence_files import ConstraintFiles
 
     roots = [run.root for run in (options.run, *options.others)]
     run = load_runs(roots, options.checkpoint).with_config(config)
     longest = run.config.model.max_positions
-    given = SentenceFiles(options.prefix, options.require, options.ban, run.target_tokens, longest)
+    given = ConstraintFiles(options.prefix, options.require, options.ban, run.target_tokens, longest)
     run = replace(run, banned=given.banned)
     split = run.splitter if options.split else lambda line: Paragraph([line], [])
     if sys.stdin.buffer.isatty():

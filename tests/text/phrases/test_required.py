@@ -4,7 +4,7 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.text.phrases.required import MOST_PHRASES, read_required, tokens_needed, write_phrase
-from qkv.text.phrases.sentence_files import SentenceFiles
+from qkv.text.phrases.sentence_files import ConstraintFiles
 from qkv.text.phrases.token_text import TokenText
 from tests.support.text import SENTENCES, SPECIAL, ToyTokenizer
 
@@ -15,7 +15,9 @@ def read(tmp_path, tokenizer):
         (tmp_path / "require.fr").write_text(text, encoding="utf-8")
         (tmp_path / "ban.fr").write_text(ban or "", encoding="utf-8")
         tokens = TokenText(tokenizer, tokenized=True)
-        return SentenceFiles(None, tmp_path / "require.fr", tmp_path / "ban.fr" if ban else None, tokens, max_positions)
+        return ConstraintFiles(
+            None, tmp_path / "require.fr", tmp_path / "ban.fr" if ban else None, tokens, max_positions
+        )
 
     return make
 

@@ -3,7 +3,7 @@
 import pytest
 
 from qkv.errors import InputError
-from qkv.text.phrases.sentence_files import SentenceFiles
+from qkv.text.phrases.sentence_files import ConstraintFiles
 from qkv.text.phrases.token_text import TokenText
 
 
@@ -11,7 +11,7 @@ from qkv.text.phrases.token_text import TokenText
 def read(tmp_path, tokenizer):
     def make(text, max_positions=24):
         (tmp_path / "prefix.fr").write_text(text, encoding="utf-8")
-        return SentenceFiles(tmp_path / "prefix.fr", None, None, TokenText(tokenizer, tokenized=True), max_positions)
+        return ConstraintFiles(tmp_path / "prefix.fr", None, None, TokenText(tokenizer, tokenized=True), max_positions)
 
     return make
 

@@ -1,6 +1,6 @@
-"""A deterministic automaton that reads a text symbol by symbol and says which phrases it holds as whole words.
+"""A deterministic automaton that reads a text symbol by symbol and finds phrases in it (Aho and Corasick 1975).
 
-Aho and Corasick 1975, with the difference that a match begins and ends only where a word can. Letters: S states.
+Unlike in the paper, a match begins and ends only at word boundaries. Letters: S states.
 """
 
 from collections import deque
@@ -11,45 +11,53 @@ import numpy as np
 from .token_text import DIVIDING, END, NOTHING, SPACE, SYMBOLS, UNSURE, Symbols
 
 APART, JOINED = 0, 1
-"""The states in which no phrase has begun: after a character that divides or at the start, and after another one."""
+"""The states in which no phrase has begun. In `APART` a word may begin, since the text has just begun or the last
+character separates words. In `JOINED` the last character belongs to a word."""
 
 
 class PhraseAutomaton:
-    """The automaton.
+    """An automaton that finds phrases in a text.
 
     Args:
         phrases: the symbols of each phrase.
-        marks: the bits that report each.
-        unsure_divides: whether a character of which only the first byte is known counts as dividing. True finds too
-            many phrases beside such characters, False too few.
+        phrase_bits: for each phrase an int, such as 1, 2 or 4, that stands for it in the tables. Phrases may share one.
+        unsure_divides: whether a character of which only the first byte is known counts as one that separates words. If
+            True, too many phrases are found beside such characters; if False, too few.
 
     Attributes:
-        following: int32 `(S, SYMBOLS)`, the next state.
-        completed: int32 `(S, SYMBOLS)`, the marks of the phrases that are whole once this symbol is read.
-        pending: int32 `(S,)`, the marks of the phrases that are whole if the text ends or a word does.
-        fallback: int32 `(S,)`, the state of the longest part of what was read with which another phrase begins.
-        children: for each state the symbols that continue a phrase, with the states after them.
+        following: the next state, int32 `(S, SYMBOLS)`.
+        completed: the bits of the phrases that end before this symbol, int32 `(S, SYMBOLS)`.
+        pending: the bits of the phrases that end here if the word or the text ends here, int32 `(S,)`.
+        fallback: the state of the longest suffix of the text that another phrase begins with, int32 `(S,)`.
+        children: for each state a dict from the symbols that continue a phrase to the states after them.
     """
 
-    def __init__(self, phrases: Sequence[Symbols], marks: Sequence[int], unsure_divides: bool) -> None:
+    def __init__(self, phrases: Sequence[Symbols], phrase_bits: Sequence[int], unsure_divides: bool) -> None:
         self.children: list[dict[int, int]] = [{}, {}]
-        whole: dict[int, int] = {}
-        for phrase, mark in zip(phrases, marks, strict=True):
+        ending_phrases: dict[int, int] = {}
+        for phrase, bits in zip(phrases, phrase_bits, strict=True):
             state = APART
             for symbol in phrase:
                 if symbol not in self.children[state]:
                     self.children[state][symbol] = len(self.children)
                     self.children.append({})
                 state = self.children[state][symbol]
-            whole[state] = whole.get(state, 0) | mark
-        # A phrase can begin after a letter only with a character that divides.
-        self.children[JOINED] = {symbol: to for symbol, to in self.children[APART].items() if symbol >= DIVIDING}
-        self._fill(whole, unsure_divides)
+            ending_phrases[state] = ending_phrases.get(state, 0) | bits
+        # Within a word, a phrase can begin only with a character that separates words.
+        self.children[JOINED] = {symbol: child for symbol, child in self.children[APART].items() if symbol >= DIVIDING}
+        self._fill_tables(ending_phrases, unsure_divides)
 
-    def _fill(self, whole: dict[int, int], unsure_divides: bool) -> None:
+    def _fill_tables(self, ending_phrases: dict[int, int], unsure_divides: bool) -> None:
+        """Fills the tables.
+
+        Args:
+            ending_phrases: the bits of the phrases whose last symbol leads to a state, by state.
+            unsure_divides: see the class.
+        """
         states = len(self.children)
         self.following = np.zeros((states, SYMBOLS), np.int32)
-        self.pending, self.fallback = np.zeros(states, np.int32), np.zeros(states, np.int32)
+        self.pending = np.zeros(states, np.int32)
+        self.fallback = np.zeros(states, np.int32)
         is_joined = np.zeros(states, bool)
         is_joined[JOINED] = True
         for root in (APART, JOINED):
@@ -61,17 +69,19 @@ class PhraseAutomaton:
         waiting = deque((APART, symbol, state) for symbol, state in self.children[APART].items())
         while waiting:
             parent, symbol, state = waiting.popleft()
-            is_joined[state] = is_joined[parent] if 0x80 <= symbol < 0xC0 else symbol < DIVIDING  # a further byte
+            is_continuation_byte = 0x80 <= symbol < 0xC0
+            is_joined[state] = is_joined[parent] if is_continuation_byte else symbol < DIVIDING
             from_parent = self.following[self.fallback[parent], symbol]
             self.fallback[state] = int(is_joined[state]) if parent == APART else from_parent
             self.following[state] = self.following[self.fallback[state]]
             self.following[state, NOTHING] = state
             if symbol == SPACE:
-                self.following[state, SPACE] = state  # several spaces are as one
+                self.following[state, SPACE] = state  # several spaces count as one
             self._add_children(state)
-            self.pending[state] = whole.get(state, 0) | self.pending[self.fallback[state]]
+            self.pending[state] = ending_phrases.get(state, 0) | self.pending[self.fallback[state]]
             waiting.extend((state, following, child) for following, child in self.children[state].items())
-        joining, dividing = self.following[:, 0xC0:DIVIDING], self.following[:, DIVIDING + 0xC0 : END]
+        joining = self.following[:, 0xC0:DIVIDING]
+        dividing = self.following[:, DIVIDING + 0xC0 : END]
         otherwise = np.where(dividing > JOINED, dividing, APART if unsure_divides else JOINED)
         self.following[:, UNSURE + 0xC0 :] = np.where(joining > JOINED, joining, otherwise)
         ends_word = np.zeros((states, SYMBOLS), bool)
@@ -85,9 +95,13 @@ class PhraseAutomaton:
             self.following[state, symbol] = child
 
     def read(self, symbols: Sequence[int], state: int = APART) -> tuple[int, int]:
-        """Reads symbols: returns the state after them, and the marks of the phrases completed on the way."""
-        found = 0
+        """Reads symbols from a state on.
+
+        Returns:
+            The state after the symbols, and the bits of the phrases that were completed.
+        """
+        completed = 0
         for symbol in symbols:
-            found |= int(self.completed[state, symbol])
+            completed |= int(self.completed[state, symbol])
             state = int(self.following[state, symbol])
-        return state, found
+        return state, completed

@@ -1,4 +1,4 @@
-"""Words and phrases that no translation may contain, whatever the tokens that spell them.
+"""Banned phrases: words and phrases that no translation may contain, however they are divided into tokens.
 
 Letters: S states, V vocabulary.
 """
@@ -16,19 +16,21 @@ from ..tokens.special_tokens import BOS, EOS, PAD, UNK
 from .automaton import APART, JOINED, PhraseAutomaton
 from .token_text import DIVIDING, NOTHING, SPACE, Symbols, TokenText, contains
 
-LARGEST_TABLE = 1 << 27  # entries, of two bytes up to 32,767 states
+LARGEST_TABLE = 1 << 27
+"""The largest number of entries in a table. An entry takes two bytes if there are at most 32,767 states, else four."""
+
 NONE = -1
 
 
 @dataclass(frozen=True)
 class BanTable:
-    """The tokens that may come next, by states of an automaton.
+    """The tokens that may come next in each state of an automaton over tokens.
 
     Args:
-        following: int `(S, V)`, the state after each token; `NONE` where the token would complete a banned phrase, or
-            lead to where only such tokens may follow. States 0 and 1 are those in which no phrase has begun.
-        closed: the first of the states, up to the last, in which the text must not end, nor a word.
-        opens: bool `(V,)`, the tokens that begin with a character that divides words.
+        following: the state after each token, int `(S, V)`. In states 0 and 1 no phrase has begun. `NONE` if the token
+            is forbidden: it would complete a banned phrase, or lead to a state in which all tokens are forbidden.
+        closed: the first state in which neither the text nor a word may end; the same holds for all later states.
+        opens: the tokens that begin with a character that separates words, bool `(V,)`.
     """
 
     following: npt.NDArray[np.signedinteger]
@@ -38,7 +40,14 @@ class BanTable:
 
 @dataclass(frozen=True)
 class BannedPhrases:
-    """Banned phrases: as they were given, as symbols, and as a table over the tokens of the target language."""
+    """Banned phrases.
+
+    Args:
+        texts: the phrases as the user wrote them.
+        symbols: the symbols of each phrase.
+        tokens: the tokens of the target language.
+        table: the table that a search applies.
+    """
 
     texts: tuple[str, ...]
     symbols: tuple[Symbols, ...]
@@ -46,20 +55,28 @@ class BannedPhrases:
     table: BanTable
 
     def find(self, symbols: Sequence[int]) -> str | None:
-        """Returns the first phrase that a text with these symbols contains."""
-        found = (text for text, phrase in zip(self.texts, self.symbols, strict=True) if contains(symbols, phrase))
-        return next(found, None)
+        """Returns the first banned phrase that a text with these symbols contains; None if there is none."""
+        matches = (text for text, phrase in zip(self.texts, self.symbols, strict=True) if contains(symbols, phrase))
+        return next(matches, None)
 
     def find_in_beginning(self, ids: Sequence[int]) -> str | None:
-        """Returns the first phrase in the text of these tokens, which begins a longer one."""
+        """Returns the first banned phrase in the text of a prefix; None if there is none.
+
+        A phrase at its end does not count if the last word may go on.
+        """
         return self.find([*self.tokens.of_tokens(ids), ord("a")])
 
 
 def read_banned(path: Path, tokens: TokenText, leads_out: bool = False) -> BannedPhrases:
-    """Reads a file of phrases, one a line, in the form of the training text; see `make_ban_table`.
+    """Reads banned phrases from a file with one phrase in each line, written as in the training text.
+
+    Args:
+        path: the file.
+        tokens: the tokens of the target language.
+        leads_out: see `make_ban_table`.
 
     Raises:
-        InputError: a line is empty, or there are too many.
+        InputError: a line is empty, or the table of the phrases would have more than `LARGEST_TABLE` entries.
     """
     texts = [" ".join(line.split()) for line in read_lines(path)]
     if "" in texts:
@@ -67,29 +84,30 @@ def read_banned(path: Path, tokens: TokenText, leads_out: bool = False) -> Banne
     texts = list(dict.fromkeys(texts))
     symbols = tuple(map(tokens.of_text, texts))
     size = sum(map(len, symbols))
-    most = LARGEST_TABLE // len(tokens.symbols) - 2  # two states are always there
+    most = LARGEST_TABLE // len(tokens.symbols) - 2  # every automaton has two more states
     if size > most:
         raise InputError(
             f"{path}: {size:,} bytes; expected at most {most:,} for a vocabulary of {len(tokens.symbols):,} tokens, "
-            "since the table of what may come next grows with both; divide the list, or leave out what is rare"
+            "since the table of allowed tokens grows with both; divide the list, or leave out rare phrases"
         )
     return BannedPhrases(tuple(texts), symbols, tokens, make_ban_table(symbols, tokens, leads_out))
 
 
 def make_ban_table(phrases: Sequence[Symbols], tokens: TokenText, leads_out: bool = False) -> BanTable:
-    """Makes the table of phrases.
+    """Makes the table of banned phrases.
 
     Args:
-        phrases: their symbols.
+        phrases: the symbols of each phrase.
         tokens: the tokens of the target language.
-        leads_out: whether to avoid what a banned phrase begins with where no word that comes next would end that, so
-            that required phrases can always be begun. A vocabulary has to be tiny for this to matter.
+        leads_out: whether to also forbid tokens that begin a banned phrase if no token after them can break it off. It
+            is set if there are required phrases, so that a required phrase can always begin. It only matters for tiny
+            vocabularies.
     """
     automaton = PhraseAutomaton(phrases, [1] * len(phrases), unsure_divides=True)
     following = _lift_to_tokens(automaton, tokens)
     opens = tokens.symbols[:, 0] >= DIVIDING
     opens[[PAD, UNK, BOS, EOS]] = False
-    # Where the text must not end, some token has to lead out of it.
+    # In a state in which the text must not end, at least one token must be allowed.
     closed = automaton.pending > 0
     is_out = (following == APART) | (following == JOINED) if leads_out else np.append(~closed, False)[following]
     is_out[:, [PAD, UNK, BOS, EOS]] = False
@@ -106,7 +124,10 @@ def make_ban_table(phrases: Sequence[Symbols], tokens: TokenText, leads_out: boo
 
 
 def _lift_to_tokens(automaton: PhraseAutomaton, tokens: TokenText) -> npt.NDArray[np.int32]:
-    """Returns the state after each token, `(S, V)`; states differ from their fallbacks only where phrases go on."""
+    """Returns the state after each token, int32 `(S, V)`; `NONE` if the token completes a phrase.
+
+    The row of a state is that of its fallback, except for the tokens that continue a phrase.
+    """
     states = len(automaton.pending)
     first = tokens.symbols[:, 0].astype(np.int64)
     by_first = {int(symbol): np.flatnonzero(first == symbol) for symbol in np.unique(first)}
@@ -121,17 +142,26 @@ def _lift_to_tokens(automaton: PhraseAutomaton, tokens: TokenText) -> npt.NDArra
             following[state] = following[automaton.fallback[state]]
             following[state, automaton.completed[state, first] > 0] = NONE
             following[state, silent] = state
-            goes_on = automaton.following[state, SPACE] == state  # after a space another one is nothing
-            for symbol in {*automaton.children[state], *([SPACE] if goes_on else [])}:
-                among = by_first.get(symbol)
-                if among is not None:
-                    following[state, among] = _read_tokens(automaton, state, tokens.symbols[among])
+            continuing = set(automaton.children[state])
+            if automaton.following[state, SPACE] == state:  # several spaces count as one
+                continuing.add(SPACE)
+            for symbol in continuing:
+                rows = by_first.get(symbol)
+                if rows is not None:
+                    following[state, rows] = _read_tokens(automaton, state, tokens.symbols[rows])
         if state != JOINED:
             waiting += automaton.children[state].values()
     return following
 
 
 def _read_tokens(automaton: PhraseAutomaton, start: int, symbols: npt.NDArray[np.int16]) -> npt.NDArray[np.int32]:
+    """Returns the state after each token, read from state `start`; `NONE` if the token completes a phrase.
+
+    Args:
+        automaton: the automaton.
+        start: the state before the token.
+        symbols: the symbols of each token, `(tokens, longest)`.
+    """
     states = np.full(len(symbols), start, np.int32)
     is_banned = np.zeros(len(symbols), bool)
     for column in symbols.T:

@@ -1,4 +1,4 @@
-"""Words and phrases that a translation must contain: a line for each sentence, phrases separated by tabs."""
+"""Required phrases: words and phrases that a translation must contain, in a file with a line for each sentence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,11 @@ from .automaton import APART, JOINED, PhraseAutomaton
 from .banned import BannedPhrases
 from .token_text import DIVIDING, END, Symbols, TokenText
 
-MOST_PHRASES = 16  # of one sentence
-_BESIDE = "。.,!a"  # characters after which a text without spaces goes on
+MOST_PHRASES = 16
+"""The maximum number of phrases of a sentence."""
+
+_CHARACTERS_BEFORE = "。.,!a"
+"""Characters behind which a phrase is encoded to get its tokens within a text of a script without spaces."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +24,9 @@ class RequiredPhrase:
     """A phrase that a translation must contain.
 
     Args:
-        text: as it was given.
-        symbols: of its text as the vocabulary writes it.
-        ids: the tokens that write it, whatever stands before it.
+        text: the phrase as the user wrote it.
+        symbols: the symbols of the phrase as the vocabulary spells it.
+        ids: tokens that spell the phrase as whole words, whatever text is before them.
     """
 
     text: str
@@ -33,25 +36,26 @@ class RequiredPhrase:
 
 def read_required(
     lines: Sequence[tuple[str, str]],
-    taken: Sequence[int],
+    prefix_lengths: Sequence[int],
     tokens: TokenText,
     longest: int,
     banned: BannedPhrases | None = None,
 ) -> list[list[RequiredPhrase]]:
-    """Returns the phrases of each sentence.
+    """Returns the required phrases of each sentence.
 
     Args:
-        lines: their phrases between tabs, each line after its place, as messages name it.
-        taken: the number of tokens with which each translation begins.
+        lines: `(place, line)` for each sentence: `file:line` for messages, and its phrases separated by tabs.
+        prefix_lengths: the number of tokens in the given prefix of each translation.
         tokens: the tokens of the target language.
-        longest: the maximum number of tokens of a target.
-        banned: what no translation may contain, if anything.
+        longest: the maximum number of tokens in a target.
+        banned: the banned phrases; None if there are none.
 
     Raises:
-        InputError: phrases are empty, banned, too many or too long, or cannot be written with this vocabulary.
+        InputError: a sentence has a phrase that is empty, banned or cannot be spelled with the vocabulary; or it has
+            too many or too long phrases.
     """
     rows = []
-    for (place, line), given in zip(lines, taken, strict=True):
+    for (place, line), prefix_length in zip(lines, prefix_lengths, strict=True):
         texts = list(dict.fromkeys(" ".join(text.split()) for text in line.split("\t")))
         texts = [] if is_empty(line) else texts
         if "" in texts:
@@ -62,11 +66,13 @@ def read_required(
             raise InputError(f"{place}: {len(texts)} phrases; expected at most {MOST_PHRASES} for a sentence")
         row = [write_phrase(text, tokens, place) for text in texts]
         for phrase in row:
-            if banned and (found := banned.find(phrase.symbols)):
-                raise InputError(f"{place}: {phrase.text!r} is required, and {found!r} is banned; remove one of them")
+            if banned and (conflict := banned.find(phrase.symbols)):
+                raise InputError(
+                    f"{place}: {phrase.text!r} is required, and {conflict!r} is banned; remove one of them"
+                )
         needed = tokens_needed(row)
-        if row and given + needed > longest:
-            after = f" after {given:,} of the prefix" if given else ""
+        if row and prefix_length + needed > longest:
+            after = f" after {prefix_length:,} of the prefix" if prefix_length else ""
             raise InputError(
                 f"{place}: the phrases need {needed:,} tokens{after}; expected at most {longest:,}, "
                 "model.max_positions; require less"
@@ -76,25 +82,35 @@ def read_required(
 
 
 def tokens_needed(phrases: Sequence[RequiredPhrase]) -> int:
-    """Returns the most tokens that phrases need: their own, one before each to keep it apart, and EOS."""
+    """Returns the largest number of tokens that phrases can need in a translation.
+
+    It is the number of their tokens, one more for each phrase, which separates it from the text before, and EOS. It is
+    0 without phrases.
+    """
     return sum(len(phrase.ids) + 1 for phrase in phrases) + bool(phrases)
 
 
 def write_phrase(text: str, tokens: TokenText, place: str) -> RequiredPhrase:
-    """Returns a phrase, given at a place, with the tokens that the tokenizer gives it.
+    """Returns a required phrase with its tokens.
+
+    Args:
+        text: the phrase.
+        tokens: the tokens of the target language.
+        place: `file:line` of the phrase, for the message.
 
     Raises:
-        InputError: it cannot be written with this vocabulary.
+        InputError: the phrase cannot be spelled with the vocabulary.
     """
     tokenizer = tokens.tokenizer
-    beside = _BESIDE if not joins(text[0]) and not tokens.tokenized else ""
-    ways = []
-    for before in beside:  # without the space that a tokenizer puts before a text
-        (row,), (first,) = tokenizer.encode([before + text]), tokenizer.encode([before])
-        if row[: len(first)] == first:
-            ways.append(row[len(first) :])
-    ways.append(tokenizer.encode([text])[0])
-    for ids in ways:
+    spellings = []
+    if not joins(text[0]) and not tokens.tokenized:
+        for character in _CHARACTERS_BEFORE:  # to get rid of the space that a tokenizer puts before a text
+            row = tokenizer.encode([character + text])[0]
+            before = tokenizer.encode([character])[0]
+            if row[: len(before)] == before:
+                spellings.append(row[len(before) :])
+    spellings.append(tokenizer.encode([text])[0])
+    for ids in spellings:
         if ids and min(ids) > EOS:
             symbols = tokens.of_text(tokenizer.decode([ids])[0])
             if symbols and _is_written(symbols, tokens.of_tokens(ids)):
@@ -105,7 +121,7 @@ def write_phrase(text: str, tokens: TokenText, place: str) -> RequiredPhrase:
 
 
 def _is_written(phrase: Symbols, written: Sequence[int]) -> bool:
-    """Returns whether tokens that add these symbols write a phrase as whole words, whatever stands before."""
+    """Returns whether tokens that add the symbols `written` spell a phrase as whole words, whatever is before them."""
     automaton = PhraseAutomaton([phrase], [1], unsure_divides=False)
     ends = [automaton.read(written, state)[0] for state in (APART, JOINED)]
     return DIVIDING <= written[0] < END and all(automaton.pending[ends])

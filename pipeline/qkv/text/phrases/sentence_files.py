@@ -1,4 +1,4 @@
-"""Files with a line for each sentence: beginnings of translations and required phrases."""
+"""The files of constraints on translations: prefixes and required phrases of each sentence, and banned phrases."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,48 +11,54 @@ from .required import RequiredPhrase, read_required
 from .token_text import TokenText
 
 
-class SentenceFiles:
-    """Reads the constraints on translations, line by line as their sentences come.
+class ConstraintFiles:
+    """Reads the constraints on translations, window by window with the sentences that they belong to.
 
     Args:
-        prefix: the file of prefixes, or None.
-        require: the file of required phrases, or None.
-        ban: the file of banned phrases, or None; see `read_banned`.
+        prefix: the file with a prefix for each sentence; None if there is none.
+        require: the file with required phrases for each sentence; None if there is none.
+        ban: the file of banned phrases, see `read_banned`; None if there is none.
         tokens: the tokens of the target language.
-        max_positions: the maximum number of tokens of a target.
+        max_positions: the maximum number of tokens in a target.
 
     Attributes:
-        banned: what no translation contains, or None.
+        banned: the banned phrases, or None.
     """
 
     def __init__(
         self, prefix: Path | None, require: Path | None, ban: Path | None, tokens: TokenText, max_positions: int
     ) -> None:
         self.banned = read_banned(ban, tokens, leads_out=require is not None) if ban else None
-        self._prefix, self._require = prefix, require
+        self._prefix = prefix
+        self._require = require
         self._lines = {path: read_lines(path) for path in (prefix, require) if path}
         self._taken = 0
-        self._tokens, self._longest = tokens, max_positions
+        self._tokens = tokens
+        self._longest = max_positions
 
     def take(self, count: int) -> tuple[list[list[int]] | None, list[list[RequiredPhrase]] | None]:
-        """Returns the prefixes and the required phrases of the next `count` sentences; None without such a file.
+        """Returns the constraints of the next `count` sentences.
+
+        Returns:
+            The ids of each prefix, and the required phrases of each sentence. Each is None if there is no such file.
 
         Raises:
-            InputError: there are fewer, or some cannot be kept to.
+            InputError: the file has fewer lines, or a constraint cannot be met.
         """
-        first, self._taken = self._taken, self._taken + count
+        first = self._taken
+        self._taken += count
         prefixes = required = None
         if self._prefix:
             lines = self._lines_from(first, self._prefix)
             prefixes = _read_prefixes(lines, self._tokens.tokenizer, self._longest, self.banned)
         if self._require:
             lines = self._lines_from(first, self._require)
-            taken = [len(ids) for ids in prefixes] if prefixes else [0] * count
-            required = read_required(lines, taken, self._tokens, self._longest, self.banned)
+            prefix_lengths = [len(ids) for ids in prefixes] if prefixes else [0] * count
+            required = read_required(lines, prefix_lengths, self._tokens, self._longest, self.banned)
         return prefixes, required
 
     def _lines_from(self, first: int, path: Path) -> list[tuple[str, str]]:
-        """Returns the lines that are taken from a file, each with its place, as messages name it."""
+        """Returns `(place, line)` for the lines from `first` to the last one taken; a place is `file:line`."""
         lines = self._lines[path]
         if self._taken > len(lines):
             raise InputError(
@@ -74,7 +80,17 @@ class SentenceFiles:
 def _read_prefixes(
     lines: Sequence[tuple[str, str]], tokenizer: Tokenizer, longest: int, banned: BannedPhrases | None = None
 ) -> list[list[int]]:
-    """Returns the ids of prefixes, which come with their places; a target has at most `longest` tokens."""
+    """Returns the ids of prefixes.
+
+    Args:
+        lines: `(place, line)` for each prefix; a place is `file:line`.
+        tokenizer: the tokenizer of the target language.
+        longest: the maximum number of tokens in a target.
+        banned: the banned phrases; None if there are none.
+
+    Raises:
+        InputError: a prefix is too long, or contains a banned phrase.
+    """
     prefixes = tokenizer.encode([line for _, line in lines])
     for (place, _), ids in zip(lines, prefixes, strict=True):
         if len(ids) >= longest:

@@ -1,4 +1,4 @@
-"""The text that each token adds, as symbols: bytes that also say where words begin and end."""
+"""The text that each token adds to a translation, as symbols: bytes that also mark the boundaries of words."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,28 +11,40 @@ from ..tokens.special_tokens import BOS, EOS, PAD
 from ..tokens.tokenizer import Tokenizer
 from ..tokens.words import joins
 
-DIVIDING = 256  # added to the first byte of a character that makes no word with its neighbours
+DIVIDING = 256
+"""Added to the first byte of a character that separates words, that is one that never belongs to a longer word."""
+
 SPACE = DIVIDING + ord(" ")
-END = 2 * DIVIDING  # the end of the text
-NOTHING = END + 1  # no symbol: what follows the last one of a token
+"""The symbol of white space."""
+
+END = 2 * DIVIDING
+"""The symbol of the end of the text."""
+
+NOTHING = END + 1
+"""No symbol. It pads the symbols of a token."""
+
 UNSURE = NOTHING + 1 - 0xC0
-"""Added to the first byte of a character that a token holds without the others, so that nobody knows which it is."""
+"""Added to the first byte of a character if a token has only that byte, so that the character is not known yet."""
+
 SYMBOLS = UNSURE + 256
+"""The number of symbols."""
+
 _BYTE = re.compile("<0x([0-9A-F]{2})>")  # a token of a vocabulary with byte fallback
 Symbols = tuple[int, ...]
 
 
 class TokenText:
-    """The text that each token adds.
+    """The text that each token adds, as symbols.
 
-    The tokens are spelt by decoding each of them between two others, so that only the tokenizer's interface counts. A
-    character is the symbols of its bytes, the first one greater by `DIVIDING` if the character makes no word with its
-    neighbours; so two characters have a boundary between them unless neither is dividing. White space is `SPACE`.
+    The symbols of a character are its UTF-8 bytes. `DIVIDING` is added to the first byte if the character separates
+    words. So there is a word boundary between two characters if at least one of them separates words. White space is
+    `SPACE`. The text of a token is found by decoding the token between two other ones, so any tokenizer will do.
 
     Args:
-        tokenizer: of a run, whose target language has the tokens.
-        tokenized: whether words are known to be separated by spaces: then only white space divides. Otherwise
-            characters that are no letters or digits divide as well, and so do characters of scripts without spaces.
+        tokenizer: the tokenizer of a run.
+        tokenized: whether the text has spaces between all words. If True, only white space separates words. If False,
+            punctuation and other characters that are not letters or digits do so, too, and all characters of scripts
+            without spaces.
     """
 
     def __init__(self, tokenizer: Tokenizer, tokenized: bool) -> None:
@@ -45,20 +57,23 @@ class TokenText:
 
     @cached_property
     def symbols(self) -> npt.NDArray[np.int16]:
-        """The symbols of each token, `(V, longest)`, then `NOTHING`; PAD and BOS have none, EOS has `END`."""
-        spelt = enumerate(_spell_tokens(self.tokenizer))
-        rows = [self._of_token(token, piece, text) for token, (piece, text) in spelt]
+        """The symbols of each token, int16 `(V, longest)`, padded by `NOTHING`.
+
+        PAD and BOS have no symbols, and EOS has `END`.
+        """
+        texts = enumerate(_spell_tokens(self.tokenizer))
+        rows = [self._of_token(token, piece, text) for token, (piece, text) in texts]
         symbols = np.full((len(rows), max(map(len, rows))), NOTHING, np.int16)
         for token, row in enumerate(rows):
             symbols[token, : len(row)] = row
         return symbols
 
     def of_text(self, text: str) -> Symbols:
-        """Returns the symbols of a text, without white space at its ends; further inside a run of it is one."""
+        """Returns the symbols of a text. White space at its ends is removed, and several spaces become one."""
         return tuple(symbol for character in " ".join(text.split()) for symbol in self._of_character(character))
 
     def of_tokens(self, tokens: Iterable[int]) -> list[int]:
-        """Returns the symbols that tokens add one after another."""
+        """Returns the symbols of a sequence of tokens."""
         return [int(symbol) for token in tokens for symbol in self.symbols[token] if symbol != NOTHING]
 
     def _of_token(self, token: int, piece: str, text: str) -> list[int]:
@@ -74,12 +89,13 @@ class TokenText:
     def _of_character(self, character: str) -> list[int]:
         if character.isspace():
             return [SPACE]
-        first, *others = character.encode()
-        return [first + DIVIDING * (not self.tokenized and not joins(character)), *others]
+        first_byte, *further_bytes = character.encode()
+        divides = not self.tokenized and not joins(character)
+        return [first_byte + DIVIDING * divides, *further_bytes]
 
 
 def _spell_tokens(tokenizer: Tokenizer) -> list[tuple[str, str]]:
-    """Returns the piece of each token, and what it adds to a text in which other tokens stand before and after it."""
+    """Returns `(piece, text)` for each token; `text` is what the token adds between two other tokens."""
     pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
     letters = [token for token, piece in enumerate(pieces) if token > EOS and piece.isalpha()]
     between = min(letters, key=lambda token: len(pieces[token]), default=EOS + 1)
@@ -91,20 +107,25 @@ def _spell_tokens(tokenizer: Tokenizer) -> list[tuple[str, str]]:
 
 
 def contains(text: Sequence[int], phrase: Symbols) -> bool:
-    """Returns whether the symbols of a text hold a phrase as whole words; the text begins and ends there."""
+    """Returns whether a text contains a phrase as whole words.
+
+    Args:
+        text: the symbols of a whole text, which begins and ends with a word boundary.
+        phrase: the symbols of the phrase.
+    """
     size = len(phrase)
-    places = (place for place in range(len(text) - size + 1) if tuple(text[place : place + size]) == phrase)
-    return any(
-        (place == 0 or _divide(_last_first(text[:place]), phrase[0]))
-        and (place + size == len(text) or _divide(_last_first(phrase), text[place + size]))
-        for place in places
-    )
+    for start in range(len(text) - size + 1):
+        end = start + size
+        if tuple(text[start:end]) != phrase:
+            continue
+        begins_word = start == 0 or _is_boundary(text[:start], phrase)
+        ends_word = end == len(text) or _is_boundary(phrase, text[end:])
+        if begins_word and ends_word:
+            return True
+    return False
 
 
-def _last_first(symbols: Sequence[int]) -> int:
-    """Returns the first symbol of the last character."""
-    return next(symbol for symbol in reversed(symbols) if not 0x80 <= symbol < 0xC0)
-
-
-def _divide(before: int, after: int) -> bool:
-    return before >= DIVIDING or after >= DIVIDING
+def _is_boundary(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Returns whether there is a word boundary between two texts of at least one symbol."""
+    last_character = next(symbol for symbol in reversed(before) if not 0x80 <= symbol < 0xC0)
+    return last_character >= DIVIDING or after[0] >= DIVIDING
