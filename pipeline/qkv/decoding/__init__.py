@@ -1,10 +1,10 @@
-"""Search for translations, and the teacher-forced pass over given ones. In reading order:
+"""Searches for translations, and the teacher-forced pass over given ones. The modules, in reading order:
 
-- `search`: what every search takes and returns, and what searches are made of
-- `constraints`: bans on next tokens, and what a beam search asks besides
-- `phrases`: phrases that must or must not occur
+- `search`: the inputs and results that all searches share, and their parts
+- `constraints`: constraints on the next token, such as a minimum length
+- `lexical_constraints`: banned and required phrases
 - `greedy`, `sampling`, `beam`: the three searches
 - `forced`: the teacher-forced pass
-- `translator`: sentences in, translations out
-- `build`: a search and a translator from settings
+- `translator`: translates sentences, from text to text
+- `build`: makes a search and a translator from the settings
 """

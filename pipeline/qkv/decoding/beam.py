@@ -16,7 +16,7 @@ from ..layers.keras_layers import dynamic_shape
 from ..model.interface import rows_for_each
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from .constraints import Constraint, ban_early_end, ban_repeated_ngrams, ban_special_tokens, force_end, force_tokens
-from .phrases import Ban, LexicalConstraint
+from .lexical_constraints import Ban, LexicalConstraint
 from .search import (
     MINUS_INFINITY,
     Hypotheses,

@@ -12,7 +12,7 @@ from ..text.phrases.token_text import TokenText
 from ..text.tokens.tokenizer import Tokenizer
 from .beam import BeamSearch, BeamSettings
 from .greedy import GreedySearch
-from .phrases import Ban
+from .lexical_constraints import Ban
 from .sampling import Sampling
 from .search import Search
 from .translator import Translator

@@ -12,7 +12,7 @@ from ..layers.keras_layers import dynamic_shape
 from ..model.interface import rows_for_each
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from .constraints import ban_early_end, ban_repeated_ngrams, ban_special_tokens, force_end
-from .phrases import Ban
+from .lexical_constraints import Ban
 from .search import Hypotheses, repeat_while, write_at
 
 

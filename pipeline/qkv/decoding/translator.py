@@ -18,7 +18,7 @@ from ..text.phrases.token_text import TokenText
 from ..text.tokens.special_tokens import EOS, PAD
 from ..text.tokens.tokenizer import Tokenizer
 from .greedy import GreedySearch
-from .phrases import Requirements, make_requirements
+from .lexical_constraints import Requirements, make_requirements
 from .search import Search
 
 LENGTH_MULTIPLE = 8

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.decoding.phrases import order_by_banks
+from qkv.decoding.lexical_constraints import order_by_banks
 from qkv.decoding.search import top_k_of_many
 
 BANKS, COUNT = 4, 10

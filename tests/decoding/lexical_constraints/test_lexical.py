@@ -11,7 +11,7 @@ from keras import ops
 from qkv.config.decoding import DecodingSettings
 from qkv.decoding.beam import BeamSettings, beam_search
 from qkv.decoding.build import build_search
-from qkv.decoding.phrases import Ban, LexicalConstraint, make_requirements
+from qkv.decoding.lexical_constraints import Ban, LexicalConstraint, make_requirements
 from qkv.decoding.translator import Translator
 from qkv.text.phrases.banned import BannedPhrases, make_ban_table
 from qkv.text.phrases.required import tokens_needed, write_phrase
