@@ -14,9 +14,9 @@ import pandas as pd
 from ..alignment.error_rate import LINK_COUNTS, error_terms
 from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory
+from ..inspection.experiments.faithfulness import FAITHFULNESS_MEASURES as DROPS
 from ..inspection.experiments.faithfulness import MEAN, SUMS, Scorer, sums_of_sentences
-from ..inspection.experiments.faithfulness import MEASURES as DROPS
-from ..inspection.experiments.head_effects import EFFECTS, samples_for
+from ..inspection.experiments.head_effects import EFFECTS, exchanges_for
 from ..inspection.matched_heads import MatchedHeads
 from ..inspection.measures import MEASURES
 from ..metrics.bleu import CorpusScore
@@ -82,7 +82,7 @@ def compare_heads(
         for system, own in zip(systems, found, strict=True):
             if name in own and own[name].heads == first.heads:
                 texts = dict(zip(heads, map(_as_text, own[name].value, own[name].draw(samples).T), strict=True))
-                p = holm(own[name].p_against(first, max(samples, samples_for(len(heads)))))
+                p = holm(own[name].p_against(first, max(samples, exchanges_for(len(heads)))))
                 columns.append((system.name, texts, dict(zip(heads, p, strict=True))))
         blocks.append(_block(name, columns))
     lines = [

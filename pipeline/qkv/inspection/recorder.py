@@ -62,7 +62,7 @@ class AttentionRecorder:
         sites: the attention sites that it can record: any of `config.names.inspection.SITES`.
         batch_tokens: the maximum number of positions of either side of a batch, padding included.
         max_positions: the maximum number of tokens that the model accepts on either side; longer sentences are cut.
-        workers: number of batches read in parallel.
+        threads: the number of batches that are read at the same time.
         units: what counts as a word on each side.
 
     Attributes:
@@ -76,7 +76,7 @@ class AttentionRecorder:
     sites: Sequence[str] = ("cross",)
     batch_tokens: int = FORCED_BATCH_TOKENS
     max_positions: int = 512
-    workers: int = 1
+    threads: int = 1
     units: WordUnits = BETWEEN_SPACES
 
     def __post_init__(self) -> None:
@@ -129,7 +129,7 @@ class AttentionRecorder:
             return self._read_batch(batch, self.sites if sites is None else sites)
 
         # One stream over all windows, so that batches are read while the caller processes earlier pairs.
-        found = chain.from_iterable(in_order(read_batch, batches(), self.workers))
+        found = chain.from_iterable(in_order(read_batch, batches(), self.threads))
         for first in found:
             order = orders.popleft()
             window = dict(zip(order, [first, *islice(found, len(order) - 1)], strict=True))
