@@ -150,11 +150,11 @@ def _check_marks(sentences: Sequence[Sentence], marks: tuple[str, str]) -> None:
     for side, name in zip(("source", "target"), marks, strict=True):
         if name not in WORD_MARKS:
             raise InputError(f"marks: expected one of {', '.join(WORD_MARKS)}, found {name!r}")
-        token_lists = [
+        token_lists = (
             [token for token in getattr(sentence, f"{side}_tokens") if _is_text(token)]
             for sentence in sentences
             if getattr(sentence, f"{side}_words") is None
-        ]
+        )
         if sign := other_marks(token_lists, name):
             advice = f"name the marks of the tokens, or give {side}_words ({describe(WORD_MARKS)})"
             raise InputError(f"marks: {name} for the {side}, but {sign}; {advice}")

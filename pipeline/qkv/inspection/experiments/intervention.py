@@ -1,6 +1,6 @@
 """Interventions: attention weights of single heads or rows are replaced in a teacher-forced pass or a search.
 
-Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size.
+Letters: B batch, H heads, T target (query) positions, S source (key) positions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +17,8 @@ from ...config.names.model import MECHANISMS
 from ...layers.keras_layers import dynamic_shape
 from ...layers.tap import Hook, tapped
 from ...model.transformer import Transformer
+
+# Functions for `Change.replace`.
 
 
 def zeroed(weights, allowed):
@@ -113,21 +115,21 @@ def one_head(layers: int, heads: int, layer, head, change):
 
 
 def intervene(layers: Sequence[AttentionLayer], intervention: Intervention) -> AbstractContextManager[None]:
-    """Applies an intervention to these layers within the block; see `tapped` for threads and graphs.
+    """Returns a context manager that applies an intervention; see `tapped` for threads and graphs.
 
-    The layers compute their outputs from the new weights and return them. Rows whose weights do not change keep their
-    outputs bit for bit.
+    Within the block, the layers return the new weights and compute their outputs from them. Rows whose weights do not
+    change keep their outputs bit for bit.
 
     Args:
-        layers: attention layers whose weights are shares, see `changeable_layers`; the layers that `intervention`
-            counts.
+        layers: the attention layers that the indices in `intervention` refer to. Their weights must be shares of a row,
+            see `changeable_layers`.
         intervention: the replacements.
     """
     return tapped(_make_hook({layer: (number, intervention) for number, layer in enumerate(layers)}))
 
 
 def _make_hook(interventions: Mapping[AttentionLayer, tuple[int, Intervention]]) -> Hook:
-    """Makes the hook that replaces weights. Each layer is given with its number within its intervention."""
+    """Makes the hook that replaces weights, from each layer's index within its intervention, and the intervention."""
 
     def hook(layer, part, value, mask=None, **inputs):
         if part != "weights" or layer not in interventions:

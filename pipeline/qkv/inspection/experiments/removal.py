@@ -113,7 +113,7 @@ class ReducedReader:
         self._graph = _make_graph(model)
 
     def read_masked(
-        self, source_ids: Sequence[int], target_ids: Sequence[int], positions: np.ndarray, kept: np.ndarray
+        self, source_ids: Sequence[int], target_ids: Sequence[int], positions: np.ndarray, is_kept: np.ndarray
     ) -> np.ndarray:
         """Predicts target tokens from some of the source tokens.
 
@@ -125,12 +125,12 @@ class ReducedReader:
             source_ids: the n ids of the source, without EOS. EOS is always kept.
             target_ids: the T ids of the target.
             positions: int `(P,)`, the positions of the target tokens to predict.
-            kept: bool `(P, n)`, the source tokens that are kept for each prediction.
+            is_kept: bool `(P, n)`, the source tokens that are kept for each prediction.
 
         Returns:
             float64 `(P,)`, the probability of each predicted token.
         """
-        masks, mask_index = np.unique(kept, axis=0, return_inverse=True)
+        masks, mask_index = np.unique(is_kept, axis=0, return_inverse=True)
         targets = len(target_ids)
         # A pass of a mask predicts a position once, however many predictions ask for it.
         predictions, prediction_index = np.unique(mask_index.reshape(-1) * targets + positions, return_inverse=True)
@@ -237,11 +237,13 @@ def _read_hard(reader: ReducedReader, sentence: ScoredSentence, is_top: np.ndarr
     """
     measured = np.flatnonzero(sentence.measured)
     sources = is_top.shape[-1]
-    kept = np.stack([~is_top, is_top]).reshape(-1, len(measured), sources)
-    kept = np.concatenate([np.ones((1, len(measured), sources), bool), kept])
-    positions = np.tile(measured, len(kept))
-    probabilities = reader.read_masked(sentence.source_ids, sentence.target_ids, positions, kept.reshape(-1, sources))
-    full, *reduced = probabilities.reshape(len(kept), len(measured))
+    is_kept = np.stack([~is_top, is_top]).reshape(-1, len(measured), sources)
+    is_kept = np.concatenate([np.ones((1, len(measured), sources), bool), is_kept])
+    positions = np.tile(measured, len(is_kept))
+    probabilities = reader.read_masked(
+        sentence.source_ids, sentence.target_ids, positions, is_kept.reshape(-1, sources)
+    )
+    full, *reduced = probabilities.reshape(len(is_kept), len(measured))
     return full, np.reshape(reduced, (2, *is_top.shape[:-1]))
 
 

@@ -3,7 +3,7 @@
 The score of a query state x and a key state y is `x W_Q W_K^T y^T`, so a head's scores depend on the states through
 this matrix only. Its rank is the number of directions in which the head compares queries and keys.
 
-Letters: H heads, K key size, D width of the states that queries are made from, M width of those for keys, r the rank.
+Letters: H heads, K key size, D and M the widths of the states that queries and keys are made from, r the rank.
 """
 
 from collections.abc import Callable, Sequence
