@@ -112,7 +112,7 @@ def comprehensiveness(run: TrainedRun, pairs, scores) -> dict[str, float]:
         )
         for pair, found in zip(pairs, scores, strict=True)
     ]
-    table = measure_sentences(run.model, sentences, workers=2)
+    table = measure_sentences(run.model, sentences, threads=2)
     table = table[table["removal"] == "hard"]
     table = table.assign(name=[str(Scorer(*row)) for row in table[list(Scorer._fields)].itertuples(index=False)])
     sums = table.groupby("name", sort=False)[["comprehensiveness", "tokens"]].sum()

@@ -17,7 +17,7 @@ import numpy as np
 from qkv.config.names.model import ATTENTION_SITES
 from qkv.decoding.build import build_translator
 from qkv.decoding.greedy import GreedySearch
-from qkv.inspection.colours import HEADS
+from qkv.inspection.colours import HEAD_COLOURS
 from qkv.inspection.experiments.intervention import changeable_layers
 from qkv.inspection.experiments.spectra import query_key_kernels, query_key_spectrum, spectra_table, truncate_heads
 from qkv.metrics.bleu import score_bleu
@@ -26,7 +26,7 @@ from qkv.run.trained_run import TrainedRun, load_run
 from qkv.text.corpora.formats import read_corpus
 from qkv.text.tokens.encoding import encode_sentences
 
-COLOURS = HEADS["light"]
+COLOURS = HEAD_COLOURS["light"]
 LINES = ("-", "--", ":", "-.")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from qkv.inspection import AttentionArchive
-from qkv.inspection.experiments.inside import read_inside
+from qkv.inspection.experiments.activations import read_activations
 from qkv.inspection.experiments.score_parts import split_score
 from qkv.inspection.head_types import HeadTypesMeter, describe_types
 from qkv.run.trained_run import load_run
@@ -34,7 +34,7 @@ def errors_of(run, records):
             [2] + run.tokenizer.of_target.encode([record.hypothesis])[0],
         ]
         models = run.float64_model, run.model
-        exact, usual = (read_inside(model, pair, ["*.scores"])[0] for model in models)
+        exact, usual = (read_activations(model, pair, ["*.scores"])[0] for model in models)
         for name, scores in exact.items():
             row = scores.shape[1] - 2
             for head in range(len(scores)):

@@ -150,7 +150,7 @@ def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords(
 
 
 NEED_A_MODEL = {
-    *["changed_mechanism", "inside", "intervention", "logit_parts", "perturbation", "pronouns"],
+    *["activations", "changed_mechanism", "intervention", "logit_parts", "perturbation", "pronouns"],
     *["recorder", "removal", "row_steps", "score_parts", "spectra"],
 }
 

@@ -182,8 +182,8 @@ def test_what_does_not_fit_is_refused_by_its_sentence(tmp_path, weights, case):
         ({"mode": "sampled"}, "mode: expected one of greedy, beam, sampling, forced, found 'sampled'"),
         ({"mode": "greedy", "gold": GOLD}, "gold: expected mode 'forced'.*found 'greedy'"),
         ({"gold": GOLD[:1]}, "gold: expected one alignment for each of 2 sentences, found 1"),
-        ({"manifest": {"model": object()}}, "manifest: expected what JSON can hold"),
-        ({"manifest": {"loss": float("nan")}}, "manifest: expected what JSON can hold"),
+        ({"manifest": {"model": object()}}, "manifest: expected values that JSON can hold"),
+        ({"manifest": {"loss": float("nan")}}, "manifest: expected values that JSON can hold"),
         ({"manifest": {"sites": {}}}, "manifest: expected no names .*, found sites"),
     ],
 )

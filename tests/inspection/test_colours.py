@@ -2,7 +2,7 @@
 
 from matplotlib.colors import to_hex
 
-from qkv.inspection.colours import HEADS, INK
+from qkv.inspection.colours import HEAD_COLOURS, INK
 from qkv.inspection.heatmap import WEIGHTS
 from qkv.inspection.viewer.data import ViewerRun
 from qkv.inspection.viewer.page import viewer_page
@@ -15,7 +15,8 @@ def test_a_picture_goes_from_paper_to_the_ink_of_the_page():
 
 
 def test_every_head_has_a_colour_on_light_and_on_dark_paper():
-    assert len(set(HEADS["light"])) == len(set(HEADS["dark"])) == len(HEADS["light"]) == len(HEADS["dark"])
+    light, dark = HEAD_COLOURS["light"], HEAD_COLOURS["dark"]
+    assert len(set(light)) == len(set(dark)) == len(light) == len(dark)
     page = viewer_page("title", [ViewerRun("one")])
-    assert f"const HEAD_COLOURS = {len(HEADS['light'])};" in page
-    assert all(f"--head-{head}: {colour};" in page for head, colour in enumerate(HEADS["dark"]))
+    assert f"const HEAD_COLOURS = {len(HEAD_COLOURS['light'])};" in page
+    assert all(f"--head-{head}: {colour};" in page for head, colour in enumerate(HEAD_COLOURS["dark"]))

@@ -26,7 +26,7 @@ def model(tokenizer):
 
 @pytest.fixture(scope="module")
 def recorder(model, tokenizer):
-    return AttentionRecorder(model, tokenizer, sites=ALL, batch_tokens=40, max_positions=MOST, workers=2)
+    return AttentionRecorder(model, tokenizer, sites=ALL, batch_tokens=40, max_positions=MOST, threads=2)
 
 
 @pytest.fixture(scope="module")

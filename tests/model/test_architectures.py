@@ -206,7 +206,7 @@ def names_of(model, side, read):
     """The names of the values that a side computes."""
     names, found = model.layer_names(side), []
 
-    def keep(layer, part, value, **seen):
+    def keep(layer, part, value, **inputs):
         if layer in names:
             found.append(f"{names[layer]}.{part}".removeprefix("."))
         return value

@@ -98,7 +98,7 @@ def gradient_times_input(model, source, target_input, target_output):
     """
     vectors = []
 
-    def keep_vectors(layer, part, value, **seen):
+    def keep_vectors(layer, part, value, **inputs):
         if part == "vectors":
             vectors.append(value)
         return value

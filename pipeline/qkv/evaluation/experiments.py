@@ -57,7 +57,7 @@ def write_faithfulness(
         recorder = run.recorder(recorder.sites, data.gold.units)  # usually the same one
     pairs = pairs[: request.experiments["faithfulness"]]
     log.info("measuring the faithfulness of attention on %d sentences", len(pairs))
-    sentences = measure_sentences(run.model, _score(request, pairs, recorder), workers=parallel_batches())
+    sentences = measure_sentences(run.model, _score(request, pairs, recorder), threads=parallel_batches())
     if sentences.empty:
         log.warning("the first %d sentences have no target token to measure: no faithfulness.csv", len(pairs))
         return {}
@@ -154,7 +154,7 @@ def write_perturbation(
         log.warning("the first %d sentences are empty on one side: no perturbation.csv", len(pairs))
         return {}
     ids = [pairs[row].ids for row in rows]
-    effects = perturbation_effects(request.run.model, ids, workers=parallel_batches()).among(len(pairs), rows)
+    effects = perturbation_effects(request.run.model, ids, threads=parallel_batches()).among(len(pairs), rows)
     table = effects.table()
     write_csv(table, folder.perturbation, float_format="%.6f")
     write_csv(effects.sentences(), folder.perturbation_sentences, float_format="%.6f")

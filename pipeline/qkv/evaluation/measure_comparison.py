@@ -15,9 +15,9 @@ import pandas as pd
 from ..alignment.error_rate import LINK_COUNTS, error_terms
 from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory
+from ..inspection.experiments.faithfulness import FAITHFULNESS_MEASURES as DROPS
 from ..inspection.experiments.faithfulness import MEAN, SUMS, Scorer, sums_of_sentences
-from ..inspection.experiments.faithfulness import MEASURES as DROPS
-from ..inspection.experiments.head_effects import EFFECTS, samples_for
+from ..inspection.experiments.head_effects import EFFECTS, exchanges_for
 from ..inspection.matched_heads import MatchedHeads
 from ..inspection.measures import MEASURES
 from ..metrics.bleu import CorpusScore
@@ -96,7 +96,7 @@ def compare_heads(
             measure = measures.get(name)
             if measure is not None and measure.heads == baseline.heads:
                 texts = dict(zip(heads, map(_as_text, measure.value, measure.draw(samples).T), strict=True))
-                p_values = holm(measure.p_against(baseline, max(samples, samples_for(len(heads)))))
+                p_values = holm(measure.p_against(baseline, max(samples, exchanges_for(len(heads)))))
                 columns.append((system.name, texts, dict(zip(heads, p_values, strict=True))))
         blocks.append(_block(name, columns))
     lines = [

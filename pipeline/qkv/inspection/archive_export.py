@@ -1,4 +1,4 @@
-"""The attention of sentences in the formats of other tools."""
+"""Writes the attention of sentences in the formats of other tools: SoftAlignments, BertViz and inseq."""
 
 import base64
 import json
@@ -15,11 +15,16 @@ from .record import Record
 
 
 def write_soft_alignments(path: Path, records: Iterable[Record], readout: Any) -> None:
-    """Writes the cross-attention that an `AlignmentReadout` reads as Nematus does, which SoftAlignments draws.
+    """Writes cross-attention in the format of Nematus, which SoftAlignments draws.
 
     Each sentence is a line `number ||| target ||| 0 ||| source ||| source length target length`, a row of weights for
     each target token, and an empty line (Rikters et al. 2017; `process_alignments.py -f Nematus`). EOS has a row and a
-    column but no name, since readers add it.
+    column, but is left out of the texts, since readers add it.
+
+    Args:
+        path: the file.
+        records: the sentences.
+        readout: the `AlignmentReadout` that chooses layer and head.
     """
     parts = []
     for record in records:
@@ -33,14 +38,15 @@ def write_soft_alignments(path: Path, records: Iterable[Record], readout: Any) -
 
 
 def bertviz_arguments(record: Record, make_tensor: Callable[[np.ndarray], Any]) -> dict[str, Any]:
-    """Returns the arguments of `bertviz.head_view` and `model_view` for a sentence.
+    """Returns the arguments of `bertviz.head_view` and `bertviz.model_view` for a sentence.
 
-    The rows are labelled with the tokens that they predict. BertViz shows encoder and decoder beside the
-    cross-attention if the record has them; the decoder's own attention runs over input tokens, one place later.
+    They hold the cross-attention, and the self-attention of encoder and decoder if the record has it. The labels of
+    decoder tokens are output tokens: row t is labelled with the token that it predicts. The keys of the decoder's
+    self-attention are input tokens, so key t is labelled with the token after it.
 
     Args:
         record: the sentence.
-        make_tensor: `torch.tensor`.
+        make_tensor: the function that converts a NumPy array, `torch.tensor`.
     """
     attention = {
         f"{site}_attention": [make_tensor(layer[None]) for layer in weights]  # (1, head, query, key)
@@ -51,10 +57,10 @@ def bertviz_arguments(record: Record, make_tensor: Callable[[np.ndarray], Any]) 
 
 
 def write_inseq(path: Path, records: Sequence[Record]) -> None:
-    """Writes the cross-attention of every layer and head as inseq does, for `FeatureAttributionOutput.load` (0.7.1).
+    """Writes the cross-attention of all layers and heads in the format of inseq 0.7.1.
 
-    Sentences are as inseq's own method `attention` makes them: scores `(source, target, layer, head)` of the target
-    tokens, before which the target has the token that started it.
+    `FeatureAttributionOutput.load` reads the file. The sentences are as inseq's attribution method `attention` makes
+    them: scores `(source, target, layer, head)` of all target tokens except the first, which is BOS.
     """
     output = {
         "sequence_attributions": [_inseq_sequence(record) for record in records],
@@ -70,6 +76,7 @@ def write_inseq(path: Path, records: Sequence[Record]) -> None:
 
 
 def _inseq_sequence(record: Record) -> dict[str, Any]:
+    """Returns the JSON value of a sentence."""
     target = [record.target_input_tokens[0], *record.target_output_tokens]
     probabilities = {"probability": np.exp(record.token_log_probabilities)} if record.token_log_probabilities else {}
     encoder = {"encoder_self_attentions": record.attention["encoder"]} if "encoder" in record.attention else {}
@@ -92,15 +99,17 @@ def _inseq_token(token: str) -> dict[str, Any]:
 
 
 def _inseq_instance(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    module, _, of_class = name.rpartition(".")
-    return {"__instance_type__": [f"inseq.{module}", of_class], "attributes": fields}
+    """Returns the JSON value of an instance of a class of inseq, given as `MODULE.CLASS`."""
+    module, _, class_name = name.rpartition(".")
+    return {"__instance_type__": [f"inseq.{module}", class_name], "attributes": fields}
 
 
 def _inseq_tensor(array: np.ndarray) -> str:
+    """Returns the JSON value of an array: float32 in the safetensors format, as base64."""
     return base64.b64encode(save({"attribution": np.ascontiguousarray(array, "<f4")})).decode()
 
 
 def _spell_tokens(tokens: list[str], words: list[int | None]) -> str:
-    """Returns the tokens without EOS, with the format's separators in them replaced."""
+    """Joins the tokens, without EOS, by spaces; replaces the separators of the format within tokens."""
     end = len(tokens) - 1 if words and words[-1] is None else len(tokens)
     return " ".join(re.sub(r"\s", "\u2581", token.replace("|", "\u00a6")) or "\u2581" for token in tokens[:end])

@@ -1,5 +1,7 @@
-"""An attention archive made of tokens and arrays, whatever program has computed them: they are checked before they are
-archived. docs/use/archive.md has recipes."""
+"""Writes an attention archive from the tokens and arrays of any program. They are checked first.
+
+docs/use/archive.md has recipes for several programs.
+"""
 
 import json
 import math
@@ -28,25 +30,27 @@ SPECIAL_TOKENS = frozenset(
         *("<|startoftext|>", "<|endoftext|>"),
     ]
 )
-"""Tokens that belong to no word."""
+"""The default tokens that belong to no word."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence pair and its tokens, for `write_archive`.
+    """A sentence pair with its tokens, for `write_archive`.
 
     Args:
-        source_tokens: the keys of the cross-attention, as text, special tokens such as `</s>` included.
-        target_tokens: what its rows predict: the labels, not the decoder's input; `</s>` included.
-        source: the sentence; by default it is spelled from its tokens.
-        target: the translation; by default it is spelled from its tokens.
-        reference: a given translation to compare with.
-        source_words: for each source token the number of its word, from 0; None for tokens that belong to no word. By
-            default the marks in the tokens' spelling tell.
+        source_tokens: the source tokens as text, special tokens such as `</s>` included; the keys of cross-attention.
+        target_tokens: the tokens that the rows of cross-attention predict, as text, `</s>` included: the labels, not
+            the input of the decoder.
+        source: the text of the source; None spells it from the tokens.
+        target: the text of the translation; None spells it from the tokens.
+        reference: the text of a reference translation; None if there is none.
+        source_words: the index of the word of each source token, from 0, or None for a token that belongs to no word.
+            If the whole argument is None, the words follow from the word marks in the tokens.
         target_words: the same for the target tokens.
-        log_probabilities: the natural logarithm of each target token's probability, where they are known.
-        start: the decoder's first input, from which it predicts the first target token: `<pad>` of T5 and Marian.
-        truncated: whether the target was cut short.
+        log_probabilities: the natural logarithm of the probability of each target token; empty if unknown.
+        start: the first input token of the decoder, from which it predicts the first target token, such as `<pad>` for
+            T5 and Marian.
+        truncated: True if the target stopped at a length limit, without EOS.
     """
 
     source_tokens: Sequence[str]
@@ -73,34 +77,37 @@ def write_archive(
     partial_rows: bool = False,
     manifest: Mapping[str, Any] | None = None,
 ) -> AttentionArchive:
-    """Writes an archive that `qkv view`, `measure`, `draw` and `compare` read like one of `evaluate.py`.
+    """Writes an archive that `qkv view`, `measure`, `draw` and `compare` read like an archive of `evaluate.py`.
 
     Args:
-        folder: where it is written; made if missing.
+        folder: the folder of the archive; created if missing.
         sentences: the sentence pairs with their tokens.
-        weights: for each sentence the cross-attention `(layer, head, target token, source token)`, after the softmax
-            and before dropout, without padding; or a mapping from sites (`cross` and others of
-            `config.names.inspection.SITES`) to such arrays. NumPy arrays, or what NumPy can read. They may come from a
-            generator: the weights of 256 sentences are held in memory.
-        marks: how the spelling of tokens shows where words begin, one of `config.names.text.WORD_MARKS`; or one for the
-            source and one for the target.
-        special_tokens: tokens that belong to no word, such as `</s>`.
-        mode: where the targets come from: `forced` for given text, `greedy`, `beam` or `sampling` for the model's own.
-        gold: the gold alignment of each pair, see `qkv.text.corpora.word_links.read_pharaoh`; for mode `forced`.
-        partial_rows: whether rows may sum to less than one, as in a decoder-only model, whose rows also attend to the
+        weights: an iterable, possibly a generator, with one item for each sentence: the cross-attention
+            `(layer, head, target token, source token)`, after the softmax and before dropout, without padding; or a
+            mapping from sites (`cross` and others of `config.names.inspection.SITES`) to such arrays. Arrays may be of
+            any type that NumPy can convert. The weights of 256 sentences are held in memory.
+        marks: the marks by which tokens show where words begin, one of `config.names.text.WORD_MARKS`; or a pair for
+            source and target.
+        special_tokens: the tokens that belong to no word, such as `</s>`.
+        mode: the origin of the targets: `forced` for a given text; `greedy`, `beam` or `sampling` for translations by
+            the model.
+        gold: the gold alignment of each pair, see `qkv.text.corpora.word_links.read_pharaoh`. It needs the mode
+            `forced`. None if there are no gold alignments.
+        partial_rows: if True, rows may sum to less than 1, as in a decoder-only model, whose rows also attend to the
             target.
-        manifest: facts to keep with the archive, ready for JSON, such as the model's name.
+        manifest: further entries of the archive's manifest, such as the name of the model; JSON values by name.
 
     Returns:
         The archive, open for reading.
 
     Raises:
-        InputError: lists and arrays do not fit together; the message names the sentence, and what was expected.
+        InputError: an argument has a wrong type or value, or the sizes of lists and arrays do not match. The message
+            names the argument or sentence, and the expected value.
     """
     folder = Path(folder)
     facts = dict(manifest or {})
-    both = (marks, marks) if isinstance(marks, str) else (marks[0], marks[1])
-    _check_marks(sentences, both)
+    both_marks = (marks, marks) if isinstance(marks, str) else (marks[0], marks[1])
+    _check_marks(sentences, both_marks)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: this is a file; expected the name of a folder")
     if mode not in RECORD_MODES:
@@ -112,51 +119,56 @@ def write_archive(
     try:
         json.dumps(facts, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError) as error:
-        raise InputError(f"manifest: expected what JSON can hold: {error}") from None
+        raise InputError(f"manifest: expected values that JSON can hold: {error}") from None
     with ArchiveWriter(folder, manifest=facts) as writer:
         if gold is not None:
             write_gold(folder / GOLD, gold)
         arrays = iter(weights)
-        for number, (sentence, given) in enumerate(zip(sentences, arrays, strict=False)):
+        for number, (sentence, item) in enumerate(zip(sentences, arrays, strict=False)):
             try:
-                record = _make_record(number, sentence, mode=mode, marks=both, special_tokens=special_tokens)
-                by_site = given if isinstance(given, Mapping) else {"cross": given}
+                record = _make_record(number, sentence, mode=mode, marks=both_marks, special_tokens=special_tokens)
+                by_site = item if isinstance(item, Mapping) else {"cross": item}
                 if unknown := by_site.keys() - SITES.keys():
                     raise InputError(f"expected attention of sites among {', '.join(SITES)}, found {[*unknown]!r:.60}")
-                for site, of_site in by_site.items():
-                    record.attention[site] = _read_weights(site, of_site, record, partial_rows)
+                for site, array in by_site.items():
+                    record.attention[site] = _read_weights(site, array, record, partial_rows)
             except InputError as error:
                 raise InputError(f"sentence {number}: {error}") from None
             writer.append(record)
-        found = len(writer.ids) if len(writer.ids) < len(sentences) else "more"
-        if found != "more" or any(True for _ in arrays):
-            raise InputError(f"weights: expected weights of {len(sentences)} sentences, found {found}")
+        count = len(writer.ids) if len(writer.ids) < len(sentences) else "more"
+        if count != "more" or any(True for _ in arrays):
+            raise InputError(f"weights: expected weights of {len(sentences)} sentences, found {count}")
     return AttentionArchive(folder)
 
 
-MOST_WORDS = 1_000_000  # of a sentence
+MOST_WORDS = 1_000_000
+"""An upper limit of the index of a word in a sentence."""
 
 
 def _check_marks(sentences: Sequence[Sentence], marks: tuple[str, str]) -> None:
+    """Raises an `InputError` if marks are unknown, or if tokens show other marks; `marks` are of source and target."""
     for side, name in zip(("source", "target"), marks, strict=True):
         if name not in WORD_MARKS:
             raise InputError(f"marks: expected one of {', '.join(WORD_MARKS)}, found {name!r}")
-        unnumbered = [getattr(one, f"{side}_tokens") for one in sentences if getattr(one, f"{side}_words") is None]
-        if found := other_marks(([token for token in tokens if _is_text(token)] for tokens in unnumbered), name):
-            advice = f"name the tokens' own marks, or give {side}_words ({describe(WORD_MARKS)})"
-            raise InputError(f"marks: {name} for the {side}, but {found}; {advice}")
+        token_lists = (
+            [token for token in getattr(sentence, f"{side}_tokens") if _is_text(token)]
+            for sentence in sentences
+            if getattr(sentence, f"{side}_words") is None
+        )
+        if sign := other_marks(token_lists, name):
+            advice = f"name the marks of the tokens, or give {side}_words ({describe(WORD_MARKS)})"
+            raise InputError(f"marks: {name} for the {side}, but {sign}; {advice}")
 
 
 def _make_record(
     id_: int, sentence: Sentence, *, mode: str, marks: tuple[str, str], special_tokens: Collection[str]
 ) -> Record:
-    """Makes the record of a sentence, without attention."""
+    """Makes the record of a sentence, without attention; `marks` are of source and target."""
     for name in ("reference", "start"):
         if not _is_text(text := getattr(sentence, name)) and (name, text) != ("reference", None):
             raise InputError(f"{name}: expected text, found {text!r:.60}")
-    (source, source_tokens, source_words, source_unit), (target, target_tokens, target_words, target_unit) = (
-        _read_side(sentence, side, name, special_tokens) for side, name in zip(("source", "target"), marks, strict=True)
-    )
+    source, source_tokens, source_words, source_unit = _read_side(sentence, "source", marks[0], special_tokens)
+    target, target_tokens, target_words, target_unit = _read_side(sentence, "target", marks[1], special_tokens)
     return Record(
         id=id_,
         source=source,
@@ -179,44 +191,55 @@ def _make_record(
 def _read_side(
     sentence: Sentence, side: str, marks: str, special_tokens: Collection[str]
 ) -> tuple[str, list[str], list[int | None], str]:
-    """Returns the text of a side, its tokens, the word of each, and what counts as a word."""
-    tokens, text, given = list(getattr(sentence, f"{side}_tokens")), getattr(sentence, side), f"{side}_words"
+    """Checks a side of a sentence, `source` or `target`.
+
+    Returns:
+        The text, the tokens, the index of each token's word (None if it belongs to no word), and the unit of words:
+        `subwords` if the words follow from the marks `none`, otherwise `spaces`.
+    """
+    tokens = list(getattr(sentence, f"{side}_tokens"))
+    text = getattr(sentence, side)
+    words_argument = f"{side}_words"
     if not tokens:
         raise InputError(f"{side}_tokens: expected at least one token, such as </s>, found none")
     for token in tokens:
         if not _is_text(token):
             raise InputError(f"{side}_tokens: expected tokens as text, found {token!r:.60}: convert ids to tokens")
-    words, unit = words_by_marks(tokens, marks, special_tokens), "subwords" if marks == "none" else "spaces"
-    spelled = getattr(sentence, given) is None
-    if not spelled:
-        words, unit = list(getattr(sentence, given)), "spaces"
+    words = words_by_marks(tokens, marks, special_tokens)
+    unit = "subwords" if marks == "none" else "spaces"
+    words_follow_from_marks = getattr(sentence, words_argument) is None
+    if not words_follow_from_marks:
+        words = list(getattr(sentence, words_argument))
+        unit = "spaces"
         if len(words) != len(tokens):
-            raise InputError(f"{given}: expected {len(tokens)} entries, one per token, found {len(words)}")
+            raise InputError(f"{words_argument}: expected {len(tokens)} entries, one per token, found {len(words)}")
         for word in words:
             if word is not None and not (isinstance(word, Integral) and 0 <= word < MOST_WORDS):
-                raise InputError(f"{given}: expected numbers of words from 0 on, or None, found {word!r:.60}")
+                raise InputError(f"{words_argument}: expected numbers of words from 0 on, or None, found {word!r:.60}")
         words = [None if word is None else int(word) for word in words]
     spelling = spell_words(tokens, words, marks)
     if text is None:
         if "" in spelling:
-            raise InputError(f"{given}: no token has word {spelling.index('')}, so the text must be given as {side}")
+            missing = spelling.index("")
+            raise InputError(f"{words_argument}: no token has word {missing}, so the text must be given as {side}")
         return " ".join(spelling), tokens, words, unit
     if not _is_text(text):
         raise InputError(f"{side}: expected text, found {text!r:.60}")
-    found = len(words_of(text))
-    exact = spelled and not sentence.truncated
-    if unit == "spaces" and (len(spelling) > found or (exact and len(spelling) < found)):
+    text_words = len(words_of(text))
+    must_be_equal = words_follow_from_marks and not sentence.truncated
+    if unit == "spaces" and (len(spelling) > text_words or (must_be_equal and len(spelling) < text_words)):
         raise InputError(
-            f"{side}: its tokens spell {len(spelling)} words ({' '.join(spelling):.60}), and the text has {found} "
-            f"between spaces ({text:.60}): leave it out, put spaces where the words are cut, or give {given}"
+            f"{side}: its tokens spell {len(spelling)} words ({' '.join(spelling):.60}), and the text has {text_words} "
+            f"between spaces ({text:.60}): leave it out, put spaces where the words are cut, or give {words_argument}"
         )
     return text, tokens, words, unit
 
 
-def _read_log_probabilities(given: Sequence[float]) -> list[float]:
-    values = [float(value) if isinstance(value, Real) else math.nan for value in given]
+def _read_log_probabilities(log_probabilities: Sequence[float]) -> list[float]:
+    """Returns the log-probabilities as floats; raises an `InputError` if one is not finite or above 0.01."""
+    values = [float(value) if isinstance(value, Real) else math.nan for value in log_probabilities]
     for value in values:
-        if not -1e30 < value < 0.01:  # also not-a-number
+        if not -1e30 < value < 0.01:  # False for NaN, too
             raise InputError(f"log_probabilities: expected natural logarithms, 0 or less and finite, found {value}")
     return values
 
@@ -225,14 +248,25 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and is_unicode(value)
 
 
-TOLERANCE = 0.01  # of the sum of a row; weights may have been computed in 16 bits
+TOLERANCE = 0.01
+"""The largest deviation of the sum of a row; weights may have been computed in 16 bits."""
 
 
-def _read_weights(site: str, given: Any, record: Record, partial_rows: bool) -> np.ndarray:
-    """Returns the attention of a site as archives hold it."""
+def _read_weights(site: str, array: Any, record: Record, partial_rows: bool) -> np.ndarray:
+    """Checks the attention of a site and converts it to float32 `(layer, head, query, key)`.
+
+    Args:
+        site: the name of the site.
+        array: the weights, of any type that NumPy can convert.
+        record: the sentence, whose tokens decide the shape.
+        partial_rows: if True, rows may sum to less than 1.
+
+    Raises:
+        InputError: NumPy cannot convert the array, or it has a wrong shape, type, value or sum of a row.
+    """
     try:
-        weights = np.asarray(given)
-    except (TypeError, ValueError, RuntimeError) as error:  # of PyTorch, for one on a GPU or with a gradient
+        weights = np.asarray(array)
+    except (TypeError, ValueError, RuntimeError) as error:  # PyTorch raises these for a GPU's tensor or a gradient's
         raise InputError(f"{site}: cannot be read as an array: {error}; give NumPy arrays") from None
     query, key = SITES[site].axes
     expected = SITES[site].pick(len(record.source_tokens), len(record.target_output_tokens))
@@ -246,18 +280,18 @@ def _read_weights(site: str, given: Any, record: Record, partial_rows: bool) -> 
         raise InputError(f"{site}: expected shape {shape}, found {weights.shape}; {advice}")
     if weights.dtype.kind != "f":
         raise InputError(f"{site}: expected floating-point numbers, found {weights.dtype}; convert them to float32")
-    numbers = {"finite numbers": ~np.isfinite(weights), "weights after the softmax, from 0 to 1": weights < 0}
-    for meaning, wrong in numbers.items():
-        if wrong.any():
-            layer = np.argwhere(wrong)[0][0]
-            raise InputError(f"{site}, layer {layer}: expected {meaning}, found {weights[wrong][0]:g}")
+    mistakes = {"finite numbers": ~np.isfinite(weights), "weights after the softmax, from 0 to 1": weights < 0}
+    for expectation, is_wrong in mistakes.items():
+        if is_wrong.any():
+            layer = np.argwhere(is_wrong)[0][0]
+            raise InputError(f"{site}, layer {layer}: expected {expectation}, found {weights[is_wrong][0]:g}")
     sums = weights.sum(axis=-1, dtype=np.float64)
-    wrong = sums >= 1 + TOLERANCE if partial_rows else np.abs(sums - 1) >= TOLERANCE
-    if wrong.any():
-        layer, head, row = np.argwhere(wrong)[0]
-        wanted = "at most 1" if partial_rows else "1 (at most 1 with partial_rows=True)"
+    is_wrong = sums >= 1 + TOLERANCE if partial_rows else np.abs(sums - 1) >= TOLERANCE
+    if is_wrong.any():
+        layer, head, row = np.argwhere(is_wrong)[0]
+        expected_sum = "at most 1" if partial_rows else "1 (at most 1 with partial_rows=True)"
         raise InputError(
-            f"{site}, layer {layer}, head {head}, row {row}: expected weights that sum to {wanted}, found a sum of "
-            f"{sums[layer, head, row]:.4g}; give weights after the softmax and before dropout"
+            f"{site}, layer {layer}, head {head}, row {row}: expected weights that sum to {expected_sum}, found a "
+            f"sum of {sums[layer, head, row]:.4g}; give weights after the softmax and before dropout"
         )
     return weights.astype(np.float32)

@@ -1,4 +1,4 @@
-"""The fonts of heat maps: matplotlib's own, and for characters that it lacks any installed font that has them."""
+"""The fonts of heat maps: matplotlib's default font, and other installed fonts for the characters that it lacks."""
 
 import functools
 import logging
@@ -11,29 +11,29 @@ from matplotlib import font_manager
 from matplotlib.font_manager import FontEntry
 from matplotlib.ft2font import FT2Font
 
-OWN = "DejaVu Sans"  # comes with matplotlib
+DEFAULT_FONT = "DejaVu Sans"  # comes with matplotlib
 REGULAR = 400  # weight
 _INVISIBLE = ("Cc", "Cf", "Zl", "Zp", "Zs")  # Unicode's categories of control and format characters and spaces
 _EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "IDEOGRAPHIC")
 _PACKAGES = {"emoji": "fonts-symbola", "symbol": "fonts-symbola"}  # matplotlib draws no colours
 _FIRST_EMOJI = 0x1F000
-_reported: set[str] = set()  # scripts
+_reported: set[str] = set()  # the scripts for which the warning was logged
 
 log = logging.getLogger(__name__)
 
 
 def fonts_for(text: str) -> list[str]:
-    """Returns the fonts that together have the characters of a text, matplotlib's own first.
+    """Returns the names of fonts that together have the characters of a text, matplotlib's default font first.
 
-    The first time that no installed font has the characters of a script, a warning says which font to install.
+    If no installed font has a character, a warning says which font to install, once for each script.
     """
-    missing = {c for c in text if not has_character(OWN, c) and unicodedata.category(c) not in _INVISIBLE}
-    return [OWN, *_fonts_with(frozenset(missing))]
+    missing = {c for c in text if not has_character(DEFAULT_FONT, c) and unicodedata.category(c) not in _INVISIBLE}
+    return [DEFAULT_FONT, *_fonts_with(frozenset(missing))]
 
 
 @contextmanager
-def drawn_boxes() -> Iterator[None]:
-    """Draws boxes for missing characters in silence: `fonts_for` has named them all in one line."""
+def ignore_missing_glyphs() -> Iterator[None]:
+    """Suppresses matplotlib's warnings about characters that it draws as boxes; `fonts_for` has logged them already."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from", category=UserWarning)
         yield
@@ -41,27 +41,28 @@ def drawn_boxes() -> Iterator[None]:
 
 @functools.cache
 def has_character(family: str, character: str) -> bool:
-    """Returns whether a font has a character."""
+    """Returns True if the font of this name has the character."""
     return bool(_face(family).get_char_index(ord(character)))
 
 
 @functools.cache
 def _face(family: str) -> FT2Font:
     entry = _families()[family]
-    number = getattr(entry, "index", 0)  # of the font in a file of several
+    number = getattr(entry, "index", 0)  # of the font within a file of several fonts
     return font_manager.get_font(font_manager.FontPath(entry.fname, number) if number else entry.fname)
 
 
 @functools.cache
 def _fonts_with(characters: frozenset[str]) -> list[str]:
+    """Returns the names of installed fonts that have the characters; logs a warning for characters of no font."""
     if not characters:
         return []
-    fonts, left = _choose(characters, _families())
-    if left and _add_fonts_installed_lately():
-        fonts, left = _choose(characters, _families())
-    for script in sorted({_script(character) for character in left} - _reported):
+    fonts, missing = _choose(characters, _families())
+    if missing and _add_new_fonts():
+        fonts, missing = _choose(characters, _families())
+    for script in sorted({_script(character) for character in missing} - _reported):
         _reported.add(script)
-        examples = "".join(sorted(character for character in left if _script(character) == script)[:5])
+        examples = "".join(sorted(character for character in missing if _script(character) == script)[:5])
         package = "fonts-noto-cjk" if script.startswith(_EAST_ASIAN) else _PACKAGES.get(script, "fonts-noto")
         log.warning(
             "heat maps: no installed font has the %s characters %s, so boxes are drawn; install a font that has them: "
@@ -74,9 +75,13 @@ def _fonts_with(characters: frozenset[str]) -> list[str]:
 
 
 def _choose(characters: Collection[str], families: Mapping[str, FontEntry]) -> tuple[list[str], set[str]]:
-    """Returns as few fonts as have the characters, and the characters that none has."""
+    """Chooses a small number of fonts that together have the characters.
+
+    Returns:
+        The names of the fonts, and the characters that no font has.
+    """
     known = {family: {c for c in characters if has_character(family, c)} for family in families}
-    # Chinese, Japanese and Korean fonts have the same characters and draw them in their own ways.
+    # Chinese, Japanese and Korean fonts have the same characters and draw them differently.
     scripts = {_script(character) for character in characters}
     country = "JP" if scripts & {"HIRAGANA", "KATAKANA"} else "KR" if "HANGUL" in scripts else "SC"
 
@@ -84,20 +89,20 @@ def _choose(characters: Collection[str], families: Mapping[str, FontEntry]) -> t
         return _weight(entry) == REGULAR, "Sans" in entry.name, entry.name.endswith(country)
 
     fonts = []
-    left = set(characters)
-    while left and known:
-        best = max(known, key=lambda name: (len(known[name] & left), *suits(families[name])))
-        if not known[best] & left:
+    missing = set(characters)
+    while missing and known:
+        best = max(known, key=lambda name: (len(known[name] & missing), *suits(families[name])))
+        if not known[best] & missing:
             break
         fonts.append(best)
-        left -= known[best]
-    return fonts, left
+        missing -= known[best]
+    return fonts, missing
 
 
 def _families() -> dict[str, FontEntry]:
-    """Returns the installed fonts by name, each as upright and as nearly of regular weight as there is.
+    """Returns the installed fonts by name, each in its upright style nearest to regular weight.
 
-    The "last resort" fonts of matplotlib and macOS are left out: they have a box for every character.
+    The "last resort" fonts of matplotlib and macOS are left out: they draw a box for every character.
     """
     fonts = (entry for entry in font_manager.fontManager.ttflist if "LastResort" not in entry.name.replace(" ", ""))
     drawable = [entry for entry in fonts if entry.size == "scalable"]
@@ -110,18 +115,18 @@ def _weight(entry: FontEntry) -> int:
 
 
 @functools.cache
-def _add_fonts_installed_lately() -> bool:
-    """Adds the fonts that were installed after matplotlib had listed them; returns whether there are any."""
+def _add_new_fonts() -> bool:
+    """Adds the fonts that were installed after matplotlib made its list; returns True if there are any."""
     listed = {entry.fname for entry in font_manager.fontManager.ttflist}
     new = sorted(set(font_manager.findSystemFonts()) - listed)
     for path in new:
-        with suppress(OSError, RuntimeError, ValueError):  # matplotlib cannot draw it, such as colour bitmaps
+        with suppress(OSError, RuntimeError, ValueError):  # matplotlib cannot draw the font, such as colour bitmaps
             font_manager.fontManager.addfont(path)
     return bool(new)
 
 
 def _script(character: str) -> str:
-    """Returns the first word of a character's name, which is the script of letters, or the kind of a symbol."""
+    """Returns the script of a character: the first word of its Unicode name, or `emoji` or `symbol` for symbols."""
     if unicodedata.category(character).startswith("S"):
         return "emoji" if ord(character) >= _FIRST_EMOJI else "symbol"
     return unicodedata.name(character, "unnamed").split()[0]

@@ -1,6 +1,7 @@
-"""Attention as pictures: one panel per head, tokens on both axes, and a title that says what is shown.
+"""Pictures of attention: one panel per head, with tokens on both axes and a title.
 
-Layers and heads are counted from 0, as in the tables. Figures are plain `Figure` objects: no window, no global state.
+Layers and heads are counted from 0, as in the tables. The functions make matplotlib's `Figure` objects; they open no
+windows and change no global state.
 """
 
 import functools
@@ -20,31 +21,31 @@ from matplotlib.figure import Figure
 from ..config.names.inspection import LABEL_SIDES, SITES
 from ..files.atomic import write_output
 from .colours import INK
-from .fonts import OWN, drawn_boxes, fonts_for
+from .fonts import DEFAULT_FONT, fonts_for, ignore_missing_glyphs
 from .record import Record, shorten
 
 WEIGHTS = LinearSegmentedColormap.from_list("attention", ["white", INK["light"]])
-"""The colours of weights from 0 to 1, as the viewer's page mixes them."""
+"""The colour map of weights from 0 to 1, the same as in the viewer's page."""
 
 
 def attention_figure(
     record: Record, site: str = "cross", layer: int = 0, *, head: int | None = None, side: str = "output"
 ) -> Figure:
-    """Draws one layer's attention; every cell is one weight, on a colour scale from 0 to 1 that all pictures share.
+    """Draws the attention of one layer. Each cell is a weight; the colour scale is from 0 to 1 in all pictures.
 
     Args:
         record: the sentence.
-        site: any of `config.names.inspection.SITES`; the record must hold it.
-        layer: index of the layer.
-        head: index of the head, or None for all heads side by side; they are never averaged.
-        side: which target tokens label the rows: `output` (row t predicts it) or `input` (row t was computed from it).
-            Encoder rows are source tokens whatever the side.
+        site: one of `config.names.inspection.SITES` that the record holds.
+        layer: the index of the layer.
+        head: the index of the head; None to draw all heads side by side. Heads are not averaged.
+        side: the target tokens that label the rows: `output` (the token that row t predicts) or `input` (the token that
+            row t is computed from). Rows of the encoder are labelled with source tokens in both cases.
 
     Returns:
-        A figure that grows with the sentence, up to a limit.
+        A figure whose size grows with the sentence, up to a limit.
 
     Raises:
-        ValueError: unknown site or side, or no such layer or head.
+        ValueError: `side` is unknown, the record does not hold `site`, or the site has no such layer or head.
     """
     weights = _heads_of_layer(record, site, layer, head, side)
     heads = range(len(weights)) if head is None else [head]
@@ -56,11 +57,11 @@ def attention_figure(
     FigureCanvasAgg(figure)
     style: dict[str, Any] = {"fontfamily": sheet.fonts, "parse_math": False}
     figure.text(0.5, 1 - 0.08 / sheet.height, title, ha="center", va="top", fontsize=font + 2, **style)
-    for place, number in enumerate(heads):
-        panel = figure.add_axes(sheet.panel(place))
-        image = panel.imshow(weights[place], cmap=WEIGHTS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
+    for index, number in enumerate(heads):
+        panel = figure.add_axes(sheet.panel(index))
+        image = panel.imshow(weights[index], cmap=WEIGHTS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
         below = f"head {number}" if head is None else ""
-        _label_panel(panel, rows if place % sheet.across == 0 else [], columns, below, sheet)
+        _label_panel(panel, rows if index % sheet.across == 0 else [], columns, below, sheet)
     bar = figure.colorbar(image, cax=figure.add_axes(sheet.bar))
     bar.set_label("attention weight", fontsize=font + 1)
     bar.ax.tick_params(labelsize=font)
@@ -69,15 +70,15 @@ def attention_figure(
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Writes a PNG, SVG or PDF, as the suffix says; the file appears whole or not at all."""
+    """Writes a figure as PNG, SVG or PDF, by the suffix of `path`. A failed or killed call leaves no partial file."""
     write_output(Path(path), figure_as(figure, Path(path).suffix.removeprefix(".")))
 
 
 def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
-    """Returns the bytes of a `png`, `svg` or `pdf` file. The same figure gives the same bytes."""
+    """Returns the bytes of a file with the figure; `kind` is `png`, `svg` or `pdf`. Equal figures give equal bytes."""
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     file = io.BytesIO()
-    with drawn_boxes(), rc_context({"svg.hashsalt": "qkv"}):
+    with ignore_missing_glyphs(), rc_context({"svg.hashsalt": "qkv"}):
         # PIL's default level of 6 takes twice as long for a tenth fewer bytes
         settings: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if kind == "png" else {}
         figure.savefig(file, format=kind, dpi=dots_per_inch, metadata=metadata, **settings)
@@ -85,7 +86,7 @@ def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
 
 
 def _heads_of_layer(record: Record, site: str, layer: int, head: int | None, side: str) -> np.ndarray:
-    """Returns the weights `(heads shown, query, key)`."""
+    """Returns the weights to draw, `(heads, queries, keys)`; for the arguments and errors see `attention_figure`."""
     if side not in LABEL_SIDES:
         raise ValueError(f"side: expected one of {', '.join(LABEL_SIDES)}, found {side!r}")
     if site not in record.attention:
@@ -98,14 +99,21 @@ def _heads_of_layer(record: Record, site: str, layer: int, head: int | None, sid
 
 
 class Sheet:
-    """Positions on the sheet in inches, `pad` in cells, and the fonts of its texts. A layout engine would have to draw
-    all labels twice.
+    """The layout of a figure. It is computed from text widths, since matplotlib's layout engines draw all labels twice.
 
     Args:
-        rows: labels beside the cells.
-        columns: labels above them.
-        panels: number of panels.
-        title: its lines.
+        rows: the labels of the rows, left of the cells.
+        columns: the labels of the columns, above the cells.
+        panels: the number of panels.
+        title: the title, with line breaks.
+
+    Attributes:
+        width: the width of the figure in inches.
+        height: the height of the figure in inches.
+        across: the number of panels side by side.
+        font: the size of the labels in points.
+        fonts: the names of the fonts that have all characters of the texts.
+        pad: the space between cells and labels, in cells.
     """
 
     def __init__(self, rows: list[str], columns: list[str], panels: int, title: str) -> None:
@@ -113,42 +121,44 @@ class Sheet:
         self.font = float(np.clip(cell * 72 * 0.6, 6, 9.5))
         self.fonts = fonts_for("".join((*rows, *columns, title)))
         self.pad = PAD / 72 / cell
-        # As many panels side by side as fit, or fewer if that fills all rows.
+        # As many panels side by side as fit. Fewer, but at least two, if all lines of panels are full then.
         fitting = max(1, min(panels, _MOST_ACROSS, int(_WIDEST / (len(columns) * cell))))
         self.across = next((across for across in range(fitting, 1, -1) if panels % across == 0), fitting)
         self._down = math.ceil(panels / self.across)
         longest = max(text_width(label, self.font) for label in columns)
         self._left = max(text_width(label, self.font) for label in rows) + 0.2
         self._above = longest * math.sin(SLANT) + 0.2
-        self._right = longest * math.cos(SLANT) + 0.1  # the last labels lean over
+        self._right = longest * math.cos(SLANT) + 0.1  # for the slanted labels of the last columns
         self._panel = len(columns) * cell, len(rows) * cell
         self._panels = self.across * (self._panel[0] + _GAP) - _GAP
         heading = max(text_width(line, self.font + 2) for line in title.split("\n")) + 0.2
         self.width = max(self._left + self._panels + self._right + _BAR, heading)
         self.height = max(TITLE + self._down * (self._above + self._panel[1] + _BELOW), 3.0)
 
-    def panel(self, place: int) -> tuple[float, float, float, float]:
-        """Returns left, bottom, width and height of a panel as shares of the sheet."""
-        row, column = divmod(place, self.across)
+    def panel(self, index: int) -> tuple[float, float, float, float]:
+        """Returns left, bottom, width and height of a panel as shares of the figure."""
+        row, column = divmod(index, self.across)
         left = self._left + column * (self._panel[0] + _GAP)
         top = TITLE + row * (self._above + self._panel[1] + _BELOW) + self._above
         return self._share(left, top, *self._panel)
 
     @property
     def bar(self) -> tuple[float, float, float, float]:
-        """Left, bottom, width and height of the colour bar, right of the panels, as shares of the sheet."""
+        """Left, bottom, width and height of the colour bar, right of the panels, as shares of the figure."""
         top = TITLE + self._above
         return self._share(self._left + self._panels + self._right, top, 0.14, min(4.0, self.height - top - _BELOW))
 
     def _share(self, left: float, top: float, width: float, height: float) -> tuple[float, float, float, float]:
+        """Converts inches, from the upper left corner, to left, bottom, width and height as shares of the figure."""
         bottom = self.height - top - height
         return left / self.width, bottom / self.height, width / self.width, height / self.height
 
 
 def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, sheet: Sheet) -> None:
-    """Writes labels around the cells, which is a third faster than ticks.
+    """Draws the grid of a panel, the labels of rows and columns, and a text below.
 
-    `parse_math` is off, so that `$` and `_` in a token stay as they are.
+    The labels are texts, which are drawn a third faster than ticks. `parse_math` is off, so that `$` and `_` in a token
+    are drawn literally.
     """
     style: dict[str, Any] = {"fontsize": sheet.font, "fontfamily": sheet.fonts, "parse_math": False}
     height, width = panel.images[0].get_size()
@@ -167,55 +177,62 @@ def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, s
 
 LABEL_CHARACTERS = 18
 TITLE_CHARACTERS = 70
-_JOINERS = "\u200c\u200d"  # of Persian, Sinhala and emoji among others; drawn as nothing, or as the shapes beside them
+_JOINERS = "\u200c\u200d"  # in Persian, Sinhala and emoji, among others; they shape the characters beside them
 
 
 def _axis_labels(record: Record, site: str, side: str) -> tuple[list[str], list[str]]:
+    """Returns the labels of the rows and of the columns."""
     # Keys of the decoder's self-attention are always its input tokens.
     target = record.target_output_tokens if side == "output" else record.target_input_tokens
     rows, _ = SITES[site].pick(record.source_tokens, target)
     _, columns = SITES[site].pick(record.source_tokens, record.target_input_tokens)
-    return [one_line(token) for token in rows], [one_line(token) for token in columns]
+    return [make_label(token) for token in rows], [make_label(token) for token in columns]
 
 
-def one_line(text: str, longest: int = LABEL_CHARACTERS) -> str:
-    """Spells characters that nobody could see; joiners only where a label has nothing else, since they shape words."""
-    shown = set(_JOINERS) if any(c.isprintable() and c not in " \u2581" for c in text) else set()
-    text = "".join(c if c.isprintable() or c in shown else c.encode("unicode_escape").decode() for c in text)
+def make_label(text: str, longest: int = LABEL_CHARACTERS) -> str:
+    """Returns a text as a label of one line, with an ellipsis if it is longer than `longest` characters.
+
+    Invisible characters are written as escapes such as `\\n`. Joiners stay if the text has visible characters, since
+    they shape these.
+    """
+    has_visible = any(c.isprintable() and c not in " \u2581" for c in text)
+    unescaped = set(_JOINERS) if has_visible else set()
+    text = "".join(c if c.isprintable() or c in unescaped else c.encode("unicode_escape").decode() for c in text)
     return shorten(text, longest)
 
 
 def _figure_title(record: Record, site: str, layer: int, heads: list[int], side: str) -> str:
-    """Returns three lines: the sentence; site, layer and heads; the tokens of rows and columns."""
-    shown = f"head {heads[0]}" if len(heads) == 1 else f"heads {heads[0]}-{heads[-1]}"
+    """Returns three lines: the sentence; site, layer and heads; the kinds of tokens of rows and columns."""
+    shown_heads = f"head {heads[0]}" if len(heads) == 1 else f"heads {heads[0]}-{heads[-1]}"
     rows, _ = SITES[site].pick("source tokens", LABEL_SIDES[side])
     _, columns = SITES[site].pick("source tokens", "input tokens")
-    sentence = f"{record.id}: {one_line(record.source, TITLE_CHARACTERS)}"
-    return f"{sentence}\n{SITES[site].title}, layer {layer}, {shown}\nrows: {rows}; columns: {columns}"
+    sentence = f"{record.id}: {make_label(record.source, TITLE_CHARACTERS)}"
+    return f"{sentence}\n{SITES[site].title}, layer {layer}, {shown_heads}\nrows: {rows}; columns: {columns}"
 
 
-_LARGEST_CELL, _SMALLEST_CELL = 0.42, 0.13  # inches
+_LARGEST_CELL = 0.42  # inches
+_SMALLEST_CELL = 0.13  # inches
 _PANEL = 6.0  # inches that a panel may take before its cells shrink
 _WIDEST = 16.0  # inches that panels side by side may take together
 _MOST_ACROSS = 4
 TITLE = 0.75  # inches for the three lines of the title
 _GAP = 0.25  # inches between panels
-GRID = "0.9"  # light grey, so that cells without weight are seen
+GRID = "0.9"  # light grey, so that cells without weight are visible
 PAD = 3.0  # points between cells and labels
 _BELOW = 0.35  # inches for the head's number
 _BAR = 0.75  # inches for the colour bar and its scale
-SLANT = math.radians(60)  # of the columns' labels
+SLANT = math.radians(60)  # the angle of the columns' labels
 
 
 def text_width(text: str, font: float) -> float:
-    """Returns the width of a text in inches, for a font of so many points."""
+    """Returns the width of a text in inches; `font` is the size of the font in points."""
     return sum(map(_character_width, text)) * font / 72
 
 
 @functools.cache
 def _character_width(character: str) -> float:
-    """Returns the width as a share of the font size; for scripts that the usual font lacks, the largest."""
-    face = font_manager.get_font(font_manager.findfont(OWN))
+    """Returns the width of a character as a share of the font size; 1.1 if the default font lacks the character."""
+    face = font_manager.get_font(font_manager.findfont(DEFAULT_FONT))
     if not face.get_char_index(ord(character)):
         return 1.1
     face.set_size(100, 72)
@@ -223,7 +240,7 @@ def _character_width(character: str) -> float:
 
 
 def draw_heatmaps(records: Iterable[Record], folder: Path, name: str) -> None:
-    """Draws the cross-attention of every layer as `NAME-ID-cross-layer-LAYER.png`."""
+    """Writes pictures of the cross-attention of every layer to a folder, as `NAME-ID-cross-layer-LAYER.png`."""
     for record in records:
         for layer in range(len(record.attention["cross"])):
             path = folder / f"{name}-{record.id:06d}-cross-layer-{layer}.png"

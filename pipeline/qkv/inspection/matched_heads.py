@@ -1,5 +1,7 @@
-"""Heads of two models that do the same, matched by the best assignment: heads of a layer are exchangeable, so two seeds
-number them differently."""
+"""Matches the heads of two models by the overlap of their attention.
+
+The heads of a layer are exchangeable: trainings with different seeds number them differently.
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -10,11 +12,12 @@ from .record import Record
 
 
 class MatchedHeads(NamedTuple):
-    """The heads of a model that stand for the heads of another one.
+    """The correspondence between the heads of two models.
 
-    - heads: int `(layers, H)`, for each head of the first model the head of the second one, in the same layer.
-    - overlap: the mean share of a row's weight that two matched heads put on the same tokens, from 0 to 1.
-    - sentences: how many they were matched on.
+    - heads: int `(layers, H)`, the head of the second model for each head of the first model, in the same layer.
+    - overlap: the share of a row's weight that two matched heads put on the same tokens, from 0 to 1; a mean over rows
+      and heads.
+    - sentences: the number of sentences that were used.
     """
 
     heads: np.ndarray
@@ -23,29 +26,34 @@ class MatchedHeads(NamedTuple):
 
 
 def match_heads(pairs: Iterable[tuple[Record, Record]]) -> MatchedHeads | None:
-    """Matches the heads of two models by their cross-attention, so that matched heads overlap most.
+    """Matches the heads of two models so that the overlap of their cross-attention is as large as possible.
 
-    Heads keep their layers: exchanging heads within a layer gives the same model, exchanging layers does not.
+    Heads are matched within their layer: exchanging the heads of a layer gives an equivalent model, exchanging layers
+    does not.
 
     Args:
-        pairs: records of the same sentences by both models. Those whose targets differ are left out, because their rows
-            predict different tokens; and those with an empty side.
+        pairs: records of the same sentences by both models. Pairs with different tokens are left out, because their
+            rows predict different tokens. Sentences with an empty side are left out, too.
 
     Returns:
-        None if no sentence has the same target, or the models have other layers or heads.
+        The matched heads; None if no pair is left, or if the models have different numbers of layers or heads.
     """
-    overlap, rows, sentences = np.zeros(()), 0, 0
+    overlap = np.zeros(())
+    rows = 0
+    sentences = 0
     for first, second in pairs:
         if first.source_tokens != second.source_tokens or first.target_output_tokens != second.target_output_tokens:
             continue
         if first.has_empty_side:
             continue
-        a, b = first.attention["cross"], second.attention["cross"]
-        if a.shape != b.shape:
+        first_weights = first.attention["cross"]
+        second_weights = second.attention["cross"]
+        if first_weights.shape != second_weights.shape:
             return None
-        # The part that two distributions share is their smaller weight at each token.
-        overlap = overlap + np.minimum(a[:, :, None], b[:, None]).sum(axis=(-2, -1))
-        rows, sentences = rows + a.shape[2], sentences + 1
+        # The overlap of two distributions is the sum of the smaller weight at each token.
+        overlap = overlap + np.minimum(first_weights[:, :, None], second_weights[:, None]).sum(axis=(-2, -1))
+        rows += first_weights.shape[2]
+        sentences += 1
     if not rows or not overlap.size:
         return None
     overlap = overlap / rows
@@ -55,23 +63,35 @@ def match_heads(pairs: Iterable[tuple[Record, Record]]) -> MatchedHeads | None:
 
 
 def best_assignment(gain: np.ndarray) -> np.ndarray:
-    """Pairs rows with columns so that the sum of gains `(n, n)` is the largest (the Hungarian method, Kuhn 1955, in the
-    form with shortest paths of Jonker and Volgenant 1987), in time n^3: int `(n,)`, the column of each row."""
+    """Solves the assignment problem: pairs rows with columns so that the sum of gains is as large as possible.
+
+    It is the Hungarian method (Kuhn 1955) with shortest augmenting paths (Jonker and Volgenant 1987), in time n^3.
+
+    Args:
+        gain: the gain of each row and column, `(n, n)`.
+
+    Returns:
+        int `(n,)`, the column of each row.
+    """
     cost = -np.asarray(gain, np.float64)
     size = len(cost)
-    # One more row and column, of index `size`, where the search for a place for each row starts.
-    row_price, column_price = np.zeros(size + 1), np.zeros(size + 1)
+    # An additional row and column of index `size`: the search for the column of each row starts there.
+    row_price = np.zeros(size + 1)
+    column_price = np.zeros(size + 1)
     row_of = np.full(size + 1, -1)
     for row in range(size):
-        row_of[size], column = row, size
-        distance, before = np.full(size, np.inf), np.full(size, size)
+        row_of[size] = row
+        column = size
+        distance = np.full(size, np.inf)
+        before = np.full(size, size)
         reached = np.zeros(size + 1, bool)
         while row_of[column] >= 0:
             reached[column] = True
-            here = row_of[column]
-            found = cost[here] - row_price[here] - column_price[:size]
-            nearer = ~reached[:size] & (found < distance)
-            distance[nearer], before[nearer] = found[nearer], column
+            current_row = row_of[column]
+            reduced_cost = cost[current_row] - row_price[current_row] - column_price[:size]
+            nearer = ~reached[:size] & (reduced_cost < distance)
+            distance[nearer] = reduced_cost[nearer]
+            before[nearer] = column
             nearest = int(np.argmin(np.where(reached[:size], np.inf, distance)))
             step = distance[nearest]
             row_price[row_of[reached]] += step

@@ -1,10 +1,11 @@
-"""Measures of an attention head, and of the cross-attention of a sentence: how sharp, how confident, how diagonal, how
-much on EOS, how similar to other heads. Each row of `MEASURES` is a column of heads.csv and sentences.csv and, if it
-says so, an order of sentences in the viewer's page and a curve in TensorBoard.
+"""Measures of attention heads, such as entropy, diagonality and the weight on EOS, and the rows of sentences.csv.
 
-Every measure is taken per attention row, then averaged over the rows of one layer and head. Heads are never averaged
-before a measure is taken: the mean of sharp heads that look at different places is flat. Only coverage is read from the
-mean over all layers and heads. The numbers describe weights; they do not say why the model wrote what it wrote.
+Each row of `MEASURES` is a column of heads.csv and sentences.csv. Its labels can make it an order of sentences in the
+viewer's page, and `in_tensorboard` a curve in TensorBoard.
+
+A measure is computed for each attention row, then averaged over the rows of a layer and head. Weights are not averaged
+over heads first: the mean of sharp heads that attend to different tokens is flat. Only coverage is computed from the
+mean over all layers and heads. The measures describe weights; they do not explain the model's output.
 """
 
 import math
@@ -22,12 +23,12 @@ from .record import Record
 
 @dataclass(frozen=True)
 class SiteWeights:
-    """The attention of one site of a sentence, as measures take it.
+    """The attention of one site of a sentence, the argument of measures.
 
     Args:
-        weights: float64 `(L, H, T, S)`, T rows of queries over S keys.
-        keys: groups of keys (`eos`, `bos`, `punctuation`) by their positions; None where the sentence has none.
-        sinks: `(L, H, T)`, the share of each row that went to no key; None without a sink.
+        weights: the weights of T queries on S keys in L layers and H heads, float64 `(L, H, T, S)`.
+        keys: the positions of the keys in the groups `eos`, `bos` and `punctuation`. None if the site has no such key.
+        sinks: the share of each row that went to no key, `(L, H, T)`. None if the mechanism has no sink.
     """
 
     weights: np.ndarray
@@ -36,12 +37,12 @@ class SiteWeights:
 
     @cached_property
     def entropy(self) -> np.ndarray:
-        """Entropy of the rows in nats, `(L, H)`."""
+        """The entropy of the rows in nats, a mean over the rows, `(L, H)`."""
         logarithms = np.log(self.weights, out=np.zeros_like(self.weights), where=self.weights > 0)
         return -(self.weights * logarithms).sum(axis=-1).mean(axis=-1) + 0.0  # + 0.0 turns -0.0 into 0.0
 
     def share(self, group: str) -> np.ndarray:
-        """Computes the weight on a group of keys, `(L, H)`; not-a-number if the sentence has no such keys."""
+        """Computes the weight on a group of keys, a mean over the rows, `(L, H)`; NaN if `keys` has None for it."""
         keys = self.keys.get(group)
         if keys is None:
             return np.full(self.weights.shape[:2], np.nan)
@@ -49,29 +50,32 @@ class SiteWeights:
 
 
 def sink_share(site: SiteWeights) -> np.ndarray:
-    """Averages the share of the rows that went to no key, `(L, H)`; not-a-number without a sink."""
+    """Computes the share of the weight that went to no key, a mean over the rows, `(L, H)`; NaN without a sink."""
     return np.full(site.weights.shape[:2], np.nan) if site.sinks is None else site.sinks.mean(axis=-1)
 
 
 def relative_entropy(site: SiteWeights) -> np.ndarray:
-    """Computes entropy / log S, from 0 to 1; 0 for a single key.
+    """Computes entropy / log S, from 0 to 1, `(L, H)`; 0 for a single key.
 
-    S counts every key, also those that a causal mask hides, so compare it within one site only.
+    S counts all keys, including those that a causal mask hides, so compare this measure only within a site.
     """
     keys = site.weights.shape[-1]
     return site.entropy / np.log(keys) if keys > 1 else np.zeros_like(site.entropy)
 
 
 def confidence(site: SiteWeights) -> np.ndarray:
-    """Computes the largest weight of each row (Voita et al. 2019, who leave EOS out; here it counts)."""
+    """Computes the largest weight of a row, a mean over the rows, `(L, H)`.
+
+    Voita et al. 2019 leave EOS out; here it counts.
+    """
     return site.weights.max(axis=-1).mean(axis=-1)
 
 
 def diagonality(site: SiteWeights) -> np.ndarray:
-    """Sums weight * (1 - |t / (T - 1) - s / (S - 1)|) over the keys: closeness to the diagonal, if both sentences run
-    from 0 to 1.
+    """Computes the closeness of the weights to the diagonal, from 0 to 1, a mean over the rows, `(L, H)`.
 
-    A sentence of one token lies at 0.5. 1 is a perfect diagonal; uniform weights on long sentences give 2/3.
+    It is the sum over keys of weight * (1 - |t / (T - 1) - s / (S - 1)|). The only token of a sentence is put at 0.5. A
+    perfect diagonal gives 1, and uniform weights on long sentences give 2/3.
     """
     T, S = site.weights.shape[2:]
     closeness = 1 - np.abs(_positions(T)[:, None] - _positions(S))
@@ -79,26 +83,27 @@ def diagonality(site: SiteWeights) -> np.ndarray:
 
 
 def agreement(site: SiteWeights) -> np.ndarray:
-    """Sums min(weight, another head's weight) over the keys, averaged over the layer's other heads.
+    """Computes the overlap with the other heads of the layer, from 0 to 1, a mean over heads and rows, `(L, H)`.
 
-    1 for heads that do the same, 0 for heads that look elsewhere; not-a-number where a layer has one head.
+    The overlap of two rows is the sum of the smaller weight of each key: 1 if the rows are equal, 0 if they attend to
+    different keys. NaN if the layer has one head.
     """
     heads = site.weights.shape[1]
     if heads <= 1:
         return np.full(site.weights.shape[:2], np.nan)
-    shared = np.minimum(site.weights[:, :, None], site.weights[:, None]).sum(axis=-1).mean(axis=-1)  # (L, H, H)
-    with_itself = np.einsum("lhh->lh", shared)
-    return (shared.sum(axis=-1) - with_itself) / (heads - 1)
+    overlap = np.minimum(site.weights[:, :, None], site.weights[:, None]).sum(axis=-1).mean(axis=-1)  # (L, H, H)
+    with_itself = np.einsum("lhh->lh", overlap)
+    return (overlap.sum(axis=-1) - with_itself) / (heads - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageLabels:
-    """The labels of a sentence's number in the viewer's page; an empty label hides it.
+    """The labels of a measure in the viewer's page; nothing is shown for an empty label.
 
     Args:
-        note: its name beside each sentence of the list.
-        lowest_first: the order of sentences from the lowest on.
-        highest_first: the order of sentences from the highest on.
+        note: the name beside each sentence of the list, with the sentence's value.
+        lowest_first: the name of the order of sentences by ascending values.
+        highest_first: the name of the order of sentences by descending values.
     """
 
     note: str = ""
@@ -111,8 +116,8 @@ class Measure(PageLabels):
     """A measure of attention heads.
 
     Args:
-        function: takes the attention of one site of a sentence and returns `(L, H)`, each a mean over the rows.
-        in_tensorboard: whether TensorBoard shows its mean over the heads of each layer.
+        function: a function of the attention of one site of a sentence that returns means over the rows, `(L, H)`.
+        in_tensorboard: if True, TensorBoard shows the mean over the heads of each layer.
     """
 
     function: Callable[[SiteWeights], np.ndarray]
@@ -142,9 +147,13 @@ MEASURES = {
 
 
 def measure_site(record: Record, site: str = "cross") -> dict[str, np.ndarray]:
-    """Takes every measure of one site of a sentence; not-a-number if a side of it is empty.
+    """Computes all `MEASURES` of one site of a sentence.
 
-    The source ends in EOS and has no BOS; the decoder's keys start with BOS and have no EOS.
+    Keys that are source tokens have no BOS, and an EOS if the last token belongs to no word. Keys that are target
+    tokens start with BOS and have no EOS.
+
+    Returns:
+        The measures by name, `(L, H)` each; NaN if a side of the sentence is empty.
     """
     keys_of_source = SITES[site].axes[1] == "source"
     tokens = record.source_tokens if keys_of_source else record.target_input_tokens
@@ -157,13 +166,13 @@ def measure_site(record: Record, site: str = "cross") -> dict[str, np.ndarray]:
     weights = SiteWeights(record.attention[site].astype(np.float64), keys, record.sinks.get(site))
     measures = {name: row.function(weights) for name, row in MEASURES.items()}
     if record.has_empty_side:
-        return {name: np.full_like(found, np.nan) for name, found in measures.items()}
+        return {name: np.full_like(values, np.nan) for name, values in measures.items()}
     return measures
 
 
 def is_punctuation(token: str) -> bool:
-    """Returns whether a token consists of punctuation marks alone (Unicode's categories P)."""
-    # Without the marks that are letters or symbols; ## and @@ are punctuation themselves.
+    """Returns True if a token consists of punctuation only (Unicode's categories P), apart from word marks."""
+    # These word marks are letters or symbols; ## and @@ are punctuation themselves.
     text = token.replace("\u2581", "").removeprefix("\u0120").removesuffix("</w>")
     return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
 
@@ -172,15 +181,21 @@ def _positions(length: int) -> np.ndarray:
     return np.linspace(0, 1, length) if length > 1 else np.array([0.5])
 
 
-UNDER, OVER = 0.2, 3.0
-"""A word counts as under-attended below 0.2 of its fair share, as over-attended above 3 times its fair share."""
+UNDER = 0.2
+"""A token is under-attended if its coverage is below this multiple of its fair share."""
+
+OVER = 3.0
+"""A token is over-attended if its coverage is above this multiple of its fair share."""
 
 
 def coverage(record: Record) -> np.ndarray:
-    """Computes the attention that each source token got from all rows together, as a multiple of its fair share T / S.
+    """Computes the sum of each source token's weights over all rows, as a multiple of its fair share T / S.
 
-    Weights are the mean over all layers and heads; `(S,)`, not-a-number without any and if a side is empty. Tu et al.
-    2016 call the sum coverage; divided by the fair share it can be compared between sentences.
+    The weights are means over all layers and heads of the cross-attention. Tu et al. 2016 call the sum coverage;
+    divided by the fair share, it can be compared between sentences.
+
+    Returns:
+        float64 `(S,)`; NaN if the record has no weights or a side is empty.
     """
     weights = record.attention["cross"]
     if not weights.size or record.has_empty_side:
@@ -189,48 +204,57 @@ def coverage(record: Record) -> np.ndarray:
 
 
 def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Makes the row of one sentence in `sentences.csv`, from the measures of its cross-attention by `measure_site`.
+    """Makes the row of a sentence in `sentences.csv`.
+
+    Args:
+        record: the sentence.
+        measures: the measures of its cross-attention, by `measure_site`.
 
     Returns:
-        `id`, `mode`, `truncated`, `source_tokens`, `target_tokens`;
-        `mean_log_probability` of the target's tokens, `least_log_probability` and the token that has it
-            (`least_likely_token`);
-        each of `MEASURES`, the mean over layers and heads; not-a-number where a site has no such keys;
-        `least_coverage`;
-        `under_attended`, `over_attended`: the source words with less than `UNDER` or more than `OVER` of their fair
-            share of the attention, separated by spaces.
-        What is measured of the attention is not-a-number, or no word, if a side is empty.
+        These columns:
+
+        - id, mode, truncated: fields of the record.
+        - source_tokens, target_tokens: the numbers of tokens, with EOS.
+        - mean_log_probability: the mean over the target tokens; NaN if log-probabilities are unknown.
+        - least_log_probability, least_likely_token: the lowest log-probability, and the token that has it; NaN and ""
+          if log-probabilities are unknown.
+        - each of `MEASURES`: the mean over layers and heads; NaN if the measure is.
+        - least_coverage: the lowest `coverage` of a token that belongs to a word; NaN if a side is empty.
+        - under_attended, over_attended: the source words whose tokens all have a coverage below `UNDER` or above
+          `OVER`, separated by spaces; "" if a side is empty.
     """
-    likelihoods = record.token_log_probabilities
-    least = int(np.argmin(likelihoods)) if likelihoods else None
-    covered = coverage(record)
-    of_words = [covered[i] for i, word in enumerate(record.source_words) if word is not None]
+    log_probabilities = record.token_log_probabilities
+    least = int(np.argmin(log_probabilities)) if log_probabilities else None
+    token_coverage = coverage(record)
+    word_coverage = [token_coverage[i] for i, word in enumerate(record.source_words) if word is not None]
     return {
         "id": record.id,
         "mode": record.mode,
         "truncated": record.truncated,
         "source_tokens": len(record.source_tokens),
         "target_tokens": len(record.target_output_tokens),
-        "mean_log_probability": float(np.mean(likelihoods)) if likelihoods else math.nan,
-        "least_log_probability": likelihoods[least] if least is not None else math.nan,
+        "mean_log_probability": float(np.mean(log_probabilities)) if log_probabilities else math.nan,
+        "least_log_probability": log_probabilities[least] if least is not None else math.nan,
         "least_likely_token": record.target_output_tokens[least] if least is not None else "",
         **{name: float(measures[name].mean()) if measures[name].size else math.nan for name in MEASURES},
-        "least_coverage": float(min(of_words, default=math.nan)),
-        "under_attended": " ".join(_words(record, covered < UNDER)),
-        "over_attended": " ".join(_words(record, covered > OVER)),
+        "least_coverage": float(min(word_coverage, default=math.nan)),
+        "under_attended": " ".join(_spell_words(record, token_coverage < UNDER)),
+        "over_attended": " ".join(_spell_words(record, token_coverage > OVER)),
     }
 
 
 def under_attended_words(record: Record) -> list[int]:
-    """Returns the places of the source words all of whose tokens got less than `UNDER` of their fair share."""
+    """Returns the indices of the source words whose tokens all have a `coverage` below `UNDER`."""
     return _marked_words(record, coverage(record) < UNDER)
 
 
-def _words(record: Record, tokens: np.ndarray) -> list[str]:
+def _spell_words(record: Record, is_marked: np.ndarray) -> list[str]:
+    """Returns the text of the source words whose tokens are all marked, by bool `(S,)`."""
     spelling = record.spell_source_words()
-    return [spelling[word] for word in _marked_words(record, tokens) if spelling.get(word)]
+    return [spelling[word] for word in _marked_words(record, is_marked) if spelling.get(word)]
 
 
-def _marked_words(record: Record, tokens: np.ndarray) -> list[int]:
-    others = {word for word, is_marked in zip(record.source_words, tokens, strict=True) if not is_marked}
-    return [word for word in dict.fromkeys(record.source_words) if word is not None and word not in others]
+def _marked_words(record: Record, is_marked: np.ndarray) -> list[int]:
+    """Returns the indices of the source words whose tokens are all marked, by bool `(S,)`."""
+    unmarked = {word for word, marked in zip(record.source_words, is_marked, strict=True) if not marked}
+    return [word for word in dict.fromkeys(record.source_words) if word is not None and word not in unmarked]

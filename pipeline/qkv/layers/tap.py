@@ -1,4 +1,4 @@
-"""The tap: layers pass values through it, so that experiments can read and replace them without touching a layer."""
+"""The tap: layers pass their values through it, so that hooks can read and replace them without changing a layer."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,56 +7,68 @@ from typing import Any
 
 from keras import ops
 
-Visit = Callable[..., Any]
-"""Takes a layer, the name of a part, its value and, by name, what else is known there; returns the value to go on with.
+Hook = Callable[..., Any]
+"""A function `hook(layer, part, value, **inputs)` with the arguments of `tap`; returns the value to continue with.
 
-A visit returns the very object that it is given where it changes nothing, so that nothing is added to a graph.
+To change nothing, a hook returns the same object that it received. Then nothing is added to a graph, and the layer
+keeps its result bit for bit.
 """
 
-_VISITS: ContextVar[tuple[Visit, ...]] = ContextVar("visits", default=())
+_HOOKS: ContextVar[tuple[Hook, ...]] = ContextVar("hooks", default=())
 
 
-def tap(layer, part, value, **seen):
-    """Returns the value, or what the visits of this thread that are open make of it.
+def tap(layer, part, value, **inputs):
+    """Passes the value through all active hooks of this thread and returns the result.
+
+    The values that are tapped, with B rows, T queries, S keys, H heads, K and V sizes of a head, D width of the layer:
 
     | layer | part | value |
     |---|---|---|
-    | attention layers | queries, keys, values | `(B, heads, tokens, size)`, projected |
-    | | weights | float32 `(B, H, T, S)`; seen: `mask` |
-    | | heads | `(B, H, T, V)`, what each head reads |
-    | | output | `(B, T, D)`; seen: `weights`, `values` `(B, H, S, V)` |
-    | mechanisms that score each pair | scores | `(B, H, T, S)`, also of keys that the mask hides |
+    | attention layers | queries, keys, values | `(B, heads, tokens, K or V)`, after their projections |
+    | | weights | float32 `(B, H, T, S)`; input: `mask` |
+    | | heads | `(B, H, T, V)`, the context of each head |
+    | | output | `(B, T, D)`; inputs: `weights`, and `values` `(B, H, S, V)` |
+    | mechanisms that score each pair | scores | `(B, H, T, S)`, including those of masked keys |
     | `Residual` | residual | `(B, T, D)` |
     | `FeedForward` | output | `(B, T, D)` |
     | `TokenEmbedding` | vectors | `(B, T, D)` |
-    | decoders of recurrent models | states, read_out | `(B, T, N)`, or `(B, N)` for each step of a loop |
-    | models | by their whole names, such as encoder.embedding and logits | |
+    | decoders of recurrent models | states | `(B, hidden_dim)`, once for each step |
+    | `BahdanauDecoder` | read_out | `(B, T, embedding_dim)` |
+    | `LuongDecoder` | read_out | `(B, embedding_dim)`, once for each step |
+    | models | full names, such as `encoder.embedding` and `logits` | |
 
     Args:
-        layer: the layer that computes it.
+        layer: the layer or model that computes the value.
         part: the name of the value within the layer.
-        value: the value.
-        **seen: what else a visit may need.
+        value: a tensor.
+        **inputs: tensors from which the value was computed, by name, if hooks need them.
     """
-    for visit in _VISITS.get():
-        value = visit(layer, part, value, **seen)
+    for hook in _HOOKS.get():
+        value = hook(layer, part, value, **inputs)
     return value
 
 
 @contextmanager
-def tapped(visit: Visit) -> Iterator[None]:
-    """Calls a visit with every value of this thread within the block, after the visits that are open already.
+def tapped(hook: Hook) -> Iterator[None]:
+    """Activates a hook for this thread until the block ends; it is called after the hooks that are active already.
 
-    A graph follows the visits that are open when it is traced, so open the block inside the function that is traced.
-    Replicas of `tf.distribute` run in threads of their own, which follow none.
+    A graph contains the hooks that are active when it is traced, so open the block inside the traced function. The
+    replicas of `tf.distribute` run in threads that have no hooks.
     """
-    token = _VISITS.set((*_VISITS.get(), visit))
+    token = _HOOKS.set((*_HOOKS.get(), hook))
     try:
         yield
     finally:
-        _VISITS.reset(token)
+        _HOOKS.reset(token)
 
 
-def where_changed(changed, before, new, own):
-    """Returns `new` in the rows in which a visit changed something, and in the others `own`, whose bits stay."""
-    return ops.where(ops.any(ops.not_equal(changed, before), axis=-1, keepdims=True), new, own)
+def where_changed(after, before, new, old):
+    """Returns `new` in the rows that a hook changed, and `old` in all other rows, bit for bit.
+
+    Args:
+        after: the value that the tap returned, `(..., n)`; a row is the last axis.
+        before: the value that was passed to the tap, `(..., n)`.
+        new: the result computed from `after`, `(..., m)`.
+        old: the result computed from `before`, `(..., m)`.
+    """
+    return ops.where(ops.any(ops.not_equal(after, before), axis=-1, keepdims=True), new, old)

@@ -19,7 +19,7 @@ from ..config.names.model import ATTENTION_SITES
 from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translation, Translator
 from ..errors import InputError
-from ..inspection.experiments.inside import Pair
+from ..inspection.experiments.activations import Pair
 from ..inspection.experiments.intervention import CHANGES, UNCHANGED, ChangedModel, Intervention, changeable_layers
 from ..inspection.experiments.logit_parts import split_logit
 from ..inspection.experiments.score_parts import explained_sites, layer_name, split_score

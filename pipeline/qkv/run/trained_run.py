@@ -15,7 +15,7 @@ from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translator
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
-from ..inspection.experiments.inside import Pair, patch_inside, read_inside
+from ..inspection.experiments.activations import Pair, patch_activations, read_activations
 from ..inspection.experiments.score_parts import ScoreParts, in_float64, split_score
 from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
@@ -187,7 +187,7 @@ class TrainedRun:
                 self.tokenizer,
                 sites=key[0],
                 max_positions=self.config.model.max_positions,
-                workers=parallel_batches(),
+                threads=parallel_batches(),
                 units=units,
             )
         return self._recorders[key]
@@ -213,7 +213,7 @@ class TrainedRun:
         found = []
         for sentence in sentences:
             pair, predicted = self.read_ids(sentence)
-            arrays, logits = read_inside(self.model, pair, names)
+            arrays, logits = read_activations(self.model, pair, names)
             found.append(self._inside(pair, predicted, logits, arrays))
         return found
 
@@ -230,7 +230,7 @@ class TrainedRun:
         """
         given, _ = self.read_ids(clean)
         pair, predicted = self.read_ids(corrupted)
-        return self._inside(pair, predicted, patch_inside(self.model, given, pair, names), {})
+        return self._inside(pair, predicted, patch_activations(self.model, given, pair, names), {})
 
     def explain_score(self, sentence: Sentence, layer: str, *, head: int, row: int) -> ScoreParts:
         """Splits scores of a row into what query and key take from token, position and each sublayer; norms are fixed.

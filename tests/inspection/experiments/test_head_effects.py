@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.inspection.experiments.head_effects import HeadEffects, samples_for
+from qkv.inspection.experiments.head_effects import HeadEffects, exchanges_for
 from qkv.statistics.resampling import ratio_interval
 
 PLACES = [(0, 0, "zeroed"), (0, 1, "zeroed"), (1, 0, "mean")]
@@ -31,7 +31,7 @@ def test_means_are_over_tokens_and_intervals_over_sentences():
             np.testing.assert_allclose([row[f"{name}_low"], row[f"{name}_high"]], [low[0], high[0]])
     p = table.set_index(["layer", "head"])["p"]
     assert p[0, 0] < 0.01 and p[1, 0] < 0.01 < 0.1 < p[0, 1]
-    assert (p >= 3 / (samples_for(3) + 1) - 1e-12).sum() >= 2  # of three tests, the smallest is multiplied by three
+    assert (p >= 3 / (exchanges_for(3) + 1) - 1e-12).sum() >= 2  # of three tests, the smallest is multiplied by three
 
 
 def test_each_sentence_has_a_row_for_each_change():
@@ -43,7 +43,7 @@ def test_each_sentence_has_a_row_for_each_change():
 
 
 def test_many_tests_get_as_many_exchanges_as_holm_needs():
-    assert samples_for(3) == 1000 and samples_for(30) == 6000 and samples_for(10_000) == 20_000
+    assert exchanges_for(3) == 1000 and exchanges_for(30) == 6000 and exchanges_for(10_000) == 20_000
 
 
 def test_other_sentences_among_which_they_are_put_count_nothing():

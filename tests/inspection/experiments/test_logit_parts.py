@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qkv.errors import InputError
-from qkv.inspection.experiments.inside import read_inside
+from qkv.inspection.experiments.activations import read_activations
 from qkv.inspection.experiments.logit_parts import split_logit
 from qkv.inspection.experiments.score_parts import in_float64
 from qkv.model.decoder_only import DecoderOnly
@@ -23,7 +23,7 @@ SETTINGS = [
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_parts_add_up_to_the_logit(settings):
     model = in_float64(shared_transformer(**TWO_LAYERS, **settings))
-    _, logits = read_inside(model, PAIR, ["logits"])
+    _, logits = read_activations(model, PAIR, ["logits"])
     heads = settings.get("num_heads", 2)
     for row, token in ((0, 7), (3, 11)):
         parts = split_logit(model, PAIR, row, token)
@@ -36,7 +36,7 @@ def test_parts_add_up_to_the_logit(settings):
 
 def test_a_part_of_the_last_layer_is_what_its_value_adds_with_the_last_norm_held_fixed():
     model = in_float64(shared_transformer(**TWO_LAYERS))
-    found, _ = read_inside(model, PAIR)
+    found, _ = read_activations(model, PAIR)
     row, token, head, place = 2, 9, 1, 3
     cross, norm = model.decoder_blocks[1].cross_attention, model.final_norms[1]
     kernel = cross.output_projection.kernel.numpy().reshape(2, 4, 8)[head]

@@ -68,13 +68,13 @@ def test_a_model_whose_encoder_has_no_such_heads_is_refused():
 
 
 def test_other_heads_are_taken_from_the_same_layers():
-    assert control_sets([(0, 1), (1, 2)], layers=2, per_layer=3) == [
+    assert control_sets([(0, 1), (1, 2)], layers=2, heads_per_layer=3) == [
         ((0, 0), (1, 0)),
         ((0, 0), (1, 1)),
         ((0, 2), (1, 0)),
         ((0, 2), (1, 1)),
     ]
-    assert control_sets([(0, 0), (0, 1)], layers=1, per_layer=2) == []
+    assert control_sets([(0, 0), (0, 1)], layers=1, heads_per_layer=2) == []
 
 
 HEADER = "source\ttarget\tpronoun\tnoun\tright\twrong\n"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qkv.errors import InputError
-from qkv.inspection.experiments.inside import read_inside
+from qkv.inspection.experiments.activations import read_activations
 from qkv.inspection.experiments.row_steps import FUNCTIONS, row_steps
 from qkv.inspection.experiments.score_parts import in_float64
 from tests.support.minutes import first_at_once
@@ -33,7 +33,7 @@ def compute(steps, arrays):
 @pytest.mark.parametrize("settings", first_at_once(SETTINGS))
 def test_the_lines_compute_what_the_model_computes(settings, tmp_path):
     model = in_float64(shared_transformer(**TWO_LAYERS, **settings))
-    found, logits = read_inside(model, PAIR)
+    found, logits = read_activations(model, PAIR)
     for layer in ("encoder.1.self", "decoder.0.self", "decoder.0.cross", "decoder.1.cross"):
         steps = row_steps(model, PAIR, layer, HEAD, ROW, TOKEN)
         np.savez(tmp_path / "arrays.npz", **steps.arrays)

@@ -1,4 +1,4 @@
-"""The faithfulness of all scorers as a picture: a dot with its interval for each, the most comprehensive on top."""
+"""A plot of the faithfulness of all scorers: a dot and its interval for each scorer, the most comprehensive on top."""
 
 from typing import Any
 
@@ -9,11 +9,18 @@ from matplotlib.lines import Line2D
 
 from ...config.names.inspection import SOURCE_SCORERS
 from ..heatmap import WEIGHTS
-from .faithfulness import MEASURES, Scorer
+from .faithfulness import FAITHFULNESS_MEASURES, Scorer
 
 FONT = 8.0  # points
-ROW, WIDTH, LABELS, PANEL = 0.19, 7.6, 1.75, 2.75  # inches
-ABOVE, BELOW = 0.75, 0.55  # inches
+
+# Inches.
+WIDTH = 7.6
+LABELS = 1.75  # the width of the scorers' names
+PANEL = 2.75  # the width of a panel
+GAP = 0.2  # between the panels
+ROW = 0.19  # the height of a scorer
+ABOVE = 0.75
+BELOW = 0.55
 
 LEGENDS = {
     "comprehensiveness": "comprehensiveness\nprobability lost without the first tokens (more is better)",
@@ -22,31 +29,35 @@ LEGENDS = {
 
 
 def faithfulness_figure(table: pd.DataFrame, title: str) -> Figure:
-    """Draws the rows of the `faithfulness_table` of one evaluation for the mean over the shares; a dashed line is the
-    random order."""
+    """Draws the scorers of a `faithfulness_table` of one evaluation, for the removal `mean`.
+
+    There is a panel for comprehensiveness and one for sufficiency. A dashed line marks the value of random scores.
+    """
     rows = table[table["removal"] == "mean"].reset_index(drop=True)
     height = ABOVE + BELOW + ROW * max(len(rows), 3)
     figure = Figure(figsize=(WIDTH, height))
     FigureCanvasAgg(figure)
     figure.text(0.5, 1 - 0.08 / height, title, ha="center", va="top", fontsize=FONT + 2, parse_math=False)
-    for place, measure in enumerate(MEASURES):
-        left = (LABELS + place * (PANEL + 0.2)) / WIDTH
+    scorers = [str(Scorer(*row)) for row in rows[list(Scorer._fields)].itertuples(index=False)]
+    for number, measure in enumerate(FAITHFULNESS_MEASURES):
+        left = (LABELS + number * (PANEL + GAP)) / WIDTH
         panel = figure.add_axes((left, BELOW / height, PANEL / WIDTH, (height - ABOVE - BELOW) / height))
         _draw(panel, rows, measure)
-        names = [str(Scorer(*row)) for row in rows[list(Scorer._fields)].itertuples(index=False)] if not place else []
-        panel.set_yticks(range(len(rows)), names or [""] * len(rows), fontsize=FONT)
+        labels = scorers if number == 0 else [""] * len(rows)
+        panel.set_yticks(range(len(rows)), labels, fontsize=FONT)
     return figure
 
 
 def _draw(panel: Any, rows: pd.DataFrame, measure: str) -> None:
+    """Draws a measure of all rows into a panel; the first row is on top."""
     names = list(SOURCE_SCORERS)
-    at_random = rows.loc[rows["scorer"] == "random", measure]
-    for value in at_random:
+    random_values = rows.loc[rows["scorer"] == "random", measure]
+    for value in random_values:
         panel.add_line(Line2D([value, value], [-1, len(rows)], color="0.6", linewidth=0.8, linestyle="--"))
-    for place, row in rows.iterrows():
+    for height, row in rows.iterrows():
         colour = WEIGHTS(1 - 0.7 * names.index(row["scorer"]) / len(names))
-        panel.hlines(place, row[f"{measure}_low"], row[f"{measure}_high"], color=colour, linewidth=1.4)
-        panel.plot(row[measure], place, "o", color=colour, markersize=4)
+        panel.hlines(height, row[f"{measure}_low"], row[f"{measure}_high"], color=colour, linewidth=1.4)
+        panel.plot(row[measure], height, "o", color=colour, markersize=4)
     panel.set_ylim(len(rows) - 0.4, -0.6)
     panel.set_title(LEGENDS[measure], fontsize=FONT)
     panel.tick_params(labelsize=FONT)

@@ -1,4 +1,4 @@
-"""The cost of changing one head at a time: of each sentence, and of a set with intervals and tests.
+"""Tables of the effects of head ablations: for each sentence, and for a set with intervals and significance tests.
 
 Letters: N sentences, P changes of one head each.
 """
@@ -13,58 +13,86 @@ from ...statistics.resampling import SAMPLES, ratio, ratio_interval
 from ...statistics.significance import holm, randomisation_p
 
 EFFECTS = ("loss_change", "argmax_changed")
-SAMPLES_A_TEST, MOST_SAMPLES = 200, 20_000
-"""The number of random exchanges for each of the tests that Holm corrects, since with 20 or fewer none could be
-below 0.05; and how many at most."""
+"""The columns of the effects: the rise of the loss, and the share of tokens whose likeliest prediction changes."""
+
+EXCHANGES_PER_TEST = 200
+"""The number of random exchanges for each of the tests that are corrected together. With 20 or fewer, no p-value could
+be below 0.05 after Holm's correction."""
+
+MOST_EXCHANGES = 20_000
+"""The largest number of random exchanges for all tests."""
 
 
 class HeadEffects(NamedTuple):
-    """The effects of changes on given targets.
+    """The effects of single changes on the loss of given targets.
 
-    - places: of each change (layer, head, its name), P of them.
-    - sums: `(N, P, 2)`, summed over a sentence's target tokens: the rise of their loss in nats, and the number of those
-        whose likeliest prediction changes.
-    - tokens: `(N,)`, the target tokens.
+    - changes: (layer, head, name) of each change, P of them.
+    - sums: `(N, P, 2)`, sums over the target tokens of a sentence: the rise of the loss in nats, and the number of
+      tokens whose likeliest prediction changes.
+    - tokens: `(N,)`, the numbers of target tokens.
     """
 
-    places: Sequence[tuple[int, int, str]]
+    changes: Sequence[tuple[int, int, str]]
     sums: np.ndarray
     tokens: np.ndarray
 
     def table(self) -> pd.DataFrame:
-        """Returns one row per layer, head and change, the largest loss first: `loss_change` and `argmax_changed`, means
-        over all target tokens, whose number is `tokens`; the ends of their 95 % intervals over sentences (`_low`,
-        `_high`); and `p`, by approximate randomisation, of the change of the loss being none, corrected for all rows
-        (Holm 1979)."""
-        below = np.broadcast_to(self.tokens[:, None, None].astype(float), self.sums.shape)
-        columns = dict(zip(EFFECTS, ratio(self.sums, below).T, strict=True)) | {"tokens": int(self.tokens.sum())}
-        low, high = ratio_interval(self.sums, below)
-        columns |= {f"{EFFECTS[i]}_{name}": end[:, i] for i in (0, 1) for name, end in (("low", low), ("high", high))}
-        loss = self.sums[..., 0], below[..., 0]
-        p = randomisation_p((np.zeros_like(loss[0]), loss[1]), loss, samples=samples_for(len(self.places)))
-        table = self._places().assign(**columns, p=holm(p))
+        """Returns the effects on the whole set.
+
+        Returns:
+            One row per layer, head and change, the largest `loss_change` first, with these columns:
+
+            - layer, head, change: the indices of the layer and head, and the name of the change.
+            - loss_change, argmax_changed: means over all target tokens.
+            - tokens: the number of target tokens.
+            - `_low` and `_high` of both means: the ends of their 95 % intervals over sentences.
+            - p: the p-value of the change of the loss, by approximate randomisation, after Holm's correction over all
+              rows.
+        """
+        denominators = np.broadcast_to(self.tokens[:, None, None].astype(float), self.sums.shape)
+        means = ratio(self.sums, denominators)
+        low, high = ratio_interval(self.sums, denominators)
+        columns = dict(zip(EFFECTS, means.T, strict=True)) | {"tokens": int(self.tokens.sum())}
+        for i, effect in enumerate(EFFECTS):
+            columns[f"{effect}_low"] = low[:, i]
+            columns[f"{effect}_high"] = high[:, i]
+        rise = self.sums[..., 0]
+        tokens = denominators[..., 0]
+        exchanges = exchanges_for(len(self.changes))
+        p = randomisation_p((np.zeros_like(rise), tokens), (rise, tokens), samples=exchanges)
+        table = self._table_of_changes().assign(**columns, p=holm(p))
         return table.sort_values("loss_change", ascending=False, kind="stable", ignore_index=True)
 
     def sentences(self) -> pd.DataFrame:
-        """Returns one row per sentence, layer, head and change: `id`, `layer`, `head`, `change`, `tokens`,
-        `loss_change` and `argmax_changed`, means over the sentence's target tokens; not-a-number without any."""
+        """Returns the effects on each sentence.
+
+        Returns:
+            One row per sentence, layer, head and change: `id` (the sentence's index), `layer`, `head`, `change`,
+            `tokens`, and `loss_change` and `argmax_changed`, means over the sentence's target tokens; NaN if it has no
+            target tokens.
+        """
         means = ratio(self.sums[None], np.broadcast_to(self.tokens[None, :, None, None], self.sums[None].shape))
         sentences = pd.DataFrame({"id": range(len(self.tokens)), "tokens": self.tokens})
-        rows = sentences.merge(self._places(), how="cross")[["id", "layer", "head", "change", "tokens"]]
+        rows = sentences.merge(self._table_of_changes(), how="cross")[["id", "layer", "head", "change", "tokens"]]
         return rows.assign(**dict(zip(EFFECTS, means.reshape(-1, 2).T, strict=True)))
 
     def among(self, sentences: int, rows: Sequence[int]) -> "HeadEffects":
-        """Returns the effects of so many sentences, of which these are the ones in `rows`; the others count nothing."""
+        """Returns the effects on a larger set that contains these sentences.
+
+        Args:
+            sentences: the size of the larger set.
+            rows: the indices of these N sentences in it; all other sentences get sums and tokens of 0.
+        """
         sums = np.zeros((sentences, *self.sums.shape[1:]))
         sums[rows] = self.sums
         tokens = np.zeros(sentences, int)
         tokens[rows] = self.tokens
-        return HeadEffects(self.places, sums, tokens)
+        return HeadEffects(self.changes, sums, tokens)
 
-    def _places(self) -> pd.DataFrame:
-        return pd.DataFrame(list(self.places), columns=["layer", "head", "change"])
+    def _table_of_changes(self) -> pd.DataFrame:
+        return pd.DataFrame(list(self.changes), columns=["layer", "head", "change"])
 
 
-def samples_for(tests: int) -> int:
-    """Returns how many random exchanges tests that Holm corrects need."""
-    return min(max(SAMPLES, SAMPLES_A_TEST * tests), MOST_SAMPLES)
+def exchanges_for(tests: int) -> int:
+    """Returns the number of random exchanges for as many tests as Holm's method corrects together."""
+    return min(max(SAMPLES, EXCHANGES_PER_TEST * tests), MOST_EXCHANGES)

@@ -1,7 +1,6 @@
-"""Attention with the weights of some heads replaced, to see whether they mattered to the model, in a forced pass or a
-search.
+"""Interventions: attention weights of single heads or rows are replaced in a teacher-forced pass or a search.
 
-Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size.
+Letters: B batch, H heads, T target (query) positions, S source (key) positions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,48 +15,57 @@ from ...attention.multi_head import AttentionLayer
 from ...config.names.inspection import SITES
 from ...config.names.model import MECHANISMS
 from ...layers.keras_layers import dynamic_shape
-from ...layers.tap import Visit, tapped
+from ...layers.tap import Hook, tapped
 from ...model.transformer import Transformer
+
+# Functions for `Change.replace`.
 
 
 def zeroed(weights, allowed):
-    """Gives no key any weight: the head adds nothing."""
+    """Returns zeros, so that the head adds nothing."""
     return ops.zeros_like(weights)
 
 
 def uniform(weights, allowed):
-    """Gives every allowed key the same weight."""
+    """Returns equal weights for all allowed keys, which sum to 1 in each row."""
     equal = ops.cast(allowed, "float32")
     return equal / ops.maximum(ops.sum(equal, axis=-1, keepdims=True), 1.0)
 
 
 def permuted(weights, allowed, seed=0):
-    """Shuffles the weights of each row among its allowed keys; the same seed gives the same order. The order depends on
-    the head and on which keys are allowed alone, so that a search, step by step, finds what a whole pass finds."""
+    """Permutes the weights of each row among its allowed keys.
+
+    The permutation depends only on the seed, the head and the positions of the allowed keys. So the steps of a search
+    permute each row as one pass over the whole target does.
+    """
     keys = dynamic_shape(weights)[-1]
     noise = ops.transpose(keras.random.uniform((keys, weights.shape[1]), seed=seed))[:, None]
     # The allowed keys' weights come first, in random order; the n-th allowed key gets the n-th of them.
     shuffled = ops.take_along_axis(weights, ops.argsort(ops.where(allowed, noise, 2.0), axis=-1), axis=-1)
-    place = ops.maximum(ops.cumsum(ops.cast(allowed, "int32"), axis=-1) - 1, 0)
-    return ops.where(allowed, ops.take_along_axis(shuffled, place, axis=-1), 0.0)
+    number = ops.maximum(ops.cumsum(ops.cast(allowed, "int32"), axis=-1) - 1, 0)
+    return ops.where(allowed, ops.take_along_axis(shuffled, number, axis=-1), 0.0)
 
 
 def without_top(weights, allowed):
-    """Removes the largest weight of each row and scales the others up; where they are zero, they become equal."""
-    top = ops.one_hot(ops.argmax(weights, axis=-1), dynamic_shape(weights)[-1], dtype="bool")
-    others = ops.logical_and(allowed, ops.logical_not(top))
-    rest = ops.where(others, weights, 0.0)
+    """Sets the largest weight of each row to 0 and scales the other weights to a sum of 1.
+
+    If the other weights are all 0, they become equal. A row with a single allowed key keeps its weight.
+    """
+    is_top = ops.one_hot(ops.argmax(weights, axis=-1), dynamic_shape(weights)[-1], dtype="bool")
+    remaining = ops.logical_and(allowed, ops.logical_not(is_top))
+    rest = ops.where(remaining, weights, 0.0)
     total = ops.sum(rest, axis=-1, keepdims=True)
-    rest = ops.where(total > 1e-9, rest / ops.maximum(total, 1e-9), uniform(weights, others))
-    return ops.where(ops.any(others, axis=-1, keepdims=True), rest, weights)  # a single key keeps its weight
+    rest = ops.where(total > 1e-9, rest / ops.maximum(total, 1e-9), uniform(weights, remaining))
+    return ops.where(ops.any(remaining, axis=-1, keepdims=True), rest, weights)
 
 
 class Change(NamedTuple):
-    """A way to change the weights of a head.
+    """A replacement of the weights of a head.
 
-    - replace: takes weights and where they are allowed, both `(B, H, T, S)`, and returns other weights.
-    - label: on a switch.
-    - meaning: in a sentence about the head.
+    - replace: a function of the weights and of the allowed keys (bool), both `(B, H, T, S)`, that returns the new
+      weights of the same shape.
+    - label: the name on the live page's switches.
+    - meaning: an explanation in a few words.
     """
 
     replace: Callable[[Any, Any], Any]
@@ -71,16 +79,17 @@ CHANGES = {
     "permuted": Change(permuted, "shuffled", "the same weights, on other words"),
     "without_top": Change(without_top, "without its top", "without each row's largest weight"),
 }
+"""The replacements by name."""
 
 UNCHANGED = -1
 
 
 class Intervention(NamedTuple):
-    """The weights that are replaced in some layers of a model. All of it may be tensors, so that one graph serves all.
+    """Replacements of weights in a list of attention layers. All fields may be tensors: one graph serves all values.
 
     - changes: int `(layers, H)`, for each head an index into `CHANGES`, or `UNCHANGED`.
-    - row: int `(3,)`, layer, head and query of one row whose weights are given; layer -1 or None for no such row.
-    - weights: float32 `(S,)`, the weights of that row; None without one.
+    - row: int `(3,)`, the layer, head and query of a row that gets the weights `weights`. Layer -1 or None: no row.
+    - weights: float32 `(S,)`, the weights of that row; None if `row` is None.
     """
 
     changes: Any
@@ -89,29 +98,50 @@ class Intervention(NamedTuple):
 
 
 def one_head(layers: int, heads: int, layer, head, change):
-    """Returns the `changes` of an `Intervention` in one head alone, int32 `(layers, heads)`. The indices of the layer,
-    -1 for none, of its head and of the change, into `CHANGES`, may be tensors."""
-    here = ops.equal(ops.reshape(ops.arange(layers * heads), (layers, heads)), layer * heads + head)
-    return ops.where(ops.logical_and(here, ops.greater_equal(layer, 0)), change, UNCHANGED)
+    """Makes the `changes` of an `Intervention` in a single head.
+
+    Args:
+        layers: the number of layers.
+        heads: the number of heads of each layer.
+        layer: the index of the changed layer, a number or tensor; -1 to change nothing.
+        head: the index of the changed head, a number or tensor.
+        change: an index into `CHANGES`, a number or tensor.
+
+    Returns:
+        int32 `(layers, heads)`.
+    """
+    is_head = ops.equal(ops.reshape(ops.arange(layers * heads), (layers, heads)), layer * heads + head)
+    return ops.where(ops.logical_and(is_head, ops.greater_equal(layer, 0)), change, UNCHANGED)
 
 
 def intervene(layers: Sequence[AttentionLayer], intervention: Intervention) -> AbstractContextManager[None]:
-    """Replaces weights of the heads of some layers, whose mechanism holds all weights, within the block; the layers
-    return the new weights. Rows that are not changed keep their outputs bit for bit."""
-    return tapped(_change({layer: (number, intervention) for number, layer in enumerate(layers)}))
+    """Returns a context manager that applies an intervention; see `tapped` for threads and graphs.
+
+    Within the block, the layers return the new weights and compute their outputs from them. Rows whose weights do not
+    change keep their outputs bit for bit.
+
+    Args:
+        layers: the attention layers that the indices in `intervention` refer to. Their weights must be shares of a row,
+            see `changeable_layers`.
+        intervention: the replacements.
+    """
+    return tapped(_make_hook({layer: (number, intervention) for number, layer in enumerate(layers)}))
 
 
-def _change(changes: Mapping[AttentionLayer, tuple[int, Intervention]]) -> Visit:
-    """Makes the visit that changes layers, given for each its number among the layers of an intervention."""
+def _make_hook(interventions: Mapping[AttentionLayer, tuple[int, Intervention]]) -> Hook:
+    """Makes the hook that replaces weights, from each layer's index within its intervention, and the intervention."""
 
-    def visit(layer, part, value, mask=None, **seen):
-        return _replace(value, mask, *changes[layer]) if part == "weights" and layer in changes else value
+    def hook(layer, part, value, mask=None, **inputs):
+        if part != "weights" or layer not in interventions:
+            return value
+        number, intervention = interventions[layer]
+        return _replace(value, mask, number, intervention)
 
-    return visit
+    return hook
 
 
 def _replace(weights, mask, number, intervention: Intervention):
-    """Returns the weights of layer `number` after the intervention."""
+    """Returns the weights of layer `number` after the intervention, `(B, H, T, S)`."""
     allowed = ops.broadcast_to(True if mask is None else mask, dynamic_shape(weights))
     changes = ops.reshape(intervention.changes[number], (-1, 1, 1))
     original = weights
@@ -120,62 +150,70 @@ def _replace(weights, mask, number, intervention: Intervention):
     if intervention.row is None:
         return weights
     layer, head, query = (intervention.row[i] for i in range(3))
-    heads, queries = (ops.arange(dynamic_shape(weights)[axis]) for axis in (1, 2))
-    here = ops.logical_and(ops.equal(heads[:, None, None], head), ops.equal(queries[None, :, None], query))
-    here = ops.logical_and(here, ops.equal(layer, number))
-    return ops.where(here, intervention.weights, weights)
+    heads = ops.arange(dynamic_shape(weights)[1])
+    queries = ops.arange(dynamic_shape(weights)[2])
+    is_row = ops.logical_and(ops.equal(heads[:, None, None], head), ops.equal(queries[None, :, None], query))
+    is_row = ops.logical_and(is_row, ops.equal(layer, number))
+    return ops.where(is_row, intervention.weights, weights)
 
 
 def changeable_layers(model: keras.Model) -> dict[str, list[AttentionLayer]]:
-    """Returns the attention layers whose heads can be changed, for each of `names.model.ATTENTION_SITES` that has any.
+    """Returns the attention layers whose weights can be replaced.
 
-    A Transformer has them where weights are shares; other architectures have none.
+    They are a Transformer's layers with mechanisms whose weights are shares of a row. Other architectures have none.
+
+    Returns:
+        The layers by site, one of `config.names.model.ATTENTION_SITES`; a site is left out if its weights are not
+        shares.
     """
     if not isinstance(model, Transformer):
         return {}
 
     def gives_shares(layer: AttentionLayer) -> bool:
-        name = layer.spec.mechanism
-        name = name if isinstance(name, str) else name["class_name"]
+        mechanism = layer.spec.mechanism
+        name = mechanism if isinstance(mechanism, str) else mechanism["class_name"]
         return name in MECHANISMS and MECHANISMS[name].gives_shares
 
-    layers = model.attention_layers().items()
-    return {SITES[site].weighed_at: found for site, found in layers if all(map(gives_shares, found))}
+    return {
+        SITES[site].weighed_at: layers
+        for site, layers in model.attention_layers().items()
+        if all(map(gives_shares, layers))
+    }
 
 
 class ChangedModel:
-    """Computes what a Transformer computes when heads are changed, with the interface of `TranslationModel`.
+    """A Transformer under interventions, with the interface of `TranslationModel`.
 
-    It shares the weights of the model. Where nothing is changed, outputs are the model's bit for bit.
+    It shares its weights with the model. If no attention weight changes, its outputs are the model's bit for bit.
 
     Args:
         model: the Transformer.
-        interventions: for each of `names.model.ATTENTION_SITES`, what is replaced there; their parts may be variables,
-            so that a graph that was traced once follows them.
+        interventions: the intervention at each site, one of the keys of `changeable_layers`. Its fields may be
+            variables: a traced graph then reads their current values.
     """
 
     def __init__(self, model: keras.Model, interventions: Mapping[str, Intervention]) -> None:
         self._model = model
         layers = changeable_layers(model)
-        changes: dict[AttentionLayer, tuple[int, Intervention]] = {}
+        by_layer: dict[AttentionLayer, tuple[int, Intervention]] = {}
         for site, intervention in interventions.items():
-            changes |= {layer: (number, intervention) for number, layer in enumerate(layers[site])}
-        self._visit = _change(changes)
+            by_layer |= {layer: (number, intervention) for number, layer in enumerate(layers[site])}
+        self._hook = _make_hook(by_layer)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
     def encode(self, source_ids, training=None):
         """See `TranslationModel.encode`."""
-        with tapped(self._visit):
+        with tapped(self._hook):
             return self._model.encode(source_ids, training=training)
 
     def decode(self, target_ids, memory, cache=None, training=None):
         """See `TranslationModel.decode`."""
-        with tapped(self._visit):
+        with tapped(self._hook):
             return self._model.decode(target_ids, memory, cache=cache, training=training)
 
 
 def cross_attention_layers(model: keras.Model) -> list[CrossAttention]:
-    """Returns the cross-attention of each decoder layer of a Transformer; other architectures have none."""
+    """Returns the cross-attention layer of each decoder layer; an empty list if the model is not a Transformer."""
     return model.attention_layers()["cross"] if isinstance(model, Transformer) else []

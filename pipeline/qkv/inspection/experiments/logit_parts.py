@@ -1,8 +1,8 @@
-"""The logit of one token of a translation, split into the parts that each head reads from each source word, that
-self-attention and the feed-forward networks add, and that are there from the beginning.
+"""Decomposition of logits: the logit of one token as a sum over the parts of the decoder's residual stream.
 
-The logits are linear in the residual stream once the mean and standard deviation of each layer normalisation are held
-fixed at what they are for this sentence, as in `score_parts`.
+The parts are the token just read, its position, self-attention and feed-forward networks, biases, and for each head of
+cross-attention each source token. The logits are linear in the residual stream if the standard deviations of layer
+normalisation are held fixed at the values for this sentence, as in `score_parts`.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from keras.ops import convert_to_numpy
 
 from ...errors import InputError
 from ...model.transformer import Transformer
-from .inside import Pair, check_index, head_parts, read_inside
+from .activations import Pair, check_index, head_summands, read_activations
 from .score_parts import Parts, read_stream
 
 if TYPE_CHECKING:
@@ -27,24 +27,28 @@ def split_logit(model: keras.Model, pair: Pair, row: int, token: int) -> "pd.Dat
     Args:
         model: a Transformer in float64, see `score_parts.in_float64`, whose cross-attention computes contexts from
             weights.
-        pair: ids of the source, up to EOS, and of the target, from BOS on; no padding.
-        row: the position of the decoder that predicts the token.
-        token: its id.
+        pair: the sentence pair.
+        row: the target position that predicts the token.
+        token: the id of the token.
 
     Returns:
-        A row for each part: `part`, such as `decoder.0.cross`, `decoder.0.feed_forward`, `token` (the token just read)
-        or `bias`; `layer`, `head` and `source`, the position of a source token, of parts of cross-attention, otherwise
-        -1; `logit`, float64, which sums to the token's logit; and `difference`, the logit less the part's mean over the
-        vocabulary: the softmax sees nothing else.
+        One row for each part, with these columns:
+
+        - part: the name of the part, such as `decoder.0.cross`, `decoder.0.self`, `decoder.0.feed_forward`, `token`
+          (the token just read), `position` or `bias`.
+        - layer, head, source: for parts of cross-attention the indices of the layer, the head and the source token;
+          otherwise -1.
+        - logit: the summand, float64; the summands of all parts sum to the logit of the token.
+        - difference: the summand minus its mean over the vocabulary. The softmax depends on nothing else.
 
     Raises:
-        InputError: another architecture, or there is no such row.
+        InputError: the model is not a Transformer, or `row` is not a target position.
     """
     check_index("row", row, len(pair[1]))
-    stream = _read_output(model, pair)
+    stream = _read_decoder_output(model, pair)
     table = convert_to_numpy(model.output_embedding.table)
-    against = np.stack([table[token], table[token] - table.mean(axis=0)], axis=1)
-    rows = [(*_place(name), *(vectors[row] @ against)) for name, vectors in stream.items()]
+    directions = np.stack([table[token], table[token] - table.mean(axis=0)], axis=1)
+    rows = [(*_split_name(name), *(vectors[row] @ directions)) for name, vectors in stream.items()]
     if model.output_embedding.has_bias:
         bias = convert_to_numpy(model.output_embedding.bias)
         rows.append(("bias", -1, -1, -1, bias[token], bias[token] - bias.mean()))
@@ -55,49 +59,53 @@ def split_logit(model: keras.Model, pair: Pair, row: int, token: int) -> "pd.Dat
 
 
 def source_logits(model: keras.Model, pair: Pair, predicted: Sequence[int]) -> np.ndarray:
-    """Computes what cross-attention reads from each source token for the logit of each target token, less its mean over
-    the vocabulary: the sum over layers and heads of the parts of `split_logit`.
+    """Sums the logits that cross-attention reads from each source token over all layers and heads.
+
+    The logits are the column `difference` of `split_logit`.
 
     Args:
-        model, pair: see `split_logit`.
-        predicted: the ids that are predicted, T of them.
+        model: as in `split_logit`.
+        pair: the sentence pair.
+        predicted: the ids of the predicted tokens, one for each target position, T of them.
 
     Returns:
         float64 `(T, S)`.
+
+    Raises:
+        InputError: the model is not a Transformer.
     """
     table = convert_to_numpy(model.output_embedding.table)
-    against = table[np.asarray(predicted)] - table.mean(axis=0)
+    directions = table[np.asarray(predicted)] - table.mean(axis=0)
     logits = np.zeros((len(predicted), len(pair[0])))
-    for name, vectors in _read_output(model, pair).items():
-        *_, source = _place(name)
+    for name, vectors in _read_decoder_output(model, pair).items():
+        *_, source = _split_name(name)
         if source >= 0:
-            logits[:, source] += (vectors * against).sum(axis=-1)
+            logits[:, source] += (vectors * directions).sum(axis=-1)
     return logits
 
 
-def _read_output(model: keras.Model, pair: Pair) -> Parts:
-    """Returns the parts of the decoder's output, with a part of cross-attention for each source token."""
+def _read_decoder_output(model: keras.Model, pair: Pair) -> Parts:
+    """Returns the summands of the decoder's output; each head of cross-attention has one for each source token."""
     if not isinstance(model, Transformer):
         raise InputError(f"expected a Transformer with encoder and decoder, found {type(model).__name__}")
-    found, _ = read_inside(model, pair, ["*.head.*", "*.feed_forward.output", "*.cross.weights", "*.cross.values"])
+    names = ["*.head.*", "*.feed_forward.output", "*.cross.weights", "*.cross.values"]
+    activations, _ = read_activations(model, pair, names)
     for number, block in enumerate(model.decoder_blocks):
         name = f"decoder.{number}.cross"
-        values = block.cross_attention.repeat_heads(found[f"{name}.values"][None])
-        weights = found[f"{name}.weights"]  # (H, T, S)
-        of_values = convert_to_numpy(head_parts(block.cross_attention, values))[0]  # (H, S, D)
-        for head, of_head in enumerate(of_values):
-            del found[f"{name}.head.{head}"]
-            found |= {
-                f"{name}.head.{head}.source.{place}": weights[head, :, place, None] * vector
-                for place, vector in enumerate(of_head)
-            }
-    return read_stream(model, "decoder", pair[1], found, "")
+        values = block.cross_attention.repeat_heads(activations[f"{name}.values"][None])
+        weights = activations[f"{name}.weights"]  # (H, T, S)
+        projected_values = convert_to_numpy(head_summands(block.cross_attention, values))[0]  # (H, S, D)
+        for head, vectors in enumerate(projected_values):
+            del activations[f"{name}.head.{head}"]
+            for source, vector in enumerate(vectors):
+                activations[f"{name}.head.{head}.source.{source}"] = weights[head, :, source, None] * vector
+    return read_stream(model, "decoder", pair[1], activations, "")
 
 
-def _place(name: str) -> tuple[str, int, int, int]:
-    """Returns part, layer, head and source position of a part of the stream; all biases are one part."""
+def _split_name(name: str) -> tuple[str, int, int, int]:
+    """Splits the name of a summand into part, layer, head and source position; all biases belong to the part `bias`."""
     if name.endswith((".bias", ".norm")):
         return "bias", -1, -1, -1
     part, _, rest = name.partition(".head.")
-    head, _, place = rest.partition(".source.")
-    return (part, int(part.split(".")[1]), int(head), int(place)) if place else (part, -1, -1, -1)
+    head, _, source = rest.partition(".source.")
+    return (part, int(part.split(".")[1]), int(head), int(source)) if source else (part, -1, -1, -1)

@@ -1,11 +1,12 @@
-"""Heads changed one at a time: their weights replaced, or their output by an ordinary one, and what predictions lose.
+"""Ablations of single heads: the weights or the output of a head are replaced, and the rise of the loss is measured.
 
-A head never gives zeros, so a model may fail on them though the head says little: what it misses may be a constant. The
-mean of the head's outputs keeps the constant and drops what depends on the sentence; the output at a token of another
-sentence also keeps the spread (Chan et al. 2022, causal scrubbing). Outputs have no source axis, so sentences of any
-length can stand for each other.
+Zeros are a poor replacement of a head's output. No head outputs them, so a model may fail on them even if the head says
+little about the sentence: the model may only miss a constant. The mean of the head's outputs keeps the constant and
+removes all that depends on the sentence. The output at a token of another sentence also keeps the variance (Chan et al.
+2022, causal scrubbing). Outputs have no source axis, so they can be exchanged between sentences of any length.
 
-Letters: B batch, L layers, H heads, T target positions, V value size of a head, N target tokens, P changes.
+Letters: B batch, L layers, H heads, S source positions, T target positions, V value size of a head, N target tokens of
+all pairs, P changes.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,14 +29,15 @@ from ...text.tokens.special_tokens import PAD
 from .head_effects import EFFECTS, HeadEffects
 from .intervention import CHANGES, Intervention, cross_attention_layers, intervene, one_head
 
-NOWHERE = (-1, 0, 0)  # no layer
+NO_CHANGE = (-1, 0, 0)
+"""The (layer, head, change) of the pass without a change: no layer has the index -1."""
 
 
 def check_perturbable(model: keras.Model) -> None:
-    """Refuses models whose heads cannot be changed one by one.
+    """Checks that the heads of a model can be ablated.
 
     Raises:
-        InputError: the model is no Transformer.
+        InputError: the model is not a Transformer.
     """
     if not cross_attention_layers(model):
         raise InputError("--perturb needs the cross-attention of a Transformer, which this model lacks; leave it out")
@@ -46,20 +48,20 @@ def perturbation_effects(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
     *,
     batch_tokens: int = FORCED_BATCH_TOKENS,
-    workers: int = 1,
+    threads: int = 1,
 ) -> HeadEffects:
-    """Changes one head of the cross-attention at a time and measures what that costs on given targets.
+    """Changes one head of the cross-attention at a time and measures the rise of the loss on given targets.
 
     Args:
         model: a Transformer.
-        pairs: source ids without EOS, and target ids ending in EOS unless truncated.
+        pairs: for each sentence the source ids without EOS, and the target ids, which end in EOS unless truncated.
         batch_tokens: the maximum number of positions of either side of a batch, padding included.
-        workers: number of batches read in parallel.
+        threads: the number of batches that are read at the same time.
 
     Returns:
-        The effects of each layer, head and one of `CHANGES` of its weights; then of each layer, head and one of
-        `names.inspection.OUTPUT_ABLATIONS`, which replaces its output. A single sentence has none to be resampled from,
-        so it has no such effect.
+        First the effects of replacing weights, for each layer, head and one of `CHANGES`. Then the effects of replacing
+        outputs, for each layer, head and one of `config.names.inspection.OUTPUT_ABLATIONS`. With a single pair,
+        `resampled` is left out: there is no other sentence to take an output from.
     """
     layers = cross_attention_layers(model)
     read_outputs, read_changed = _make_graphs(model, layers)
@@ -68,104 +70,124 @@ def perturbation_effects(
     batches = [(rows, forced_batch([pairs[row] for row in rows])) for rows in plan]
 
     outputs: list[Any] = [None] * len(pairs)
-    found = in_order(lambda batch: read_outputs(*batch[1].ids).numpy(), batches, workers)
-    for rows, of_batch in zip(plan, found, strict=True):
-        for row, output in zip(rows, of_batch, strict=True):
+    batch_outputs = in_order(lambda batch: read_outputs(*batch[1].ids).numpy(), batches, threads)
+    for rows, outputs_of_rows in zip(plan, batch_outputs, strict=True):
+        for row, output in zip(rows, outputs_of_rows, strict=True):
             outputs[row] = output[: lengths[row]]
     replacements = _choose_replacements(np.concatenate(outputs), lengths)
 
     names = [*CHANGES, *list(OUTPUT_ABLATIONS)[: len(replacements)]]
     heads = [(layer, head) for layer, attention in enumerate(layers) for head in range(attention.num_heads)]
-    places = [(*head, change) for head in heads for change in range(len(CHANGES))]
-    places += [(*head, change) for head in heads for change in range(len(CHANGES), len(names))]
+    changes = [(*head, change) for head in heads for change in range(len(CHANGES))]
+    changes += [(*head, change) for head in heads for change in range(len(CHANGES), len(names))]
     firsts = np.cumsum(lengths) - lengths
 
     def measure(batch: tuple[np.ndarray, Batch]) -> np.ndarray:
         rows, ids = batch
-        real = ids.target_output != PAD
-        given = np.zeros((len(replacements), *real.shape, *replacements.shape[2:]), np.float32)
-        given[:, real] = replacements[:, np.concatenate([firsts[row] + np.arange(lengths[row]) for row in rows])]
-        likelihoods, likeliest = (x.numpy() for x in read_changed(*ids.ids, given, [NOWHERE, *places]))
-        return sum_changes(likelihoods, likeliest, real)
+        is_token = ids.target_output != PAD
+        tokens = np.concatenate([firsts[row] + np.arange(lengths[row]) for row in rows])
+        batch_replacements = np.zeros((len(replacements), *is_token.shape, *replacements.shape[2:]), np.float32)
+        batch_replacements[:, is_token] = replacements[:, tokens]
+        results = read_changed(*ids.ids, batch_replacements, [NO_CHANGE, *changes])
+        log_probabilities, likeliest = (x.numpy() for x in results)
+        return sum_effects(log_probabilities, likeliest, is_token)
 
-    sums = np.zeros((len(pairs), len(places), len(EFFECTS)))
-    for rows, of_batch in zip(plan, in_order(measure, batches, workers), strict=True):
-        sums[rows] = of_batch
-    return HeadEffects([(layer, head, names[change]) for layer, head, change in places], sums, lengths)
+    sums = np.zeros((len(pairs), len(changes), len(EFFECTS)))
+    for rows, sums_of_rows in zip(plan, in_order(measure, batches, threads), strict=True):
+        sums[rows] = sums_of_rows
+    return HeadEffects([(layer, head, names[change]) for layer, head, change in changes], sums, lengths)
 
 
-def sum_changes(likelihoods: np.ndarray, likeliest: np.ndarray, real: np.ndarray) -> np.ndarray:
-    """Sums over each target the rise of the loss and the number of positions with another likeliest token: `(B, P, 2)`.
+def sum_effects(log_probabilities: np.ndarray, likeliest: np.ndarray, is_token: np.ndarray) -> np.ndarray:
+    """Sums the effects of changes over the tokens of each target.
 
     Args:
-        likelihoods: `(1 + P, B, T)`, the log-probabilities of the target tokens, first without a change.
-        likeliest: `(1 + P, B, T)`, the likeliest tokens.
-        real: bool `(B, T)`, where there are target tokens.
+        log_probabilities: `(1 + P, B, T)`, natural logarithms of the probabilities of the target tokens; the first row
+            without a change.
+        likeliest: `(1 + P, B, T)`, the ids of the likeliest tokens, likewise.
+        is_token: bool `(B, T)`, False for padding.
+
+    Returns:
+        float64 `(B, P, 2)`: the rise of the loss in nats, and the number of positions with another likeliest token.
     """
-    changes = np.stack([likelihoods[0] - likelihoods[1:], likeliest[0] != likeliest[1:]], axis=-1, dtype=np.float64)
-    return np.moveaxis(np.where(real[..., None], changes, 0).sum(axis=2), 1, 0)
+    rises = log_probabilities[0] - log_probabilities[1:]
+    effects = np.stack([rises, likeliest[0] != likeliest[1:]], axis=-1, dtype=np.float64)
+    return np.moveaxis(np.where(is_token[..., None], effects, 0).sum(axis=2), 1, 0)
 
 
 def _choose_replacements(outputs: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Returns what replaces the outputs of each target token, `(N, L, H, V)`, one for each of `OUTPUT_ABLATIONS` that
-    there is: `(1 or 2, N, L, H, V)`."""
+    """Returns the replacements of the heads' outputs at each target token.
+
+    Args:
+        outputs: `(N, L, H, V)`, the outputs of all target tokens, sentence by sentence.
+        lengths: the number of target tokens of each sentence, which sum to N.
+
+    Returns:
+        `(2, N, L, H, V)`, in the order of `OUTPUT_ABLATIONS`; `(1, N, L, H, V)`, the mean alone, if only one sentence
+        has tokens.
+    """
     mean = np.broadcast_to(outputs.mean(axis=0), outputs.shape)
-    own = np.repeat(lengths, lengths)
-    others = len(outputs) - own
-    if not others.all():
+    in_sentence = np.repeat(lengths, lengths)
+    in_other_sentences = len(outputs) - in_sentence
+    if not in_other_sentences.all():
         return mean[None]
-    # Of the tokens of all other sentences, as if the sentence's own tokens were not there.
-    drawn = np.random.default_rng(0).integers(others)
+    # A number among the tokens of the other sentences; numbers from the sentence's first token on skip its tokens.
+    number = np.random.default_rng(0).integers(in_other_sentences)
     first = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.stack([mean, outputs[np.where(drawn < first, drawn, drawn + own)]])
+    return np.stack([mean, outputs[np.where(number < first, number, number + in_sentence)]])
 
 
 def _make_graphs(model: keras.Model, layers: Sequence[CrossAttention]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Makes two graphs of a batch.
+    """Makes the two graphs of a batch of ids `(B, S)`, `(B, T)` and `(B, T)`.
 
-    The first returns the outputs of all heads, `(B, T, L, H, V)`. The second also takes what may replace them,
-    `(kinds, B, T, L, H, V)`, and places (layer, head, change); for each place it returns the log-probability of every
-    target token and the likeliest token there. The source is encoded once for all places.
+    Returns:
+        `(read_outputs, read_changed)`. The first returns the outputs of all heads, `(B, T, L, H, V)`. The second takes
+        two more arguments: the replacements of these outputs, `(kinds, B, T, L, H, V)`, and P changes, int `(P, 3)`,
+        each a layer, a head and an index into `CHANGES` followed by `OUTPUT_ABLATIONS`. It returns the log-probability
+        of each target token and the likeliest token at its position, both `(P, B, T)`. It encodes the source once.
     """
 
     def read_outputs(source, target_input, target_output):
         outputs: list[Any] = []
 
-        def keep(layer, part, value, **seen):
+        def collect_output(layer, part, value, **inputs):
             if part == "heads" and layer in layers:
                 outputs.append(value)
             return value
 
-        with tapped(keep):
+        with tapped(collect_output):
             model.decode(target_input, model.encode(source, training=False), training=False)
         return tf.transpose(tf.stack(outputs, axis=1), (0, 3, 1, 2, 4))
 
-    def read_changed(source, target_input, target_output, given, places):
+    def read_changed(source, target_input, target_output, replacements, changes):
         memory = model.encode(source, training=False)
         heads = tf.range(layers[0].num_heads)[:, None, None]
 
-        def read_target(place):
-            layer, head, change = tf.unstack(place)
+        def read_target(layer_head_change):
+            layer, head, change = tf.unstack(layer_head_change)
             kind = change - len(CHANGES)
 
-            def replace_output(attention, part, value, **seen):
+            def replace_output(attention, part, value, **inputs):
                 if part != "heads" or attention not in layers:
                     return value
                 number = layers.index(attention)
-                other = tf.transpose(given[tf.maximum(kind, 0)][:, :, number], (0, 2, 1, 3))
-                here = (kind >= 0) & (layer == number) & (heads == head)
-                return tf.where(here, tf.cast(other, value.dtype), value)
+                replacement = tf.transpose(replacements[tf.maximum(kind, 0)][:, :, number], (0, 2, 1, 3))
+                is_replaced = (kind >= 0) & (layer == number) & (heads == head)
+                return tf.where(is_replaced, tf.cast(replacement, value.dtype), value)
 
-            # A change beyond `CHANGES` leaves all weights as they are.
-            changes = one_head(len(layers), layers[0].num_heads, layer, head, change)
-            with intervene(layers, Intervention(changes)), tapped(replace_output):
+            # An index beyond `CHANGES` leaves all weights unchanged.
+            intervention = Intervention(one_head(len(layers), layers[0].num_heads, layer, head, change))
+            with intervene(layers, intervention), tapped(replace_output):
                 forced = forced_decode(model, memory, target_input, target_output)
             return forced.log_probabilities, forced.likeliest
 
-        outputs = tf.TensorSpec([None, None], tf.float32), tf.TensorSpec([None, None], tf.int32)
-        return tf.map_fn(read_target, places, fn_output_signature=outputs, parallel_iterations=1)
+        results = tf.TensorSpec([None, None], tf.float32), tf.TensorSpec([None, None], tf.int32)
+        return tf.map_fn(read_target, changes, fn_output_signature=results, parallel_iterations=1)
 
     ids = (tf.TensorSpec([None, None], tf.int32),) * 3
-    further = tf.TensorSpec([None] * 6, tf.float32), tf.TensorSpec([None, 3], tf.int32)
+    replacements_and_changes = tf.TensorSpec([None] * 6, tf.float32), tf.TensorSpec([None, 3], tf.int32)
     graph = partial(tf.function, autograph=False)
-    return graph(read_outputs, input_signature=ids), graph(read_changed, input_signature=ids + further)
+    return (
+        graph(read_outputs, input_signature=ids),
+        graph(read_changed, input_signature=ids + replacements_and_changes),
+    )

@@ -1,8 +1,10 @@
-"""Comprehensiveness and sufficiency of what scorers say of each target token (DeYoung et al. 2020, section 4.1): source
-tokens are taken away, or left alone, and the model predicts again.
+"""Comprehensiveness and sufficiency of scores of source tokens (DeYoung et al. 2020, section 4.1).
 
-Letters: B rows of a batch, T target tokens, M of them that are measured, S source tokens with EOS, n without it, K
-shares, P predictions, D width of an embedding.
+The model predicts each target token again, without the source tokens of the highest scores (comprehensiveness) or with
+these source tokens only (sufficiency).
+
+Letters: B rows of a batch, T target tokens, M measured target tokens, S source tokens with EOS, n source tokens without
+EOS, K shares, P predictions, D width of an embedding.
 """
 
 import math
@@ -21,17 +23,18 @@ from ...text.tokens.special_tokens import BOS, EOS, PAD
 from .faithfulness import KEYS, SUMS, Scorer, as_shares
 
 SEED = 0
+"""The seed of random scores and of random units."""
 
 
 class ScoredSentence(NamedTuple):
-    """A sentence whose source tokens were scored.
+    """A sentence with scores of its source tokens.
 
-    - id: its number in the set.
-    - source_ids: n ids, without EOS.
-    - target_ids: T ids, ending in EOS unless truncated.
-    - scores: for each scorer `(T, n)`.
-    - noise: `(T, n)`, which orders equal scores.
-    - measured: bool `(T,)`, the target tokens that are measured.
+    - id: the index of the sentence in its set.
+    - source_ids: the n ids of the source, without EOS.
+    - target_ids: the T ids of the target, which end in EOS unless truncated.
+    - scores: the scores of each scorer, `(T, n)`; see `faithfulness.score_sources`.
+    - noise: random numbers that order equal scores, `(T, n)`.
+    - measured: bool `(T,)`, True for the target tokens that are measured.
     """
 
     id: int
@@ -43,7 +46,7 @@ class ScoredSentence(NamedTuple):
 
 
 SHARES = (0.1, 0.2, 0.5)
-"""Of the source tokens, taken away in turn."""
+"""The shares of the source tokens that the hard removal removes or keeps."""
 
 
 def measure_sentences(
@@ -52,40 +55,57 @@ def measure_sentences(
     *,
     shares: Sequence[float] = SHARES,
     batch_tokens: int = FORCED_BATCH_TOKENS,
-    workers: int = 1,
+    threads: int = 1,
 ) -> pd.DataFrame:
-    """Takes away what scorers say matters, or all else, and measures what that costs each target token.
+    """Measures the drop of the target tokens' probabilities if source tokens are removed by their scores.
+
+    The hard removal removes the share of the source tokens with the highest scores, or keeps only these. The soft
+    removal removes or keeps random units of each token's embedding, with the token's share of the scores as the
+    probability.
 
     Args:
         model: any `TranslationModel`.
-        sentences: what is measured; those without a source or without measured tokens are left out.
-        shares: of the source tokens, which the hard removal takes away or leaves alone.
+        sentences: the sentences. Those with an empty source or without measured tokens are left out.
+        shares: the shares of the source tokens for the hard removal.
         batch_tokens: the maximum number of positions of either side of a batch, padding included.
-        workers: number of sentences read in parallel.
+        threads: the number of sentences that are read at the same time.
 
     Returns:
-        A row for each sentence, scorer and removal: `id`, `scorer`, `layer`, `head`, `removal` (`hard` or `soft`),
-        `share` (not-a-number for `soft`), `tokens` that were measured, and sums over them: `comprehensiveness`, the
-        drop of the token's probability when the share is taken away; `sufficiency`, its drop when the share alone is
-        left; `taken`, the share of the source tokens that was taken away, rounded up to whole tokens, or for `soft` the
-        expected share of their units.
+        One row for each sentence, scorer and removal, with these columns:
+
+        - id, scorer, layer, head: the sentence and the scorer.
+        - removal: `hard` or `soft`.
+        - share: the share of the hard removal; NaN for `soft`.
+        - tokens: the number of measured target tokens.
+        - comprehensiveness: the drop of the probability if the source tokens are removed, a sum over measured tokens.
+        - sufficiency: the drop of the probability if only these source tokens are kept, a sum over measured tokens.
+        - taken: the share of the source tokens that is removed for comprehensiveness, a sum over measured tokens. For
+          `hard`, numbers of tokens are rounded up; for `soft`, it is the expected share of the units.
     """
     reader = ReducedReader(model, batch_tokens)
-    wanted = (sentence for sentence in sentences if len(sentence.source_ids) and sentence.measured.any())
+    measurable = (sentence for sentence in sentences if len(sentence.source_ids) and sentence.measured.any())
 
     def measure(sentence: ScoredSentence) -> list[dict[str, Any]]:
         return [*_measure(reader, sentence, shares)]
 
-    rows = [row for measured in in_order(measure, wanted, workers) for row in measured]
+    rows = [row for rows_of_sentence in in_order(measure, measurable, threads) for row in rows_of_sentence]
     return pd.DataFrame(rows, columns=["id", *KEYS, "tokens", *SUMS])
 
 
 Graph = Callable[..., Any]
+"""A traced function, see `_make_graph`."""
 
 
 class ReducedReader:
-    """Reads a given target with reduced sources, in batches of so many positions on either side, and returns the
-    probabilities of its tokens."""
+    """Computes the probabilities of target tokens when only part of the source is read (teacher forcing).
+
+    Args:
+        model: any `TranslationModel`.
+        batch_tokens: the maximum number of positions of either side of a batch, padding included.
+
+    Attributes:
+        width: D, the width of the source embeddings.
+    """
 
     def __init__(self, model: keras.Model, batch_tokens: int = FORCED_BATCH_TOKENS) -> None:
         self.batch_tokens = batch_tokens
@@ -93,33 +113,36 @@ class ReducedReader:
         self._graph = _make_graph(model)
 
     def read_masked(
-        self, source_ids: Sequence[int], target_ids: Sequence[int], positions: np.ndarray, kept: np.ndarray
+        self, source_ids: Sequence[int], target_ids: Sequence[int], positions: np.ndarray, is_kept: np.ndarray
     ) -> np.ndarray:
-        """Predicts target tokens from the source tokens that are kept.
+        """Predicts target tokens from some of the source tokens.
 
-        A token that is not kept is padding to the model: nothing attends to it, and the others stay where they are.
-        One pass with a mask gives all target tokens that are read with it, because each is predicted from those before
-        it alone.
+        The other source tokens become padding: nothing attends to them, and the positions of all tokens stay the same.
+        Predictions that keep the same source tokens share one pass, because a target token is predicted only from the
+        target tokens before it.
 
         Args:
-            source_ids: n ids, without EOS, which is always kept.
-            target_ids: T ids.
-            positions: int `(P,)`, the target tokens that are predicted.
-            kept: bool `(P, n)`, for each of them the source tokens that are kept.
+            source_ids: the n ids of the source, without EOS. EOS is always kept.
+            target_ids: the T ids of the target.
+            positions: int `(P,)`, the positions of the target tokens to predict.
+            is_kept: bool `(P, n)`, the source tokens that are kept for each prediction.
 
         Returns:
-            float64 `(P,)`, the probability of each of them.
+            float64 `(P,)`, the probability of each predicted token.
         """
-        masks, mask_of = np.unique(kept, axis=0, return_inverse=True)
+        masks, mask_index = np.unique(is_kept, axis=0, return_inverse=True)
         targets = len(target_ids)
-        wanted, places = np.unique(mask_of.reshape(-1) * targets + positions, return_inverse=True)
+        # A pass of a mask predicts a position once, however many predictions ask for it.
+        predictions, prediction_index = np.unique(mask_index.reshape(-1) * targets + positions, return_inverse=True)
+        mask_of_prediction, position_of_prediction = np.divmod(predictions, targets)
         masks = np.pad(masks, [(0, 0), (0, 1)], constant_values=True)  # EOS is kept
         source = np.where(masks, [*source_ids, EOS], PAD).astype(np.int32)
 
         def read(rows: np.ndarray, *target: np.ndarray) -> Any:
             return self._graph(source[rows], *target, np.ones((1, 1, 1), bool))
 
-        return self._read(read, len(source_ids) + 1, target_ids, *np.divmod(wanted, targets))[places]
+        probabilities = self._read(read, len(source_ids) + 1, target_ids, mask_of_prediction, position_of_prediction)
+        return probabilities[prediction_index]
 
     def read_thinned(
         self,
@@ -128,11 +151,17 @@ class ReducedReader:
         positions: np.ndarray,
         keep: Callable[[np.ndarray], np.ndarray],
     ) -> np.ndarray:
-        """Predicts target tokens like `read_masked`, when some units of the source's embeddings are zero.
+        """Predicts target tokens with some units of the source embeddings set to zero.
 
         Args:
-            source_ids, target_ids, positions: see `read_masked`. EOS keeps all units.
-            keep: returns the units that are not zero, bool `(B, n, D)`, for B of the P predictions.
+            source_ids: the n ids of the source, without EOS. All units of EOS are kept.
+            target_ids: the T ids of the target.
+            positions: int `(P,)`, the positions of the target tokens to predict.
+            keep: a function of the indices of B predictions, int `(B,)`, that returns the units that are kept, bool
+                `(B, n, D)`.
+
+        Returns:
+            float64 `(P,)`, the probability of each predicted token.
         """
         source = np.array([[*source_ids, EOS]], np.int32)
 
@@ -145,125 +174,166 @@ class ReducedReader:
     def _read(
         self, read: Graph, sources: int, target_ids: Sequence[int], rows: np.ndarray, positions: np.ndarray
     ) -> np.ndarray:
-        """Predicts the target token at a position from the source of a row; a row that is needed for early positions
-        alone does not read the later ones."""
+        """Predicts target tokens in batches.
+
+        Args:
+            read: a function of the rows of a batch `(B,)`, the target inputs `(B, T)`, the (row in the batch, position)
+                of each prediction, and the ids to predict. It returns the probabilities of these ids, a tensor.
+            sources: S, the length of the source.
+            target_ids: the T ids of the target.
+            rows: int `(P,)`, the index of the reduced source of each prediction. A row whose predictions are all early
+                in the target does not read the rest of the target.
+            positions: int `(P,)`, the target position of each prediction.
+
+        Returns:
+            float64 `(P,)`, the probabilities.
+        """
         ids = np.array(target_ids, np.int32)
         inputs = np.array([BOS, *target_ids[:-1]], np.int32)
         lengths = np.zeros(rows.max() + 1, np.int64)
         np.maximum.at(lengths, rows, positions + 1)
-        found = np.zeros(len(rows))
+        probabilities = np.zeros(len(rows))
         for batch in batches_by_length(np.full_like(lengths, sources), lengths, self.batch_tokens):
-            place_in_batch = np.full(len(lengths), -1)
-            place_in_batch[batch] = np.arange(len(batch))
-            here = np.flatnonzero(place_in_batch[rows] >= 0)
+            row_in_batch = np.full(len(lengths), -1)
+            row_in_batch[batch] = np.arange(len(batch))
+            in_batch = np.flatnonzero(row_in_batch[rows] >= 0)
+            batch_positions = positions[in_batch]
             target_input = np.tile(inputs[: lengths[batch[-1]]], (len(batch), 1))
-            places = np.stack([place_in_batch[rows[here]], positions[here]], axis=1).astype(np.int32)
-            found[here] = read(batch, target_input, places, ids[positions[here]]).numpy()
-        return found
+            cells = np.stack([row_in_batch[rows[in_batch]], batch_positions], axis=1).astype(np.int32)
+            probabilities[in_batch] = read(batch, target_input, cells, ids[batch_positions]).numpy()
+        return probabilities
 
 
 def _measure(reader: ReducedReader, sentence: ScoredSentence, shares: Sequence[float]) -> Iterator[dict[str, Any]]:
-    first = np.stack([first_of(scores, sentence.noise, shares) for scores in sentence.scores.values()])
-    first = first[:, :, sentence.measured]
-    full, hard = _read_hard(reader, sentence, first)
+    """Yields the rows of a sentence, see `measure_sentences`."""
+    is_top = np.stack([top_tokens(scores, sentence.noise, shares) for scores in sentence.scores.values()])
+    is_top = is_top[:, :, sentence.measured]
+    full, hard = _read_hard(reader, sentence, is_top)
     soft = _read_soft(reader, sentence)
     tokens = int(sentence.measured.sum())
-    taken, soft_taken = first.mean(axis=-1).sum(axis=-1), tokens / len(sentence.source_ids)
-    for place, scorer in enumerate(sentence.scores):
-        found = [("hard", share, hard[:, place, k], taken[place, k]) for k, share in enumerate(shares)]
-        for removal, share, probabilities, share_taken in [*found, ("soft", np.nan, soft[:, place], soft_taken)]:
-            drops = (full - probabilities).sum(axis=-1)
-            sums = dict(zip(SUMS, (*drops, share_taken), strict=True))
+    hard_taken = is_top.mean(axis=-1).sum(axis=-1)
+    soft_taken = tokens / len(sentence.source_ids)
+    for number, scorer in enumerate(sentence.scores):
+        removals = [("hard", share, hard[:, number, k], hard_taken[number, k]) for k, share in enumerate(shares)]
+        removals.append(("soft", np.nan, soft[:, number], soft_taken))
+        for removal, share, probabilities, taken in removals:
+            comprehensiveness, sufficiency = (full - probabilities).sum(axis=-1)
+            sums = dict(zip(SUMS, (comprehensiveness, sufficiency, taken), strict=True))
             keys = dict(zip(KEYS, (*scorer, removal, share), strict=True))
             yield {"id": sentence.id, **keys, "tokens": tokens, **sums}
 
 
-def _read_hard(reader: ReducedReader, sentence: ScoredSentence, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the probabilities with the whole source `(M,)`, and, with the first tokens of each order taken away and
-    alone left, `(2, scorers, K, M)`."""
+def _read_hard(reader: ReducedReader, sentence: ScoredSentence, is_top: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Predicts the measured tokens with the whole source, and after the hard removals.
+
+    Args:
+        reader: the reader.
+        sentence: the sentence.
+        is_top: bool `(scorers, K, M, n)`, the source tokens of the highest scores.
+
+    Returns:
+        The probabilities with the whole source, `(M,)`; and those without the top tokens, then with the top tokens
+        only, `(2, scorers, K, M)`.
+    """
     measured = np.flatnonzero(sentence.measured)
-    sources = first.shape[-1]
-    kept = np.stack([~first, first]).reshape(-1, len(measured), sources)
-    kept = np.concatenate([np.ones((1, len(measured), sources), bool), kept])
-    positions = np.tile(measured, len(kept))
-    found = reader.read_masked(sentence.source_ids, sentence.target_ids, positions, kept.reshape(-1, sources))
-    full, *reduced = found.reshape(len(kept), len(measured))
-    return full, np.reshape(reduced, (2, *first.shape[:-1]))
+    sources = is_top.shape[-1]
+    is_kept = np.stack([~is_top, is_top]).reshape(-1, len(measured), sources)
+    is_kept = np.concatenate([np.ones((1, len(measured), sources), bool), is_kept])
+    positions = np.tile(measured, len(is_kept))
+    probabilities = reader.read_masked(
+        sentence.source_ids, sentence.target_ids, positions, is_kept.reshape(-1, sources)
+    )
+    full, *reduced = probabilities.reshape(len(is_kept), len(measured))
+    return full, np.reshape(reduced, (2, *is_top.shape[:-1]))
 
 
 def _read_soft(reader: ReducedReader, sentence: ScoredSentence) -> np.ndarray:
-    """Returns the probabilities with the scores' shares of the units taken away and alone left, `(2, scorers, M)`."""
+    """Predicts the measured tokens after the soft removals.
+
+    Returns:
+        The probabilities if each token's share of the units is removed, then if only that share is kept,
+        `(2, scorers, M)`.
+    """
     measured = np.flatnonzero(sentence.measured)
     sources = len(sentence.source_ids)
     shares = np.stack([as_shares(scores[measured]) for scores in sentence.scores.values()])
     scorers = len(shares)
     shares = np.concatenate([shares, shares]).reshape(-1, sources)
     positions = np.tile(measured, 2 * scorers)
-    left = np.arange(len(positions)) >= len(positions) // 2
+    shares_are_kept = np.arange(len(positions)) >= len(positions) // 2
 
     def keep(rows: np.ndarray) -> np.ndarray:
-        return keep_units(positions[rows], shares[rows], left[rows], reader.width, (SEED, sentence.id))
+        return keep_units(positions[rows], shares[rows], shares_are_kept[rows], reader.width, (SEED, sentence.id))
 
-    found = reader.read_thinned(sentence.source_ids, sentence.target_ids, positions, keep)
-    return found.reshape(2, scorers, len(measured))
+    probabilities = reader.read_thinned(sentence.source_ids, sentence.target_ids, positions, keep)
+    return probabilities.reshape(2, scorers, len(measured))
 
 
 def tokens_of_share(share: float, tokens: int) -> int:
-    """Returns how many tokens a share is, rounded up: of a short sentence, too, one is taken."""
+    """Returns the number of tokens in a share of `tokens`, rounded up, so that a short sentence loses a token, too."""
     return math.ceil(round(share * tokens, 9))
 
 
-def first_of(scores: np.ndarray, noise: np.ndarray, shares: Sequence[float] = SHARES) -> np.ndarray:
-    """Returns which tokens come first in the order of the scores `(T, n)`, for each of K shares: bool `(K, T, n)`.
+def top_tokens(scores: np.ndarray, noise: np.ndarray, shares: Sequence[float] = SHARES) -> np.ndarray:
+    """Returns which tokens have the highest scores of their row.
 
-    Equal scores say nothing of their order, so noise decides: attention that is the same everywhere orders as chance
-    does.
+    Ties are broken by `noise`, so constant attention gives a random order.
+
+    Args:
+        scores: `(T, n)`.
+        noise: random numbers, `(T, n)`.
+        shares: the shares of the n tokens to return, K of them.
+
+    Returns:
+        bool `(K, T, n)`.
     """
     order = np.lexsort((-noise, -scores), axis=-1)
-    places = np.argsort(order, axis=-1)
-    return np.stack([places < tokens_of_share(share, scores.shape[-1]) for share in shares])
+    ranks = np.argsort(order, axis=-1)
+    return np.stack([ranks < tokens_of_share(share, scores.shape[-1]) for share in shares])
 
 
 def keep_units(
-    positions: np.ndarray, shares: np.ndarray, left: np.ndarray, width: int, seed: Sequence[int]
+    positions: np.ndarray, shares: np.ndarray, shares_are_kept: np.ndarray, width: int, seed: Sequence[int]
 ) -> np.ndarray:
-    """Draws which units of each source token's embedding are kept (Zhao and Aletras 2023, section 3).
+    """Draws the units of each source token's embedding that are kept (Zhao and Aletras 2023, section 3).
 
-    A unit is taken away with the probability of its token's share of the scores. All scorers of a target token have the
-    same draws, and what is taken away for one measure is what is left for the other.
+    A unit is drawn with its token's share of the scores as the probability. All scorers use the same random numbers for
+    a target token. If their shares are equal, the units removed for comprehensiveness are those kept for sufficiency.
 
     Args:
-        positions: int `(passes,)`, target tokens.
-        shares: `(passes, n)`.
-        left: bool `(passes,)`, whether the shares are what is left; else they are what is taken away.
+        positions: int `(P,)`, the target position of each prediction.
+        shares: `(P, n)`, each token's share of the scores.
+        shares_are_kept: bool `(P,)`, True to keep only the drawn units, False to remove them.
         width: D.
-        seed: of the sentence.
+        seed: numbers that identify the sentence.
 
     Returns:
-        bool `(passes, n, D)`.
+        bool `(P, n, D)`, True for the units that are kept.
     """
     shape = shares.shape[-1], width
-    draws = {t: np.random.default_rng((*seed, t)).random(shape, np.float32) for t in np.unique(positions).tolist()}
-    chosen = np.stack([draws[t] for t in positions.tolist()]) < shares[..., None]
-    return chosen == left[:, None, None]
+    numbers = {t: np.random.default_rng((*seed, t)).random(shape, np.float32) for t in np.unique(positions).tolist()}
+    is_drawn = np.stack([numbers[t] for t in positions.tolist()]) < shares[..., None]
+    return is_drawn == shares_are_kept[:, None, None]
 
 
 def _make_graph(model: keras.Model) -> Graph:
-    """Makes a graph of sources `(B, S)`, target inputs `(B, T)`, places `(P, 2)` of predictions in the batch, their
-    tokens `(P,)`, and the units of the source's embeddings that are kept, bool, broadcastable to `(B, S, D)`.
+    """Makes the graph that predicts target tokens from reduced sources.
 
-    It returns the tokens' probabilities.
+    Returns:
+        A function of the sources `(B, S)`, the target inputs `(B, T)`, the (row, position) of each prediction
+        `(P, 2)`, the ids to predict `(P,)`, all int32, and the units of the source embeddings that are kept, bool,
+        broadcastable to `(B, S, D)`. It returns the probabilities of the ids, `(P,)`.
     """
 
-    def read(source, target_input, places, outputs, units):
-        def thin(layer, part, value, **seen):
+    def read(source, target_input, cells, outputs, units):
+        def remove_units(layer, part, value, **inputs):
             return value * tf.cast(units, value.dtype) if part == "vectors" else value
 
-        with tapped(thin):
+        with tapped(remove_units):
             memory = model.encode(source, training=False)
-        states = tf.gather_nd(model.decode(target_input, memory, training=False).states, places)
-        scores = tf.nn.log_softmax(model.output_embedding.logits(states[None])[0])
-        return tf.exp(tf.gather(scores, outputs, batch_dims=1))
+        states = tf.gather_nd(model.decode(target_input, memory, training=False).states, cells)
+        log_probabilities = tf.nn.log_softmax(model.output_embedding.logits(states[None])[0])
+        return tf.exp(tf.gather(log_probabilities, outputs, batch_dims=1))
 
     shapes = [None, None], [None, None], [None, 2], [None]
     signature = [*(tf.TensorSpec(shape, tf.int32) for shape in shapes), tf.TensorSpec([None, None, None], tf.bool)]

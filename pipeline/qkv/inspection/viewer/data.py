@@ -1,4 +1,4 @@
-"""The data of the page: the sentences of each run, and the labels of what is measured."""
+"""The data of the viewer's page: the sentences of each run, and the labels of measures."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,14 +17,19 @@ class ViewerRun:
     """The sentences of one run, as the page's data hold them.
 
     Args:
-        name: the run's name on the page.
-        gold: gold alignments of the sentences by their id, drawn over the attention of targets that are the references.
-        scores: sentence scores by id.
-        plain: turns a tokenised translation into plain text, which is shown beside it; None for text that is plain.
-        sites: number of layers and heads of each site; the sentences that are added say it again.
-        units: the unit of words of `source` and of `target`; likewise.
-        facts: short texts on the run for the page's header, such as its languages and scores; see `page_facts`.
-        sentences_in_set: size of the set whose first sentences these are; None if it is unknown.
+        name: the name of the run on the page.
+        gold: the gold alignments of the sentences, at the index of their id. They are drawn over the attention if the
+            target is the reference.
+        scores: the scores of the sentences, at the index of their id.
+        plain: a function that detokenises a translation, to show plain text beside it; None if translations are plain
+            text.
+        sites: (layers, heads) of each site. Adding a sentence sets it.
+        units: the units of words of `source` and of `target`. Adding a sentence sets them.
+        sentences: the data of the sentences. Adding a sentence extends it.
+        weights: the weights of all sites of the sentences, uint16. Adding a sentence extends it.
+        facts: short texts about the run for the header of the page, such as its languages and scores; see
+            `evaluation.page.page_facts`.
+        sentences_in_set: the number of sentences of the set, if the page shows only its first ones; None if unknown.
         types: the types of heads, see `head_types.describe_types`.
     """
 
@@ -41,7 +46,7 @@ class ViewerRun:
     types: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def add(self, record: Record, row: Mapping[str, Any]) -> None:
-        """Adds a sentence and its `sentence_row`."""
+        """Adds a sentence; `row` is its `measures.sentence_row`."""
         self.sites = {site: list(weights.shape[:2]) for site, weights in record.attention.items()}
         self.units = {"source": record.source_unit, "target": record.target_unit}
         for weights in record.attention.values():
@@ -49,13 +54,13 @@ class ViewerRun:
         self.sentences.append(self._sentence(record, row))
 
     def add_all(self, records: Iterable[Record]) -> "ViewerRun":
-        """Measures and adds sentences, and returns itself."""
+        """Measures sentences and adds them; returns this `ViewerRun`."""
         for record in records:
             self.add(record, sentence_row(record, measure_site(record)))
         return self
 
     def data(self) -> dict[str, Any]:
-        """Returns the run as the page's data hold it, without weights."""
+        """Returns the data of the run for the page, without weights; all values are JSON values."""
         return {
             "name": self.name,
             "sites": self.sites,
@@ -67,6 +72,7 @@ class ViewerRun:
         }
 
     def _sentence(self, record: Record, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the data of a sentence for the page, without weights; all values are JSON values."""
         is_reference = record.mode == "forced" or record.hypothesis == record.reference
         gold = self.gold[record.id] if is_reference and record.id < len(self.gold) else None
         links = sorted(gold.possible) if gold else []
@@ -86,7 +92,7 @@ class ViewerRun:
             "truncated": record.truncated,
             "score": round(float(self.scores[record.id]), 2) if record.id < len(self.scores) else None,
             "gold": [[i, j, int((i, j) in gold.sure)] for i, j in links] if gold else [],
-            # Not-a-number becomes 0, so that it can be sorted.
+            # NaN becomes 0, so that sentences can be sorted.
             "measures": {name: 0.0 if math.isnan(row[name]) else round(row[name], 4) for name in shown_measures()},
             "underAttended": row["under_attended"],
             "underAttendedWords": under_attended_words(record),
@@ -94,14 +100,17 @@ class ViewerRun:
 
 
 def shown_measures() -> dict[str, PageLabels]:
-    """Returns the measures that have a label in the page."""
-    of_sentence = PageLabels(lowest_first="least covered source first")
-    measures: dict[str, PageLabels] = {**MEASURES, "least_coverage": of_sentence}
+    """Returns the labels of the measures that the page shows, by the column of `measures.sentence_row`."""
+    least_coverage = PageLabels(lowest_first="least covered source first")
+    measures: dict[str, PageLabels] = {**MEASURES, "least_coverage": least_coverage}
     return {name: row for name, row in measures.items() if row.note or row.lowest_first or row.highest_first}
 
 
 def measure_labels() -> dict[str, list[dict[str, Any]]]:
-    """Returns the page's notes on sentences and orders of sentences; sign -1 puts high values first."""
+    """Returns the labels of the page's notes beside sentences and of its orders of sentences.
+
+    An order has the sign 1 if sentences with low values come first, and -1 if sentences with high values do.
+    """
     shown = shown_measures()
     return {
         "notes": [{"label": row.note, "measure": name} for name, row in shown.items() if row.note],

@@ -1,8 +1,7 @@
-"""The viewer: one HTML file that holds every sentence, matrix and script and opens from disk without a network, or
-inside a notebook.
+"""The viewer's page: one HTML file with all sentences, weights and scripts. It needs no network, only a browser.
 
-It is put together from the plain HTML, CSS and JavaScript beside this module. Weights are stored as 16-bit parts of
-65,535, exact to 0.000008. A mark in the file tells whether a page shows the same as another.
+The page is put together from the HTML, CSS and JavaScript files of this folder. Weights are stored as 16-bit integers,
+multiples of 1 / 65,535, exact to 0.000008. A digest in the file identifies the evaluations that the page shows.
 """
 
 import base64
@@ -22,33 +21,33 @@ import numpy as np
 from ...config.names.inspection import LABEL_SIDES, SITES
 from ...errors import InputError
 from ...files.atomic import writable_only
-from ..colours import HEADS, css_variables
+from ..colours import HEAD_COLOURS, css_variables
 from ..record import Record
 from .data import ViewerRun, measure_labels
 
 ASSETS = Path(__file__).parent
 
-START = 'const viewer = new Viewer(JSON.parse(document.getElementById("data").textContent));'
-"""The line that opens the page, after all its own scripts."""
+START_SCRIPT = 'const viewer = new Viewer(JSON.parse(document.getElementById("data").textContent));'
+"""The script that shows the page; it runs after the scripts that define classes and functions."""
 
 POLICY = {
     "default-src": "'none'",
     "style-src": "'unsafe-inline'",
     "script-src": "'unsafe-inline'",
-    "img-src": "data:",  # of which PNG files are painted
+    "img-src": "data:",  # for PNG files that the page makes
 }
-"""The page's content security policy: it loads nothing and sends nothing."""
+"""The content security policy of the page, which allows it to load and send nothing."""
 
 
 class Extension(NamedTuple):
-    """Parts that another page adds to the viewer's.
+    """Parts that are added to the viewer's page, to make another page of it.
 
     Attributes:
-        scripts: the text of scripts, which run after the page's own and extend it, see scripts/viewer.js.
+        scripts: the texts of scripts that extend the page, see scripts/viewer.js. They run after the page's scripts.
         style: the text of a style sheet.
-        html: elements that stand above the sentence's texts, in the element `#extension`.
-        policy: directives that the content security policy has instead of those in `POLICY` or beside them, such as
-            `{"connect-src": "'self'"}`.
+        html: HTML for the element `#extension`, above the texts of the sentence.
+        policy: directives of the content security policy that are added to `POLICY` or replace directives of it, such
+            as `{"connect-src": "'self'"}`.
     """
 
     scripts: Sequence[str] = ()
@@ -66,19 +65,19 @@ def viewer_page(
     stages: bool = False,
     extension: Extension | None = None,
 ) -> str:
-    """Returns the page's HTML.
+    """Returns the HTML of the page.
 
     Args:
-        title: its heading.
-        runs: one run, or several on the same sentences, shown side by side. They may have no sentences yet: scripts can
-            add them, see scripts/store.js.
-        opens_at: the attention that is shown first, by `site`, `layer`, `head` (a number or `mean`) and `side`
-            (`output` or `input`); without a head, the one that tells most, see scripts/heads.js.
-        origin: a mark of what it shows, see `page_origin`.
-        stages: whether the runs are stages of one training, shown by a slider instead of side by side.
-        extension: what another page adds.
+        title: the heading.
+        runs: the runs; several runs have the same sentences and are shown side by side. Runs may have no sentences:
+            scripts can add them, see scripts/store.js.
+        opens_at: the attention that is shown first: any of `site`, `layer`, `head` (an index or `mean`) and `side`
+            (`output` or `input`). Without a head, the page chooses a head, see scripts/heads.js.
+        origin: a digest of the evaluations shown, see `page_origin`.
+        stages: if True, the runs are stages of one training, and a slider chooses one instead of showing all.
+        extension: parts to add to the page; None for none.
     """
-    added = extension or Extension()
+    extension = extension or Extension()
     data = {
         "title": title,
         "site": "cross",
@@ -95,57 +94,67 @@ def viewer_page(
         "stages": stages,
         "runs": [run.data() for run in runs],
     }
-    colours = f"const HEAD_COLOURS = {len(HEADS['light'])};"
+    colours = f"const HEAD_COLOURS = {len(HEAD_COLOURS['light'])};"
     return Template(_read("page.html")).substitute(
         title=escape(title, quote=False),
         origin=origin,
-        policy=content_policy(added.policy),
-        style="\n".join([css_variables() + _read("style.css"), added.style]),
-        script="\n".join([colours, read_scripts(ASSETS / "scripts"), START, *added.scripts]),
-        html=added.html,
+        policy=content_policy(extension.policy),
+        style="\n".join([css_variables() + _read("style.css"), extension.style]),
+        script="\n".join([colours, read_scripts(ASSETS / "scripts"), START_SCRIPT, *extension.scripts]),
+        html=extension.html,
         data=embed_json(data),
         weights=encode_weights([array for run in runs for array in run.weights]),
     )
 
 
 def read_scripts(folder: Path) -> str:
-    """Returns the text of a folder's scripts, which only define functions, classes and constants, in any order."""
+    """Returns the joined text of a folder's scripts.
+
+    The scripts only define functions, classes and constants, so their order does not matter.
+    """
     texts = (path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.js")))
     return "\n".join(text.replace('"use strict";\n', "") for text in texts)
 
 
 def content_policy(changes: Mapping[str, str]) -> str:
-    """Returns the content security policy: `POLICY` with some directives changed or added."""
+    """Returns the text of the content security policy: `POLICY` with some directives replaced or added."""
     return "; ".join(f"{name} {value}" for name, value in {**POLICY, **changes}.items())
 
 
 def embed_json(value: Any) -> str:
-    """Returns a value as JSON that can stand in a script element."""
-    # Only "<" can end the element; in JSON it stands in strings alone, where it has another spelling.
+    """Returns the JSON text of a value, safe for a script element."""
+    # Only "<" can end the element. In JSON, it occurs only in strings, where it can be escaped.
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
 
 
 def encode_weights(arrays: Sequence[np.ndarray]) -> str:
-    """Returns arrays of uint16 as the page holds them: in `byte_planes`, gzipped, as base64."""
+    """Encodes uint16 arrays for the page: joined as `byte_planes`, compressed by gzip, as base64 text."""
     return base64.b64encode(gzip.compress(byte_planes(arrays), compresslevel=6, mtime=0)).decode()
 
 
 def byte_planes(arrays: Sequence[np.ndarray]) -> bytes:
-    """Returns the high bytes of arrays of 16-bit numbers, and then the low bytes, since they compress better apart."""
+    """Returns the high bytes of all 16-bit numbers, followed by the low bytes; separate bytes compress better."""
     numbers = np.concatenate([array.view("<u2").ravel() for array in arrays]) if arrays else np.zeros(0, "<u2")
     return (numbers >> 8).astype("uint8").tobytes() + (numbers & 255).astype("uint8").tobytes()
 
 
 def _read(name: str) -> str:
+    """Returns the text of a file of this folder."""
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
-_MARK = re.compile(rb'<meta name="qkv-origin" content="([0-9a-f]+)">')
+_ORIGIN = re.compile(rb'<meta name="qkv-origin" content="([0-9a-f]+)">')
 
 
 def name_page(evaluations: Sequence[tuple[str, str]]) -> tuple[list[str], str]:
-    """Returns the names of the evaluations on a page, and its title, from the (run, set) of each; the set of an archive
-    without a run is empty."""
+    """Chooses names for the evaluations on a page, and its title.
+
+    Args:
+        evaluations: (run, set) of each evaluation; the set is "" for an archive without a run.
+
+    Returns:
+        `(names, title)`. The names are runs if the set is the same, sets if the run is the same, otherwise `run, set`.
+    """
     runs, sets = zip(*evaluations, strict=True)
     if len(set(sets)) == 1:
         return list(runs), ", ".join(filter(None, (" and ".join(runs), sets[0])))
@@ -156,46 +165,68 @@ def name_page(evaluations: Sequence[tuple[str, str]]) -> tuple[list[str], str]:
 
 
 def file_name(title: str) -> str:
-    """Returns the name of a page's file: `demo and narrow, test` is in `demo_and_narrow_test.html`."""
+    """Returns the file name for a page with this title: `demo_and_narrow_test.html` for `demo and narrow, test`."""
     return re.sub(r"[^\w.-]+", "_", title)[:100] + ".html"
 
 
 def page_origin(folders: Sequence[Path]) -> str:
-    """Returns a digest of the folders that a page shows: the page may be sent to others, so it does not name them."""
+    """Returns a digest of the folders of the evaluations on a page.
+
+    The page holds the digest instead of the paths, since users may publish it.
+    """
     names = json.dumps([str(folder.resolve()) for folder in folders])
     return hashlib.sha256(names.encode()).hexdigest()[:16]
 
 
 def refuse_other_file(path: Path, origin: str, shown: str = "these evaluations", option: str = "--output") -> None:
-    """Refuses to overwrite anything but a page of the same origin.
+    """Checks that writing a page to `path` overwrites nothing but a page of the same origin.
+
+    Devices and pipes may be written to.
+
+    Args:
+        path: the file to write.
+        origin: the digest of the new page, see `page_origin`.
+        shown: the evaluations of the page, in words, for the message.
+        option: the option that chooses the file, for the message.
 
     Raises:
-        InputError: another page, or another file, is there.
+        InputError: `path` is a page of another origin, another file, a folder, a disk or a socket.
     """
     if not path.exists() or writable_only(path):
         return
-    mark = _MARK.search(path.read_bytes()[:4096]) if path.is_file() else None
-    if mark is None or mark[1].decode() != origin:
+    existing = _ORIGIN.search(path.read_bytes()[:4096]) if path.is_file() else None
+    if existing is None or existing[1].decode() != origin:
         raise InputError(f"{path}: already there, and not the page of {shown}; choose another {option}, or delete it")
 
 
-WITHOUT_LIST = "nav { display: none; } #layout { grid-template-columns: minmax(0, 1fr); }"
+WITHOUT_LIST_STYLE = "nav { display: none; } #layout { grid-template-columns: minmax(0, 1fr); }"
 
 
 @dataclass(frozen=True)
 class InlinePage:
-    """A page that a notebook shows in the output of a cell, in a frame of a height in pixels that can reach neither the
-    notebook nor a network."""
+    """A page in the output of a notebook's cell. Its frame has no access to the notebook or a network.
+
+    Args:
+        html: the HTML of the page.
+        height: the height of the frame in pixels.
+    """
 
     html: str
     height: int
 
     def _repr_html_(self) -> str:
+        """Returns the frame as HTML, for IPython."""
         frame = f'width="100%" height="{self.height}" style="border: 0" sandbox="allow-scripts allow-downloads"'
         return f'<iframe srcdoc="{escape(self.html)}" {frame} title="attention"></iframe>'
 
 
 def show_record(record: Record, name: str, height: int) -> InlinePage:
-    """Makes the page of one sentence, without the list of sentences."""
+    """Makes the page of one sentence, without the list of sentences.
+
+    Args:
+        record: the sentence.
+        name: the heading of the page.
+        height: the height of the frame in pixels.
+    """
     runs = [ViewerRun(name).add_all([record])]
-    return InlinePage(viewer_page(name, runs, extension=Extension(style=WITHOUT_LIST)), height)
+    return InlinePage(viewer_page(name, runs, extension=Extension(style=WITHOUT_LIST_STYLE)), height)

@@ -14,4 +14,4 @@ def pairs():
 
 @pytest.fixture(scope="package")
 def effects(pairs):
-    return perturbation_effects(shared_transformer(decoder_layers=2), pairs, batch_tokens=10, workers=2).table()
+    return perturbation_effects(shared_transformer(decoder_layers=2), pairs, batch_tokens=10, threads=2).table()

@@ -33,7 +33,7 @@ def test_a_head_whose_mean_stands_for_it_adds_a_constant(table, pairs):
     kernel, bias = attention.output_projection.kernel, attention.output_projection.bias
     contexts = []
 
-    def remember(layer, part, value, **seen):
+    def remember(layer, part, value, **inputs):
         if layer is attention and part == "heads":
             contexts.append(value.numpy()[0])
         return value

@@ -6,7 +6,7 @@ import pytest
 from qkv.decoding.forced import forced_pass
 from qkv.errors import InputError
 from qkv.inspection.experiments.intervention import CHANGES, Intervention, intervene, one_head
-from qkv.inspection.experiments.perturbation import check_perturbable, sum_changes
+from qkv.inspection.experiments.perturbation import check_perturbable, sum_effects
 from qkv.text.batch import forced_batch
 from tests.support.tiny_models import shared_transformer
 
@@ -40,5 +40,5 @@ def test_a_model_without_cross_attention_heads_is_refused():
 def test_padding_adds_nothing_to_a_sentence():
     likelihoods = np.arange(12.0).reshape(2, 2, 3) * -1
     likeliest = np.arange(12).reshape(2, 2, 3)
-    found = sum_changes(likelihoods, likeliest, np.array([[True, True, False], [True, False, False]]))
+    found = sum_effects(likelihoods, likeliest, np.array([[True, True, False], [True, False, False]]))
     assert found.tolist() == [[[12, 2]], [[6, 1]]]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.inspection.experiments.removal import first_of, keep_units, tokens_of_share
+from qkv.inspection.experiments.removal import keep_units, tokens_of_share, top_tokens
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ def test_shares_are_rounded_up_to_whole_tokens(share, tokens, expected):
 def test_the_highest_scores_come_first_and_noise_orders_equal_ones():
     generator = np.random.default_rng(0)
     scores, noise = generator.integers(0, 3, size=(6, 8)).astype(float), generator.random((6, 8))
-    found = first_of(scores, noise, (0.0, 0.3, 1.0))
+    found = top_tokens(scores, noise, (0.0, 0.3, 1.0))
     assert not found[0].any() and found[2].all()
     for row in range(6):
         best = sorted(range(8), key=lambda s: (scores[row, s], noise[row, s]), reverse=True)
@@ -25,7 +25,7 @@ def test_the_highest_scores_come_first_and_noise_orders_equal_ones():
 
 def test_equal_scores_are_ordered_as_chance_orders():
     noise = np.random.default_rng(0).random((5, 9))
-    np.testing.assert_array_equal(first_of(np.full((5, 9), 0.1), noise), first_of(noise, noise))
+    np.testing.assert_array_equal(top_tokens(np.full((5, 9), 0.1), noise), top_tokens(noise, noise))
 
 
 def test_units_are_drawn_as_often_as_their_share_and_one_measure_has_what_the_other_lacks():

@@ -78,9 +78,9 @@ def test_uniform_attention_is_as_faithful_as_chance():
     assert (hard["random"] == hard["weights"]).all() and (hard["random"] != 0).all()
 
 
-def test_batches_and_workers_change_nothing(table, sentences):
+def test_batches_and_threads_change_nothing(table, sentences):
     again = measure_sentences(
-        shared_transformer(decoder_layers=2), sentences, shares=(0, 0.2, 0.5, 1), batch_tokens=9, workers=2
+        shared_transformer(decoder_layers=2), sentences, shares=(0, 0.2, 0.5, 1), batch_tokens=9, threads=2
     )
     pd.testing.assert_frame_equal(again, table, check_exact=False, atol=1e-6)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qkv.errors import InputError
-from qkv.inspection.experiments.inside import read_inside
+from qkv.inspection.experiments.activations import read_activations
 from qkv.inspection.experiments.score_parts import explained_sites, in_float64, split_score
 from qkv.model.decoder_only import DecoderOnly
 from tests.support.minutes import first_at_once
@@ -25,7 +25,7 @@ def test_parts_add_up_to_the_scores_of_every_layer(settings):
     model = shared_transformer(**TWO_LAYERS, **settings)
     double = in_float64(model)
     names = [f"{layer}.{array}" for layer in LAYERS for array in ("scores", "weights")]
-    (usual, _), (found, _) = (read_inside(one, PAIR, names) for one in (model, double))
+    (usual, _), (found, _) = (read_activations(one, PAIR, names) for one in (model, double))
     for layer in LAYERS:
         row, head = 2, 1
         parts = split_score(double, PAIR, layer, head, row)
@@ -102,7 +102,7 @@ def test_other_scores_are_refused_by_name_where_they_are_asked_for(score, head):
     double = in_float64(shared_transformer(**TWO_LAYERS, cross={"score": score}))
     with pytest.raises(InputError, match=rf"decoder\.1\.cross: .*scaled_dot, dot, general.*found {score}"):
         split_score(double, PAIR, "decoder.1.cross", head, 0)
-    scores = read_inside(double, PAIR, ["encoder.1.self.scores"])[0]["encoder.1.self.scores"]
+    scores = read_activations(double, PAIR, ["encoder.1.self.scores"])[0]["encoder.1.self.scores"]
     parts = split_score(double, PAIR, "encoder.1.self", head, 2)
     np.testing.assert_allclose(parts.scores, scores[head, 2], rtol=1e-10)
 
@@ -125,6 +125,6 @@ def test_scores_with_a_bias_of_distance_are_refused_and_those_of_cross_attention
     double = in_float64(model)
     with pytest.raises(InputError, match=r"encoder\.0\.self: positions alibi add to scores"):
         split_score(double, PAIR, "encoder.0.self", 0, 1)
-    found, _ = read_inside(double, PAIR, ["decoder.1.cross.scores"])
+    found, _ = read_activations(double, PAIR, ["decoder.1.cross.scores"])
     parts = split_score(double, PAIR, "decoder.1.cross", 0, 1)
     np.testing.assert_allclose(parts.scores, found["decoder.1.cross.scores"][0, 1], rtol=1e-10)

@@ -129,7 +129,7 @@ def test_shared_keys_are_repeated_for_each_head_and_such_heads_are_not_truncated
         scores = (queries @ query_kernel[:, columns]) @ np.swapaxes(keys @ key_kernel[:, columns], 1, 2) / 2
         expected = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
         np.testing.assert_allclose(attend(layer)[1][:, head], expected, atol=1e-5)
-    with pytest.raises(ValueError, match="keys of their own, found shared"):
+    with pytest.raises(ValueError, match="separate keys for each head, found shared"):
         truncate_heads([layer], 2)
 
 

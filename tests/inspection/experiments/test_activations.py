@@ -8,7 +8,7 @@ import pytest
 
 from qkv.attention.masks import causal_mask
 from qkv.errors import InputError
-from qkv.inspection.experiments.inside import patch_inside, put_inside, read_inside
+from qkv.inspection.experiments.activations import patch_activations, put_activations, read_activations
 from qkv.model.decoder_only import DecoderOnly
 from qkv.model.interface import TranslationModel
 from qkv.model.recurrent import Recurrent
@@ -52,7 +52,7 @@ def model_of(case):
 @cache
 def reading_of(case):
     """What is found for the clean pair, and the logits."""
-    return read_inside(model_of(case), CLEAN)
+    return read_activations(model_of(case), CLEAN)
 
 
 def usual(model, pair):
@@ -130,8 +130,8 @@ def corrupted_of(case):
 
 
 def patched(case, names, pair):
-    """What `patch_inside` computes, with what was read once for all tests."""
-    return put_inside(model_of(case), pair, {name: reading_of(case)[0][name] for name in names})
+    """What `patch_activations` computes, with what was read once for all tests."""
+    return put_activations(model_of(case), pair, {name: reading_of(case)[0][name] for name in names})
 
 
 STREAM = (".residual", ".output", ".states", ".read_out", "logits")
@@ -156,7 +156,7 @@ def test_everything_patched_gives_the_clean_output(case):
 def test_the_model_is_left_as_it_was():
     model = model_of("recurrent")
     own = usual(model, CORRUPTED)
-    np.testing.assert_array_equal(patch_inside(model, CLEAN, CORRUPTED, ["*"]), reading_of("recurrent")[1])
+    np.testing.assert_array_equal(patch_activations(model, CLEAN, CORRUPTED, ["*"]), reading_of("recurrent")[1])
     np.testing.assert_array_equal(usual(model, CORRUPTED), own)
 
 
@@ -256,16 +256,16 @@ def test_the_page_names_what_is_there():
 def test_unknown_names_and_other_lengths_are_refused():
     model = model_of("transformer")
     with pytest.raises(InputError, match=r"decoder\.0\.cross\.score: .*did you mean decoder"):
-        read_inside(model, CLEAN, ["decoder.0.cross.score"])
+        read_activations(model, CLEAN, ["decoder.0.cross.score"])
     with pytest.raises(InputError, match="same number of tokens"):
-        patch_inside(model, CLEAN, ([5, 3], [2, 7, 10, 13]), ["encoder.embedding"])
+        patch_activations(model, CLEAN, ([5, 3], [2, 7, 10, 13]), ["encoder.embedding"])
 
 
 @pytest.mark.parametrize("target", [[2, 7, 10], [2, 7, 10, 13, 5]])
 def test_a_loop_over_more_or_fewer_positions_is_refused(target):
     model = model_of("recurrent")
     with pytest.raises(InputError, match=r"decoder\.states: .* same number of tokens"):
-        patch_inside(model, CLEAN, (CLEAN[0], target), ["decoder.states"])
+        patch_activations(model, CLEAN, (CLEAN[0], target), ["decoder.states"])
 
 
 def test_scores_of_mechanisms_that_have_none_are_refused_by_name():
@@ -275,7 +275,7 @@ def test_scores_of_mechanisms_that_have_none_are_refused_by_name():
         (shared_model(Recurrent, **RECURRENT, cross_attention="uniform"), "*.scores"),
     ):
         with pytest.raises(InputError, match="found none: the mechanism there does not score each pair"):
-            read_inside(model, CLEAN, [name])
+            read_activations(model, CLEAN, [name])
 
 
 def test_an_architecture_that_names_nothing_is_refused():
@@ -283,4 +283,4 @@ def test_an_architecture_that_names_nothing_is_refused():
         pass
 
     with pytest.raises(InputError, match="Silent does not name what is inside it"):
-        read_inside(Silent(), CLEAN)
+        read_activations(Silent(), CLEAN)

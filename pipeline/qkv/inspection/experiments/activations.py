@@ -1,0 +1,217 @@
+"""Reading and patching activations: the values that the layers of a model compute, by name.
+
+Each architecture names its layers itself, see `TranslationModel.layer_names`; docs/learn/inside.md lists all names.
+Names may be globs, such as `decoder.*.cross.scores`. A value that a loop computes for one position at a time is
+collected over the loop: its positions are the rows of one array, on the last axis but one.
+
+Letters: B batch, H heads, T queries, S keys, V value size of a head, D width of the output.
+"""
+
+import fnmatch
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from ...attention.multi_head import AttentionLayer
+from ...errors import InputError, did_you_mean
+from ...layers.tap import Hook, tapped
+from ...model.interface import TranslationModel
+
+Pair = tuple[Sequence[int], Sequence[int]]
+"""The ids of a source up to EOS, and of its target from BOS on; both without padding."""
+
+
+def read_activations(
+    model: TranslationModel, pair: Pair, names: Sequence[str] = ("*",)
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Reads one sentence pair in a teacher-forced pass without dropout and returns activations.
+
+    Args:
+        model: a model of any architecture with `layer_names`.
+        pair: the sentence pair.
+        names: the names or globs of the activations to return.
+
+    Returns:
+        `(arrays, logits)`: the activations by name, without the batch axis, and the logits `(T, vocabulary)`.
+
+    Raises:
+        InputError: the architecture names no layers, or a name or glob matches no activation.
+    """
+    rows: dict[str, list[np.ndarray]] = {}
+
+    def collect(name, value):
+        rows.setdefault(name, []).append(ops.convert_to_numpy(value)[0])
+        return value
+
+    logits = _read_pair(model, pair, collect)
+    arrays = {name: np.concatenate(parts, axis=-2) for name, parts in rows.items()}
+    matching = _match_names(names, list(arrays))
+    return {name: array for name, array in arrays.items() if name in matching}, logits
+
+
+def patch_activations(model: TranslationModel, clean: Pair, corrupted: Pair, names: Sequence[str]) -> np.ndarray:
+    """Reads the corrupted pair with some activations of the clean pair (activation patching).
+
+    If both pairs are the same, the logits are those of the unpatched pass, bit for bit.
+
+    Args:
+        model: a model of any architecture with `layer_names`.
+        clean: the sentence pair that the activations are taken from.
+        corrupted: the sentence pair that is read.
+        names: the names or globs of the activations.
+
+    Returns:
+        The logits of the corrupted pair, `(T, vocabulary)`.
+
+    Raises:
+        InputError: the architecture names no layers, a name or glob matches no activation, or an activation has
+            another shape in the corrupted pair.
+    """
+    return put_activations(model, corrupted, read_activations(model, clean, names)[0])
+
+
+def put_activations(model: TranslationModel, pair: Pair, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Reads a pair with these arrays instead of the activations that the model computes.
+
+    Args:
+        model: a model of any architecture with `layer_names`.
+        pair: the sentence pair.
+        arrays: activations by name, as `read_activations` returns them.
+
+    Returns:
+        The logits of the pair, `(T, vocabulary)`.
+
+    Raises:
+        InputError: the architecture names no layers, or an activation has another shape in this pair.
+    """
+    rows_used: Counter[str] = Counter()
+    names_of_other_shape = set()
+
+    def put(name, value):
+        if name not in arrays:
+            return value
+        first = rows_used[name]
+        rows_used[name] += value.shape[-2]
+        replacement = arrays[name][..., first : rows_used[name], :]
+        if replacement.shape == tuple(value.shape[1:]):
+            return ops.convert_to_tensor(replacement[None])
+        names_of_other_shape.add(name)  # raised below: TensorFlow complains of loops that an error ends
+        return value
+
+    logits = _read_pair(model, pair, put)
+    for name, array in arrays.items():
+        # Rows are left over or missing if the other sentence has more or fewer tokens.
+        if name in names_of_other_shape or rows_used[name] != array.shape[-2]:
+            raise InputError(
+                f"{name}: the clean and the corrupted sentence must have the same number of tokens; the value of the "
+                f"clean one has the shape {array.shape}. Choose replacement words with the same number of tokens"
+            )
+    return logits
+
+
+def check_index(name: str, index: int, size: int) -> None:
+    """Raises an `InputError`, whose message begins with `name`, unless `index` is from 0 to `size - 1`."""
+    if not 0 <= index < size:
+        raise InputError(f"{name}: expected a number from 0 to {size - 1}, found {index}")
+
+
+def _match_names(names: Sequence[str], known: list[str]) -> set[str]:
+    """Returns the known names that match these names or globs; raises an `InputError` if one matches none."""
+    matching = set()
+    for name in names:
+        matches = set(fnmatch.filter(known, name))
+        if not matches:
+            hint = did_you_mean(name, known)
+            if name.endswith("scores") and fnmatch.filter(known, name.removesuffix("scores") + "weights"):
+                hint = ": the mechanism there does not score each pair"
+            raise InputError(f"{name}: expected a name or glob of a value inside the model, found none{hint}")
+        matching |= matches
+    return matching
+
+
+NamedHook = Callable[[str, Any], Any]
+"""A function of the name of an activation and its value `(1, ..., T, size)`; returns the value to continue with."""
+
+
+def _read_pair(model: TranslationModel, pair: Pair, named_hook: NamedHook) -> np.ndarray:
+    """Reads a pair with a hook on all activations; returns the logits `(T, vocabulary)`."""
+    source = np.array([pair[0]], "int32")
+    target = np.array([pair[1]], "int32")
+    with tapped(_make_hook(model, "encoder", named_hook)):
+        memory = model.encode(source, training=False)
+    with tapped(_make_hook(model, "decoder", named_hook)):
+        output = model.decode(target, memory, training=False)
+    return ops.convert_to_numpy(output.logits)[0]
+
+
+def _make_hook(model: TranslationModel, side: str, named_hook: NamedHook) -> Hook:
+    """Makes the hook that calls `named_hook` with every activation of the encoder or decoder, `side`."""
+    names = model.layer_names(side)
+    if not names:
+        raise InputError(f"{type(model).__name__} does not name what is inside it: it needs a method `layer_names`")
+    names |= {layer.mechanism: name for layer, name in names.items() if isinstance(layer, AttentionLayer)}
+
+    def hook(layer, part, value, **inputs):
+        if layer not in names or part == "heads":
+            return value
+        if part in ("scores", "weights"):
+            columns = _split_keys(names[layer], value).items()
+            return ops.concatenate([named_hook(f"{site}.{part}", value[..., keys]) for site, keys in columns], axis=-1)
+        if isinstance(layer, AttentionLayer) and part == "output":
+            value = _hook_heads(layer, names[layer], value, named_hook, **inputs)
+        name = f"{names[layer]}.{part}".removeprefix(".")
+        if len(value.shape) > 2:
+            return named_hook(name, value)
+        return named_hook(name, ops.expand_dims(value, 1))[:, 0]  # of one step of a loop
+
+    return hook
+
+
+def _split_keys(name: str, weights: Any) -> dict[str, slice]:
+    """Divides the keys of an attention layer among the names of its sites.
+
+    A decoder-only model attends to source and target in one self-attention layer, which then has more keys than
+    queries. Its first keys are the source's and get the name of cross-attention.
+
+    Args:
+        name: the name of the layer, such as `decoder.0.self`.
+        weights: its weights or scores, `(..., T, S)`.
+
+    Returns:
+        The keys of each site, by the site's name.
+    """
+    queries, keys = weights.shape[-2:]
+    if not name.endswith(".self") or keys == queries:
+        return {name: slice(0, keys)}
+    return {name.removesuffix("self") + "cross": slice(0, keys - queries), name: slice(keys - queries, keys)}
+
+
+def _hook_heads(layer: AttentionLayer, name: str, output: Any, named_hook: NamedHook, weights: Any, values: Any) -> Any:
+    """Calls the hook with each head's summand of the output; returns the output with the summands that it returned."""
+    weights = ops.cast(weights, values.dtype)
+    for site, keys in _split_keys(name, weights).items():
+        summands = head_summands(layer, ops.matmul(weights[..., keys], values[:, :, keys]))
+        hooked = [named_hook(f"{site}.head.{head}", summands[:, head]) for head in range(layer.num_heads)]
+        output = output + ops.sum(ops.stack(hooked, axis=1) - summands, axis=1)  # exact zeros if nothing is replaced
+    return output
+
+
+def head_summands(layer: AttentionLayer, context: Any) -> Any:
+    """Computes the summand of the layer's output that comes from each head.
+
+    The output is the sum over the heads plus the bias of the output projection.
+
+    Args:
+        layer: the attention layer.
+        context: the contexts of the heads, `(B, H, T, V)`.
+
+    Returns:
+        `(B, H, T, D)`.
+    """
+    shape = (layer.num_heads, layer.value_dim, layer.output_dim)
+    projection = layer.output_projection
+    kernel = ops.eye(shape[0] * shape[1]) if projection is None else projection.kernel
+    return ops.einsum("bhtv,hvd->bhtd", context, ops.reshape(kernel, shape))
