@@ -62,6 +62,8 @@ class TokenAccuracy(keras.metrics.Mean):
         0.5
     """
 
+    _direction = "up"  # Keras' callbacks, such as EarlyStopping, ask every metric for it
+
     def __init__(self, name="token_accuracy", **kwargs):
         super().__init__(name=name, **kwargs)
 
@@ -81,6 +83,8 @@ class Perplexity(keras.metrics.Mean):
         >>> round(float(metric.result()), 4)
         4.0
     """
+
+    _direction = "down"
 
     def __init__(self, name="perplexity", **kwargs):
         super().__init__(name=name, **kwargs)
