@@ -27,6 +27,7 @@ from .runtime.streams import Control
 from .text.corpora.word_links import Link
 
 if TYPE_CHECKING:
+    import keras
     import pandas as pd
 
     from .alignment.linking import Linking
@@ -57,7 +58,11 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
 
 
 def train(
-    config: str | Path, settings: Mapping[str, Any] | None = None, *, verbose: int = 1, callbacks: Sequence[Any] = ()
+    config: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    verbose: int = 1,
+    callbacks: "Sequence[keras.callbacks.Callback] | None" = None,
 ) -> "Run":
     """Trains a new run, as `train.py` does. The same call continues a run that was interrupted.
 
@@ -65,10 +70,12 @@ def train(
         config: a config file, such as `configs/demo.yaml`, or the folder of a run to continue.
         settings: values by dotted key, such as `{"model.d_model": 64}`, which replace the file's.
         verbose: 0 shows no progress, only warnings.
-        callbacks: further `keras.callbacks.Callback` objects; `qkv.training.loop` says what they are given.
+        callbacks: further `keras.callbacks.Callback` objects, or None; `qkv.training.loop` says what they are given,
+            and the table in docs/use/keras.md which of Keras' own are taken.
 
     Raises:
-        InputError: a setting is wrong, the text cannot be read, or a run of this name has other settings.
+        InputError: a setting is wrong, the text cannot be read, a run of this name has other settings, or a callback
+            cannot be called here.
         KeyboardInterrupt: the training was interrupted, and its state is saved.
     """
     path = Path(config)

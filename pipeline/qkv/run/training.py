@@ -48,6 +48,7 @@ from ..training.build import (
     build_training,
     build_validation,
 )
+from ..training.callbacks import check_callbacks
 from ..training.callbacks.build import build_callbacks, callback_params, make_callbacks
 from ..training.callbacks.tensorboard import count_ids, write_projector
 from ..training.checkpoints import Checkpoints, keep_best_weights
@@ -63,9 +64,10 @@ log = logging.getLogger(__name__)
 
 
 def run_training(
-    config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback], stream: TextIO | None
+    config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback] | None, stream: TextIO | None
 ) -> int:
     """Trains a new run, or continues one: see `qkv.run.train`."""
+    callbacks = check_callbacks(callbacks)
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
     choose_devices(config.run.devices, config.run.deterministic)

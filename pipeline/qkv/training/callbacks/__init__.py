@@ -1,23 +1,38 @@
-"""The callbacks that configs can name, and how they are made."""
+"""The callbacks that configs can name, how they are made, and checks of callbacks that come from Python."""
 
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import keras
 
 from ...config import names
-from ...errors import InputError
+from ...config.names.translation import METRICS
+from ...errors import InputError, did_you_mean
 from ...files.paths import name_problem
 
 
-class EpochTable(keras.callbacks.CSVLogger):
-    """Writes the metrics of the last validation at the end of each epoch, from the first validation on."""
+class EpochTable(keras.callbacks.Callback):
+    """Writes the metrics of the last validation at the end of each epoch, from the first validation on.
+
+    Args: as for `keras.callbacks.CSVLogger`, which the loop calls only after epochs that had a validation.
+    """
+
+    def __init__(self, filename: str, separator: str = ",", append: bool = False) -> None:
+        super().__init__()
+        self.table = keras.callbacks.CSVLogger(filename, separator, append)
+
+    def on_train_begin(self, logs=None):
+        self.table.on_train_begin(logs)
 
     def on_epoch_end(self, epoch, logs=None):
         if any(name.startswith("val_") for name in logs or ()):
-            super().on_epoch_end(epoch, {name: value for name, value in logs.items() if name != "epoch"})
+            self.table.on_epoch_end(epoch, logs)
+
+    def on_train_end(self, logs=None):
+        self.table.on_train_end(logs)
 
 
 CALLBACKS: dict[str, Callable[..., keras.callbacks.Callback]] = {
@@ -48,3 +63,64 @@ def make_callback(name: str, arguments: Mapping[str, Any], folder: Path) -> kera
         found = type(made).__name__
         raise InputError(f"training.callbacks: {name}: expected a keras.callbacks.Callback, found {found}")
     return made
+
+
+def check_callbacks(callbacks: Any) -> list[keras.callbacks.Callback]:
+    """Lists callbacks from Python, after checking that the training loop can call each of them.
+
+    `EarlyStopping` and `ModelCheckpoint` in mode `auto` are told whether their metric improves upwards or downwards,
+    which Keras can only find out for metrics of a compiled model.
+
+    Args:
+        callbacks: what `fit` of Keras takes: a list of callbacks, a single one, or None.
+
+    Raises:
+        InputError: an item is not a callback, is one of `names.training.UNSUITABLE_CALLBACKS`, or monitors or prints
+            a value that training does not log.
+    """
+    callbacks = [] if callbacks is None else keras.tree.flatten(callbacks)
+    for callback in callbacks:
+        if not isinstance(callback, keras.callbacks.Callback):
+            hint = "; a class must be called first" if isinstance(callback, type) else ""
+            raise InputError(
+                f"callbacks: expected a list of keras.callbacks.Callback objects, found {callback!r:.60} in it{hint}"
+            )
+        for name, instead in names.training.UNSUITABLE_CALLBACKS.items():
+            if isinstance(callback, getattr(keras.callbacks, name, ())):
+                raise InputError(f"callbacks: keras.callbacks.{name} cannot be used in qkv.train: {instead}")
+        if isinstance(callback, keras.callbacks.EarlyStopping | keras.callbacks.ModelCheckpoint):
+            _check_monitor(callback)
+        if isinstance(callback, keras.callbacks.ModelCheckpoint):
+            _check_file_name(callback)
+    return callbacks
+
+
+def _check_monitor(callback: Any) -> None:
+    """Checks the metric that a callback monitors, and sets its direction."""
+    logged = ["loss", *(f"val_{name}" for name in METRICS)]
+    if callback.monitor not in logged:
+        hint = did_you_mean(str(callback.monitor), logged)
+        raise InputError(
+            f"callbacks: {type(callback).__name__}: monitor: expected one of {', '.join(logged)}, found "
+            f"{callback.monitor!r:.60}{hint}"
+        )
+    if callback.mode == "auto":
+        callback.mode = "min" if METRICS[callback.monitor.removeprefix("val_")].lower_is_better else "max"
+
+
+def _check_file_name(callback: keras.callbacks.ModelCheckpoint) -> None:
+    """Checks the fields of a checkpoint's file name, such as `{val_loss:.2f}`, which are filled in while it trains."""
+    if callback.save_freq == "epoch":
+        known = ["epoch", "update", "loss", *(f"val_{name}" for name in METRICS)]
+    else:
+        known = ["epoch", "batch"]  # most updates have no logs
+    try:
+        fields = [field for _, field, _, _ in Formatter().parse(callback.filepath) if field is not None]
+    except ValueError as error:
+        raise InputError(f"callbacks: ModelCheckpoint: filepath: {callback.filepath!r:.60}: {error}") from error
+    for field in fields:
+        if field not in known:
+            expected = ", ".join(f"{{{name}}}" for name in known)
+            raise InputError(
+                f"callbacks: ModelCheckpoint: filepath: expected fields among {expected}, found {{{field:.60}}}"
+            )
