@@ -56,11 +56,23 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0] or type(error).__name__
 
 
+LONGEST_MESSAGE = 4000
+"""The most characters of a message, about a screen; a value that is quoted may be a whole file."""
+
+
 class InputError(ValueError):
     """An error that the user can mend: in a setting, a path, a file, or a damaged run.
 
-    The message says where it is (`file:line`, or the key), what was expected and found, and how to mend it.
+    Args:
+        message: where it is (`file:line`, or the key), what was expected and found, and how to mend it. The middle of
+            a message that is longer than `LONGEST_MESSAGE` is left out.
     """
+
+    def __init__(self, message: str = "") -> None:
+        if len(message) > LONGEST_MESSAGE:
+            half = LONGEST_MESSAGE // 2 - 25  # room for the words in the middle
+            message = f"{message[:half]} [... {len(message) - 2 * half:,} characters ...] {message[-half:]}"
+        super().__init__(message)
 
 
 def import_optional(module: str, otherwise: str) -> Any:

@@ -94,7 +94,7 @@ def _parse_readout(text: str, run: TrainedRun) -> AlignmentReadout:
     if form is None:
         raise InputError(
             "expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS "
-            f"({', '.join(EXTRACTIONS)}) and ,SITE ({', '.join(aligned_sites())}); found {text!r}"
+            f"({', '.join(EXTRACTIONS)}) and ,SITE ({', '.join(aligned_sites())}); found {text!r:.60}"
         )
     layer, head, side, extraction, site = form.groups(default="")
     place = int(layer), head if head == MEAN_HEAD else int(head), side
@@ -102,7 +102,7 @@ def _parse_readout(text: str, run: TrainedRun) -> AlignmentReadout:
     record = next(run.recorder(["cross", readout.site]).record_references(["a"], ["a"]))
     layers, heads = record.attention[readout.site].shape[:2]
     if readout.layer >= layers or (readout.head != MEAN_HEAD and int(readout.head) >= heads):
-        raise InputError(f"{run.directory.root} has {layers} layers of {heads} heads, from 0; found {text!r}")
+        raise InputError(f"{run.directory.root} has {layers} layers of {heads} heads, from 0; found {text!r:.60}")
     return readout
 
 

@@ -68,7 +68,7 @@ class CorpusSettings(LinkedTextSettings):
             return None
         character = "\t" if value == r"\t" else value  # a shell passes '\t' on as it is
         if len(character) != 1:
-            raise ValueError(f"expected one character, found {value!r}")
+            raise ValueError(f"expected one character, found {value!r:.60}")
         return character
 
     def shards(self) -> list[dict[str, Path]]:
@@ -95,7 +95,7 @@ class CorpusSettings(LinkedTextSettings):
         elif self.table is not None and not self.header and any(isinstance(column, str) for column in columns):
             raise ValueError("columns can be named only if header is true: give their numbers from 0")
         if self.table is not None and self.source_column == self.target_column:
-            raise ValueError(f"source_column and target_column are both {self.source_column!r}")
+            raise ValueError(f"source_column and target_column are both {self.source_column!r:.60}")
         if (self.split is None) != (self.split_file is None):
             raise ValueError("expected split together with split_file, found one without the other")
         return self
@@ -137,7 +137,7 @@ class SetSettings(CorpusSettings):
 def check_tag(value: str) -> str:
     """Raises a `ValueError` if a tag is not one word, or is the name of a special token."""
     if value.split() != [value] or not value.isprintable() or "\u2581" in value:
-        raise ValueError(f"expected one word without spaces, such as <back>, found {value!r}")
+        raise ValueError(f"expected one word without spaces, such as <back>, found {value!r:.60}")
     if value in ("<pad>", "<unk>", "<s>", "</s>"):
         raise ValueError(f"{value} is a special token of every vocabulary; expected another word, such as <back>")
     return value

@@ -99,9 +99,9 @@ def match_files(paths: Mapping[str, Path]) -> list[dict[str, Path]]:
 def name_problem(name: str) -> str | None:
     """Returns what is wrong with the name of a folder or file that is to be written, or None."""
     if not name or name.startswith(".") or set(name) & set("/\\\0"):
-        return f"expected the name of a folder, without slashes or a dot in front, found {name!r}"
+        return f"expected the name of a folder, without slashes or a dot in front, found {name!r:.60}"
     if not is_unicode(name):
-        return f"expected the name of a folder, in UTF-8, found {name!r}"
+        return f"expected the name of a folder, in UTF-8, found {name!r:.60}"
     if len(name.encode()) > LONGEST_NAME:
         return f"expected the name of a folder, of at most {LONGEST_NAME} bytes, found {len(name.encode())}"
     return None

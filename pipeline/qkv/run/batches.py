@@ -38,7 +38,7 @@ def batches(config: RunConfig | str | Path, split: str = "train") -> "KerasBatch
         InputError: the config or its text has a mistake, or there is no such split.
     """
     if split not in SPLITS:
-        raise InputError(f"split: expected {' or '.join(SPLITS)}, found {split!r}")
+        raise InputError(f"split: expected {' or '.join(SPLITS)}, found {split!r:.60}")
     folder = None
     if isinstance(config, str | Path) and Path(config).is_dir():
         run = RunDirectory.open(Path(config))

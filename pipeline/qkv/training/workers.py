@@ -59,7 +59,7 @@ def check_same_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
         for key in {**first, **other}:
             if first.get(key) != other.get(key):
                 own, chief = (workers.cluster.describe(number) for number in (index, 0))
-                found = f"{other.get(key)!r} on {own}, expected {first.get(key)!r} as on {chief}"
+                found = f"{other.get(key)!r:.60} on {own}, expected {first.get(key)!r:.60} as on {chief}"
                 raise InputError(f"config: {key} is {found}; give the same command on all workers")
 
 

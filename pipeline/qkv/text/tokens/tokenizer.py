@@ -74,7 +74,7 @@ class Tokenizer:
             return self
         if tag is not None and tag not in self.tags:
             known = ", ".join(self.tags) or "none"
-            raise InputError(f"decoding.tag: the vocabulary has no tag {tag!r}; expected one of its tags: {known}")
+            raise InputError(f"decoding.tag: the vocabulary has no tag {tag!r:.60}; expected one of its tags: {known}")
         tagged = copy.copy(self)
         tagged.tag = tag
         return tagged

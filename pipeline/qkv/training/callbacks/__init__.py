@@ -54,7 +54,7 @@ def make_callback(name: str, arguments: Mapping[str, Any], folder: Path) -> kera
         inspect.signature(make).bind(**given)
         for key in row.files:
             if name_problem(str(given[key])):
-                raise ValueError(f"{key}: expected the name of a file for the run's folder, found {given[key]!r}")
+                raise ValueError(f"{key}: expected the name of a file for the run's folder, found {given[key]!r:.60}")
             given[key] = str(folder / str(given[key]))
         made = make(**given)
     except (TypeError, ValueError) as error:
