@@ -8,6 +8,7 @@ from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
 from qkv.run import training
 from qkv.run.training import open_run_folder, start_devices
+from qkv.training.progress import Progress
 from tests.support import files_below
 from tests.support.failing_files import every_failure
 from tests.support.tiny_runs import parsed
@@ -220,3 +221,19 @@ def test_a_long_training_on_a_gpu_is_told_to_be_compiled(
     with caplog.at_level("INFO"):
         start_devices(config)
     assert ("training.xla true, in a new run, makes updates" in caplog.text) == said
+
+
+@pytest.mark.parametrize(("update", "bleu"), [(20, 30.0), (2000, 0.1)], ids=["few updates", "low BLEU"])
+def test_advice_at_the_end_is_information_which_a_silent_training_does_not_show(
+    config_file, tmp_path, caplog, update, bleu
+):
+    rows = [{"update": at, "val_bleu": bleu, "val_token_accuracy": 0.9} for at in (10, update)]
+    progress = Progress(update=update, history=rows, best_update=update)
+    text = SimpleNamespace(validation=SimpleNamespace(target=["un chat dort."] * 200))
+    config = parsed(config_file, "--training.warmup_updates", "5")
+    with caplog.at_level("INFO"):
+        training._report_finished(config, RunDirectory(tmp_path), text, progress)
+    advice, results = caplog.records
+    assert "few to learn from" in advice.getMessage() or "BLEU" in advice.getMessage()
+    assert "results: " in results.getMessage()
+    assert {record.levelname for record in caplog.records} == {"INFO"}

@@ -294,11 +294,11 @@ def _report_finished(config: RunConfig, run: RunDirectory, text: TrainingText, p
         log.info(message, progress.split_updates, progress.loss_scale.get("skipped", 0))
     stopping = settings.early_stopping
     if advice := shortcoming(progress, settings.warmup_updates, stopping.metric, stopping.patience):
-        log.warning("%s", advice)
+        log.info("%s", advice)
     best, tokenizer = progress.best_validation, config.data.scoring_tokenizer
     words = count_words(text.validation.target, tokenizer)
     if advice := explain_low_bleu(best["val_bleu"], best["val_token_accuracy"], words, tokenizer):
-        log.warning("%s", advice)
+        log.info("%s", advice)
     log.info(
         "results: %s\nnext:\n  %s\n  tensorboard --logdir %s",
         run.root,
