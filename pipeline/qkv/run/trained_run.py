@@ -1,10 +1,10 @@
 """A finished run, ready to translate: config, tokenizer, and the model, in float32 whatever its precision was."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -79,6 +79,13 @@ class TrainedRun:
     model: keras.Model
     weights: Path
     banned: BannedPhrases | None = None
+
+    def __reduce__(self) -> Any:
+        # A pickle of the folder's path would come back with other weights than a model that was changed in memory.
+        raise InputError(
+            f"{self.directory.root}: a loaded run cannot be pickled or deep-copied; load it again where it is needed: "
+            f"qkv.load({str(self.directory.root)!r})"
+        )
 
     def with_config(self, config: RunConfig) -> "TrainedRun":
         """Returns the run with other settings of decoding; sets that it has held out are read from its files."""
@@ -208,8 +215,12 @@ class TrainedRun:
         Raises:
             InputError: a name fits nothing, such as scores of a mechanism that does not score each pair.
         """
-        if isinstance(sentences, str):
-            raise InputError(f"sentences: expected a list, found the text {sentences!r:.60}: put it in [ ]")
+        is_one = isinstance(sentences, str) or (isinstance(sentences, tuple) and _is_pair(sentences))
+        is_table = isinstance(sentences, Mapping) or hasattr(sentences, "columns")
+        if is_one or is_table or not isinstance(sentences, Iterable) or isinstance(sentences, bytes):
+            hint = ": put it in [ ]" if is_one else ""
+            raise InputError(f"sentences: expected a list of sentences or pairs, found {sentences!r:.60}{hint}")
+        _check_names(names)
         found = []
         for sentence in sentences:
             pair, predicted = self.read_ids(sentence)
@@ -228,6 +239,7 @@ class TrainedRun:
         Raises:
             InputError: as for `cache`, or a value has another shape in the other sentence.
         """
+        _check_names(names)
         given, _ = self.read_ids(clean)
         pair, predicted = self.read_ids(corrupted)
         return self._inside(pair, predicted, patch_inside(self.model, given, pair, names), {})
@@ -244,6 +256,8 @@ class TrainedRun:
         Raises:
             InputError: another architecture, mechanism or score, or there is no such layer, head or row.
         """
+        if not isinstance(layer, str):
+            raise InputError(f"layer: expected text such as 'decoder.0.cross', found {layer!r:.60}")
         pair, predicted = self.read_ids(sentence)
         parts = split_score(self.float64_model, pair, layer, head, row)
         name = self.tokenizer.pieces
@@ -260,7 +274,16 @@ class TrainedRun:
         return in_float64(self.model)
 
     def read_ids(self, sentence: Sentence) -> tuple[Pair, list[int]]:
-        """Returns the source ids and, from BOS on, the target ids that the model reads, and those that it predicts."""
+        """Returns the source ids and, from BOS on, the target ids that the model reads, and those that it predicts.
+
+        Raises:
+            InputError: it is neither text nor a pair of texts.
+        """
+        is_pair = (
+            isinstance(sentence, tuple | list) and len(sentence) == 2 and all(isinstance(x, str) for x in sentence)
+        )
+        if not (is_pair or isinstance(sentence, str)):
+            raise InputError(f"sentence: expected text, or a pair (source, target) of texts, found {sentence!r:.60}")
         translator = self.translator
         if isinstance(sentence, str):
             translation = translator.translate([sentence])[0]
@@ -283,6 +306,17 @@ class TrainedRun:
             logits,
             arrays,
         )
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(text, str) for text in value)
+
+
+def _check_names(names: Any) -> None:
+    """Raises an `InputError` unless these are names of values inside a model, in a list."""
+    if isinstance(names, str) or not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        hint = ": put it in [ ]" if isinstance(names, str) else ""
+        raise InputError(f"names: expected a list of names such as 'decoder.0.cross.scores', found {names!r:.60}{hint}")
 
 
 def load_run(root: Path, checkpoint: str = "best", tuned: bool = True) -> TrainedRun:

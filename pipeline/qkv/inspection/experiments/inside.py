@@ -10,6 +10,7 @@ Letters: B batch, H heads, T queries, S keys, V value size of a head, D width of
 import fnmatch
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -91,9 +92,9 @@ def put_inside(model: TranslationModel, pair: Pair, given: Mapping[str, np.ndarr
 
 
 def check_index(name: str, given: int, size: int) -> None:
-    """Refuses what is no index of so many."""
-    if not 0 <= given < size:
-        raise InputError(f"{name}: expected a number from 0 to {size - 1}, found {given}")
+    """Raises an `InputError` unless `given` is an index from 0 to `size - 1`."""
+    if not isinstance(given, Integral) or not 0 <= given < size:
+        raise InputError(f"{name}: expected a number from 0 to {size - 1}, found {given!r:.60}")
 
 
 def _choose(names: Sequence[str], known: list[str]) -> set[str]:
