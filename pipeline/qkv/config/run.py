@@ -4,7 +4,9 @@
 """
 
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -23,7 +25,7 @@ from .model import ModelSettings, TransformerSettings
 from .schema import MAY_CHANGE, Settings, changeable_in_words, changeable_keys
 from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
-from .yaml import Origins, dump_yaml, read_yaml, replaced
+from .yaml import DEEPEST, Origins, dump_yaml, read_yaml, replaced
 
 
 class RunSettings(Settings):
@@ -160,6 +162,40 @@ def make_run_config(
     return validate(RunConfig, values, {**origins, **dict.fromkeys(overrides, origin)})
 
 
+def dotted_settings(settings: Any) -> dict[str, Any]:
+    """Returns settings from Python by dotted key. They may be nested as in a config file, with dotted keys everywhere.
+
+    Raises:
+        InputError: they are not a dictionary, a key is not text, a dictionary in it is empty or nested too deeply, or
+            two values are for the same key.
+    """
+    values: dict[str, Any] = {}
+    sections: set[str] = set()
+    for key, value in _walk_settings(settings, ""):
+        above = [key[: dot.start()] for dot in re.finditer(r"\.", key)]
+        if clash := next((name for name in (key, *above) if name in values), key if key in sections else None):
+            raise InputError(f"settings: {clash:.60}: expected one value, found two; leave one out")
+        values[key] = value
+        sections.update(above)
+    return values
+
+
+def _walk_settings(settings: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(settings, Mapping):
+        raise InputError(f'settings: expected a dictionary such as {{"model.d_model": 64}}, found {settings!r:.60}')
+    if prefix.count(".") > DEEPEST:
+        raise InputError(f"settings: {prefix[:60]}: nested more than {DEEPEST} levels deep")
+    for name, value in settings.items():
+        if not isinstance(name, str):
+            raise InputError(f'settings: expected keys that are text, such as "model.d_model", found {name!r:.60}')
+        if not isinstance(value, Mapping):
+            yield f"{prefix}{name}", value
+        elif value:
+            yield from _walk_settings(value, f"{prefix}{name}.")
+        else:
+            raise InputError(f"settings: {prefix}{name:.60}: an empty dictionary changes nothing; leave it out")
+
+
 def dump(config: RunConfig) -> str:
     """Returns all settings as YAML text that loads as an equal config."""
     return dump_yaml(config.model_dump(mode="json"))
@@ -230,7 +266,7 @@ def with_decoding_values(config: RunConfig, given: Mapping[str, Any], origin: st
         InputError: there is no such setting, or a value is wrong or contradicts others.
     """
     n_best = given.get("n_best")
-    if isinstance(n_best, int) and "beam_size" not in given:
+    if isinstance(n_best, Integral) and not isinstance(n_best, bool) and "beam_size" not in given:
         given = {**given, "beam_size": max(n_best, config.decoding.beam_size)}
     values = config.model_dump()
     for name, value in given.items():

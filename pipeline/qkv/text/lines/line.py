@@ -9,7 +9,8 @@ before those whose translation is German (Johnson et al. 2017).
 
 import codecs
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from ...errors import InputError
 from ...files.paths import is_unicode
@@ -33,6 +34,36 @@ def decode_line(line: bytes, name: str, number: int) -> str:
         return compose(line.removesuffix(b"\n").removesuffix(b"\r").decode())
     except UnicodeDecodeError as error:
         raise refuse_byte(line, error.start, name, number) from None
+
+
+def list_sentences(sentences: Any, name: str) -> list[str]:
+    """Returns sentences from Python as a list of texts: those of a list, an array or a pandas Series, or a single one.
+
+    Raises:
+        InputError: they are something else, or one of them is not text; `name`, of the argument, says where.
+    """
+    if isinstance(sentences, str):
+        return [sentences]
+    kind = type(sentences).__name__
+    expected = f"{name}: expected a sentence or a list of sentences, found"
+    if isinstance(sentences, Mapping):
+        raise InputError(f"{expected} a dictionary: give list(d.values()), or one value, such as d['KEY']")
+    if hasattr(sentences, "columns"):
+        raise InputError(f"{expected} a {kind}: give one column, such as frame['COLUMN']")
+    if isinstance(sentences, set | frozenset):
+        raise InputError(f"{expected} a {kind}, which has no order: give sorted(s)")
+    if isinstance(sentences, bytes | bytearray):
+        raise InputError(f"{expected} {kind}: give text, such as b.decode()")
+    try:
+        texts = list(sentences)
+    except TypeError:
+        raise InputError(f"{expected} {sentences!r:.60}") from None
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, str):
+            of_pandas = hasattr(sentences, "dropna")
+            hint = "; leave missing values out by dropna(), or make them empty by fillna('')" if of_pandas else ""
+            raise InputError(f"{name}:{number}: expected text, found {text!r:.60}{hint}")
+    return texts
 
 
 def as_line(text: str, place: str) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from qkv.errors import InputError
 from qkv.text.corpora.word_links import read_pharaoh
-from qkv.text.lines.line import as_line, is_empty
+from qkv.text.lines.line import as_line, is_empty, list_sentences
 from qkv.text.lines.stream import ArrivingLines
 from qkv.text.lines.text_file import read_lines
 from qkv.text.shards import find_empty
@@ -139,3 +139,16 @@ def test_packed_text_is_named_where_it_is_not_unpacked(write):
 def test_a_sentence_that_is_no_text_is_refused(other):
     with pytest.raises(InputError, match="sentence:1: expected text, found "):
         as_line(other, "sentence:1")
+
+
+def test_sentences_from_python_are_one_text_or_any_ordered_container_of_texts():
+    assert list_sentences("a", "x") == ["a"]
+    for texts in (["a", "b"], ("a", "b"), iter(["a", "b"]), {"a": 1, "b": 2}.keys(), np.array(["a", "b"])):
+        assert list_sentences(texts, "x") == ["a", "b"]
+    assert list_sentences([], "x") == []
+
+
+@pytest.mark.parametrize("value", [None, 5, b"a", bytearray(b"a"), {"a": "b"}, {"a"}, ["a", 5], [["a"]], np.array("a")])
+def test_what_is_no_sentence_is_refused_under_the_name_of_its_argument(value):
+    with pytest.raises(InputError, match=r"^x(:1|:2)?: expected "):
+        list_sentences(value, "x")
