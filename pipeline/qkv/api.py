@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
 
@@ -18,7 +17,7 @@ from .config.run import dotted_settings, with_decoding, with_decoding_values
 from .errors import InputError, did_you_mean
 from .exchange.export import BEAM, ExportWishes, write_export
 from .files.atomic import new_folder
-from .files.paths import check_text, name_problem
+from .files.paths import as_path, check_text, name_problem
 from .inspection.archive import AttentionArchive
 from .inspection.record import Record
 from .run import train as train_run
@@ -50,7 +49,7 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
     Raises:
         InputError: the folder is no run, has no weights yet, or its files do not fit together.
     """
-    path = _check_path(path, "path", "the folder of a run, such as 'runs/demo'")
+    path = as_path(path, "path", "the folder of a run, such as 'runs/demo'")
     if checkpoint not in ("best", "last"):
         raise InputError(f"checkpoint: expected best or last, found {checkpoint!r:.60}")
     with importing_tensorflow():
@@ -81,7 +80,7 @@ def train(
             cannot be called here.
         KeyboardInterrupt: the training was interrupted, and its state is saved.
     """
-    path = _check_path(config, "config", "the path of a config file, or the folder of a run")
+    path = as_path(config, "config", "the path of a config file, or the folder of a run")
     changes = {} if settings is None else dotted_settings(settings)
     if not isinstance(verbose, int):
         raise InputError(f"verbose: expected 0 or 1, found {verbose!r:.60}")
@@ -109,8 +108,8 @@ def import_marian(
     Raises:
         InputError: the folder is damaged, or another model; or the run exists already.
     """
-    folder = _check_path(folder, "folder", "the folder of a Marian model")
-    path = _check_path(path, "path", "the folder of the run to make")
+    folder = as_path(folder, "folder", "the folder of a Marian model")
+    path = as_path(path, "path", "the folder of the run to make")
     _check_name(source_language, "source_language", "the code of a language, such as 'en'")
     _check_name(target_language, "target_language", "the code of a language, such as 'en'")
     with importing_tensorflow():
@@ -328,7 +327,7 @@ class Run:
 
         given = {"source": source, "reference": reference}
         a_file = "the path of a text file with one sentence a line (translate takes the sentences themselves)"
-        texts = [None if path is None else _check_path(path, key, a_file) for key, path in given.items()]
+        texts = [None if path is None else as_path(path, key, a_file) for key, path in given.items()]
         _check_name(set_name, "set_name", f"{' or '.join(SETS)}")
         _check_name(name, "name", "the name of a folder")
         if source is None:
@@ -378,7 +377,7 @@ class Run:
         """
         if not isinstance(format, str):
             raise InputError(f"format: expected the name of a format, such as 'saved_model', found {format!r:.60}")
-        written = _check_path(folder, "folder", "the folder to write")
+        written = as_path(folder, "folder", "the folder to write")
         _check_name(at, "at", "text such as '1,mean,output'")
         wishes = ExportWishes(format, quantization, at)
         config = with_decoding(self.config, BEAM)
@@ -396,13 +395,6 @@ class Run:
         if settings not in self._variants:
             self._variants[settings] = self.trained.with_config(config)
         return self._variants[settings]
-
-
-def _check_path(path: Any, name: str, expected: str) -> Path:
-    """Returns the path that an argument is; raises an `InputError` if it is something else."""
-    if not isinstance(path, str | PathLike):
-        raise InputError(f"{name}: expected {expected}, found {path!r:.60}")
-    return Path(path)
 
 
 def _check_name(text: Any, name: str, expected: str) -> None:
@@ -454,8 +446,8 @@ class Translated:
         run = self._origin.run
         if run is None:
             raise InputError(
-                "attention: this translation comes from a pickle or another process, and its attention was not read "
-                "before; read it there first, or translate the sentence again"
+                "attention: this translation has no run to read it with, since it comes from a pickle or was made by "
+                "hand; ask for it before pickling, or translate the sentence again"
             )
         pairs = pair_translations([self.source], None, [self._origin.translation], run.config.decoding.kind)
         return next(run.recorder(["cross", *run.config.inspection.attention]).record(pairs))

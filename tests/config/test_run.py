@@ -101,6 +101,8 @@ def circle():
         (5, "expected a dictionary such as .*, found 5"),
         ({5: 8}, 'expected keys that are text, such as "model.d_model", found 5'),
         ({"model": {None: 8}}, 'expected keys that are text, such as "model.d_model", found None'),
+        ({"model..d_ff": 8}, "expected keys such as \"model.d_model\", found 'model..d_ff'"),
+        ({"model": {"": 8}}, "expected keys such as \"model.d_model\", found ''"),
         ({"model": {}}, "model: an empty dictionary changes nothing"),
         ({"model": {"d_ff": 8}, "model.d_ff": 8}, "model.d_ff: expected one value, found two"),
         ({"model.attention": 8, "model": {"attention.cross": 8}}, "model.attention: expected one value, found two"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qkv.errors import InputError
-from qkv.files.paths import check_file_to_write, check_text, check_writable, is_pattern, matching_files
+from qkv.files.paths import as_path, check_file_to_write, check_text, check_writable, is_pattern, matching_files
 
 
 def test_folders_that_are_missing_will_be_made(tmp_path):
@@ -49,3 +49,15 @@ def test_a_pattern_below_a_folder_whose_name_has_brackets_reads_that_folder(tmp_
     assert matching_files(own / "part-*.en") == matching_files(own / "part-[12].en") == [own / "part-1.en"]
     assert matching_files(tmp_path / "of[v]" / "part-*.en") == [tmp_path / "ofv" / "part-1.en"]
     assert not is_pattern(own / "missing.en")
+
+
+def test_a_path_from_python_is_text_or_a_path(tmp_path):
+    for value in (str(tmp_path), tmp_path, tmp_path / "nowhere", ""):
+        assert as_path(value, "x", "a file") == Path(value)
+
+
+@pytest.mark.parametrize("value", [5, None, b"a", ["a"], "a\0b", "\ud800", "x" * 5000, "x" * 400_000], ids=repr)
+def test_what_is_no_path_is_refused_under_the_name_of_its_argument(value):
+    with pytest.raises(InputError, match=r"^x: expected a file, found ") as error:
+        as_path(value, "x", "a file")
+    assert len(str(error.value)) < 150

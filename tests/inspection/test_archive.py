@@ -1,5 +1,7 @@
+import copy
 import dataclasses
 import json
+import pickle
 import re
 
 import numpy as np
@@ -314,3 +316,17 @@ def test_shares_that_no_sink_can_have_are_refused(tmp_path, records, shares, fou
     write(tmp_path / "a", [record])
     with pytest.raises(InputError, match=f"damaged attention archive.*{found}"):
         AttentionArchive(tmp_path / "a")[5]
+
+
+@pytest.mark.parametrize("copied", [lambda archive: pickle.loads(pickle.dumps(archive)), copy.deepcopy, copy.copy])
+def test_an_archive_that_was_read_is_copied_by_its_path(tmp_path, records, copied):
+    write(tmp_path / "a", records)
+    read = AttentionArchive(tmp_path / "a")
+    assert_same(read[3], copied(read)[3])
+    assert len(pickle.dumps(read)) < 1000
+
+
+@pytest.mark.parametrize("path", [5, None, ["a"], "a\0b"])
+def test_an_archive_is_opened_by_a_path(path):
+    with pytest.raises(InputError, match=r"^path: expected the folder of an archive or of an evaluation, found "):
+        AttentionArchive(path)

@@ -116,3 +116,11 @@ def test_twenty_updates_of_fit_have_the_losses_of_training(config):
     model.fit(dataset, epochs=-(-20 // len(dataset)), shuffle=False, callbacks=[fitted], verbose=0)
     assert len(trained.found) == 20
     np.testing.assert_allclose(fitted.found[:20], trained.found, atol=1e-4)
+
+
+@pytest.mark.parametrize("config", [5, None, {"model": 3}])
+def test_batches_are_of_a_config_or_a_path(config):
+    with pytest.raises(
+        InputError, match=r"^config: expected a config, the path of one, or the folder of a run, found "
+    ):
+        batches(config)

@@ -254,13 +254,28 @@ def test_callbacks_are_given_as_to_fit():
         (
             lambda: keras.callbacks.ModelCheckpoint("{val_acc}.keras"),
             "filepath: expected fields among {epoch}, {update}, {loss}, {val_loss}, {val_perplexity}, "
-            "{val_token_accuracy}, {val_bleu}, found {val_acc}",
+            "{val_token_accuracy}, {val_bleu}, found '{val_acc}.keras': KeyError: 'val_acc'",
         ),
         (lambda: keras.callbacks.ModelCheckpoint("{val_loss}.keras", save_freq=3), "among {epoch}, {batch}, found"),
-        (lambda: keras.callbacks.ModelCheckpoint("{val_loss.keras"), "filepath: '{val_loss.keras': "),
-        (lambda: keras.callbacks.ModelCheckpoint("{}.keras"), "found {}"),
+        (lambda: keras.callbacks.ModelCheckpoint("{val_loss.keras"), "found '{val_loss.keras': ValueError: "),
+        (lambda: keras.callbacks.ModelCheckpoint("{}.keras"), "found '{}.keras': IndexError: "),
+        (lambda: keras.callbacks.ModelCheckpoint("{val_loss:d}.keras"), "ValueError: Unknown format code 'd'"),
+        (lambda: keras.callbacks.ModelCheckpoint("{epoch:{width}}.keras"), "KeyError: 'width'"),
     ],
-    ids=["object", "text", "class", "generator", "monitor", "monitor in mode max", "field", "batch", "brace", "empty"],
+    ids=[
+        "object",
+        "text",
+        "class",
+        "generator",
+        "monitor",
+        "monitor in mode max",
+        "field",
+        "batch",
+        "brace",
+        "empty",
+        "code",
+        "below",
+    ],
 )
 def test_what_would_end_a_training_later_is_refused_at_once(made, told):
     with pytest.raises(InputError, match=re.escape(told)):

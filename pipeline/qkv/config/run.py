@@ -188,6 +188,8 @@ def _walk_settings(settings: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in settings.items():
         if not isinstance(name, str):
             raise InputError(f'settings: expected keys that are text, such as "model.d_model", found {name!r:.60}')
+        if "" in name.split("."):
+            raise InputError(f'settings: expected keys such as "model.d_model", found {name!r:.60}')
         if not isinstance(value, Mapping):
             yield f"{prefix}{name}", value
         elif value:

@@ -6,12 +6,32 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from ..errors import InputError
+from ..errors import MISTAKES, InputError
 from .atomic import writable_only
 
 LONGEST_NAME = 200
 """The longest name of a folder or file to write, in bytes: most systems take 255, and temporary names are longer."""
+
+
+def as_path(value: Any, name: str, expected: str) -> Path:
+    """Returns the path that an argument from Python is, whatever is there.
+
+    Raises:
+        InputError: it is neither text nor a path, or no file can have this name; `name`, of the argument, says where.
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{name}: expected {expected}, found {value!r:.60}")
+    path = Path(value)
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno in MISTAKES:
+            raise InputError(f"{name}: expected {expected}, found {str(path)!r:.60}: {error.strerror}") from None
+    except ValueError:
+        raise InputError(f"{name}: expected {expected}, found {str(path)!r:.60}: no file can have this name") from None
+    return path
 
 
 def sha256(path: Path) -> str:

@@ -38,6 +38,7 @@ from ..errors import DAMAGE, InputError
 from ..files.arrays import ArrayFile
 from ..files.atomic import write_atomically
 from ..files.json import parse_json, read_json_object
+from ..files.paths import as_path
 from ..files.run_directory import RunDirectory
 from ..text.corpora.word_links import GoldAlignment, read_pharaoh
 from .record import Record
@@ -69,14 +70,18 @@ class AttentionArchive:
     """
 
     def __init__(self, path: str | Path) -> None:
-        within = Path(path) / ATTENTION
-        self._path = within if (within / MANIFEST).is_file() else Path(path)
+        path = as_path(path, "path", "the folder of an archive or of an evaluation")
+        within = path / ATTENTION
+        self._path = within if (within / MANIFEST).is_file() else path
         self.gold_file = self._path / GOLD
         self.manifest = self._read_manifest()
         self._sentences = self._read_sentences()
         self.ids = list(self._sentences)
         self.lines = list(self._sentences.values())
         self._shard: tuple[str, ArrayFile] | None = None  # the one kept open: reading in order opens each once
+
+    def __reduce__(self) -> Any:
+        return AttentionArchive, (self._path,)  # a pickle and a copy read the same files
 
     def __len__(self) -> int:
         return len(self._sentences)

@@ -12,6 +12,7 @@ import tensorflow as tf
 from ..config import RunConfig, load_run_config
 from ..config.run import load_started_run
 from ..errors import InputError
+from ..files.paths import as_path
 from ..files.run_directory import RunDirectory
 from ..text.batch import Batch
 from ..text.batch_plan import batches_by_length
@@ -40,8 +41,10 @@ def batches(config: RunConfig | str | Path, split: str = "train") -> "KerasBatch
     if split not in SPLITS:
         raise InputError(f"split: expected {' or '.join(SPLITS)}, found {split!r:.60}")
     folder = None
-    if isinstance(config, str | Path) and Path(config).is_dir():
-        run = RunDirectory.open(Path(config))
+    if not isinstance(config, RunConfig):
+        config = as_path(config, "config", "a config, the path of one, or the folder of a run")
+    if isinstance(config, Path) and config.is_dir():
+        run = RunDirectory.open(config)
         config = load_started_run(run.config)
         text = load_text(config, run)
         keras.utils.set_random_seed(config.run.seed)

@@ -117,7 +117,8 @@ class Training:
             return reason
         if reason not in (None, INTERRUPTED) and not self._is_validated():
             self._validate()
-        logs = {name: value for name, value in (progress.history or [{}])[-1].items() if name != "epoch"}
+        row = progress.history[-1] if progress.history else {}
+        logs = {name: float(value) for name, value in row.items() if name != "epoch"}  # floats as in `fit`
         for callback in self.events.callbacks:
             if len(progress.history) > validations or not isinstance(callback, NEED_VALIDATION):
                 callback.on_epoch_end(epoch, logs)

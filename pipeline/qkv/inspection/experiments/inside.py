@@ -105,7 +105,7 @@ def _choose(names: Sequence[str], known: list[str]) -> set[str]:
             hint = did_you_mean(name, known)
             if name.endswith("scores") and fnmatch.filter(known, name.removesuffix("scores") + "weights"):
                 hint = ": the mechanism there does not score each pair"
-            raise InputError(f"{name}: expected a name or glob of a value inside the model, found none{hint}")
+            raise InputError(f"{name:.60}: expected a name or glob of a value inside the model, found none{hint}")
         chosen |= fitting
     return chosen
 

@@ -181,7 +181,7 @@ def find_attention(model: keras.Model, pair: Pair, layer: str, head: int, row: i
         raise InputError(f"expected a Transformer with encoder and decoder, found {type(model).__name__}")
     found = {name: one for one, name in model.layer_names("decoder").items() if isinstance(one, AttentionLayer)}
     if layer not in found:
-        raise InputError(f"{layer}: expected one of {', '.join(found)}{did_you_mean(layer, list(found))}")
+        raise InputError(f"{layer:.60}: expected one of {', '.join(found)}{did_you_mean(layer, list(found))}")
     attention = found[layer]
     if type(attention.score) not in PRODUCTS.values():
         found = attention.mechanism.score_name

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 import keras
@@ -111,16 +110,14 @@ def _check_monitor(callback: Any) -> None:
 def _check_file_name(callback: keras.callbacks.ModelCheckpoint) -> None:
     """Checks the fields of a checkpoint's file name, such as `{val_loss:.2f}`, which are filled in while it trains."""
     if callback.save_freq == "epoch":
-        known = ["epoch", "update", "loss", *(f"val_{name}" for name in METRICS)]
+        known = {"epoch": 1, **dict.fromkeys(["update", "loss", *(f"val_{name}" for name in METRICS)], 1.0)}
     else:
-        known = ["epoch", "batch"]  # most updates have no logs
+        known = {"epoch": 1, "batch": 1}  # most updates have no logs
     try:
-        fields = [field for _, field, _, _ in Formatter().parse(callback.filepath) if field is not None]
-    except ValueError as error:
-        raise InputError(f"callbacks: ModelCheckpoint: filepath: {callback.filepath!r:.60}: {error}") from error
-    for field in fields:
-        if field not in known:
-            expected = ", ".join(f"{{{name}}}" for name in known)
-            raise InputError(
-                f"callbacks: ModelCheckpoint: filepath: expected fields among {expected}, found {{{field:.60}}}"
-            )
+        callback.filepath.format(**known)
+    except (KeyError, IndexError, ValueError, AttributeError, TypeError) as error:
+        expected = ", ".join(f"{{{name}}}" for name in known)
+        raise InputError(
+            f"callbacks: ModelCheckpoint: filepath: expected fields among {expected}, found {callback.filepath!r:.60}: "
+            f"{type(error).__name__}: {error!s:.60}"
+        ) from error
