@@ -10,6 +10,7 @@ import pickle
 import shutil
 import signal
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import keras
@@ -222,7 +223,7 @@ class TestEvaluate:
             ({"source": "README.md", "reference": ["a"]}, "reference: expected the path of a text file"),
             ({"name": 5}, "name: expected the name of a folder, found 5"),
             ({"name": ""}, "name: expected the name of a folder"),
-            ({"set_name": 5}, "set_name: expected test or validation, found 5"),
+            ({"set_name": Path("a")}, r"set_name: expected test or validation .*as source=\), found PosixPath\('a'\)"),
             ({"set_name": ""}, "set_name: expected test or validation, found ''"),
         ],
     )

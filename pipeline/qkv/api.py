@@ -328,7 +328,7 @@ class Run:
         given = {"source": source, "reference": reference}
         a_file = "the path of a text file with one sentence a line (translate takes the sentences themselves)"
         texts = [None if path is None else as_path(path, key, a_file) for key, path in given.items()]
-        _check_name(set_name, "set_name", f"{' or '.join(SETS)}")
+        _check_name(set_name, "set_name", f"{' or '.join(SETS)} (text of your own is given as source=)")
         _check_name(name, "name", "the name of a folder")
         if source is None:
             set_name = SETS[0] if set_name is None else set_name

@@ -107,12 +107,18 @@ def test_names_of_values_are_in_a_list(run, names):
             read()
 
 
+def test_names_may_come_one_by_one(run):
+    (inside,) = run.cache((pair for pair in [CLEAN]), (name for name in ["decoder.0.cross.weights"]))
+    assert list(inside.arrays) == ["decoder.0.cross.weights"]
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({"layer": 5}, "layer: expected text such as 'decoder.0.cross', found 5"),
         ({"head": "0"}, "head: expected a number from 0 to 1, found '0'"),
         ({"head": 0.5}, "head: expected a number from 0 to 1, found 0.5"),
+        ({"head": True}, "head: expected a number from 0 to 1, found True"),
         ({"row": None}, "row: expected a number from 0 to "),
     ],
 )

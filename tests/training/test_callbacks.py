@@ -207,7 +207,9 @@ IN_FIT = {
     "ModelCheckpoint": lambda fitted: files_of(fitted) == [f"{epoch + 1}.keras" for epoch in rising_epochs(fitted)],
     "ProgbarLogger": lambda fitted: fitted.ProgbarLogger.seen == 1,
     "ReduceLROnPlateau": lambda fitted: (
-        fitted.model.optimizer.learning_rate < 0.2 * 0.5 ** (len(fitted.accuracies) + 1)  # the scheduler's is halved
+        fitted.ReduceLROnPlateau.monitor_op is keras.ops.less
+        and fitted.model.optimizer.learning_rate
+        < 0.2 * 0.5 ** (len(fitted.accuracies) + 1)  # the scheduler's is halved
     ),
     "RemoteMonitor": lambda fitted: [sent["epoch"] for sent in fitted.posted.sent] == epochs_of(fitted),
     "SwapEMAWeights": lambda fitted: fitted.SwapEMAWeights.model is fitted.model,

@@ -151,9 +151,12 @@ def make_run_config(
     has_list = isinstance(data, Mapping) and isinstance(data.get("train"), list)
     for key, value in overrides.items():
         if has_list and key.startswith("data.train."):
+            name, instead = f"--{key}", "change the list in a config file"
+            if origin == "settings":  # from Python
+                name, instead = f"settings: {key}", "give a whole list as data.train"
             raise InputError(
-                f"--{key}: data.train is a list of corpora ({origins.get('data.train', 'config')}), so that the "
-                "option does not say which is meant; change the list in a config file"
+                f"{name}: data.train is a list of corpora ({origins.get('data.train', 'config')}), so that the "
+                f"option does not say which is meant; {instead}"
             )
         values = replaced(values, key.split("."), value)
     run = values.get("run", {})

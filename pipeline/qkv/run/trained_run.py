@@ -220,7 +220,7 @@ class TrainedRun:
         if is_one or is_table or not isinstance(sentences, Iterable) or isinstance(sentences, bytes):
             hint = ": put it in [ ]" if is_one else ""
             raise InputError(f"sentences: expected a list of sentences or pairs, found {sentences!r:.60}{hint}")
-        _check_names(names)
+        names = _list_names(names)
         found = []
         for sentence in sentences:
             pair, predicted = self.read_ids(sentence)
@@ -239,7 +239,7 @@ class TrainedRun:
         Raises:
             InputError: as for `cache`, or a value has another shape in the other sentence.
         """
-        _check_names(names)
+        names = _list_names(names)
         given, _ = self.read_ids(clean)
         pair, predicted = self.read_ids(corrupted)
         return self._inside(pair, predicted, patch_inside(self.model, given, pair, names), {})
@@ -312,11 +312,14 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(text, str) for text in value)
 
 
-def _check_names(names: Any) -> None:
-    """Raises an `InputError` unless these are names of values inside a model, in a list."""
-    if isinstance(names, str) or not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
-        hint = ": put it in [ ]" if isinstance(names, str) else ""
+def _list_names(names: Any) -> list[str]:
+    """Lists the names of values inside a model; raises an `InputError` if they are something else."""
+    is_text = isinstance(names, str)
+    listed = list(names) if isinstance(names, Iterable) and not is_text else [names]
+    if is_text or not all(isinstance(name, str) for name in listed):
+        hint = ": put it in [ ]" if is_text else ""
         raise InputError(f"names: expected a list of names such as 'decoder.0.cross.scores', found {names!r:.60}{hint}")
+    return listed
 
 
 def load_run(root: Path, checkpoint: str = "best", tuned: bool = True) -> TrainedRun:

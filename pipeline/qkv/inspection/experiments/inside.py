@@ -93,7 +93,7 @@ def put_inside(model: TranslationModel, pair: Pair, given: Mapping[str, np.ndarr
 
 def check_index(name: str, given: int, size: int) -> None:
     """Raises an `InputError` unless `given` is an index from 0 to `size - 1`."""
-    if not isinstance(given, Integral) or not 0 <= given < size:
+    if not isinstance(given, Integral) or isinstance(given, bool) or not 0 <= given < size:
         raise InputError(f"{name}: expected a number from 0 to {size - 1}, found {given!r:.60}")
 
 
