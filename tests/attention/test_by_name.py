@@ -65,7 +65,7 @@ def test_a_layer_given_as_an_example_gives_its_arguments_and_shares_no_weights()
 def test_score_and_dropout_of_the_attention_layer_are_those_of_its_mechanism():
     layer = SelfAttention(2, 4, score="cosine", dropout=0.25, mechanism=LSH(buckets=2))
     assert (layer.mechanism.buckets, layer.mechanism.score_name, layer.mechanism.dropout.rate) == (2, "cosine", 0.25)
-    assert layer.get_config()["mechanism"]["config"].keys() == {"buckets", "chunk_length", "rounds"}
+    assert layer.spec.mechanism["config"].keys() == {"buckets", "chunk_length", "rounds"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from ..layers.constructor import plain, seed_of, seeded
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers, plain, seed_of, seeded
 from ..layers.keras_layers import Dense, check_sizes, dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap, where_changed
@@ -93,7 +93,7 @@ class AttentionSpec:
             raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {self.output_dim}")
 
 
-class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
+class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFloat32, keras.Layer):
     """A mechanism over heads, and the output projection. Subclasses say where queries, keys and values come from.
 
     Args:
@@ -239,9 +239,6 @@ class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
     def _output_shapes(self, query_shape, key_shape):
         batch, length = query_shape[:2]
         return (batch, length, self.output_dim), (batch, self.num_heads, length, key_shape[1])
-
-    def get_config(self):
-        return {**super().get_config(), **vars(self.spec)}
 
 
 @keras.saving.register_keras_serializable(package="qkv")

@@ -9,7 +9,7 @@ from keras import ops
 from ..layers.tap import tap
 from .masks import join_masks
 from .multi_head import AttentionLayer
-from .relative_positions import NO_DISTANCES, rotate
+from .relative_positions import NO_DISTANCES, Distances, rotate
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -111,6 +111,7 @@ class SelfAttention(AttentionLayer):
         self, x, *, attention_mask=None, positions=None, distances=NO_DISTANCES, x_mask=None, mask=None, training=None
     ):
         x_mask = mask if x_mask is None else x_mask  # Keras calls the mask of an only input `mask`
+        distances = Distances(*distances)  # a list in a functional model that Keras has loaded
         attention_mask = join_masks(attention_mask, x_mask)
         query, key, value = self.project(x, positions, distances, x_mask)
         return self.attend(query, key, value, attention_mask, training, distances.bias)

@@ -1,8 +1,9 @@
-"""The arguments of a layer's constructor: its config, so that no class lists them a third time, and seeds of parts."""
+"""Base classes of layers and models that can be subclassed as Keras' own: a config of the constructor's arguments, and
+layers that can be replaced. Seeds of parts."""
 
 import inspect
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -10,24 +11,88 @@ import keras
 
 
 class ConstructorConfig:
-    """A base class, listed before `keras.Layer` or `keras.Model`, that adds the arguments of `__init__` to
-    `get_config`. Arguments left at their defaults are included. Keras adds the arguments in `**kwargs` itself.
+    """A base class, listed before `keras.Layer` or `keras.Model`, that adds the arguments of the constructor to
+    `get_config`.
+
+    They are the arguments with which the object was made: those that its own class names, with their defaults, and
+    those that its class takes in `*args` and `**kwargs` and passes on. `from_config` calls the same constructor with
+    them. So a subclass needs no `get_config`, and may have one that adds entries to `super().get_config()`. Arguments
+    that a subclass chooses for its base class are not in the config, because its constructor chooses them again.
+
+    The entries `name`, `trainable` and `dtype` are left out if the constructor does not take them.
     """
+
+    _constructor_call: inspect.BoundArguments
 
     def __new__(cls, *args, **kwargs):
         instance = super().__new__(cls, *args, **kwargs)
-        signature = inspect.signature(cls.__init__)
-        bound = signature.bind(instance, *args, **kwargs)
-        bound.apply_defaults()
-        of_keras = [name for name, argument in signature.parameters.items() if argument.kind is argument.VAR_KEYWORD]
-        arguments = {name: plain(x) for name, x in bound.arguments.items() if name not in ("self", *of_keras)}
+        call = inspect.signature(instance.__init__).bind(*args, **kwargs)  # type: ignore[misc]
+        call.apply_defaults()
+        # Copied, because the caller may change them later.
+        call.arguments = {name: copy_containers(x) for name, x in call.arguments.items()}
         # Bypasses Keras, which would search it for layers and wrap it.
-        object.__setattr__(instance, "_constructor_arguments", arguments)
+        object.__setattr__(instance, "_constructor_call", call)
         return instance
 
     def get_config(self) -> dict[str, Any]:
         config: dict[str, Any] = super().get_config()  # type: ignore[misc]
-        return {**config, **self._constructor_arguments}  # type: ignore[attr-defined]
+        call = self._constructor_call
+        arguments = dict(zip(positional_names(type(self)), call.args, strict=False)) | call.kwargs
+        # Keras' own entries, such as `trainable`, may have changed since.
+        config |= {name: plain(x) for name, x in arguments.items() if name not in config}
+        parameters = call.signature.parameters
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        return {name: x for name, x in config.items() if takes_all or name in arguments or name in parameters}
+
+
+def positional_names(cls):
+    """Returns the names of the arguments that a class takes by position.
+
+    Arguments in `*args` have the names that the constructor of the base class gives them.
+    """
+    names = []
+    for constructor in (vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base)):
+        _, *parameters = inspect.signature(constructor).parameters.values()
+        names += [x.name for x in parameters if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+        if not any(x.kind is x.VAR_POSITIONAL for x in parameters):
+            break
+    return names
+
+
+def copy_containers(x):
+    """Copies dicts, lists and tuples, also those within them, but nothing else that they hold."""
+    if isinstance(x, Mapping):
+        return {name: copy_containers(value) for name, value in x.items()}
+    return type(x)(map(copy_containers, x)) if type(x) in (list, tuple) else x
+
+
+class ReplaceableLayers:
+    """A base class, listed before `keras.Layer` or `keras.Model`, of layers and models that hold other layers.
+
+    An attribute that holds layers can be replaced until the object is built. Keras would keep the old layers among
+    the object's own.
+    """
+
+    _layers: list[keras.Layer]
+    _tracker: Any
+
+    def __setattr__(self, name, value):
+        replaced = getattr(self, name, None)
+        super().__setattr__(name, value)
+        if any(True for _ in layers_within(replaced)) and not self._tracker.locked:
+            attributes = [x for name, x in vars(self).items() if name != "_layers"]
+            held = {id(layer) for layer in layers_within(attributes)}
+            for layer in [layer for layer in self._layers if id(layer) not in held]:
+                self._tracker.untrack(layer)
+
+
+def layers_within(x) -> Iterator[keras.Layer]:
+    """Yields the layers in dicts, lists and tuples, and in those within them."""
+    if isinstance(x, keras.Layer):
+        yield x
+    elif isinstance(x, Mapping | list | tuple):
+        for value in x.values() if isinstance(x, Mapping) else x:
+            yield from layers_within(value)
 
 
 def plain(x):

@@ -9,7 +9,7 @@ from keras import ops
 
 from ..attention.relative_positions import NO_DISTANCES, Distances, alibi_bias, rotation
 from ..config.names.model import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
-from ..layers.constructor import ConstructorConfig
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers
 from ..layers.keras_layers import Dropout, check_sizes, dynamic_shape, row_product
 from ..layers.tap import tap
 
@@ -115,7 +115,7 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class PositionalEmbedding(ConstructorConfig, keras.Layer):
+class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
     """Adds positions to embeddings and applies dropout.
 
     Args:

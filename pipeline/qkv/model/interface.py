@@ -18,7 +18,7 @@ import keras
 from keras import ops
 
 from ..attention.multi_head import AttentionLayer
-from ..layers.constructor import ConstructorConfig
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers
 from ..layers.keras_layers import dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
 
@@ -77,7 +77,7 @@ def rows_for_each(nested, rows):
     return keras.tree.map_structure(repeat, nested)
 
 
-class TranslationModel(ConstructorConfig, LowRank, keras.Model):
+class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Model):
     """Translates ids to ids; architectures implement `encode`, `decode` and `start_cache`.
 
     Call arguments:

@@ -13,10 +13,10 @@ from keras import ops
 
 from ..attention.cross_attention import CrossAttention
 from ..attention.masks import causal_mask, join_masks, padding_mask
-from ..attention.relative_positions import NO_DISTANCES
+from ..attention.relative_positions import NO_DISTANCES, Distances
 from ..attention.self_attention import SelfAttention
 from ..config.names.model import NORMS
-from ..layers.constructor import ConstructorConfig
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers
 from ..layers.keras_layers import Dense, Dropout, LayerNormalization, check_sizes, dynamic_shape
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap
@@ -113,6 +113,12 @@ class Transformer(TranslationModel):
 
     def build(self, input_shape=None):
         states = (None, None, self.d_model)
+        # Assigned again, because Keras does not notice that an element of a list was replaced.
+        self.encoder_blocks, self.decoder_blocks, self.final_norms = (
+            self.encoder_blocks,
+            self.decoder_blocks,
+            self.final_norms,
+        )
         self.build_embeddings()
         for layer in (self.source_positions, self.target_positions, *self.encoder_blocks, *self.final_norms):
             layer.build(states)
@@ -214,7 +220,7 @@ class BlockSpec:
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class EncoderBlock(ConstructorConfig, keras.Layer):
+class EncoderBlock(ConstructorConfig, ReplaceableLayers, keras.Layer):
     """One layer of the encoder (Vaswani et al. 2017, section 3.1), or with a causal mask of a language model:
     self-attention and a feed-forward network, each in a residual connection.
 
@@ -280,6 +286,7 @@ class EncoderBlock(ConstructorConfig, keras.Layer):
     def attend_to_self(self, x, mask, x_mask, before, positions, distances, training):
         """Applies self-attention in its residual: `(states, weights, (keys, values))`, see the class."""
         attention = self.self_attention
+        distances = Distances(*distances)  # a list in a functional model that Keras has loaded
         if before is None:
             mask = join_masks(mask, x_mask)
         query, keys, values = attention.project(self.self_attention_residual.enter(x), positions, distances, x_mask)
@@ -418,7 +425,7 @@ class DecoderBlock(EncoderBlock):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class FeedForward(ConstructorConfig, LowRank, keras.Layer):
+class FeedForward(ConstructorConfig, ReplaceableLayers, LowRank, keras.Layer):
     """`W_2 dropout(activation(W_1 x + b_1)) + b_2` at every position (Vaswani et al. 2017, section 3.3).
 
     Args:
@@ -458,7 +465,7 @@ class FeedForward(ConstructorConfig, LowRank, keras.Layer):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Residual(ConstructorConfig, keras.Layer):
+class Residual(ConstructorConfig, ReplaceableLayers, keras.Layer):
     """The residual connection around a sublayer f, with the normalisation before or after it.
 
     - `post`: `norm(x + dropout(f(x)))` (Vaswani et al. 2017, section 5.4).
