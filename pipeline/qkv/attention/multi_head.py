@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from ..layers.constructor import ConstructorConfig, ReplaceableLayers, plain, seed_of, seeded
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once, plain, seed_of, seeded
 from ..layers.keras_layers import Dense, check_sizes, dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap, where_changed
@@ -178,9 +178,9 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
 
     def _build_mechanism(self, key_size=None):
         heads = (None, self.num_heads, None)
-        self.mechanism.build((*heads, self.key_dim), (*heads, key_size or self.key_dim), (*heads, self.value_dim))
+        build_once(self.mechanism, (*heads, self.key_dim), (*heads, key_size or self.key_dim), (*heads, self.value_dim))
         if self.output_projection is not None:
-            self.output_projection.build((None, None, self.num_heads * self.value_dim))
+            build_once(self.output_projection, (None, None, self.num_heads * self.value_dim))
 
     def _check_width(self, side, width, size):
         """Checks the width of a side that is not projected but split into heads as it is."""
@@ -290,8 +290,8 @@ class MultiHeadAttention(AttentionLayer):
     def build(self, query_shape, *, key_shape, value_shape):
         key_size = self.key_dim
         if self.spec.projection:
-            self.query_projection.build(query_shape)
-            self.key_projection.build(key_shape)
+            build_once(self.query_projection, query_shape)
+            build_once(self.key_projection, key_shape)
         else:
             self._check_width("query", query_shape[-1], self.key_dim)
             # Some score functions compare vectors of two sizes.
@@ -299,7 +299,7 @@ class MultiHeadAttention(AttentionLayer):
                 key_size = key_shape[-1] // self.num_heads
             self._check_width("key", key_shape[-1], key_size)
         if self.spec.value_projection:
-            self.value_projection.build(value_shape)
+            build_once(self.value_projection, value_shape)
         else:
             self._check_width("value", value_shape[-1], self.value_dim)
         self._build_mechanism(key_size)

@@ -11,7 +11,7 @@ import math
 import keras
 from keras import ops
 
-from ..layers.constructor import ConstructorConfig, ReplaceableLayers, seed_of
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once, seed_of
 from ..layers.keras_layers import check_sizes, dynamic_shape
 from .by_name import describe_layer, make_layer
 
@@ -320,7 +320,7 @@ class Concat(Score):
         units = self.units or query_size
         shape = heads, query_size + key_size, units
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer=glorot(*shape[1:], self.seed))
-        self.additive.build((None, heads, None, units), (None, heads, None, units))
+        build_once(self.additive, (None, heads, None, units), (None, heads, None, units))
 
     def prepare(self, query, key):
         kernel = ops.cast(self.kernel, query.dtype)

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from ..layers.constructor import build_once
 from ..layers.tap import tap
 from .masks import join_masks
 from .multi_head import AttentionLayer
@@ -68,7 +69,7 @@ class SelfAttention(AttentionLayer):
     def build(self, input_shape):
         width = input_shape[-1]
         if self.qkv_projection is not None:
-            self.qkv_projection.build(input_shape)
+            build_once(self.qkv_projection, input_shape)
         if not self.spec.projection:
             self._check_width("x", width, self.key_dim)
         if not self.spec.value_projection:

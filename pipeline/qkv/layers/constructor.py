@@ -80,10 +80,17 @@ class ReplaceableLayers:
         replaced = getattr(self, name, None)
         super().__setattr__(name, value)
         if any(True for _ in layers_within(replaced)) and not self._tracker.locked:
-            attributes = [x for name, x in vars(self).items() if name != "_layers"]
+            # Without the lists that Keras and TensorFlow keep.
+            attributes = [x for name, x in vars(self).items() if name != "_layers" and not name.startswith("_self_")]
             held = {id(layer) for layer in layers_within(attributes)}
             for layer in [layer for layer in self._layers if id(layer) not in held]:
                 self._tracker.untrack(layer)
+
+
+def build_once(layer, *shapes, **named_shapes):
+    """Builds a layer, unless it is built already, as a layer of another model is."""
+    if not layer.built:
+        layer.build(*shapes, **named_shapes)
 
 
 def layers_within(x) -> Iterator[keras.Layer]:

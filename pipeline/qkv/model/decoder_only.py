@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from ..attention.masks import causal_mask, padding_mask
+from ..layers.constructor import build_once
 from ..layers.keras_layers import LayerNormalization, check_sizes, dynamic_shape
 from ..layers.tap import tap
 from .embedding import PositionalEmbedding, make_embeddings
@@ -76,11 +77,11 @@ class DecoderOnly(TranslationModel):
     def build(self, input_shape=None):
         states = (None, None, self.d_model)
         self.build_embeddings()
-        self.positions.build(states)
-        for block in self.blocks:
-            block.build(states)
-        if self.final_norm is not None:
-            self.final_norm.build(states)
+        # Assigned again, because Keras does not notice that an element of a list was replaced.
+        self.blocks = self.blocks
+        for layer in (self.positions, *self.blocks, self.final_norm):
+            if layer is not None:
+                build_once(layer, states)
 
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)

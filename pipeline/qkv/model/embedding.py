@@ -78,8 +78,11 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         return self.table if self.lora is None else self.table + self.lora_scale * ops.matmul(*self.lora)
 
     def save_own_variables(self, store):
-        for i, value in enumerate([self._matrix(), *([self.bias] if self.has_bias else [])]):
-            store[f"{i}"] = value
+        if self.lora is None:
+            super().save_own_variables(store)
+        else:
+            for i, value in enumerate([self._matrix(), *([self.bias] if self.has_bias else [])]):
+                store[f"{i}"] = value
 
     def load_own_variables(self, store):
         if self.lora is None:

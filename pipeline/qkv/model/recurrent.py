@@ -14,7 +14,7 @@ from ..attention.masks import padding_mask
 from ..attention.mechanisms import MECHANISMS
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.scores import SCORES, Concat
-from ..layers.constructor import ConstructorConfig, ReplaceableLayers
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once
 from ..layers.keras_layers import Dense, Dropout, check_sizes, dynamic_shape
 from ..layers.tap import tap
 from .embedding import make_embeddings
@@ -113,8 +113,8 @@ class BahdanauDecoder(RecurrentDecoder):
         self.deep_output = Dense(2 * embedding_dim, name="deep_output", dtype=self.dtype_policy)
 
     def build(self, memory_size):
-        self.cell.build((None, self.embedding_dim + memory_size))
-        self.deep_output.build((None, None, self.hidden_dim + self.embedding_dim + memory_size))
+        build_once(self.cell, (None, self.embedding_dim + memory_size))
+        build_once(self.deep_output, (None, None, self.hidden_dim + self.embedding_dim + memory_size))
 
     def step(self, state, embedded, attend):
         context, weights = attend(state.hidden)
@@ -155,8 +155,8 @@ class LuongDecoder(RecurrentDecoder):
         )
 
     def build(self, memory_size):
-        self.cell.build((None, self.embedding_dim * (1 + self.input_feeding)))
-        self.attentional.build((None, memory_size + self.hidden_dim))
+        build_once(self.cell, (None, self.embedding_dim * (1 + self.input_feeding)))
+        build_once(self.attentional, (None, memory_size + self.hidden_dim))
 
     def step(self, state, embedded, attend):
         inputs = ops.concatenate([embedded, state.output], -1) if self.input_feeding else embedded
@@ -247,12 +247,12 @@ class Recurrent(TranslationModel):
     def build(self, input_shape=None):
         self.build_embeddings()
         for encoder in (self.forward_encoder, self.backward_encoder):
-            encoder.build((None, None, self.embedding_dim))
-        self.bridge.build((None, self.hidden_dim))
+            build_once(encoder, (None, None, self.embedding_dim))
+        build_once(self.bridge, (None, self.hidden_dim))
         if self.attention is not None:
             memory = (None, None, self.memory_size)
-            self.attention.build((None, None, self.hidden_dim), key_shape=memory, value_shape=memory)
-        self.decoder.build(self.memory_size)
+            build_once(self.attention, (None, None, self.hidden_dim), key_shape=memory, value_shape=memory)
+        build_once(self.decoder, self.memory_size)
 
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)

@@ -16,7 +16,7 @@ from ..attention.masks import causal_mask, join_masks, padding_mask
 from ..attention.relative_positions import NO_DISTANCES, Distances
 from ..attention.self_attention import SelfAttention
 from ..config.names.model import NORMS
-from ..layers.constructor import ConstructorConfig, ReplaceableLayers
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once
 from ..layers.keras_layers import Dense, Dropout, LayerNormalization, check_sizes, dynamic_shape
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap
@@ -121,9 +121,9 @@ class Transformer(TranslationModel):
         )
         self.build_embeddings()
         for layer in (self.source_positions, self.target_positions, *self.encoder_blocks, *self.final_norms):
-            layer.build(states)
+            build_once(layer, states)
         for block in self.decoder_blocks:
-            block.build(states, states)
+            build_once(block, states, states)
 
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)
@@ -266,7 +266,7 @@ class EncoderBlock(ConstructorConfig, ReplaceableLayers, keras.Layer):
 
     def build(self, x_shape):
         for layer in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
-            layer.build(x_shape)
+            build_once(layer, x_shape)
 
     def call(
         self,
@@ -371,8 +371,8 @@ class DecoderBlock(EncoderBlock):
     # Keras finds arguments by name, so a layer with two inputs cannot have the signature of a layer with one input.
     def build(self, x_shape, memory_shape):  # type: ignore[override]
         super().build(x_shape)
-        self.cross_attention.build(x_shape, memory_shape)
-        self.cross_attention_residual.build(x_shape)
+        build_once(self.cross_attention, x_shape, memory_shape)
+        build_once(self.cross_attention_residual, x_shape)
 
     def start_cache(self, batch):
         """Makes the keys and values before the first token of `batch` targets: none. They grow, so their length is not
@@ -454,8 +454,8 @@ class FeedForward(ConstructorConfig, ReplaceableLayers, LowRank, keras.Layer):
         self.outer = Dense(width, name="outer", dtype=self.dtype_policy)
 
     def build(self, input_shape):
-        self.inner.build(input_shape)
-        self.outer.build((*input_shape[:-1], self.inner.units))
+        build_once(self.inner, input_shape)
+        build_once(self.outer, (*input_shape[:-1], self.inner.units))
 
     def call(self, x, training=None):
         return tap(self, "output", self.outer(self.dropout(self.inner(x), training=training)))
@@ -492,7 +492,7 @@ class Residual(ConstructorConfig, ReplaceableLayers, keras.Layer):
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, x_shape, y_shape=None):
-        self.normalization.build(x_shape)
+        build_once(self.normalization, x_shape)
 
     def enter(self, x):
         """Returns the input of the sublayer, of the shape of x."""

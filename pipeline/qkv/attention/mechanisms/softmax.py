@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from ...layers.constructor import ConstructorConfig, ReplaceableLayers, seed_of
+from ...layers.constructor import ConstructorConfig, ReplaceableLayers, build_once, seed_of
 from ...layers.keras_layers import Dropout, dynamic_shape
 from ...layers.tap import tap
 from ..by_name import describe_layer
@@ -87,7 +87,7 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
 
     def build(self, query_shape, key_shape, value_shape):
         if self.score is not None:
-            self.score.build(query_shape, key_shape)
+            build_once(self.score, query_shape, key_shape)
 
     def compare(self, query, key, bias=None):
         """Returns the scores, with the bias if there is one: `(B, H, T, S)`."""
