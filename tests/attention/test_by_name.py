@@ -83,6 +83,14 @@ def test_what_is_unknown_or_said_twice_is_refused(make, message):
         make()
 
 
+@pytest.mark.parametrize(
+    "mechanism", [LSH(score=Cosine(3.0)), keras.saving.serialize_keras_object(LSH(score=Cosine(3.0)))]
+)
+def test_a_mechanism_may_have_the_score_of_its_layer(mechanism):
+    layer = SelfAttention(2, 4, mechanism=mechanism, score={"class_name": "cosine", "config": {"initial_scale": 3.0}})
+    assert layer.score.initial_scale == 3.0
+
+
 def test_a_layer_with_weights_is_no_example():
     score = Cosine()
     score(X[:, None], X[:, None])

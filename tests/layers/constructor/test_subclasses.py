@@ -235,6 +235,13 @@ def test_copies_of_a_subclass_have_its_arguments(copied):
     assert (again.trainable, again.dtype_policy.name) == (False, "float64")
 
 
+def test_a_model_that_is_not_built_yet_is_saved_without_weights(tmp_path):
+    model = Transformer(**SIZES)
+    with pytest.warns(UserWarning, match="not yet been built"):
+        model.save(tmp_path / "model.keras")
+    assert keras.saving.load_model(tmp_path / "model.keras").get_config() == model.get_config()
+
+
 def test_later_changes_of_an_argument_are_not_in_the_config():
     arguments = {"mechanism": {"class_name": "lsh", "config": {"buckets": 2}}}
     block = EncoderBlock(SPEC, arguments)
