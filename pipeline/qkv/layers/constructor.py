@@ -69,8 +69,8 @@ def copy_containers(x):
 class ReplaceableLayers:
     """A base class, listed before `keras.Layer` or `keras.Model`, of layers and models that hold other layers.
 
-    An attribute that holds layers can be replaced until the object is built. Keras would keep the old layers among
-    the object's own.
+    An attribute that holds layers can be replaced until the object is built. The new layers take the place of the old
+    ones in `layers` and `weights`. Keras alone would keep the old ones as well.
     """
 
     _layers: list[keras.Layer]
@@ -78,12 +78,20 @@ class ReplaceableLayers:
 
     def __setattr__(self, name, value):
         replaced = getattr(self, name, None)
+        count = len(vars(self).get("_layers", ()))
         super().__setattr__(name, value)
         if any(True for _ in layers_within(replaced)) and not self._tracker.locked:
-            # Without the lists that Keras and TensorFlow keep.
-            attributes = [x for name, x in vars(self).items() if name != "_layers" and not name.startswith("_self_")]
-            held = {id(layer) for layer in layers_within(attributes)}
-            for layer in [layer for layer in self._layers if id(layer) not in held]:
+            self._forget_replaced_layers(new=self._layers[count:])
+
+    def _forget_replaced_layers(self, new):
+        # Without the lists that Keras and TensorFlow keep.
+        attributes = [x for name, x in vars(self).items() if name != "_layers" and not name.startswith("_self_")]
+        held = {id(layer) for layer in layers_within(attributes)}
+        if old := [layer for layer in self._layers if id(layer) not in held]:
+            start = self._layers.index(old[0])
+            del self._layers[len(self._layers) - len(new) :]  # where Keras has put them
+            self._layers[start:start] = new
+            for layer in old:
                 self._tracker.untrack(layer)
 
 

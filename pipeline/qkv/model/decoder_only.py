@@ -89,7 +89,8 @@ class DecoderOnly(TranslationModel):
         x = self.positions(self.source_embedding(source_ids), training=training)
         x = tap(self, "encoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length)
-        distances = self.positions.distances(self.blocks[0].self_attention, ops.arange(length))
+        places = ops.arange(length, dtype="int32")
+        distances = self.positions.distances(self.blocks[0].self_attention, places)
         seen = ops.logical_and(mask, causal_mask(length, length))
         weights, prepared = [], []
         for block in self.blocks:
@@ -115,8 +116,9 @@ class DecoderOnly(TranslationModel):
         x = self.positions(self.target_embedding(target_ids), offset=offset, training=training)
         x = tap(self, "decoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length, offset)
-        own_places = ops.arange(own_length) + offset - position
-        places = ops.concatenate([ops.broadcast_to(ops.arange(source_length), (batch, source_length)), own_places], 1)
+        own_places = ops.arange(own_length, dtype="int32") + offset - position
+        source_places = ops.broadcast_to(ops.arange(source_length, dtype="int32"), (batch, source_length))
+        places = ops.concatenate([source_places, own_places], 1)
         distances = self.positions.distances(self.blocks[0].self_attention, own_places[:, position:], places)
         weights, caches = [], []
         for i, block in enumerate(self.blocks):

@@ -131,7 +131,9 @@ class Transformer(TranslationModel):
         x = tap(self, "encoder.embedding", x)
         length = dynamic_shape(source_ids)[1]
         positions = self.source_positions.on_queries_and_keys(length)
-        distances = self.source_positions.distances(self.encoder_blocks[0].self_attention, ops.arange(length))
+        distances = self.source_positions.distances(
+            self.encoder_blocks[0].self_attention, ops.arange(length, dtype="int32")
+        )
         weights = []
         for block in self.encoder_blocks:
             x, layer_weights, _ = block(x, mask, positions=positions, distances=distances, training=training)
@@ -154,7 +156,7 @@ class Transformer(TranslationModel):
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
         x = tap(self, "decoder.embedding", x)
         positions = self.target_positions.on_queries_and_keys(length, position)
-        places = ops.arange(position + length)
+        places = ops.arange(position + length, dtype="int32")
         distances = self.target_positions.distances(self.decoder_blocks[0].self_attention, places[position:], places)
         self_weights, cross_weights, caches = [], [], []
         for i, block in enumerate(self.decoder_blocks):

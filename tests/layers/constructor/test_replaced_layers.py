@@ -1,14 +1,13 @@
 """Layers that replace others in an attribute take their place: a model and its file have the new weights alone."""
 
 import keras
-import numpy as np
 import pytest
 
 from qkv.attention import SelfAttention
 from qkv.layers.keras_layers import Dense
 from qkv.model.recurrent import Recurrent
 from qkv.model.transformer import BlockSpec, DecoderBlock, EncoderBlock, Transformer
-from tests.support.layer_contract import stir
+from tests.support.layer_contract import assert_close, stir
 from tests.support.tiny_models import RECURRENT, SIZES, SOURCE, TARGET
 
 SPEC = BlockSpec(d_model=8, num_heads=2, d_ff=5)
@@ -45,7 +44,7 @@ def test_a_model_has_the_weights_of_its_new_blocks_alone_and_is_loaded_with_them
     assert len(model.layers) == len(parts) + 2  # the positions, which have no weights
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(again(SOURCE, TARGET), model(SOURCE, TARGET))
+    assert_close(again(SOURCE, TARGET), model(SOURCE, TARGET), 0)
     assert [x.shape for x in again.weights] == [x.shape for x in model.weights]
     assert again.decoder_blocks[0].feed_forward.inner.units == 5
 
@@ -57,6 +56,16 @@ def test_a_layer_of_an_attention_layer_and_of_a_recurrent_model_is_replaced():
     model = Recurrent(**RECURRENT)
     old, model.attention = model.attention, None
     assert old not in model.layers
+
+
+def test_new_layers_take_the_place_of_the_old_ones():
+    """A loaded optimizer then finds its variables in their order."""
+    model = Transformer(**SIZES)
+    names = [layer.name for layer in model.layers]
+    model.encoder_blocks = [EncoderBlock(SPEC, name="encoder_0")]
+    model.final_norms = [type(layer)(name=layer.name) for layer in model.final_norms]
+    assert [layer.name for layer in model.layers] == names
+    assert model.encoder_blocks[0] in model.layers
 
 
 def test_a_layer_that_another_attribute_still_holds_is_kept():
