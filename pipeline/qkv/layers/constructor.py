@@ -36,27 +36,35 @@ class ConstructorConfig:
 
     def get_config(self) -> dict[str, Any]:
         config: dict[str, Any] = super().get_config()  # type: ignore[misc]
+        positional, keywords = parameter_names(type(self))
         call = self._constructor_call
-        arguments = dict(zip(positional_names(type(self)), call.args, strict=False)) | call.kwargs
+        arguments = dict(zip(positional, call.args, strict=False)) | call.kwargs
+        config = {name: x for name, x in config.items() if keywords is None or name in keywords}
         # Keras' own entries, such as `trainable`, may have changed since.
-        config |= {name: plain(x) for name, x in arguments.items() if name not in config}
-        parameters = call.signature.parameters
-        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-        return {name: x for name, x in config.items() if takes_all or name in arguments or name in parameters}
+        return config | {name: plain(x) for name, x in arguments.items() if name not in config}
 
 
-def positional_names(cls):
-    """Returns the names of the arguments that a class takes by position.
+def parameter_names(cls):
+    """Returns the names of a class' arguments by position, and of its arguments by name.
 
-    Arguments in `*args` have the names that the constructor of the base class gives them.
+    What a constructor takes in `*args` and `**kwargs` it passes on to that of the base class. Keras' own constructors
+    take the entries of Keras' own config by name: if all constructors have `**kwargs`, the second result is None.
     """
-    names = []
-    for constructor in (vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base)):
+    ours = cls.__mro__[: cls.__mro__.index(ConstructorConfig)]
+    positional: list[str] = []
+    keywords: set[str] = set()
+    takes_args = takes_kwargs = True
+    for constructor in (vars(base)["__init__"] for base in ours if "__init__" in vars(base)):
         _, *parameters = inspect.signature(constructor).parameters.values()
-        names += [x.name for x in parameters if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
-        if not any(x.kind is x.VAR_POSITIONAL for x in parameters):
-            break
-    return names
+        if takes_args:
+            names = [x.name for x in parameters if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+            # An argument that the subclass names as well is passed on before `*args`.
+            positional += [name for name in names if name not in positional]
+        if takes_kwargs:
+            keywords.update(x.name for x in parameters)
+        takes_args = takes_args and any(x.kind is x.VAR_POSITIONAL for x in parameters)
+        takes_kwargs = takes_kwargs and any(x.kind is x.VAR_KEYWORD for x in parameters)
+    return positional, None if takes_kwargs else keywords
 
 
 def copy_containers(x):

@@ -202,6 +202,34 @@ def test_a_saved_subclass_computes_the_same_when_it_is_loaded(base):
         save_and_reload(case)
 
 
+def test_arguments_by_position_after_named_ones_get_their_own_names():
+    class Subclass(FeedForward):
+        def __init__(self, width, *args, **kwargs):
+            super().__init__(width, *args, **kwargs)
+
+    class Second(Subclass):
+        def __init__(self, first, width, *args, second=2, **kwargs):
+            super().__init__(width, *args, **kwargs)
+
+    config = Second(1, 8, 6, "gelu", second=3, dropout=0.25).get_config()
+    named = {"first": 1, "width": 8, "hidden_dim": 6, "activation": "gelu", "second": 3, "dropout": 0.25}
+    assert {name: x for name, x in config.items() if name not in OF_KERAS} == named
+
+
+def test_a_base_class_that_takes_no_entries_of_keras_gets_none():
+    class Chosen(FeedForward):
+        def __init__(self, *, gate=0.5):
+            super().__init__(8, 6)
+
+    class Subclass(Chosen):
+        def __init__(self, steps, **kwargs):
+            super().__init__(**kwargs)
+
+    config = Subclass(3, gate=0.25).get_config()
+    assert config == {"steps": 3, "gate": 0.25}
+    assert Subclass.from_config(config).get_config() == config
+
+
 @keras.saving.register_keras_serializable(package="tests")
 class GatedCosine(Cosine):
     def __init__(self, gate, **kwargs):
