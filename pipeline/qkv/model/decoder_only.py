@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from ..attention.masks import causal_mask, padding_mask
+from ..layers.constructor import build_once
 from ..layers.keras_layers import LayerNormalization, check_sizes, dynamic_shape
 from ..layers.tap import tap
 from .embedding import PositionalEmbedding, make_embeddings
@@ -76,11 +77,11 @@ class DecoderOnly(TranslationModel):
     def build(self, input_shape=None):
         states = (None, None, self.d_model)
         self.build_embeddings()
-        self.positions.build(states)
-        for block in self.blocks:
-            block.build(states)
-        if self.final_norm is not None:
-            self.final_norm.build(states)
+        # Assigned again, because Keras does not notice that an element of a list was replaced.
+        self.blocks = self.blocks
+        for layer in (self.positions, *self.blocks, self.final_norm):
+            if layer is not None:
+                build_once(layer, states)
 
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)
@@ -88,7 +89,8 @@ class DecoderOnly(TranslationModel):
         x = self.positions(self.source_embedding(source_ids), training=training)
         x = tap(self, "encoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length)
-        distances = self.positions.distances(self.blocks[0].self_attention, ops.arange(length))
+        places = ops.arange(length, dtype="int32")
+        distances = self.positions.distances(self.blocks[0].self_attention, places)
         seen = ops.logical_and(mask, causal_mask(length, length))
         weights, prepared = [], []
         for block in self.blocks:
@@ -114,8 +116,9 @@ class DecoderOnly(TranslationModel):
         x = self.positions(self.target_embedding(target_ids), offset=offset, training=training)
         x = tap(self, "decoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length, offset)
-        own_places = ops.arange(own_length) + offset - position
-        places = ops.concatenate([ops.broadcast_to(ops.arange(source_length), (batch, source_length)), own_places], 1)
+        own_places = ops.arange(own_length, dtype="int32") + offset - position
+        source_places = ops.broadcast_to(ops.arange(source_length, dtype="int32"), (batch, source_length))
+        places = ops.concatenate([source_places, own_places], 1)
         distances = self.positions.distances(self.blocks[0].self_attention, own_places[:, position:], places)
         weights, caches = [], []
         for i, block in enumerate(self.blocks):

@@ -9,7 +9,7 @@ from keras import ops
 
 from ..attention.relative_positions import NO_DISTANCES, Distances, alibi_bias, rotation
 from ..config.names.model import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
-from ..layers.constructor import ConstructorConfig
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers
 from ..layers.keras_layers import Dropout, check_sizes, dynamic_shape, row_product
 from ..layers.tap import tap
 
@@ -78,8 +78,11 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         return self.table if self.lora is None else self.table + self.lora_scale * ops.matmul(*self.lora)
 
     def save_own_variables(self, store):
-        for i, value in enumerate([self._matrix(), *([self.bias] if self.has_bias else [])]):
-            store[f"{i}"] = value
+        if self.lora is None:
+            super().save_own_variables(store)
+        else:
+            for i, value in enumerate([self._matrix(), *([self.bias] if self.has_bias else [])]):
+                store[f"{i}"] = value
 
     def load_own_variables(self, store):
         if self.lora is None:
@@ -115,7 +118,7 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class PositionalEmbedding(ConstructorConfig, keras.Layer):
+class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
     """Adds positions to embeddings and applies dropout.
 
     Args:

@@ -18,7 +18,7 @@ import keras
 from keras import ops
 
 from ..attention.multi_head import AttentionLayer
-from ..layers.constructor import ConstructorConfig
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once
 from ..layers.keras_layers import dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
 
@@ -77,7 +77,7 @@ def rows_for_each(nested, rows):
     return keras.tree.map_structure(repeat, nested)
 
 
-class TranslationModel(ConstructorConfig, LowRank, keras.Model):
+class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Model):
     """Translates ids to ids; architectures implement `encode`, `decode` and `start_cache`.
 
     Call arguments:
@@ -117,8 +117,7 @@ class TranslationModel(ConstructorConfig, LowRank, keras.Model):
     def build_embeddings(self):
         """Creates the tables of ids, once each, however many sides share them."""
         for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
-            if not embedding.built:
-                embedding.build((None, None))
+            build_once(embedding, (None, None))
 
     def start_cache(self, memory):
         """Makes the cache for the first step: any nested structure of tensors, which have a row for each target or are
