@@ -60,6 +60,14 @@ LONGEST_MESSAGE = 4000
 """The most characters of a message, about a screen; a value that is quoted may be a whole file."""
 
 
+def quoted(value: object) -> str:
+    """Returns at most 60 characters of a value as Python writes it, for a message that says what was found."""
+    try:
+        return f"{value!r:.60}"
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        return "a number of thousands of digits"
+
+
 class InputError(ValueError):
     """An error that the user can mend: in a setting, a path, a file, or a damaged run.
 

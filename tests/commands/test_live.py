@@ -8,6 +8,7 @@ from qkv.commands import live
 from qkv.errors import InputError
 from qkv.live import live as show
 from tests.support.random_runs import random_run
+from tests.support.tiny_runs import write_stub
 
 
 @pytest.fixture
@@ -79,3 +80,10 @@ def test_ctrl_c_ends_it(root, capsys, monkeypatch):
     printed = capsys.readouterr()
     assert printed.out.startswith("http://127.0.0.1:") and "token=" in printed.out
     assert printed.err.endswith("Ctrl-C ends it\nended\n") and opened == [printed.out.strip()]
+
+
+@pytest.mark.parametrize("host", ["", " ", "x" * 5000, "1.2.3.4.5", "[::1", "a/b", "\x07"])
+def test_an_address_that_is_none_is_told_before_a_run_is_loaded(host, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(live, "importing_tensorflow", None)
+    assert live.main([str(write_stub(tmp_path, "run")), "--host", host]) == 2
+    assert "argument --host: expected an address of this machine, such as 127.0.0.1, found " in capsys.readouterr().err

@@ -18,7 +18,7 @@ from qkv.run.trained_run import load_run
 from qkv.text.lines import stream
 from tests.benchmarks.stream import growth, sentences
 from tests.support.run_contents import state_at
-from tests.support.tiny_runs import small_config, write_small_corpus
+from tests.support.tiny_runs import small_config, write_small_corpus, write_stub
 from tests.support.training import Copy
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
@@ -175,3 +175,9 @@ def test_attention_in_json_is_the_archived_attention_of_the_translation(unbroken
 def test_options_that_do_not_go_together(options, message, unbroken, monkeypatch, capsysbinary):
     monkeypatch.chdir(unbroken)
     assert message in translated(unbroken, "the cat\n", monkeypatch, capsysbinary, *options)
+
+
+def test_attention_of_a_model_without_cross_attention_is_refused_before_it_is_loaded(tmp_path, capsys):
+    run = write_stub(tmp_path, "none", model={"architecture": "recurrent", "cross_attention": "none"})
+    assert translate.main([str(run), "--json", "--attention"]) == 2
+    assert "none has no cross-attention; leave it out" in capsys.readouterr().err

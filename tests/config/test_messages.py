@@ -22,6 +22,15 @@ class TestWrongSettings:
             ),
             ("tokenizer: {d_model: 3}", "tokenizer.d_model: no such key; did you mean model.d_model? (small.yaml:8)"),
             ("d_model: 3", "d_model: no such key; did you mean model.d_model? (small.yaml:8)"),
+            (
+                "model.d_model: 3",
+                "model.d_model: expected sections below one another, model: d_model: VALUE (small.yaml:8)",
+            ),
+            (
+                "model: {attention.cross.score: dot}",
+                "model.attention.cross.score: expected sections below one another, model: attention: cross: score: "
+                "VALUE (small.yaml:8)",
+            ),
             ("model: {zzzzz: 3}", "model.zzzzz: no such key (small.yaml:8)"),
             (
                 "inspection: {probes: [{source: a, refrence: b}]}",

@@ -241,6 +241,15 @@ def test_half_written_files_of_a_killed_evaluation_are_deleted(final, monkeypatc
     assert files_below(final.root).keys() == {"heads.csv", "sentences.csv"}
 
 
+@pytest.mark.parametrize("process", ["9" * 23, "0" * 23, "9" * 100, "٣", "-1", "x"])
+def test_a_folder_of_a_number_that_no_process_has_is_left_behind(final, process):
+    prefix = f".{final.root.name}.qkv-tmp.{socket.gethostname()}."
+    (final.root.parent / f"{prefix}{process}.abc").mkdir(parents=True)
+    with evaluation_folder(final, "abc"):
+        pass
+    assert [path.name for path in final.root.parent.iterdir()] == ["test"]
+
+
 @pytest.mark.parametrize("place", ["itself", "within"])
 def test_a_link_in_the_place_of_what_a_killed_evaluation_left_is_not_followed(final, tmp_path, monkeypatch, place):
     (tmp_path / "home").mkdir()

@@ -16,6 +16,7 @@ from qkv.errors import InputError
 from qkv.exchange.parity import check_parity, searches
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
+from tests.support.tiny_runs import ARCHITECTURES
 
 pytest.importorskip("tensorflow_text")
 from qkv.exchange.saved_model import LoadedSavedModel, SavedTranslator, write_saved_model
@@ -144,3 +145,12 @@ def test_a_process_with_tensorflow_and_its_text_alone_loads_it(run, folder, save
 def test_links_that_need_more_than_a_row_of_weights_are_refused(run):
     with pytest.raises(InputError, match="--at: a SavedModel reads links at LAYER,HEAD,SIDE"):
         SavedTranslator(run, AlignmentReadout(0, 0, "input", "mutual"))
+
+
+def test_a_model_without_cross_attention_is_exported_and_links_nothing(tokenizer, tmp_path):
+    run = random_run(tokenizer, tmp_path, ARCHITECTURES["context_vector"])
+    (run.directory.root / "tokenizer").mkdir(parents=True)
+    translator = SavedTranslator(run, None)
+    answer = found(translator.align(tf.constant(SOURCES), tf.constant(TARGETS)))
+    assert answer["cross_attention"].shape[:3] == (len(SOURCES), 0, 1) and (answer["links"] == -1).all()
+    write_saved_model(translator, tmp_path / "saved")

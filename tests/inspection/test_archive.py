@@ -122,11 +122,26 @@ def test_metadata_is_read_without_arrays_and_one_site_without_the_others(tmp_pat
     write(tmp_path, records)
     read = AttentionArchive(tmp_path)
     assert list(read.read(42, ["cross"]).attention) == ["cross"]
+    assert read[42.0].id == 42
     for shard in tmp_path.glob("*.npz"):
         shard.unlink()
     assert AttentionArchive(tmp_path).lines[4]["source_words"] == records[4].source_words
     with pytest.raises(KeyError):
         read[2]
+
+
+@pytest.mark.parametrize("sites", ["cross", [], ["encoder"], ["cross", "nope"], ["cross", 5], ["cross", "norms"]])
+def test_sites_that_are_not_in_the_archive_are_no_damage(tmp_path, records, sites):
+    write(tmp_path, records)
+    archive = AttentionArchive(tmp_path)
+    expected = "sites: expected a list of cross, decoder, encoder with cross among them, found "
+    with pytest.raises(InputError, match=expected):
+        archive.read(42, sites)
+    if "norms" in sites:  # which the archive might have had
+        assert next(archive.records(sites)).attention.keys() == {"cross"}
+    else:
+        with pytest.raises(InputError, match=r"sites: expected a list of cross, norms, .*, found "):
+            archive.records(sites)
 
 
 @pytest.mark.parametrize(

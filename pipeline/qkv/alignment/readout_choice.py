@@ -15,7 +15,7 @@ import numpy as np
 
 from ..config import RunConfig
 from ..config.names.inspection import EXTRACTIONS, LABEL_SIDES, SITES
-from ..errors import InputError
+from ..errors import InputError, quoted
 from ..files.paths import sha256
 from ..inspection.record import Record
 from ..run.trained_run import TrainedRun
@@ -47,7 +47,7 @@ def last_layer(run: TrainedRun) -> AlignmentReadout:
         InputError: the model has no cross-attention.
     """
     record = next(run.recorder(["cross"]).record_references(["a"], ["a"]))
-    if "cross" not in record.attention:
+    if not len(record.attention["cross"]):
         raise InputError(f"{run.directory.root}: its model has no cross-attention, and so no links to read")
     layer = len(record.attention["cross"]) - 1
     return AlignmentReadout(layer, MEAN_HEAD, "output", chosen_on="nothing: it is the last layer")
@@ -87,22 +87,24 @@ def choose_on_gold(run: TrainedRun, gold_set: GoldSet, recorded: Sequence[str] =
 
 def _parse_readout(text: str, run: TrainedRun) -> AlignmentReadout:
     form = re.fullmatch(
-        rf"(\d+),(\d+|{MEAN_HEAD}),({'|'.join(LABEL_SIDES)})"
+        rf"([0-9]{{1,9}}),([0-9]{{1,9}}|{MEAN_HEAD}),({'|'.join(LABEL_SIDES)})"
         rf"(?:,({'|'.join(map(re.escape, EXTRACTIONS))})(?:,({'|'.join(aligned_sites())}))?)?",
-        text,
+        text if isinstance(text, str) else "",
     )
     if form is None:
         raise InputError(
             "expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS "
-            f"({', '.join(EXTRACTIONS)}) and ,SITE ({', '.join(aligned_sites())}); found {text!r:.60}"
+            f"({', '.join(EXTRACTIONS)}) and ,SITE ({', '.join(aligned_sites())}); found {quoted(text)}"
         )
     layer, head, side, extraction, site = form.groups(default="")
     place = int(layer), head if head == MEAN_HEAD else int(head), side
     readout = AlignmentReadout(*place, extraction or "target", site or "cross", "the command line")
     record = next(run.recorder(["cross", readout.site]).record_references(["a"], ["a"]))
     layers, heads = record.attention[readout.site].shape[:2]
+    if not layers:
+        raise InputError(f"{run.directory.root}: its model has no cross-attention, and so no links to read")
     if readout.layer >= layers or (readout.head != MEAN_HEAD and int(readout.head) >= heads):
-        raise InputError(f"{run.directory.root} has {layers} layers of {heads} heads, from 0; found {text!r:.60}")
+        raise InputError(f"{run.directory.root} has {layers} layers of {heads} heads, from 0; found {quoted(text)}")
     return readout
 
 

@@ -1,13 +1,14 @@
 """Explains a trained run in numbers: `qkv explain RUN --sentence "..."`, `--change` or `--pronouns FILE`."""
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config.names.inspection import SITES, site_name
-from ..errors import InputError, did_you_mean
+from ..errors import InputError, did_you_mean, quoted
 from ..files.atomic import output_when_done
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..text.tokens.special_tokens import WORD_START
@@ -139,7 +140,7 @@ def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
 def _find_token(asked: str, ids: Sequence[int], tokenizer: "Tokenizer") -> int:
     """Returns the position of a token that is given as a number, as it is spelt, or as a word."""
     tokens = tokenizer.pieces(ids)
-    if asked.isdecimal() and int(asked) < len(tokens):
+    if re.fullmatch("[0-9]{1,9}", asked) and int(asked) < len(tokens):
         return int(asked)
     if asked in tokens:
         return tokens.index(asked)
@@ -149,7 +150,7 @@ def _find_token(asked: str, ids: Sequence[int], tokenizer: "Tokenizer") -> int:
             return start
     raise InputError(
         f"--token: expected a word or token of {' '.join(tokens)}, or a position from 0 to {len(tokens) - 1}, found "
-        f"{asked!r}{did_you_mean(asked, [token.lstrip(WORD_START) for token in tokens])}"
+        f"{quoted(asked)}{did_you_mean(asked, [token.lstrip(WORD_START) for token in tokens])}"
     )
 
 

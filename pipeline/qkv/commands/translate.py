@@ -74,6 +74,8 @@ def main(arguments: list[str]) -> None:
     options = make_parser().parse_args(arguments)
     config = cli.read_search(options)  # what is wrong is told first
     _check_forms(options)
+    if options.attention and not config.model.has_cross_attention:
+        raise InputError(f"--attention: the model of {options.run.root} has no cross-attention; leave it out")
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
         from ..run.ensemble import load_runs

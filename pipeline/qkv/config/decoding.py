@@ -72,7 +72,7 @@ class DecodingSettings(Settings):
 
     def check_coverage(self, model: ArchitectureSettings) -> None:
         """Raises a `ValueError` if a coverage penalty has no cross-attention to act on."""
-        if self.coverage_penalty and getattr(model, "cross_attention", "") == "none":
+        if self.coverage_penalty and not model.has_cross_attention:
             raise ValueError("decoding.coverage_penalty: a model without cross-attention covers nothing; expected 0")
 
     @model_validator(mode="after")

@@ -90,6 +90,12 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
     key, field, siblings = _resolve(schema, details["loc"])
     if details["type"] in ("extra_forbidden", "invalid_key"):
         everywhere = [known for known, _ in walk(schema)]
+        if key in everywhere and "." in str(details["loc"][-1]):
+            *sections, name = key.split(".")
+            return (
+                key,
+                f"expected sections below one another, {' '.join(f'{part}:' for part in sections)} {name}: VALUE",
+            )
         if key in everywhere:
             return key, f"belongs to another architecture than {details['loc'][1]}"
         return key, f"no such key{did_you_mean(key, siblings + everywhere)}"

@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -54,7 +55,7 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
     found = final.root.parent.glob(f"{glob.escape(prefix)}*")
     for leftover in sorted(found, key=lambda path: not EvaluationDirectory(path).metrics.is_file()):  # whole ones first
         process = leftover.name.removeprefix(prefix).split(".")[0]
-        if process.isdecimal() and is_running(int(process)):
+        if re.fullmatch("[0-9]{1,9}", process) and is_running(int(process)):
             continue
         if leftover.is_symlink() or any(path.is_symlink() for path in leftover.rglob("*")):  # it is not ours: no
             leftover.unlink() if leftover.is_symlink() else _delete(leftover, final)  # command makes links

@@ -94,11 +94,11 @@ def _write_saved_model(run: "TrainedRun", folder: Path, wishes: "ExportWishes", 
     from ..alignment.readout_choice import find_readout, last_layer
     from .saved_model import LoadedSavedModel, SavedTranslator, write_saved_model
 
-    readout = find_readout(run, wishes.at) or last_layer(run)
-    if not wishes.at:  # what the gold alignments choose may need more than one row of weights
+    readout = find_readout(run, wishes.at) or (last_layer(run) if run.config.model.has_cross_attention else None)
+    if readout and not wishes.at:  # what the gold alignments choose may need more than one row of weights
         readout = replace(readout, site="cross", extraction="target", likely=False)
     write_saved_model(SavedTranslator(run, readout), folder)
-    manifest["links"] = readout.to_json()
+    manifest["links"] = readout and readout.to_json()
     return LoadedSavedModel(folder)
 
 

@@ -33,15 +33,15 @@ class SavedTranslator(tf.Module):
 
     Args:
         run: the run.
-        readout: where `align` reads links.
+        readout: where `align` reads links; None for a model without cross-attention, which links nothing.
 
     Raises:
         InputError: `align` cannot read links so.
     """
 
-    def __init__(self, run: TrainedRun, readout: AlignmentReadout) -> None:
+    def __init__(self, run: TrainedRun, readout: AlignmentReadout | None) -> None:
         super().__init__()
-        if readout.site != "cross" or readout.extraction != "target":
+        if readout and (readout.site != "cross" or readout.extraction != "target"):
             raise InputError("--at: a SavedModel reads links at LAYER,HEAD,SIDE; leave out LINKS and SITE")
         tokenizer = run.tokenizer
         self._variables = [variable.value for variable in run.model.variables]  # what is saved; Keras' layers are not
@@ -140,6 +140,8 @@ class SavedTranslator(tf.Module):
 
     def _links(self, cross, source_ids, target_ids):
         readout = self._own.readout
+        if readout is None:
+            return tf.fill(tf.shape(target_ids), -1)
         row_shift = int(readout.side == "input")  # the row that reads a token is below the one that predicts it
         weights = cross[:, readout.layer]
         weights = tf.reduce_mean(weights, axis=1) if readout.head == MEAN_HEAD else weights[:, int(readout.head)]

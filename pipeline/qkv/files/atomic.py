@@ -73,9 +73,13 @@ def output_when_done(path: Path) -> Iterator[Path]:
         yield temporary
         sys.stdout.flush()  # what was printed before comes before
         opened = _open_already(path)
-        stream = path.open("wb") if opened is None else os.fdopen(os.dup(opened), "wb")
-        with temporary.open("rb") as content, stream:
-            shutil.copyfileobj(content, stream)
+        try:
+            stream = path.open("wb") if opened is None else os.fdopen(os.dup(opened), "wb")
+            with temporary.open("rb") as content, stream:
+                shutil.copyfileobj(content, stream)
+        except OSError as error:
+            error.filename = str(path)  # a full device names no file
+            raise
 
 
 def writable_only(path: Path) -> bool:

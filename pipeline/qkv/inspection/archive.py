@@ -22,7 +22,7 @@ import math
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property, partial
 from itertools import groupby, takewhile
@@ -34,7 +34,7 @@ import numpy as np
 
 from ..config.names.inspection import SITES
 from ..config.names.text import WORD_UNITS
-from ..errors import DAMAGE, InputError
+from ..errors import DAMAGE, InputError, quoted
 from ..files.arrays import ArrayFile
 from ..files.atomic import write_atomically
 from ..files.json import parse_json, read_json_object
@@ -100,8 +100,13 @@ class AttentionArchive:
             return [self[one] for one in self.ids[id_]]
         return self.read(id_, list(self.manifest["sites"]))
 
-    def records(self, sites: Iterable[str]) -> Iterator[Record]:
-        """Reads all sentences with the attention of some sites, `cross` among them, as far as the archive has it."""
+    def records(self, sites: Collection[str]) -> Iterator[Record]:
+        """Reads all sentences with the attention of some sites, `cross` among them, as far as the archive has it.
+
+        Raises:
+            InputError: a name is not that of a site, or `cross` is missing.
+        """
+        _check_sites(sites, SITES)
         held = [site for site in dict.fromkeys(sites) if site in self.manifest["sites"]]
         return (self.read(id_, held) for id_ in self.ids)
 
@@ -133,8 +138,15 @@ class AttentionArchive:
         return show_record(self[id_], self.manifest.get("run", self._path.name), height)
 
     def read(self, id_: int, sites: Sequence[str]) -> Record:
-        """Reads one sentence with the attention of some sites, `cross` among them; other arrays are not read."""
+        """Reads one sentence with the attention of some sites, `cross` among them; other arrays are not read.
+
+        Raises:
+            KeyError: there is no such id.
+            InputError: the archive has no such site, `cross` is missing, or the archive is damaged.
+        """
         line = self._sentences[id_]
+        id_ = line["id"]  # an equal number, such as 1.0, may have been given
+        _check_sites(sites, self.manifest["sites"])
         lengths = len(line["source_tokens"]), len(line["target_output_tokens"])
         attention, sinks = {}, {}
         try:
@@ -209,6 +221,11 @@ class AttentionArchive:
 
     def _damaged(self, place: str | Path, found: str) -> InputError:
         return InputError(f"{place}: damaged attention archive: {found}; delete {self._path} and write it anew")
+
+
+def _check_sites(sites: Collection[str], known: Collection[str]) -> None:
+    if isinstance(sites, str) or "cross" not in sites or not all(site in list(known) for site in sites):
+        raise InputError(f"sites: expected a list of {', '.join(known)} with cross among them, found {quoted(sites)}")
 
 
 FORMAT_VERSION = 1

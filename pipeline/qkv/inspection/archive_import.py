@@ -2,7 +2,6 @@
 archived. docs/use/archive.md has recipes."""
 
 import json
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -14,7 +13,7 @@ import numpy as np
 from ..config.names import describe
 from ..config.names.inspection import RECORD_MODES, SITES
 from ..config.names.text import WORD_MARKS
-from ..errors import InputError
+from ..errors import InputError, quoted
 from ..files.paths import is_unicode
 from ..text.corpora.word_links import GoldAlignment, write_gold
 from ..text.lines.line import words_of
@@ -194,7 +193,7 @@ def _read_side(
             raise InputError(f"{given}: expected {len(tokens)} entries, one per token, found {len(words)}")
         for word in words:
             if word is not None and not (isinstance(word, Integral) and 0 <= word < MOST_WORDS):
-                raise InputError(f"{given}: expected numbers of words from 0 on, or None, found {word!r:.60}")
+                raise InputError(f"{given}: expected numbers of words from 0 on, or None, found {quoted(word)}")
         words = [None if word is None else int(word) for word in words]
     spelling = spell_words(tokens, words, marks)
     if text is None:
@@ -214,11 +213,12 @@ def _read_side(
 
 
 def _read_log_probabilities(given: Sequence[float]) -> list[float]:
-    values = [float(value) if isinstance(value, Real) else math.nan for value in given]
-    for value in values:
-        if not -1e30 < value < 0.01:  # also not-a-number
-            raise InputError(f"log_probabilities: expected natural logarithms, 0 or less and finite, found {value}")
-    return values
+    for value in given:
+        if not (isinstance(value, Real) and -1e30 < value < 0.01):  # also not-a-number
+            raise InputError(
+                f"log_probabilities: expected natural logarithms, 0 or less and finite, found {quoted(value)}"
+            )
+    return [float(value) for value in given]
 
 
 def _is_text(value: Any) -> bool:

@@ -30,3 +30,14 @@ def test_what_is_no_probability_is_refused(tmp_path, number):
     (tmp_path / "links").write_text(f"0-0\n0-0:0.5 1-1:{number}\n")
     with pytest.raises(InputError, match=r"links:2: '1-1:.*' has no probability .*a number from 0 to 1.*0\.93"):
         read_pharaoh(tmp_path / "links")
+
+
+@pytest.mark.parametrize(
+    "link",
+    [pytest.param("9" * 5000 + "-0", id="digits"), "0-" + "9" * 19, "-1-0", "1_0-0", "٠-0", "0.0-0", "0-0-0", "nan-0"],
+)
+def test_what_is_no_link_is_refused_in_few_words(tmp_path, link):
+    (tmp_path / "links").write_text(f"0-0\n0-0 {link}\n")
+    with pytest.raises(InputError, match=r"links:2: '.* is no link; expected i-j") as caught:
+        read_pharaoh(tmp_path / "links")
+    assert len(str(caught.value)) < 300

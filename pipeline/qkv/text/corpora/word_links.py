@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import InputError
+from ...errors import InputError, quoted
 from ...files.atomic import output_when_done, write_output
 from ...files.paths import matching_files
 from ..lines.text_file import read_lines
@@ -76,12 +76,12 @@ def _parse_line(line: str, place: str) -> GoldAlignment:
         match = _LINK.fullmatch(text)
         if match is None:
             raise InputError(
-                f"{place}: {text!r:.60} is no link; expected i-j (sure) or i?j (possible) with word numbers"
+                f"{place}: {quoted(text)} is no link; expected i-j (sure) or i?j (possible) with word numbers"
             )
         if match[4] is not None and not (_PROBABILITY.fullmatch(match[4]) and float(match[4]) <= 1):
             raise InputError(
-                f"{place}: {text!r:.60} has no probability after its colon; expected a number from 0 to 1, such as "
-                f"{match[1]}{match[2]}{match[3]}:0.93, found {match[4]!r}; or leave out the colon"
+                f"{place}: {quoted(text)} has no probability after its colon; expected a number from 0 to 1, such as "
+                f"{match[1]}{match[2]}{match[3]}:0.93, found {quoted(match[4])}; or leave out the colon"
             )
         link = int(match[1]), int(match[3])
         possible.add(link)
