@@ -86,6 +86,7 @@ class KerasBatches(keras.utils.PyDataset):
         self._epoch = 0
         self._made = made
         self._shuffles = split == "train"
+        self._replicas = tf.distribute.get_strategy().num_replicas_in_sync
         self._reading = False  # within a pass
         self._read_last = False  # since the last pass ended
         self._plan()
@@ -138,7 +139,8 @@ class KerasBatches(keras.utils.PyDataset):
         return (batch.source, batch.target_input), batch.target_output
 
     def _batch(self, index: int) -> Batch:
-        return self._made.make(self._pairs, self._rows[index % len(self._rows)])
+        batch = self._made.make(self._pairs, self._rows[index % len(self._rows)])
+        return batch.map(lambda ids: np.pad(ids, ((0, -len(ids) % self._replicas), (0, 0))))
 
     def on_epoch_begin(self) -> None:
         self._reading = True
