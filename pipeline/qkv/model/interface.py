@@ -199,8 +199,8 @@ class TranslationModel(ConstructorConfig, LowRank, keras.Model):
             NotImplementedError: always.
         """
         raise NotImplementedError(
-            f"{type(self).__name__}.quantize: Keras cannot quantize these layers; train a run, and write it with "
-            "`qkv export RUN --format ctranslate2 --quantization int8`"
+            f"{type(self).__name__}.quantize: Keras cannot quantize these layers; `qkv export` with --quantization "
+            "int8 writes a trained Transformer for CTranslate2"
         )
 
     def export(self, filepath, *args, input_signature=None, **kwargs):
