@@ -13,6 +13,7 @@ from qkv.model.recurrent import Recurrent
 from qkv.run.load_model import load_model
 from qkv.training.schedule import WarmupSchedule
 from tests.support.layer_contract import stir
+from tests.support.processes import finish, start
 from tests.support.tiny_models import MODELS, SOURCE, TARGET, make_transformer, model_of
 
 NAMES = ("transformer", "recurrent", "decoder-only")
@@ -106,6 +107,39 @@ def test_a_fitted_model_is_evaluated_and_saved_and_evaluates_the_same_when_loade
     scores = [x.evaluate((SOURCE, TARGET), outputs, verbose=0) for x in (model, load_model(tmp_path / "model.keras"))]
     assert scores[0][0] < history[-1]
     np.testing.assert_allclose(scores[1], scores[0], rtol=1e-5)
+
+
+REPLICATED = """
+import keras, numpy as np, tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+from qkv.metrics.of_tokens import Perplexity, TokenAccuracy, TokenCrossEntropy
+from tests.support.tiny_models import MODELS, SOURCE, TARGET
+
+sources, targets = np.repeat(SOURCE, 2, 0), np.repeat(TARGET, 2, 0)  # as many tokens for each replica
+outputs = np.roll(targets, -1, 1)
+
+def fit(name):
+    keras.utils.set_random_seed(0)
+    architecture, settings = MODELS[name]
+    model = architecture(**settings)
+    model.compile(keras.optimizers.SGD(0.1), TokenCrossEntropy(0.1), metrics=[TokenAccuracy(), Perplexity()])
+    weights = np.repeat([1.0, 2.0, 0.5], 2)
+    history = model.fit((sources, targets), outputs, 2, 2, 0, shuffle=False, sample_weight=weights).history
+    return list(history.values())
+
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+for name in ("transformer", "recurrent", "decoder-only"):
+    with strategy.scope():
+        replicated = fit(name)
+    np.testing.assert_allclose(replicated, fit(name), rtol=1e-4, err_msg=name)
+"""
+
+
+@pytest.mark.minutes
+def test_replicas_fit_as_one_device_does(tmp_path):
+    finish([start(["-c", REPLICATED], tmp_path)], [tmp_path])
 
 
 @by_name
