@@ -63,9 +63,12 @@ class KerasBatches(keras.utils.PyDataset):
 
     In training, each epoch has its own order, as in `train.py`; pass `shuffle=False` to `fit`, which would shuffle it
     once more. A `fit` that starts at epoch 0 goes on with the epoch after those that were read; one that starts later,
-    by `initial_epoch` or `BackupAndRestore`, reads the batches of that epoch. For models that are no
-    `TranslationModel`, set `epoch` to the epoch at which `fit` starts. Batches are made by threads, as many as
-    `workers`; processes are refused, since they would never hear that an epoch ends.
+    by `initial_epoch` or `BackupAndRestore`, reads the batches of that epoch. That is done by `follow_epochs`, a
+    callback that `fit` of a `TranslationModel` adds, and that other models must be given. Batches are made by threads,
+    as many as `workers`; processes are refused, since they would never hear that an epoch ends.
+
+    Under a strategy of several replicas, in whose scope the batches are made, sentences of nothing but padding fill
+    each batch up to a multiple of the replicas.
 
     Every epoch has as many batches as the first: where segmentations or a mixture of corpora are sampled,
     the last batches of an epoch may be missing, or its first ones come twice.
@@ -152,7 +155,7 @@ class KerasBatches(keras.utils.PyDataset):
             self.epoch += 1
 
     def follow_epochs(self) -> keras.callbacks.Callback:
-        """Makes the callback that `fit` of a `TranslationModel` adds: it moves to the epoch at which `fit` starts."""
+        """Makes a callback that moves to the epoch at which `fit` starts; a new one is needed for each `fit`."""
         return FirstEpoch(self)
 
 
