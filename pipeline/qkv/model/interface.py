@@ -181,8 +181,9 @@ class TranslationModel(ConstructorConfig, LowRank, keras.Model):
     def fit(self, *args, **kwargs):
         settings = inspect.signature(super().fit).bind(*args, **kwargs).arguments
         check_class_weight(settings.get("class_weight"))
-        if hasattr(x := settings.get("x"), "follow_epochs"):
-            settings["callbacks"] = [*keras.tree.flatten(settings.get("callbacks") or []), x.follow_epochs()]
+        follow_epochs = getattr(settings.get("x"), "follow_epochs", None)  # of `qkv.batches`
+        if follow_epochs is not None:
+            settings["callbacks"] = [*keras.tree.flatten(settings.get("callbacks") or []), follow_epochs()]
         return super().fit(**settings)
 
     @functools.wraps(keras.Model.train_on_batch)
