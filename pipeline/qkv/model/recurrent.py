@@ -49,6 +49,8 @@ class RecurrentDecoder(ConstructorConfig, ReplaceableLayers, keras.Layer):
     def __init__(self, embedding_dim, hidden_dim, dropout=0.0, **kwargs):
         super().__init__(autocast=False, **kwargs)  # or Keras would round the float32 weights of the state
         check_sizes(embedding_dim=embedding_dim, hidden_dim=hidden_dim)
+        # XLA cannot compile the gradient of TensorFlow's loop, and `compile` would choose XLA on a GPU.
+        self.supports_jit = keras.backend.backend() != "tensorflow"
         self.embedding_dim = embedding_dim
         self.hidden_dim = hidden_dim
         # The paper's GRU has its reset gate before the matrix product (Cho et al. 2014, equation 8).
