@@ -214,10 +214,11 @@ class Run:
             if n_best is not None:
                 raise InputError("n_best: a text is put together of the best translations; expected none with split")
             texts = []
+            run = self._with(decoding)
             for text in _listed(sentences, "sentences"):
                 if not isinstance(text, str):
                     raise InputError(f"sentences: expected text, found {text!r:.60}")
-                paragraph = self._with(decoding).splitter.divide_lines(text)
+                paragraph = run.splitter.divide_lines(run.readable(text))
                 texts.append(TranslatedText(self.translate(paragraph.sentences, **decoding), paragraph))
             return texts[0] if isinstance(sentences, str) else texts
         run = self._with(decoding if n_best is None else {**decoding, "n_best": n_best})

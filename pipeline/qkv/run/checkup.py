@@ -33,6 +33,7 @@ from ..runtime.devices import (
 from ..runtime.machine import keep_freed_memory, peak_memory, total_memory, usable_cores
 from ..text.batch import Batch
 from ..text.prepare import prepare_text
+from ..text.selection import describe_invisible
 from ..text.training_text import TrainingText
 from ..training.batch_size import known_batch_tokens
 from ..training.build import build_batches_and_step, build_limits, build_model_and_optimizer, build_schedule
@@ -122,6 +123,9 @@ def _describe_text(config: RunConfig, run: RunDirectory, text: TrainingText) -> 
         f"{report['kept']:,} of {report['pairs']:,} training pairs{joined}, {len(text.validation):,} for validation",
         fine=dropped < 0.1 * report["pairs"],
     )
+    if counted := describe_invisible(report["invisible"]):
+        advice = "typed text keeps them, other text may lack them; remove those that mean nothing"
+        yield CheckupLine("invisible", f"characters in the training text: {counted}; {advice}", fine=False)
     for corpus in report["corpora"] if config.data.listed_corpora else []:
         tag = "" if corpus["tag"] is None else f", tag {corpus['tag']}"
         left_out = sum(corpus.get("filtered", {}).values())

@@ -81,14 +81,18 @@ def test_typed_text_is_normalised_as_by_the_run(engine, run, tmp_path, language,
     lines = [*lines_with(MARKS, seed=3), "The dog 's cat, &apos; 's.", "'s  Éva 's"]
     for number, sentences in enumerate((names, [line.lower() for line in SENTENCES], ["A cat .", "The dog ."])):
         changed = normalizing(run, tmp_path / str(number), language, sentences, **settings)
-        found = engine.evaluate("([rules, lines]) => lines.map(typedText(rules))", [pack_normalizer(changed), lines])
+        found = engine.evaluate(
+            "([rules, unread, lines]) => lines.map(typedText(rules, unread))",
+            [pack_normalizer(changed), pack_tokenizer(run)["unread"], lines],
+        )
         for line, ours in zip(lines, found, strict=True):
             assert ours == changed.normalizer(as_line(line.replace("\n", " "), "")), repr(line)
 
 
 def test_text_is_composed_and_otherwise_left_alone_where_the_run_leaves_it(engine, run):
     assert pack_normalizer(run) is None
-    assert engine.evaluate("typedText(null)('E\u0301va\\n Dog.')") == "Éva  Dog."
+    unread = pack_tokenizer(run)["unread"]
+    assert engine.evaluate("(unread) => typedText(null, unread)('E\u0301va\\n Dog.')", unread) == "Éva  Dog."
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t", "\u00a0", "\u3000", "\u2028", "\u200b", "\ufeff", "\u0085", "\0"])

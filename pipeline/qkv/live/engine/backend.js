@@ -34,7 +34,7 @@ class PageBackend {
     Object.assign(this, { ...facts, beams: [1], rows: false });
     this.model = new Transformer(header.model, arrays);
     this.subwords = new SubwordModel(header.tokenizer);
-    this.normalize = typedText(header.typed);
+    this.normalize = typedText(header.typed, header.tokenizer.unread);
     this.units = header.units;
     this.special = header.model.special;
     this.limit = header.model.limits.max_positions;
