@@ -173,7 +173,7 @@ def _make_linker(
 
     def links() -> Iterator[GoldAlignment]:
         for part in linked_parts_of(files, data.training_corpora):
-            yield from iterate_links_inside(*part, partial(cutter.count, units=units))
+            yield from iterate_links_inside(*part, count=partial(cutter.count, units=units))
 
     is_trained_on = np.full(len(files), rows is None)
     if rows is not None:
