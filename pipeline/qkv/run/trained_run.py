@@ -158,8 +158,8 @@ class TrainedRun:
         return SentenceSplitter(data.source_language, self.tokenizer.tags, between)
 
     def readable(self, text: str) -> str:
-        """Returns a source text of one or more lines without the invisible characters that the model does not read, of
-        which it warns; it can be divided into sentences then.
+        """Returns a source text of one or more lines without the invisible characters that are left out, of which it
+        warns; it can be divided into sentences then.
 
         Raises:
             InputError: a line is no text.

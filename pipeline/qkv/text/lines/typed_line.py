@@ -141,9 +141,10 @@ class TypedText:
         return texts, ids
 
     def readable(self, lines: Iterable[str], numbers: Iterable[int] | None = None) -> list[str]:
-        """Returns lines without the invisible characters that the model does not read, to be divided before they are
-        read; the arguments and errors are those of `read`."""
-        return list(map(self.tokenizer.as_read, self._read_lines(self._with_places(lines, numbers))))
+        """Returns lines without the invisible characters that are left out, to be divided into sentences before they
+        are read; the arguments and errors are those of `read`."""
+        texts = self._read_lines(self._with_places(lines, numbers))
+        return list(map(self.tokenizer.without_format_characters, texts))
 
     def _with_places(self, lines: Iterable[str], numbers: Iterable[int] | None) -> list[tuple[str, str]]:
         return [(f"{self.name}:{number}", line) for line, number in zip(lines, numbers or count(1), strict=False)]
