@@ -11,6 +11,7 @@ from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
 from qkv.live.model_page import pack_normalizer, pack_tokenizer
 from qkv.text.lines.line import FORMAT_CHARACTERS, OTHER_SPACES, as_line
+from qkv.text.lines.typed_line import describe_unread
 from qkv.text.tokens.run_tokenizer import train_tokenizer
 from qkv.text.tokens.subword_models import SentencePieceModel
 from qkv.text.tokens.tokenizer import Tokenizer
@@ -97,12 +98,13 @@ def test_text_is_composed_and_otherwise_left_alone_where_the_run_leaves_it(engin
 
 def test_invisible_characters_are_read_in_the_page_as_by_the_run(engine, run):
     lines = [*lines_with([*FORMAT_CHARACTERS[1:], *OTHER_SPACES], seed=4), "e\u200d\u0301", "", "\xad", " a\xad b"]
-    found = engine.evaluate(
-        "([unread, lines]) => lines.map(typedText(null, unread))", [pack_tokenizer(run)["unread"], lines]
-    )
+    unread = pack_tokenizer(run)["unread"]
+    found = engine.evaluate("([unread, lines]) => lines.map(typedText(null, unread))", [unread, lines])
     assert found == [run.tokenizer.as_read(as_line(line.replace("\n", " "), "")) for line in lines]
+    told = engine.evaluate("([unread, lines]) => lines.map((line) => describeUnread(line, unread))", [unread, lines])
+    assert told == [describe_unread(line.replace("\n", " "), run.tokenizer) or None for line in lines]
     with pytest.raises(Exception, match="the text has a NUL character"):
-        engine.evaluate("(unread) => typedText(null, unread)('a\\0b')", pack_tokenizer(run)["unread"])
+        engine.evaluate("(unread) => typedText(null, unread)('a\\0b')", unread)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t", "\u00a0", "\u3000", "\u2028", "\u200b", "\ufeff", "\u0085", "\0"])

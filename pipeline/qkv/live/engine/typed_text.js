@@ -42,6 +42,20 @@ function typedText(rules, unread) {
   };
 }
 
+// Returns in words which invisible characters of a text the model does not read, null for none: see `describe_unread`.
+function describeUnread(text, unread) {
+  const told = [["left out", unread.left_out], ["read as a space", unread.spaces]].map(([what, letters]) => {
+    const counts = new Map();
+    for (const one of text.replaceAll("\n", " ").match(every(`[${letters}]`)) ?? []) {
+      counts.set(one.codePointAt(0), (counts.get(one.codePointAt(0)) ?? 0) + 1);
+    }
+    const codes = [...counts].sort(([one], [other]) => one - other);
+    const named = codes.map(([code, count]) => `U+${code.toString(16).toUpperCase().padStart(4, "0")} (${count})`);
+    return named.length ? `${what}: ${named.join(", ")}` : "";
+  }).filter(Boolean);
+  return told.length ? `invisible characters that the training text does not have, ${told.join("; ")}` : null;
+}
+
 // Moses' normaliser of punctuation and tokeniser, by the tables of the library: see `moses.rules`.
 function mosesDivider({ substitutions, alnum, alpha, number, lower, prefixes, numeric, apostrophes, escape }) {
   const known = new Set(prefixes), beforeNumbers = new Set(numeric), one = (letters) => new RegExp(`[${letters}]`, "u");
