@@ -435,7 +435,8 @@ class TranslatedText:
 
     Attributes:
         sentences: the translations of its sentences, and of its empty lines.
-        text: these as one text, with the spaces and line feeds of the source between them.
+        text: these as one text, with the spaces and line feeds of the source between them; spaces at the ends of its
+            lines are left out.
     """
 
     sentences: list[Translated]

@@ -53,7 +53,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--split",
         action="store_true",
-        help="translate each sentence of a line by itself, and keep the spaces between them; needs sentencex",
+        help="translate each sentence of a line by itself, and keep the spaces between them, but not those at the ends "
+        "of the line; needs sentencex",
     )
     parser.add_argument(
         "--json",
