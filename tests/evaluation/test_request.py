@@ -9,6 +9,7 @@ from qkv.config.run import make_run_config
 from qkv.errors import InputError
 from qkv.evaluation import request
 from qkv.files.run_directory import RunDirectory
+from qkv.text.lines.typed_line import TypedText
 from qkv.text.tokens.words import AT_SPACES
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
@@ -19,7 +20,7 @@ def run(tmp_path, monkeypatch):
     for reader in ("read_configured_gold", "read_choice_set"):
         monkeypatch.setattr(request, reader, lambda *_: None)
     config = make_run_config(small_settings(write_small_corpus(tmp_path), tmp_path), {}, "run")
-    read_as_it_is = SimpleNamespace(read=lambda lines: (lines, []))
+    read_as_it_is = SimpleNamespace(read=lambda lines: (lines, []), readable=list)
     return SimpleNamespace(
         config=config, directory=RunDirectory(tmp_path), cutter=None, typed_text=lambda *_, **form: read_as_it_is
     )
@@ -50,3 +51,11 @@ def test_links_counted_from_one_are_refused_with_the_option_that_reads_them(run,
     read = request.read_own_set(run, "mine", *files, from_1, first_index=1).gold
     assert read.gold == request.read_own_set(run, "mine", *files, tmp_path / "test.align").gold.gold
     assert read.dropped_links == 0
+
+
+def test_references_are_scored_without_characters_that_no_translation_has(run, tokenizer, tmp_path):
+    run.typed_text = lambda name, *_, **form: TypedText(tokenizer, None, None, 50, name)
+    for name, line in (("my.en", "the c\xadat \u200b sees"), ("my.fr", "le ch\u200bat\xa0voit\xad")):
+        (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
+    data = request.read_own_set(run, "mine", tmp_path / "my.en", tmp_path / "my.fr")
+    assert (data.source, data.reference) == (["the cat \u200b sees"], ["le chat\xa0voit"])

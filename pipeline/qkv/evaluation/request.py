@@ -118,8 +118,9 @@ def read_own_set(
 
 def _read_typed(run: TrainedRun, lines: Sequence[str], path: Path, side: str, form: dict[str, bool]) -> list[str]:
     """Returns the lines of a file as the run reads them."""
-    given = list(lines)
-    found, _ = run.typed_text(str(path), side, **form).read(given)
+    typed = run.typed_text(str(path), side, **form)
+    given = typed.readable(lines)  # references, too, are scored without what no translation has
+    found, _ = typed.read(given)
     if changed := sum(one != other for one, other in zip(given, found, strict=True)):
         log.info(
             "%s: %d of %d lines are changed to look like the training text (data.normalize; --no_normalize reads them "
