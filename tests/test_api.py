@@ -75,6 +75,19 @@ class TestTranslate:
         with pytest.raises(qkv.InputError, match="n_best: a text is put together"):
             run.translate(text, split=True, n_best=2)
 
+    def test_lines_of_a_text_are_read_like_sentences(self, run, caplog):
+        plain = run.translate("the cat sleeps .  a dog eats .\na dog .", split=True)
+        found = run.translate("  \ufeffthe c\xadat sleeps .\u200b  a dog eats .\r\na dog .", split=True)
+        assert found.text == plain.text and [one.source for one in found.sentences] == [
+            "the cat sleeps .",
+            "a dog eats .",
+            "a dog .",
+        ]
+        assert ["left out: U+00AD (1), U+200B (1), U+FEFF (1)" in message for message in caplog.messages] == [True]
+        for text, told in (("a\n\ud800", "half a character"), ("a\0 .", "character 2 is NUL")):
+            with pytest.raises(qkv.InputError, match=told):
+                run.translate(text, split=True)
+
     def test_a_search_is_traced_once_for_its_settings(self, run):
         run.translate(SOURCES[0], beam_size=4, n_best=3)
         assert run._with({"beam_size": 4, "n_best": 3}) is run._with({"n_best": 3, "beam_size": 4})

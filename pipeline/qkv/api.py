@@ -231,8 +231,9 @@ class Run:
             if n_best is not None:
                 raise InputError("n_best: a text is put together of the best translations; expected none with split")
             texts = []
+            run = self._with(decoding)
             for text in list_sentences(sentences, "sentences"):
-                paragraph = self._with(decoding).splitter.divide_lines(text)
+                paragraph = run.splitter.divide_lines(run.readable(text))
                 translations = self.translate(paragraph.sentences, **decoding)
                 texts.append(TranslatedText(translations, paragraph.join([one.text for one in translations])))
             return texts[0] if isinstance(sentences, str) else texts
@@ -485,7 +486,8 @@ class TranslatedText:
 
     Attributes:
         sentences: the translations of its sentences, and of its empty lines.
-        text: these as one text, with the spaces and line feeds of the source between them.
+        text: these as one text, with the spaces and line feeds of the source between them; spaces at the ends of its
+            lines are left out.
     """
 
     sentences: list[Translated]

@@ -68,6 +68,20 @@ def test_the_proposal_is_written_and_proposed_no_more(config_file, capsys, tmp_p
 
 
 @pytest.mark.minutes
+def test_a_vocabulary_that_the_text_cannot_fill_is_proposed_smaller(config_file, capsys, tmp_path):
+    file = tmp_path / "better.yaml"
+    arguments = ["--tokenizer.vocabulary_size", "30000", "--training.max_updates", "1000", "--write", str(file)]
+    assert doctor.main([str(config_file), *arguments]) == 0
+    lines, _ = findings(capsys)
+    (told,) = (line for line in lines if line.startswith("vocabulary"))
+    most = int(
+        re.search(r"LOOK: tokenizer\.vocabulary_size: 30000 does not fit .*; set (\d+) or less; \1 is pr", told)[1]
+    )
+    assert any(line.startswith("tokens ") and f"a vocabulary of {most:,};" in line for line in lines)
+    assert load_run_config(file).tokenizer.vocabulary_size <= most
+
+
+@pytest.mark.minutes
 @pytest.mark.parametrize("given", [[], ["--model.num_heads", "4"]])
 def test_options_that_are_proposed_are_written_and_not_listed(given, config_file, capsys, monkeypatch, tmp_path):
     before = load_run_config(config_file)

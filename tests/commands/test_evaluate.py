@@ -45,6 +45,12 @@ def test_heads_of_one_model_cannot_be_replaced_in_an_ensemble(make, capsys):
         assert f"{option} is an experiment on one model; evaluate each run" in capsys.readouterr().err
 
 
+def test_a_first_index_needs_the_links_that_it_counts(make):
+    options = evaluate.make_parser().parse_args([str(make("a")), "--first_index", "1"])
+    with pytest.raises(InputError, match="--first_index needs --alignments"):
+        evaluate.check_options(options)
+
+
 def test_a_name_that_would_be_too_long_is_asked_for(make):
     runs = [make(letter * 90) for letter in "abc"]
     options = evaluate.make_parser().parse_args([*map(str, runs), "--name", "all"])

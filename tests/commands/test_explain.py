@@ -76,6 +76,12 @@ def test_heads_are_searched_for_pronouns(ask, tmp_path):
         (["--sentence", SENTENCE, "--target", "le chat", "--token", "chein"], "expected a word or token of"),
         (["--sentence", SENTENCE, "--target", "le chat", "--token", "9" * 5000], "or a position from 0 to"),
         (["--sentence", SENTENCE, "--target", "le chat", "--token", "٩"], "or a position from 0 to"),
+        (
+            ["--sentence", SENTENCE, "--target", "le chat , le", "--token", "le"],
+            "'le' fits 2 tokens; give the position",
+        ),
+        (["--sentence", ""], "--sentence: expected a sentence, found ''"),
+        (["--sentence", "\u3164"], "--sentence: expected a sentence, found "),
         (["--sentence", SENTENCE, "--head", "9"], "head: expected a number from 0 to"),
         (["--sentence", SENTENCE, "--layer", "9"], "decoder.9.cross: expected one of"),
         (["--sentence", SENTENCE, "--arrays", "x.csv"], "expected a name that ends in .npz"),

@@ -210,6 +210,17 @@ def test_gold_links_may_come_from_a_file_and_those_out_of_range_are_counted(tmp_
     assert inside.items() <= measured(tmp_path / "b")["alignment"].items()
 
 
+def test_gold_links_of_a_file_may_count_from_one(tmp_path, capsys):
+    write(tmp_path / "a")
+    arguments = [str(tmp_path / "a"), "--alignments", write_lines(tmp_path, "1-1 2-2\n1-1 1-2\n")]
+    assert measure.main(arguments) == 2
+    assert "If they are counted from 1, give --first_index 1;" in capsys.readouterr().err
+    assert measure.main([*arguments, "--first_index", "1"]) == 0
+    assert measured(tmp_path / "a")["alignment"]["gold_links_out_of_range"] == 0
+    assert measure.main([str(tmp_path / "a"), "--first_index", "1"]) == 2
+    assert "--first_index needs --alignments" in capsys.readouterr().err
+
+
 def test_a_readout_chosen_elsewhere_links_an_archive_without_gold(tmp_path):
     path, other = write(tmp_path / "a", "greedy"), write(tmp_path / "b", gold=GOLD)
     assert measure.main([path, "--choose_on", other]) == 0

@@ -14,6 +14,7 @@ from qkv.alignment.readout import AlignmentReadout
 from qkv.decoding.build import build_search, build_translator
 from qkv.errors import InputError
 from qkv.exchange.parity import check_parity, searches
+from qkv.text.lines.line import FORMAT_CHARACTERS, OTHER_SPACES, compose
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
 from tests.support.tiny_runs import ARCHITECTURES
@@ -81,6 +82,14 @@ def test_strings_are_read_as_lines_of_files_are(run, saved):
     assert answer["text"][: len(unseen)].tolist() == [b""] * len(unseen)
     decomposed, composed, _ = answer["source_tokens"][len(unseen) :].tolist()
     assert decomposed == composed and b"<unk>" not in composed
+
+
+def test_invisible_characters_are_read_as_by_the_run(run, saved):
+    texts = [f"a {character}c{character}at" for character in (*FORMAT_CHARACTERS[:400], *OTHER_SPACES)]
+    texts += ["the c\xadat\xa0sees\rit", "e\u200d\u0301t\xade\u0301", "\u3164", "a\xad cat"]
+    answer = found(saved.translate(tf.constant(texts), tf.constant(False)))
+    for tokens, ids in zip(answer["source_tokens"].tolist(), run.tokenizer.encode(map(compose, texts)), strict=True):
+        assert [token.decode() for token in tokens if token] == [*run.tokenizer.pieces(ids), "</s>"]
 
 
 def test_attention_is_that_of_the_archive_and_zero_for_padding(run, saved):

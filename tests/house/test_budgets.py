@@ -22,7 +22,8 @@ BUDGETS = {
     "modules beside the packages": 6,  # `api`
     "modules in one folder": 17,
     "functions with many parameters": 10,  # calls of attention take the masks that Keras keeps, too
-    "settings and options": 250,  # `--prefix`, `--require` and `--ban`, which one loop makes, count as one
+    # `--prefix`, `--require` and `--ban`, which one loop makes, count as one; links may count from 1: a key, an option
+    "settings and options": 252,
 }
 
 

@@ -208,14 +208,26 @@ def add_set_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_links_options(parser: argparse._ActionsContainer, default: str = "") -> None:
-    """Adds a file of gold links, as `options.alignments`."""
+    """Adds a file of gold links, as `options.alignments` and `options.first_index`."""
     parser.add_argument(
         "--alignments",
         type=text_file,
         metavar="FILE",
-        help="compare links with these gold alignments of the sentences, in Pharaoh format, words counted from 0"
-        f"{default}",
+        help=f"compare links with these gold alignments of the sentences, in Pharaoh format{default}",
     )
+    parser.add_argument(
+        "--first_index",
+        type=int,
+        choices=(0, 1),
+        default=0,
+        help="the number of the first word in the file of --alignments (default: 0)",
+    )
+
+
+def check_links_options(options: argparse.Namespace) -> None:
+    """Raises an `InputError` if `--first_index` is given without the file that it describes."""
+    if options.first_index and not options.alignments:
+        raise InputError("--first_index needs --alignments, the file whose words it counts")
 
 
 def add_bleu_option(parser: argparse.ArgumentParser, default: str) -> None:

@@ -155,6 +155,6 @@ def main(arguments: list[str]) -> None:
         for line in chain(check_up(config), (CheckupLine("export", text) for text in describe_exports(config.model))):
             sys.stdout.write(f"{line.subject:<12}{'' if line.fine else 'LOOK: '}{line.text}\n")
             sys.stdout.flush()
-            proposed = line.settings or proposed
+            proposed = {**proposed, **(line.settings or {})}
     if given.write is not None:
         write_proposal(Path(given.config), given.write, config, proposed)

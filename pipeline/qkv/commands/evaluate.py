@@ -89,6 +89,7 @@ def check_options(options: argparse.Namespace) -> RunConfig:
     for name in ("reference", "alignments"):
         if getattr(options, name) and not options.source:
             raise InputError(f"--{name} needs --source, the text that it belongs to")
+    cli.check_links_options(options)
     if options.alignments and not options.reference:
         raise InputError("--alignments needs --reference: the links are between those two texts")
     if options.forced and options.source and not options.reference:
@@ -161,7 +162,8 @@ def main(arguments: list[str]) -> None:
         run = run.with_config(check_options(options))
     name = results_name(options)
     if options.source:
-        data = read_own_set(run, name, options.source, options.reference, options.alignments, not options.no_normalize)
+        links, normalizes = (options.alignments, options.first_index), not options.no_normalize
+        data = read_own_set(run, name, options.source, options.reference, *links, normalizes=normalizes)
     else:
         data = read_configured_set(run, name, options.set)
     longest = run.config.model.max_positions

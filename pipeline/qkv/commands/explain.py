@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..text.tokens.tokenizer import Tokenizer
 
 MOST = 1_000_000
+MOST_DIGITS = 9  # of a position
 BAR = 40
 LENS = "; alone: the token that it would predict alone"
 FOLLOWED = [name for name, site in SITES.items() if site.weighed_at.startswith(name)]
@@ -44,7 +45,8 @@ def make_parser() -> argparse.ArgumentParser:
     row.add_argument(
         "--token",
         metavar="TOKEN",
-        help="explain the row of this word or token, or of this position from 0 (default: a word with much attention)",
+        help="explain the row of this word or token, or of this position from 0, for one that occurs several times "
+        "(default: the token in the middle)",
     )
     row.add_argument(
         "--site",
@@ -81,9 +83,9 @@ def main(arguments: list[str]) -> None:
     """Loads the run and prints what is asked for."""
     options = make_parser().parse_args(arguments)
     for name in ("target", "token", "arrays"):
-        if getattr(options, name) and not options.sentence:
+        if getattr(options, name) is not None and options.sentence is None:
             raise InputError(f"--{name} needs --sentence, the sentence that it belongs to")
-    if not (options.sentence or options.change or options.pronouns):
+    if options.sentence is None and not (options.change or options.pronouns):
         raise InputError('expected what to explain: --sentence "...", --change or --pronouns FILE')
     if options.arrays and options.arrays.suffix != ".npz":
         raise InputError(f"--arrays: expected a name that ends in .npz, found {str(options.arrays)!r}")
@@ -91,7 +93,7 @@ def main(arguments: list[str]) -> None:
         from ..run.trained_run import load_run
 
     run = load_run(options.run.root, options.checkpoint)
-    reports = [_explain_sentence(run, options)] if options.sentence else []
+    reports = [] if options.sentence is None else [_explain_sentence(run, options)]
     reports += [_explain_changes(run)] if options.change else []
     reports += [_explain_pronouns(run, options.pronouns)] if options.pronouns else []
     sys.stdout.write("\n".join(reports))
@@ -103,7 +105,10 @@ def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
     from ..inspection.experiments.row_steps import row_steps
     from ..inspection.experiments.score_parts import layer_name
 
-    pair, predicted = run.read_ids((options.sentence, options.target) if options.target else options.sentence)
+    sentence = options.sentence if options.target is None else (options.sentence, options.target)
+    pair, predicted = run.read_ids(sentence)
+    if len(pair[0]) == 1:  # EOS
+        raise InputError(f"--sentence: expected a sentence, found {options.sentence!r:.60}, which has nothing to read")
     pieces = run.tokenizer.pieces
     source, read, written = pieces(pair[0]), pieces(pair[1]), pieces(predicted)
     in_encoder = options.site == "encoder"
@@ -142,12 +147,16 @@ def _find_token(asked: str, ids: Sequence[int], tokenizer: "Tokenizer") -> int:
     tokens = tokenizer.pieces(ids)
     if re.fullmatch("[0-9]{1,9}", asked) and int(asked) < len(tokens):
         return int(asked)
-    if asked in tokens:
-        return tokens.index(asked)
-    (word,) = tokenizer.encode([asked])
-    for start in range(len(ids)):
-        if word and list(ids[start : start + len(word)]) == list(word):
-            return start
+    fitting = [position for position, token in enumerate(tokens) if token == asked]
+    if not fitting:
+        (word,) = tokenizer.encode([asked])
+        starts = range(len(ids)) if word else ()
+        fitting = [start for start in starts if list(ids[start : start + len(word)]) == list(word)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        positions = ", ".join(f"{position} ({tokens[position]})" for position in fitting)
+        raise InputError(f"--token: {asked!r} fits {len(fitting)} tokens; give the position of one: {positions}")
     raise InputError(
         f"--token: expected a word or token of {' '.join(tokens)}, or a position from 0 to {len(tokens) - 1}, found "
         f"{quoted(asked)}{did_you_mean(asked, [token.lstrip(WORD_START) for token in tokens])}"

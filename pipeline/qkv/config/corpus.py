@@ -1,7 +1,7 @@
 """The settings of a corpus: the files of its pairs, or how many are held out; and of a list of corpora."""
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
@@ -26,8 +26,10 @@ class LinkedTextSettings(Settings):
     target: Path | None = None
     """Read target sentences from this text file; line i translates line i of source."""
     alignments: Path | None = None
-    """Read word alignments from this file in Pharaoh format, counted from 0, one line per pair: gold links, or links
-    to learn. null: none."""
+    """Read word alignments from this file in Pharaoh format, one line per pair: gold links, or links to learn. null:
+    none."""
+    alignments_first_index: Literal[0, 1] = 0
+    """Count the words in alignments from this number."""
     alignments_turned: bool = False
     """Read the links in alignments as target-source, as for a corpus of the opposite direction."""
 

@@ -25,6 +25,7 @@ def score_alignments(
     gold: Sequence[GoldAlignment] | None,
     choose_on: tuple[AttentionArchive, str] | None = None,
     gold_file: Path | None = None,
+    first_index: int = 0,
 ) -> ReadoutScores:
     """Chooses the readout of an archive, and scores it on gold alignments.
 
@@ -35,6 +36,7 @@ def score_alignments(
         choose_on: the archive of the same model on other sentences, with gold alignments that choose the readout; and
             its name. Without it, the readout is chosen on the archive itself, which is optimistic.
         gold_file: the file of the gold alignments; None if they are the archive's own.
+        first_index: the number of the first word in that file.
 
     Raises:
         InputError: gold alignments do not fit the sentences, or the archives have other layers or heads.
@@ -54,7 +56,7 @@ def score_alignments(
         readout = _score(other, GoldScores(gold_set_of(other, reason, other.gold)), reason).readout
     if gold is None:
         return ReadoutScores(readout)
-    return _score(archive, GoldScores(gold_set_of(archive, name, gold, gold_file), readout), reason)
+    return _score(archive, GoldScores(gold_set_of(archive, name, gold, gold_file, first_index), readout), reason)
 
 
 def _score(archive: AttentionArchive, scores: GoldScores, chosen_on: str) -> ReadoutScores:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
+from ..alignment.gold import FIRST_INDEX, GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config.run import settings_of_set
 from ..inspection.recorder import ForcedPair, pair_references
 from ..run.processes import RunParts
@@ -80,6 +80,7 @@ def read_own_set(
     source: Path,
     reference: Path | None = None,
     alignments: Path | None = None,
+    first_index: int = 0,
     normalizes: bool = True,
 ) -> EvaluationSet:
     """Reads a set that is text of one's own.
@@ -90,6 +91,7 @@ def read_own_set(
         source: the sentences.
         reference: their translations, or None.
         alignments: the gold alignments of both, or None.
+        first_index: the number of the first word in that file.
         normalizes: whether `data.normalize` acts on the text.
 
     Raises:
@@ -108,14 +110,17 @@ def read_own_set(
         source=_read_typed(run, corpus.source, source, "source", form),
         target=_read_typed(run, corpus.target, reference, "target", form),
     )
-    gold = read_gold_set(origin, corpus, alignments, cutter=run.cutter) if alignments is not None else None
+    gold = None
+    if alignments is not None:
+        gold = read_gold_set(origin, corpus, alignments, cutter=run.cutter, first_index=first_index, remedy=FIRST_INDEX)
     return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin, own=True)
 
 
 def _read_typed(run: TrainedRun, lines: Sequence[str], path: Path, side: str, form: dict[str, bool]) -> list[str]:
     """Returns the lines of a file as the run reads them."""
-    given = list(lines)
-    found, _ = run.typed_text(str(path), side, **form).read(given)
+    typed = run.typed_text(str(path), side, **form)
+    given = typed.readable(lines)  # references, too, are scored without what no translation has
+    found, _ = typed.read(given)
     if changed := sum(one != other for one, other in zip(given, found, strict=True)):
         log.info(
             "%s: %d of %d lines are changed to look like the training text (data.normalize; --no_normalize reads them "

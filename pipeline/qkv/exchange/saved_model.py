@@ -21,10 +21,11 @@ from ..decoding.forced import forced_pass
 from ..errors import InputError
 from ..run.trained_run import TrainedRun
 from ..runtime.import_tensorflow import silenced_stderr
-from ..text.lines.line import EMPTY
+from ..text.lines.line import EMPTY, class_of
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from .parity import searches
 
+CODE = r"\x{{{:x}}}"  # a character in a regular expression of TensorFlow, see `class_of`
 STRINGS = tf.TensorSpec([None], tf.string)
 
 
@@ -49,7 +50,10 @@ class SavedTranslator(tf.Module):
         pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
         self._pieces = tf.constant(["", *pieces[1:]])  # padding has no spelling
         greedy, beam = (build_search(settings, run.config.run.seed) for settings in searches(run, {}).values())
-        self._own = SimpleNamespace(run=run, readout=readout, greedy=greedy, beam=beam)  # not tracked, so not saved
+        kinds = zip(tokenizer.unread, ("", " "), strict=True)
+        unread = [(f"[{class_of(kind, CODE)}]", read) for kind, read in kinds if kind]
+        # Not tracked, so not saved.
+        self._own = SimpleNamespace(run=run, readout=readout, greedy=greedy, beam=beam, unread=unread)
         self._max_positions = run.config.model.max_positions
 
     @tf.function(input_signature=(STRINGS, tf.TensorSpec([], tf.bool)), autograph=False)
@@ -126,8 +130,11 @@ class SavedTranslator(tf.Module):
         }
 
     def _tokenize(self, text):
-        """Reads text as the run does: composed, and none where there is nothing to be seen, see `text.line`."""
+        """Reads text as the run does: composed, without the invisible characters that it does not read, and none where
+        there is nothing to be seen, see `text.line`."""
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")  # bytes that are not UTF-8 become U+FFFD
+        for characters, read in self._own.unread:
+            text = tf.strings.regex_replace(text, characters, read)
         text = tensorflow_text.normalize_utf8(text, "NFC")
         return self._tokenizer.tokenize(tf.where(tf.strings.regex_full_match(text, EMPTY), "", text))
 

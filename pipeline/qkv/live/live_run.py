@@ -31,7 +31,7 @@ from ..run.trained_run import TrainedRun
 from ..text.batch import forced_batch
 from ..text.lines.line import as_line, without_tag
 from ..text.lines.look import find_difference
-from ..text.lines.typed_line import find_unknown, name_characters
+from ..text.lines.typed_line import describe_unread, find_unknown, name_characters
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from ..text.tokens.tokenizer import Tokenizer
 from .page import SHOWN_SITES
@@ -111,7 +111,7 @@ class LiveRun:
             ],
             "logProbability": sum(record.token_log_probabilities),
             "prefixTokens": len(question.prefix),
-            "difference": self._difference(record.source),
+            "difference": self._difference(question.text, record.source),
         }
         return Answer(record, facts, question)
 
@@ -170,7 +170,7 @@ class LiveRun:
     def _typed_line(self, text: str) -> str:
         """Returns a text as the run reads it; its lines are one sentence."""
         line = as_line(" ".join(text.split("\n")), "text")
-        return self.run.normalizer(line) if self.run.normalizer else line
+        return self.run.normalizer(line) if self.run.normalizer else self.run.tokenizer.as_read(line)
 
     def _translate(self, text: str, question: Question) -> list[Translation]:
         ids = self.run.tokenizer.encode([text])[0]
@@ -217,8 +217,11 @@ class LiveRun:
             found = f"query {row.query} and {len(row.weights)} weights"
             raise InputError(f"row: expected a query below {queries} and {keys} weights, found {found}")
 
-    def _difference(self, source: str) -> str | None:
-        """Returns in words why a sentence does not look like the training text, or None."""
+    def _difference(self, typed: str, source: str) -> str | None:
+        """Returns in words why a sentence, as it was typed and as it is read, does not look like the training text, or
+        None."""
+        if unread := describe_unread(typed.replace("\n", " "), self.run.tokenizer):
+            return unread
         text, look = without_tag(source, self.run.tokenizer.tags), self.run.looks["source"]
         if unknown := find_unknown(text, self.run.tokenizer):
             return f"the vocabulary has no {name_characters(unknown)}"

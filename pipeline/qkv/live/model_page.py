@@ -24,6 +24,7 @@ from ..inspection.head_types import describe_types, read_head_types
 from ..inspection.viewer.page import byte_planes, page_origin, read_scripts, refuse_other_file
 from ..run.trained_run import TrainedRun
 from ..text.lines import europarl_words, moses
+from ..text.lines.line import class_of
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from ..text.tokens.words import WordUnits
 from .page import SHOWN_SITES, describe_changes, find_examples, live_page
@@ -174,6 +175,7 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
     if run.tokenizer.tag is not None:
         raise InputError(f"{run.directory.root}: decoding.tag has no counterpart in {PAGE}; expected null")
     model = ModelProto.FromString(run.tokenizer.model)
+    unread = run.tokenizer.unread._asdict()
     return {
         "kind": "bpe" if model.trainer_spec.model_type == TrainerSpec.BPE else "unigram",
         "pieces": run.tokenizer.pieces(range(run.tokenizer.vocabulary_size)),
@@ -181,6 +183,7 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
         "reserved": [token for token, piece in enumerate(model.pieces) if piece.type != piece.NORMAL],
         "unknown": UNK,
         "special": [PAD, BOS, EOS],
+        "unread": {name: class_of(characters, moses.JAVASCRIPT) for name, characters in unread.items()},
     }
 
 

@@ -116,6 +116,7 @@ class TrainedRun:
 
     def make_normalizer(self, side: str = "source", *, divides: bool = True) -> Callable[[str], str] | None:
         """Returns what `data.normalize` does to a line that a person has written, behind its tag; None for nothing.
+        Invisible characters that the model does not read are left out first, as in `Tokenizer.as_read`.
 
         Args:
             side: `source` or `target`, the language of the line.
@@ -132,7 +133,10 @@ class TrainedRun:
             divide = partial(moses.tokenize, language=language, escaped=look.escaped)
         elif settings.europarl and divides and language in europarl_words.PATTERNS:
             divide = partial(europarl_words.tokenize, language=language)
-        return beyond_tag(Normalizer(look, settings.lowercase, divide), self.tokenizer.tags)
+        tokenizer = self.tokenizer if side == "source" else self.tokenizer.of_target
+        clean = tokenizer.as_read if divides else tokenizer.without_format_characters
+        normalize = beyond_tag(Normalizer(look, settings.lowercase, divide), self.tokenizer.tags)
+        return lambda line: normalize(clean(line))
 
     def typed_text(
         self, name: str, side: str = "source", *, normalizes: bool = True, divides: bool = True
@@ -159,6 +163,15 @@ class TrainedRun:
         data = self.config.data
         between = " " if data.words.target == "spaces" else ""
         return SentenceSplitter(data.source_language, self.tokenizer.tags, between)
+
+    def readable(self, text: str) -> str:
+        """Returns a source text of one or more lines without the invisible characters that are left out, of which it
+        warns; it can be divided into sentences then.
+
+        Raises:
+            InputError: a line is no text.
+        """
+        return "\n".join(self.given_sentences["source"].readable(text.split("\n")))
 
     def _read(self, sentences: Sequence[str], side: str) -> list[list[int]]:
         return self.given_sentences[side].read(sentences)[1]

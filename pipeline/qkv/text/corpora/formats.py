@@ -59,11 +59,12 @@ def parts_of(files: Corpus, corpora: Sequence[Section]) -> Iterator[tuple[Corpus
     return zip(files.parts if len(corpora) > 1 else [files], corpora, strict=True)
 
 
-def linked_parts_of(files: Corpus, corpora: Sequence[CorpusSettings]) -> Iterator[tuple[Corpus, Path, bool]]:
-    """Yields the pairs of each section of a list, the file of their links, and whether these are turned."""
+def linked_parts_of(files: Corpus, corpora: Sequence[CorpusSettings]) -> Iterator[tuple[Corpus, Path, bool, int]]:
+    """Yields the pairs of each section of a list, the file of their links, whether these are turned, and the number of
+    the first word."""
     for part, corpus in parts_of(files, corpora):
         assert corpus.alignments is not None  # the config has been checked
-        yield part, corpus.alignments, corpus.alignments_turned
+        yield part, corpus.alignments, corpus.alignments_turned, corpus.alignments_first_index
 
 
 def read_parallel_files(

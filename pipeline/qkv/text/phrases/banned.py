@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ..lines.text_file import read_lines
+from ..lines.typed_line import LineReader
 from ..tokens.special_tokens import BOS, EOS, PAD, UNK
 from .automaton import APART, JOINED, PhraseAutomaton
 from .token_text import DIVIDING, NOTHING, SPACE, Symbols, TokenText, contains
@@ -59,9 +60,10 @@ def read_banned(path: Path, tokens: TokenText, leads_out: bool = False) -> Banne
     """Reads a file of phrases, one a line, in the form of the training text; see `make_ban_table`.
 
     Raises:
-        InputError: a line is empty, or there are too many.
+        InputError: a line is empty or no text, or there are too many.
     """
-    texts = [" ".join(line.split()) for line in read_lines(path)]
+    lines = LineReader(tokens.tokenizer)((f"{path}:{number}", line) for number, line in enumerate(read_lines(path), 1))
+    texts = [" ".join(tokens.tokenizer.as_read(line).split()) for line in lines]
     if "" in texts:
         raise InputError(f"{path}:{texts.index('') + 1}: an empty line; expected a word or phrase on each line")
     texts = list(dict.fromkeys(texts))

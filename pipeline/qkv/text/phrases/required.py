@@ -52,7 +52,8 @@ def read_required(
     """
     rows = []
     for (place, line), given in zip(lines, taken, strict=True):
-        texts = list(dict.fromkeys(" ".join(text.split()) for text in line.split("\t")))
+        phrases = map(tokens.tokenizer.as_read, line.split("\t"))
+        texts = list(dict.fromkeys(" ".join(text.split()) for text in phrases))
         texts = [] if is_empty(line) else texts
         if "" in texts:
             raise InputError(
