@@ -23,6 +23,7 @@ from .inspection.record import Record
 from .run import train as train_run
 from .run.start import check_config_paths, load_training, refuse_imported
 from .runtime.import_tensorflow import importing_tensorflow
+from .runtime.last_used import LastUsed
 from .runtime.streams import Control
 from .text.corpora.word_links import Link
 
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from .text.lines.sentences import Paragraph
 
 SETS = ("test", "validation")
+MOST_VARIANTS = 8
+"""The settings of decoding whose readers and translators a `Run` keeps."""
+MOST_DRAWS = 1000
+"""The settings of decoding, seeds among them, whose draws a `Run` goes on with."""
 
 
 def load(path: str | Path, checkpoint: str = "best") -> "Run":
@@ -160,7 +165,8 @@ class Run:
         self.path = trained.directory.root
         self.config = trained.config
         self.model: Any = trained.model
-        self._variants: dict[str, TrainedRun] = {}
+        self._variants = LastUsed(MOST_VARIANTS)
+        self._draws = LastUsed(MOST_DRAWS)
         self._linkings: dict[str | None, tuple[AlignmentReadout, Linking]] = {}
 
     @property
@@ -361,14 +367,17 @@ class Run:
         return written
 
     def _with(self, decoding: Mapping[str, Any]) -> "TrainedRun":
-        """Returns the run with other settings of decoding: one for each, since tracing a search takes seconds."""
+        """Returns the run with other settings of decoding, the same one for the same settings."""
         if not decoding:
             return self.trained
         config = with_decoding_values(self.config, decoding)
         settings = repr((config.decoding, config.run.seed))
-        if settings not in self._variants:
-            self._variants[settings] = self.trained.with_config(config)
-        return self._variants[settings]
+        run = self._variants.get(settings, lambda: self.trained.with_config(config))
+        if config.decoding.kind == "sampling":
+            from .decoding.translator import Draws
+
+            run.translator.draws = self._draws.get(settings, Draws)
+        return run
 
 
 def _listed(sentences: str | Iterable[str], name: str) -> list[str]:

@@ -1,7 +1,7 @@
 """A finished run, ready to translate: config, tokenizer, and the model, in float32 whatever its precision was."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from ..inspection.experiments.score_parts import ScoreParts, in_float64, split_s
 from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
 from ..runtime.devices import parallel_batches
+from ..runtime.graphs import GraphCache
 from ..text.corpora.held_out import with_held_out_files
 from ..text.corpora.provenance import check_settings, origin_of
 from ..text.lines import europarl_words, moses
@@ -71,6 +72,7 @@ class TrainedRun:
         model: its model.
         weights: the file that the model's weights are from.
         banned: the phrases that no translation contains, or None.
+        graphs: the graphs that were used last, shared with the runs of `with_config`.
     """
 
     directory: RunDirectory
@@ -79,6 +81,7 @@ class TrainedRun:
     model: keras.Model
     weights: Path
     banned: BannedPhrases | None = None
+    graphs: GraphCache = field(default_factory=GraphCache, repr=False)
 
     def with_config(self, config: RunConfig) -> "TrainedRun":
         """Returns the run with other settings of decoding; sets that it has held out are read from its files."""
@@ -87,9 +90,9 @@ class TrainedRun:
 
     @cached_property
     def translator(self) -> Translator:
-        """The translator with the search of the config. It is made once, since its graph takes seconds to trace."""
-        search = build_search(self.config.decoding, self.config.run.seed, self.banned)
-        return build_translator(self.model, self.tokenizer, self.config, search, self.target_tokens, self._read)
+        """The translator with the search of the config."""
+        search, read = build_search(self.config.decoding, self.config.run.seed, self.banned), self._read
+        return build_translator(self.model, self.tokenizer, self.config, search, self.target_tokens, read, self.graphs)
 
     @cached_property
     def target_tokens(self) -> TokenText:
@@ -180,21 +183,14 @@ class TrainedRun:
 
     def recorder(self, sites: Sequence[str], units: WordUnits = BETWEEN_SPACES) -> AttentionRecorder:
         """Returns a recorder of the attention of those sites, the same one whenever sites and units are the same."""
-        key = tuple(dict.fromkeys(sites)), units
-        if key not in self._recorders:
-            self._recorders[key] = AttentionRecorder(
-                self.model,
-                self.tokenizer,
-                sites=key[0],
-                max_positions=self.config.model.max_positions,
-                workers=parallel_batches(),
-                units=units,
-            )
-        return self._recorders[key]
+        every, longest = tuple(dict.fromkeys(sites)), self.config.model.max_positions
 
-    @cached_property
-    def _recorders(self) -> dict[tuple[tuple[str, ...], WordUnits], AttentionRecorder]:
-        return {}
+        def make_recorder() -> AttentionRecorder:
+            return AttentionRecorder(
+                self.model, self.tokenizer, sites=every, max_positions=longest, workers=parallel_batches(), units=units
+            )
+
+        return self.graphs.get((self.model, self.tokenizer, longest, every, units), make_recorder)
 
     def cache(self, sentences: Sequence[Sentence], names: Sequence[str] = ("*",)) -> list[Inside]:
         """Returns scores, weights, queries, keys, values, each head's part of the output, the residual stream (of a
@@ -254,10 +250,13 @@ class TrainedRun:
             keys=name([int(key) for key in parts.keys]),
         )
 
-    @cached_property
+    @property
     def float64_model(self) -> keras.Model:
-        """A copy of the model that computes in float64, see `inspection.split_score`."""
-        return in_float64(self.model)
+        """A copy of the model, with its present weights, that computes in float64, see `inspection.split_score`."""
+        names = tuple(variable.path for variable in self.model.variables)  # others after `enable_lora`
+        copy = self.graphs.get((self.model, names), lambda: in_float64(self.model))
+        copy.set_weights(self.model.get_weights())
+        return copy
 
     def read_ids(self, sentence: Sentence) -> tuple[Pair, list[int]]:
         """Returns the source ids and, from BOS on, the target ids that the model reads, and those that it predicts."""

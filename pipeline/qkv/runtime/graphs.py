@@ -1,0 +1,77 @@
+"""TensorFlow graphs in a process that lives long: they follow their model, and the last few are kept."""
+
+import gc
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.framework.ops import gradient_registry
+
+from .last_used import LastUsed
+
+MOST_GRAPHS = 8
+"""The graphs that a `GraphCache` keeps; a graph takes some 10 MB."""
+
+
+class ModelGraph:
+    """A graph of a function that reads a model.
+
+    It is traced at the first call. Weights that are assigned later count, since a graph reads variables. It is traced
+    again if the model has other variables than before, as after `enable_lora`, `quantize` or a replaced layer.
+
+    Args:
+        model: the model, or any object with its `variables`.
+        function: takes and returns tensors.
+        signature: of the function's arguments, see `tf.function`.
+    """
+
+    def __init__(self, model: Any, function: Callable[..., Any], signature: Sequence[Any]) -> None:
+        self._model, self._function, self._signature = model, function, signature
+        self._traced: tuple[list[Any], Any] | None = None
+        self._lock = Lock()
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._current()(*arguments)
+
+    def get_concrete_function(self) -> Any:
+        """Returns TensorFlow's `ConcreteFunction`."""
+        return self._current().get_concrete_function()
+
+    def _current(self) -> Any:
+        with self._lock:
+            variables = self._model.variables
+            if self._traced is None or not _same(self._traced[0], variables):
+                graph = tf.function(self._function, input_signature=self._signature, autograph=False)
+                forget_gradients(graph.get_concrete_function().graph)
+                is_renewed, self._traced = self._traced is not None, (variables, graph)
+                if is_renewed:
+                    gc.collect()  # see `GraphCache`
+            return self._traced[1]
+
+
+def _same(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    return len(first) == len(second) and all(map(lambda one, other: one is other, first, second))
+
+
+def forget_gradients(graph: tf.Graph) -> None:
+    """Forgets the gradients of every `custom_gradient` in a traced graph, which cannot be differentiated from then on.
+
+    TensorFlow keeps them in a table for the life of the process, and with them the graph.
+    """
+    definition = graph.as_graph_def()
+    for nodes in (definition.node, *(function.node_def for function in definition.library.function)):
+        for node in nodes:
+            if "_gradient_op_type" in node.attr:
+                gradient_registry._registry.pop(node.attr["_gradient_op_type"].s.decode(), None)
+
+
+class GraphCache(LastUsed):
+    """The graphs that were used last, each a `ModelGraph` or an object that holds some."""
+
+    def __init__(self) -> None:
+        super().__init__(MOST_GRAPHS)
+
+    def after_forgetting(self) -> None:
+        """Frees the memory at once: a graph is a cycle, and Python would look for those after many graphs only."""
+        gc.collect()
