@@ -1,5 +1,6 @@
 """Runs from Python: loaded or trained, they translate, align, evaluate and export, as the commands do."""
 
+import gc
 import html
 import io
 import logging
@@ -10,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
+from weakref import ref
 
 from .config.names.inspection import SYMMETRISATIONS
 from .config.run import with_decoding, with_decoding_values
@@ -22,6 +25,7 @@ from .inspection.archive import AttentionArchive
 from .inspection.record import Record
 from .run import train as train_run
 from .run.start import check_config_paths, load_training, refuse_imported
+from .runtime.forks import refuse_after_fork
 from .runtime.import_tensorflow import importing_tensorflow
 from .runtime.last_used import LastUsed
 from .runtime.streams import Control
@@ -58,7 +62,20 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
     with importing_tensorflow():
         from .run.trained_run import load_run
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # it warns of graphs that are traced for other shapes
-    return Run(load_run(Path(path), checkpoint))
+    _free_models()
+    run = Run(load_run(Path(path), checkpoint))
+    _loaded.append((ref(run), ref(run.model)))
+    return run
+
+
+_loaded: "list[tuple[ref[Run], ref[Any]]]" = []
+
+
+def _free_models() -> None:
+    """Frees the models of runs that are gone: a model is a cycle, and Python may look for those after many loads."""
+    if any(run() is None and model() is not None for run, model in _loaded):
+        gc.collect()
+    _loaded[:] = [(run, model) for run, model in _loaded if model() is not None]
 
 
 def train(
@@ -73,18 +90,32 @@ def train(
         callbacks: further `keras.callbacks.Callback` objects; `qkv.training.loop` says what they are given.
 
     Raises:
-        InputError: a setting is wrong, the text cannot be read, or a run of this name has other settings.
-        KeyboardInterrupt: the training was interrupted, and its state is saved.
+        InputError: a setting is wrong, the text cannot be read, a run of this name has other settings, or another
+            thread trains.
+        KeyboardInterrupt: the training was interrupted; its last line says whether the same call continues it.
     """
     path = Path(config)
     values, resumed = load_training(path, settings or {}, "settings", resumes=path.is_dir())
     refuse_imported(values, path)
     if resumed is None:
         check_config_paths(values)
-    with _shown(verbose) as stream:
-        if train_run(values, resumed, callbacks, stream):
-            raise KeyboardInterrupt
-    return load(resumed or values.run.directory / str(values.run.name))
+    run = resumed or values.run.directory / str(values.run.name)
+    if not _training.acquire(blocking=False):
+        raise InputError(
+            f"{run}: another training runs in this process, and both would share random numbers and settings of "
+            "TensorFlow; wait for its end, or train in a process of its own"
+        )
+    try:
+        with _shown(verbose) as stream:
+            interrupted = bool(train_run(values, resumed, callbacks, stream))
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        _training.release()
+    if interrupted:  # raised here, so that its traceback is short
+        saved = "the same call continues it" if run.exists() else "nothing is saved, since no checkpoint was written"
+        raise KeyboardInterrupt(f"{run}: training was interrupted; {saved}")
+    return load(run)
 
 
 def import_marian(
@@ -107,6 +138,9 @@ def import_marian(
     languages = {"source": source_language or "", "target": target_language or ""}
     marian_import.import_marian(Path(folder), Path(path), languages)
     return load(path)
+
+
+_training = Lock()
 
 
 @contextmanager
@@ -264,6 +298,7 @@ class Run:
         from .alignment.linking import Direction, Linking, read_links
         from .alignment.readout_choice import find_readout
 
+        refuse_after_fork()
         text = AlignedText(_listed(sources, "sources"), _listed(targets, "targets"))
         if len(text.source) != len(text.target) or isinstance(sources, str) != isinstance(targets, str):
             raise InputError(
@@ -359,6 +394,7 @@ class Run:
         Raises:
             InputError: the format cannot follow a setting, or needs a package that is not installed.
         """
+        refuse_after_fork()
         wishes, written = ExportWishes(format, quantization, at), Path(folder)
         config = with_decoding(self.config, BEAM)
         wishes.check(config, self.path, written)
@@ -368,6 +404,7 @@ class Run:
 
     def _with(self, decoding: Mapping[str, Any]) -> "TrainedRun":
         """Returns the run with other settings of decoding, the same one for the same settings."""
+        refuse_after_fork()
         if not decoding:
             return self.trained
         config = with_decoding_values(self.config, decoding)

@@ -16,10 +16,11 @@ from ..decoding.translator import Translator
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
 from ..inspection.experiments.inside import Pair, patch_inside, read_inside
-from ..inspection.experiments.score_parts import ScoreParts, in_float64, split_score
+from ..inspection.experiments.score_parts import ScoreParts, copy_weights, in_float64, split_score
 from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
 from ..runtime.devices import parallel_batches
+from ..runtime.forks import refuse_after_fork
 from ..runtime.graphs import GraphCache
 from ..text.corpora.held_out import with_held_out_files
 from ..text.corpora.provenance import check_settings, origin_of
@@ -183,6 +184,7 @@ class TrainedRun:
 
     def recorder(self, sites: Sequence[str], units: WordUnits = BETWEEN_SPACES) -> AttentionRecorder:
         """Returns a recorder of the attention of those sites, the same one whenever sites and units are the same."""
+        refuse_after_fork()
         every, longest = tuple(dict.fromkeys(sites)), self.config.model.max_positions
 
         def make_recorder() -> AttentionRecorder:
@@ -253,13 +255,13 @@ class TrainedRun:
     @property
     def float64_model(self) -> keras.Model:
         """A copy of the model, with its present weights, that computes in float64, see `inspection.split_score`."""
-        names = tuple(variable.path for variable in self.model.variables)  # others after `enable_lora`
-        copy = self.graphs.get((self.model, names), lambda: in_float64(self.model))
-        copy.set_weights(self.model.get_weights())
+        copy = self.graphs.get((self.model, "float64"), lambda: in_float64(self.model))
+        copy_weights(self.model, copy)
         return copy
 
     def read_ids(self, sentence: Sentence) -> tuple[Pair, list[int]]:
         """Returns the source ids and, from BOS on, the target ids that the model reads, and those that it predicts."""
+        refuse_after_fork()
         translator = self.translator
         if isinstance(sentence, str):
             translation = translator.translate([sentence])[0]
@@ -293,8 +295,10 @@ def load_run(root: Path, checkpoint: str = "best", tuned: bool = True) -> Traine
         tuned: whether what `evaluate.py --tune` has chosen counts.
 
     Raises:
-        InputError: the folder is no run, has no weights yet, or its files do not fit together.
+        InputError: the folder is no run, has no weights yet, or its files do not fit together; or as
+            `refuse_after_fork`.
     """
+    refuse_after_fork()
     run = RunDirectory.open(root)
     run.check_weights(checkpoint)
     config = with_held_out_files(load_trained_run(run, tuned), run)

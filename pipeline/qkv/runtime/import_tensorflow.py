@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from ..errors import InputError
 from .cluster import read_cluster
+from .forks import refuse_after_fork
 from .machine import CORE_GROUPS, has_nvidia_device, usable_cores
 
 try:
@@ -39,8 +40,10 @@ def importing_tensorflow() -> Iterator[None]:
     TF_CPP_MIN_LOG_LEVEL are kept if they are set.
 
     Raises:
-        InputError: the environment is wrong, an import fails, or Keras was imported with another backend.
+        InputError: the environment is wrong, an import fails, Keras was imported with another backend, or as
+            `refuse_after_fork`.
     """
+    refuse_after_fork()
     check_environment()
     if "keras" not in sys.modules:
         os.environ.update(OWN_KERAS)
