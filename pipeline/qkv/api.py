@@ -25,9 +25,7 @@ from .inspection.archive import AttentionArchive
 from .inspection.record import Record
 from .run import train as train_run
 from .run.start import check_config_paths, load_training, refuse_imported
-from .runtime.forks import refuse_after_fork
-from .runtime.import_tensorflow import importing_tensorflow
-from .runtime.last_used import LastUsed
+from .runtime.import_tensorflow import importing_tensorflow, refuse_after_fork
 from .runtime.streams import Control
 from .text.corpora.word_links import Link
 
@@ -55,7 +53,8 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
         checkpoint: `best` for the weights that were best on validation, `last` for the newest; also during training.
 
     Raises:
-        InputError: the folder is no run, has no weights yet, or its files do not fit together.
+        InputError: the folder is no run, has no weights yet, or its files do not fit together; or the process was
+            forked after TensorFlow had computed.
     """
     if checkpoint not in ("best", "last"):
         raise InputError(f"checkpoint: expected best or last, found {checkpoint!r}")
@@ -195,6 +194,8 @@ class Run:
     """
 
     def __init__(self, trained: "TrainedRun") -> None:
+        from .runtime.graphs import LastUsed  # not at the top: it imports TensorFlow
+
         self.trained = trained
         self.path = trained.directory.root
         self.config = trained.config
@@ -233,14 +234,18 @@ class Run:
     def translate(
         self, sentences: str | Sequence[str], *, n_best: int | None = None, split: bool = False, **decoding: Any
     ) -> Any:
-        """Translates one sentence, or a list of them. The first call with each choice of settings takes some seconds.
+        """Translates one sentence, or a list of them.
+
+        A search that is new to the run takes some seconds, because its graph is traced. The run keeps the 8 graphs
+        that were used last. Searches that differ in seed, temperature, `top_p`, penalties or `min_length` share one.
 
         Args:
             sentences: a sentence, or several; `data.normalize` of the run acts on them.
             n_best: how many translations of each sentence are returned, the best first; by default only the best.
             split: whether each is a text of sentences, which are translated one by one; needs sentencex.
             decoding: settings of the config's section `decoding` in the place of the run's, such as `beam_size=1`; with
-                `search="sampling"` also the `seed` of the draws, which go on from call to call.
+                `search="sampling"` also the `seed` of the draws, which go on from call to call for the last 1,000
+                choices of settings.
 
         Returns:
             A `Translated`, a list of them for a list, and with `n_best` a list of them in the place of each; with

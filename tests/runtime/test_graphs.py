@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from qkv.runtime.graphs import MOST_GRAPHS, GraphCache, ModelGraph, forget_gradients
+from qkv.runtime.graphs import MOST_GRAPHS, GraphCache, LastUsed, ModelGraph, forget_gradients
 
 X = np.array([[1.0, 2.0]], "float32")
 SIGNATURE = (tf.TensorSpec([None, 2], tf.float32),)
@@ -89,3 +89,11 @@ def test_no_more_graphs_are_kept_than_documented(model):
         graphs.append(weakref.ref(graph.get_concrete_function().graph))
         del graph
     assert [graph() is None for graph in graphs] == [True] * 3 + [False] * MOST_GRAPHS
+
+
+def test_the_values_that_were_used_last_are_kept_and_others_made_again():
+    made = []
+    memory = LastUsed(2)
+    for key in "aabacab":
+        assert memory.get(key, lambda key=key: made.append(key) or key) == key
+    assert made == ["a", "b", "c", "b"]  # b was not used for the longest time when c came

@@ -20,8 +20,8 @@ from ..inspection.experiments.score_parts import ScoreParts, copy_weights, in_fl
 from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
 from ..runtime.devices import parallel_batches
-from ..runtime.forks import refuse_after_fork
 from ..runtime.graphs import GraphCache
+from ..runtime.import_tensorflow import refuse_after_fork
 from ..text.corpora.held_out import with_held_out_files
 from ..text.corpora.provenance import check_settings, origin_of
 from ..text.lines import europarl_words, moses

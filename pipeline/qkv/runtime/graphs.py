@@ -1,17 +1,18 @@
 """TensorFlow graphs in a process that lives long: they follow their model, and the last few are kept."""
 
 import gc
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 from tensorflow.python.framework.ops import gradient_registry
 
-from .last_used import LastUsed
-
 MOST_GRAPHS = 8
 """The graphs that a `GraphCache` keeps; a graph takes some 10 MB."""
+
+Value = TypeVar("Value")
 
 
 class ModelGraph:
@@ -64,6 +65,35 @@ def forget_gradients(graph: tf.Graph) -> None:
         for node in nodes:
             if "_gradient_op_type" in node.attr:
                 gradient_registry._registry.pop(node.attr["_gradient_op_type"].s.decode(), None)
+
+
+class LastUsed:
+    """Keeps the values that were used last, and forgets the others. Several threads may use it.
+
+    Args:
+        most: how many values are kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """Returns the value of a key, which is made if there is none."""
+        with self._lock:
+            value = self._values[key] if key in self._values else make()
+            self._values[key] = value
+            self._values.move_to_end(key)
+            is_full = len(self._values) > self._most
+            if is_full:
+                self._values.popitem(last=False)
+        if is_full:
+            self.after_forgetting()
+        return value
+
+    def after_forgetting(self) -> None:
+        """Called after a value was forgotten."""
 
 
 class GraphCache(LastUsed):
