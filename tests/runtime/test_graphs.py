@@ -68,6 +68,13 @@ def _has_gradients(graph):
     return any(name in text for name in gradient_registry._registry if name.startswith("CustomGradient-"))
 
 
+def test_a_tape_of_the_caller_changes_nothing(model, traced):
+    with tf.GradientTape() as tape:
+        found = traced[0](X)
+    np.testing.assert_array_equal(found, traced[0](X))
+    assert tape.gradient(found, model.kernel) is None
+
+
 def test_gradients_of_other_graphs_stay(traced):
     other = tf.function(lambda x: doubled(doubled(x)), input_signature=SIGNATURE)
     other.get_concrete_function()

@@ -7,6 +7,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import tensorflow as tf
+from tensorflow.python.eager import record
 from tensorflow.python.framework.ops import gradient_registry
 
 MOST_GRAPHS = 8
@@ -23,7 +24,7 @@ class ModelGraph:
 
     Args:
         model: the model, or any object with its `variables`.
-        function: takes and returns tensors.
+        function: takes and returns tensors. No gradient passes through its graph.
         signature: of the function's arguments, see `tf.function`.
     """
 
@@ -33,7 +34,8 @@ class ModelGraph:
         self._lock = Lock()
 
     def __call__(self, *arguments: Any) -> Any:
-        return self._current()(*arguments)
+        with record.stop_recording():  # a caller's `GradientTape` would ask for gradients that are forgotten
+            return self._current()(*arguments)
 
     def get_concrete_function(self) -> Any:
         """Returns TensorFlow's `ConcreteFunction`."""
