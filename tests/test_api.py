@@ -12,6 +12,7 @@ import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from weakref import ref
 
 import keras
 import numpy as np
@@ -87,6 +88,17 @@ class TestTranslate:
         for text, told in (("a\n\ud800", "half a character"), ("a\0 .", "character 2 is NUL")):
             with pytest.raises(qkv.InputError, match=told):
                 run.translate(text, split=True)
+
+    def test_draws_go_on_however_many_other_settings_come_between(self, run):
+        def draw(seed, run=run):
+            return run.translate(SOURCES[0], search="sampling", seed=seed).log_probabilities
+
+        drawn = [draw(41), draw(41)]
+        for number in range(api.MOST_VARIANTS + 1):
+            draw(100 + number)
+        drawn.append(draw(41))
+        copy = api.Run(run.trained)
+        assert [draw(41, copy) for _ in range(3)] == drawn and drawn[0] != drawn[1] != drawn[2]
 
     def test_a_search_is_traced_once_for_its_settings(self, run):
         run.translate(SOURCES[0], beam_size=4, n_best=3)
@@ -251,6 +263,12 @@ def test_what_is_no_run_is_not_loaded(path):
         qkv.load(path)
 
 
+def test_a_run_that_is_gone_is_freed_by_the_next_load(unbroken):
+    model = ref(qkv.load(unbroken).model)
+    qkv.load(unbroken)
+    assert model() is None
+
+
 def test_a_checkpoint_is_best_or_last(unbroken):
     with pytest.raises(qkv.InputError, match="checkpoint: expected best or last, found 'first'"):
         qkv.load(unbroken, "first")
@@ -287,6 +305,21 @@ class TestTrain:
         assert not logging.getLogger("qkv").handlers
         with pytest.raises(qkv.InputError, match=r"--model\.d_ff: 12, not 8: a resumed run keeps its settings"):
             qkv.train(run.path, {"model.d_ff": 8})
+
+    def test_a_second_training_in_one_process_is_refused(self, config):
+        with api._training, pytest.raises(qkv.InputError, match="mine: another training runs in this process"):
+            qkv.train(config)
+        assert not (config.parent / "runs").exists()
+
+    def test_ctrl_c_within_preparation_is_one_line(self, config, monkeypatch):
+        def interrupted(*arguments):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(api, "train_run", interrupted)
+        with pytest.raises(KeyboardInterrupt, match=r"runs/mine: training was interrupted; nothing is saved") as error:
+            qkv.train(config)
+        assert len(error.traceback) == 2 and error.value.__context__ is None
+        assert not api._training.locked()
 
     @pytest.mark.parametrize(
         ("settings", "told"),

@@ -1,5 +1,6 @@
 """Runs from Python: loaded or trained, they translate, align, evaluate and export, as the commands do."""
 
+import gc
 import html
 import io
 import logging
@@ -10,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
+from weakref import ref
 
 from .config.names.inspection import SYMMETRISATIONS
 from .config.run import dotted_settings, with_decoding, with_decoding_values
@@ -22,7 +25,7 @@ from .inspection.archive import AttentionArchive
 from .inspection.record import Record
 from .run import train as train_run
 from .run.start import check_config_paths, load_training, refuse_imported
-from .runtime.import_tensorflow import importing_tensorflow
+from .runtime.import_tensorflow import importing_tensorflow, refuse_after_fork
 from .runtime.streams import Control
 from .text.corpora.word_links import Link
 from .text.lines.line import list_sentences
@@ -37,6 +40,10 @@ if TYPE_CHECKING:
     from .run.trained_run import TrainedRun
 
 SETS = ("test", "validation")
+MOST_VARIANTS = 8
+"""The settings of decoding whose readers and translators a `Run` keeps."""
+MOST_DRAWS = 1000
+"""The settings of decoding, seeds among them, whose draws a `Run` goes on with."""
 
 
 def load(path: str | Path, checkpoint: str = "best") -> "Run":
@@ -47,7 +54,8 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
         checkpoint: `best` for the weights that were best on validation, `last` for the newest; also during training.
 
     Raises:
-        InputError: the folder is no run, has no weights yet, or its files do not fit together.
+        InputError: the folder is no run, has no weights yet, or its files do not fit together; or the process was
+            forked after TensorFlow had computed.
     """
     path = as_path(path, "path", "the folder of a run, such as 'runs/demo'")
     if checkpoint not in ("best", "last"):
@@ -55,7 +63,20 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
     with importing_tensorflow():
         from .run.trained_run import load_run
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # it warns of graphs that are traced for other shapes
-    return Run(load_run(path, checkpoint))
+    _free_models()
+    run = Run(load_run(path, checkpoint))
+    _loaded.append((ref(run), ref(run.model)))
+    return run
+
+
+_loaded: "list[tuple[ref[Run], ref[Any]]]" = []
+
+
+def _free_models() -> None:
+    """Frees the models of runs that are gone: a model is a cycle, and Python may look for those after many loads."""
+    if any(run() is None and model() is not None for run, model in _loaded):
+        gc.collect()
+    _loaded[:] = [(run, model) for run, model in _loaded if model() is not None]
 
 
 def train(
@@ -76,9 +97,9 @@ def train(
             and the table in docs/use/keras.md which of Keras' own are taken.
 
     Raises:
-        InputError: a setting is wrong, the text cannot be read, a run of this name has other settings, or a callback
-            cannot be called here.
-        KeyboardInterrupt: the training was interrupted, and its state is saved.
+        InputError: a setting is wrong, the text cannot be read, a run of this name has other settings, a callback
+            cannot be called here, or another thread trains.
+        KeyboardInterrupt: the training was interrupted; its last line says whether the same call continues it.
     """
     path = as_path(config, "config", "the path of a config file, or the folder of a run")
     changes = {} if settings is None else dotted_settings(settings)
@@ -88,10 +109,23 @@ def train(
     refuse_imported(values, path)
     if resumed is None:
         check_config_paths(values)
-    with _shown(verbose) as stream:
-        if train_run(values, resumed, callbacks, stream):
-            raise KeyboardInterrupt
-    return load(resumed or values.run.directory / str(values.run.name))
+    run = resumed or values.run.directory / str(values.run.name)
+    if not _training.acquire(blocking=False):
+        raise InputError(
+            f"{run}: another training runs in this process, and both would share random numbers and settings of "
+            "TensorFlow; wait for its end, or train in a process of its own"
+        )
+    try:
+        with _shown(verbose) as stream:
+            interrupted = bool(train_run(values, resumed, callbacks, stream))
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        _training.release()
+    if interrupted:  # raised here, so that its traceback is short
+        saved = "the same call continues it" if run.exists() else "nothing is saved, since no checkpoint was written"
+        raise KeyboardInterrupt(f"{run}: training was interrupted; {saved}")
+    return load(run)
 
 
 def import_marian(
@@ -118,6 +152,9 @@ def import_marian(
     languages = {"source": source_language or "", "target": target_language or ""}
     marian_import.import_marian(folder, path, languages)
     return load(path)
+
+
+_training = Lock()
 
 
 @contextmanager
@@ -172,11 +209,14 @@ class Run:
     """
 
     def __init__(self, trained: "TrainedRun") -> None:
+        from .runtime.graphs import LastUsed  # not at the top: it imports TensorFlow
+
         self.trained = trained
         self.path = trained.directory.root
         self.config = trained.config
         self.model: Any = trained.model
-        self._variants: dict[str, TrainedRun] = {}
+        self._variants = LastUsed(MOST_VARIANTS)
+        self._draws = LastUsed(MOST_DRAWS)
         self._linkings: dict[str | None, tuple[AlignmentReadout, Linking]] = {}
 
     @property
@@ -209,7 +249,10 @@ class Run:
     def translate(
         self, sentences: str | Sequence[str], *, n_best: int | None = None, split: bool = False, **decoding: Any
     ) -> Any:
-        """Translates one sentence, or a list of them. The first call with each choice of settings takes some seconds.
+        """Translates one sentence, or a list of them.
+
+        A search that is new to the run takes some seconds, because its graph is traced. The run keeps the 8 graphs
+        that were used last. Searches that differ in seed, temperature, `top_p`, penalties or `min_length` share one.
 
         Args:
             sentences: a sentence, or several in a list, an array or a pandas Series without missing values;
@@ -217,7 +260,8 @@ class Run:
             n_best: how many translations of each sentence are returned, the best first; by default only the best.
             split: whether each is a text of sentences, which are translated one by one; needs sentencex.
             decoding: settings of the config's section `decoding` in the place of the run's, such as `beam_size=1`; with
-                `search="sampling"` also the `seed` of the draws, which go on from call to call.
+                `search="sampling"` also the `seed` of the draws, which go on from call to call for the last 1,000
+                choices of settings.
 
         Returns:
             A `Translated`, a list of them for a list, and with `n_best` a list of them in the place of each; with
@@ -275,6 +319,7 @@ class Run:
         from .alignment.linking import Direction, Linking, read_links
         from .alignment.readout_choice import find_readout
 
+        refuse_after_fork()
         _check_name(at, "at", "text such as '1,mean,output'")
         text = AlignedText(list_sentences(sources, "sources"), list_sentences(targets, "targets"))
         if len(text.source) != len(text.target) or isinstance(sources, str) != isinstance(targets, str):
@@ -376,6 +421,7 @@ class Run:
         Raises:
             InputError: the format cannot follow a setting, or needs a package that is not installed.
         """
+        refuse_after_fork()
         if not isinstance(format, str):
             raise InputError(f"format: expected the name of a format, such as 'saved_model', found {format!r:.60}")
         written = as_path(folder, "folder", "the folder to write")
@@ -388,14 +434,18 @@ class Run:
         return written
 
     def _with(self, decoding: Mapping[str, Any]) -> "TrainedRun":
-        """Returns the run with other settings of decoding: one for each, since tracing a search takes seconds."""
+        """Returns the run with other settings of decoding, the same one for the same settings."""
+        refuse_after_fork()
         if not decoding:
             return self.trained
         config = with_decoding_values(self.config, decoding)
         settings = repr((config.decoding, config.run.seed))
-        if settings not in self._variants:
-            self._variants[settings] = self.trained.with_config(config)
-        return self._variants[settings]
+        run = self._variants.get(settings, lambda: self.trained.with_config(config))
+        if config.decoding.kind == "sampling":
+            from .decoding.translator import Draws
+
+            run.translator.draws = self._draws.get(settings, Draws)
+        return run
 
 
 def _check_name(text: Any, name: str, expected: str) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 from ..config.names.inspection import EXPERIMENTS
 from ..config.run import TUNED, RunConfig, settings_of_set
 from ..errors import InputError, invocation
-from ..files.paths import name_problem
+from ..files.atomic import refuse_folder
+from ..files.paths import check_writable, name_problem
 from ..runtime.import_tensorflow import importing_tensorflow
 from . import cli
 
@@ -102,6 +103,9 @@ def check_options(options: argparse.Namespace) -> RunConfig:
             raise InputError(f"--{name} is an experiment on one model; evaluate each run of the ensemble by itself")
     if options.tune and options.others:
         raise InputError("--tune: chooses for one run; tune each by itself: an ensemble searches as its first run does")
+    if options.tune:
+        refuse_folder(options.run.decoding)
+        check_writable(options.run.decoding)
     if problem := name_problem(name := results_name(options)):
         raise InputError(f"--name: {problem}")
     options.run.evaluation(name).check_writable()
@@ -130,7 +134,7 @@ def _describe_search(options: argparse.Namespace, config: RunConfig, metrics: di
         chosen = ", ".join(f"{name} {getattr(config.decoding, name):g}" for name in TUNED)
         return f"search: {chosen}, from {run.decoding}; {invocation('evaluate', run.root, '--tune', 'off')} deletes it"
     can_be_tuned = config.decoding.search == "beam" and config.data.validation is not None
-    if metrics.get("brevity_penalty", 1.0) >= SHORT or not can_be_tuned:
+    if metrics.get("brevity_penalty", 1.0) >= SHORT or not can_be_tuned or options.tune == "on":
         return None
     return (
         f"translations are short (brevity penalty {metrics['brevity_penalty']:.3f}); choose a length penalty on the "

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from ..errors import InputError
+from ..errors import InputError, invocation
+from ..files.atomic import refuse_folder
 from ..files.paths import name_problem
 from ..files.run_directory import RunDirectory, check_version
 from .batches import BatchSettings
@@ -118,13 +119,20 @@ def load_trained_run(run: RunDirectory, tuned: bool = True) -> RunConfig:
     config = load_started_run(run.config)
     if not tuned or not run.decoding.exists():
         return config
-    values, _ = read_yaml(run.decoding)
-    if others := [str(key) for key in values if key not in TUNED]:
-        raise InputError(
-            f"{run.decoding}: expected {' and '.join(TUNED)}, as evaluate.py --tune writes them, found "
-            f"{', '.join(others)}; delete the file, and set other keys in {run.config}"
-        )
-    return with_decoding_values(config, values, str(run.decoding))
+    refuse_folder(run.decoding)
+    try:
+        values, _ = read_yaml(run.decoding)
+        if others := [str(key) for key in values if key not in TUNED]:
+            raise InputError(
+                f"{run.decoding}: expected {' and '.join(TUNED)}, as evaluate.py --tune writes them, found "
+                f"{', '.join(others)}; delete the file, and set other keys in {run.config}"
+            )
+        return with_decoding_values(config, values, str(run.decoding))
+    except InputError as error:
+        if isinstance(error.__context__, PermissionError):
+            raise
+        mend = f"{invocation('evaluate', run.root, '--tune', 'off')} deletes {run.decoding.name}"
+        raise InputError(f"{error}; {mend}") from error
 
 
 def make_run_config(

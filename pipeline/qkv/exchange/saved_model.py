@@ -20,6 +20,7 @@ from ..decoding.build import build_search
 from ..decoding.forced import forced_pass
 from ..errors import InputError
 from ..run.trained_run import TrainedRun
+from ..runtime.graphs import forget_gradients
 from ..runtime.import_tensorflow import silenced_stderr
 from ..text.lines.line import EMPTY, class_of
 from ..text.tokens.special_tokens import BOS, EOS, PAD
@@ -164,6 +165,8 @@ def write_saved_model(translator: SavedTranslator, folder: Path) -> None:
     translate, align = translator.translate, translator.align
     signatures = {"serving_default": translate, "translate": translate, "align": align}
     tf.saved_model.save(translator, str(folder), signatures=signatures)
+    for function in (translate, align):
+        forget_gradients(function.get_concrete_function().graph)
 
 
 class LoadedSavedModel:

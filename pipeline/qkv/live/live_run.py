@@ -28,6 +28,7 @@ from ..inspection.recorder import AttentionRecorder, pair_translations
 from ..inspection.viewer.data import ViewerRun
 from ..inspection.viewer.page import encode_weights
 from ..run.trained_run import TrainedRun
+from ..runtime.graphs import ModelGraph
 from ..text.batch import forced_batch
 from ..text.lines.line import as_line, without_tag
 from ..text.lines.look import find_difference
@@ -68,7 +69,7 @@ class LiveRun:
         self.name = name
         self.changes = ChangeVariables(run.model)
         self.explained = explained_sites(run.model)
-        self._translators: dict[tuple[int, int, bool], Translator] = {}
+        self._changed = ChangedModel(run.model, self.changes.of_heads)
         read = ChangedModel(run.model, self.changes.of_heads_and_row)
         longest = run.config.model.max_positions
         self._recorder = AttentionRecorder(read, run.tokenizer, sites=SHOWN_SITES, max_positions=longest)
@@ -184,14 +185,11 @@ class LiveRun:
         return [Translation(translated, source, target, [0.0] * len(target), len(source) < len(ids))]
 
     def _translator(self, question: Question) -> Translator:
-        size, count, changed = key = question.beam_size, question.n_best, bool(question.changes)
-        if key not in self._translators:
-            config = self.run.config
-            settings = {"search": "beam", "beam_size": size, "n_best": count}
-            search = build_search(config.decoding.model_copy(update=settings), config.run.seed)
-            model = ChangedModel(self.run.model, self.changes.of_heads) if changed else self.run.model
-            self._translators[key] = build_translator(model, self.run.tokenizer, config, search)
-        return self._translators[key]
+        config = self.run.config
+        settings = {"search": "beam", "beam_size": question.beam_size, "n_best": question.n_best}
+        search = build_search(config.decoding.model_copy(update=settings), config.run.seed)
+        model = self._changed if question.changes else self.run.model
+        return build_translator(model, self.run.tokenizer, config, search, graphs=self.run.graphs)
 
     def _check_ids(self, ids: list[int]) -> None:
         size = self.run.tokenizer.vocabulary_size
@@ -294,7 +292,7 @@ class Alternatives:
             logits = model.decode(target_input, memory, training=False).logits
             return ops.top_k(ops.log_softmax(ops.cast(logits, "float32")), min(SHOWN_TOKENS, tokenizer.vocabulary_size))
 
-        self._read = tf.function(read, input_signature=(tf.TensorSpec([1, None], tf.int32),) * 2, autograph=False)
+        self._read = ModelGraph(model, read, (tf.TensorSpec([1, None], tf.int32),) * 2)
 
     def at_each_token(self, source_ids: list[int], target_ids: list[int]) -> list[list[tuple[int, str, float]]]:
         """Returns (id, piece, log-probability) of the likeliest tokens, the likeliest first, for each target token;

@@ -1,7 +1,7 @@
 """A finished run, ready to translate: config, tokenizer, and the model, in float32 whatever its precision was."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +16,12 @@ from ..decoding.translator import Translator
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
 from ..inspection.experiments.inside import Pair, patch_inside, read_inside
-from ..inspection.experiments.score_parts import ScoreParts, in_float64, split_score
+from ..inspection.experiments.score_parts import ScoreParts, copy_weights, in_float64, split_score
 from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
 from ..runtime.devices import parallel_batches
+from ..runtime.graphs import GraphCache
+from ..runtime.import_tensorflow import refuse_after_fork
 from ..text.corpora.held_out import with_held_out_files
 from ..text.corpora.provenance import check_settings, origin_of
 from ..text.lines import europarl_words, moses
@@ -71,6 +73,7 @@ class TrainedRun:
         model: its model.
         weights: the file that the model's weights are from.
         banned: the phrases that no translation contains, or None.
+        graphs: the graphs that were used last, shared with the runs of `with_config`.
     """
 
     directory: RunDirectory
@@ -79,6 +82,7 @@ class TrainedRun:
     model: keras.Model
     weights: Path
     banned: BannedPhrases | None = None
+    graphs: GraphCache = field(default_factory=GraphCache, repr=False)
 
     def __reduce__(self) -> Any:
         # A pickle of the folder's path would come back with other weights than a model that was changed in memory.
@@ -94,9 +98,9 @@ class TrainedRun:
 
     @cached_property
     def translator(self) -> Translator:
-        """The translator with the search of the config. It is made once, since its graph takes seconds to trace."""
-        search = build_search(self.config.decoding, self.config.run.seed, self.banned)
-        return build_translator(self.model, self.tokenizer, self.config, search, self.target_tokens, self._read)
+        """The translator with the search of the config."""
+        search, read = build_search(self.config.decoding, self.config.run.seed, self.banned), self._read
+        return build_translator(self.model, self.tokenizer, self.config, search, self.target_tokens, read, self.graphs)
 
     @cached_property
     def target_tokens(self) -> TokenText:
@@ -200,21 +204,15 @@ class TrainedRun:
 
     def recorder(self, sites: Sequence[str], units: WordUnits = BETWEEN_SPACES) -> AttentionRecorder:
         """Returns a recorder of the attention of those sites, the same one whenever sites and units are the same."""
-        key = tuple(dict.fromkeys(sites)), units
-        if key not in self._recorders:
-            self._recorders[key] = AttentionRecorder(
-                self.model,
-                self.tokenizer,
-                sites=key[0],
-                max_positions=self.config.model.max_positions,
-                workers=parallel_batches(),
-                units=units,
-            )
-        return self._recorders[key]
+        refuse_after_fork()
+        every, longest = tuple(dict.fromkeys(sites)), self.config.model.max_positions
 
-    @cached_property
-    def _recorders(self) -> dict[tuple[tuple[str, ...], WordUnits], AttentionRecorder]:
-        return {}
+        def make_recorder() -> AttentionRecorder:
+            return AttentionRecorder(
+                self.model, self.tokenizer, sites=every, max_positions=longest, workers=parallel_batches(), units=units
+            )
+
+        return self.graphs.get((self.model, self.tokenizer, longest, every, units), make_recorder)
 
     def cache(self, sentences: Sequence[Sentence], names: Sequence[str] = ("*",)) -> list[Inside]:
         """Returns scores, weights, queries, keys, values, each head's part of the output, the residual stream (of a
@@ -281,10 +279,12 @@ class TrainedRun:
             keys=name([int(key) for key in parts.keys]),
         )
 
-    @cached_property
+    @property
     def float64_model(self) -> keras.Model:
-        """A copy of the model that computes in float64, see `inspection.split_score`."""
-        return in_float64(self.model)
+        """A copy of the model, with its present weights, that computes in float64, see `inspection.split_score`."""
+        copy = self.graphs.get((self.model, "float64"), lambda: in_float64(self.model))
+        copy_weights(self.model, copy)
+        return copy
 
     def read_ids(self, sentence: Sentence) -> tuple[Pair, list[int]]:
         """Returns the source ids and, from BOS on, the target ids that the model reads, and those that it predicts.
@@ -297,6 +297,7 @@ class TrainedRun:
         )
         if not (is_pair or isinstance(sentence, str)):
             raise InputError(f"sentence: expected text, or a pair (source, target) of texts, found {sentence!r:.60}")
+        refuse_after_fork()
         translator = self.translator
         if isinstance(sentence, str):
             translation = translator.translate([sentence])[0]
@@ -344,8 +345,10 @@ def load_run(root: Path, checkpoint: str = "best", tuned: bool = True) -> Traine
         tuned: whether what `evaluate.py --tune` has chosen counts.
 
     Raises:
-        InputError: the folder is no run, has no weights yet, or its files do not fit together.
+        InputError: the folder is no run, has no weights yet, or its files do not fit together; or as
+            `refuse_after_fork`.
     """
+    refuse_after_fork()
     run = RunDirectory.open(root)
     run.check_weights(checkpoint)
     config = with_held_out_files(load_trained_run(run, tuned), run)

@@ -105,7 +105,10 @@ def run_training(
             if workers.is_chief:
                 run.manifest.unlink(missing_ok=True)  # until the longer training is complete
                 own = build_callbacks(config, run, translator, training, progress, text.validation, stream)
-            reason = training.run(progress, [*own, *named, *callbacks], callback_params(config, run, batches))
+            try:
+                reason = training.run(progress, [*own, *named, *callbacks], callback_params(config, run, batches))
+            finally:
+                step.forget_gradients()
             if reason == INTERRUPTED:
                 if workers.is_chief:
                     _report_interrupted(run, progress, saved=bool(checkpoints.all()))

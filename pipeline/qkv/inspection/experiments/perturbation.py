@@ -9,7 +9,6 @@ Letters: B batch, L layers, H heads, T target positions, V value size of a head,
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import keras
@@ -21,6 +20,7 @@ from ...config.names.inspection import OUTPUT_ABLATIONS
 from ...decoding.forced import forced_decode
 from ...errors import InputError
 from ...layers.tap import tapped
+from ...runtime.graphs import ModelGraph
 from ...runtime.parallel import in_order
 from ...text.batch import Batch, forced_batch
 from ...text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
@@ -167,5 +167,4 @@ def _make_graphs(model: keras.Model, layers: Sequence[CrossAttention]) -> tuple[
 
     ids = (tf.TensorSpec([None, None], tf.int32),) * 3
     further = tf.TensorSpec([None] * 6, tf.float32), tf.TensorSpec([None, 3], tf.int32)
-    graph = partial(tf.function, autograph=False)
-    return graph(read_outputs, input_signature=ids), graph(read_changed, input_signature=ids + further)
+    return ModelGraph(model, read_outputs, ids), ModelGraph(model, read_changed, ids + further)
