@@ -17,7 +17,7 @@ from .config.run import with_decoding, with_decoding_values
 from .errors import InputError, did_you_mean
 from .exchange.export import BEAM, ExportWishes, write_export
 from .files.atomic import new_folder
-from .files.paths import check_text, name_problem
+from .files.paths import check_text
 from .inspection.archive import AttentionArchive
 from .inspection.record import Record
 from .run import train as train_run
@@ -320,7 +320,7 @@ class Run:
         for path in filter(None, texts):
             check_text(path)
         name = name or set_name or Path(source or "").name
-        if problem := name_problem(name):
+        if problem := self.trained.directory.evaluation_name_problem(name):
             raise InputError(f"name: {problem}")
         run = self._with(decoding)
         check_bleu_tokenizer(run.config.data.scoring_tokenizer)

@@ -5,6 +5,7 @@ Heads that align words agree in both directions; heads that do something else ha
 trained aligners to agree; Zenkel et al. 2020 judge attention by its agreement).
 """
 
+import logging
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -13,31 +14,63 @@ from itertools import product
 
 import numpy as np
 
-from ..config import RunConfig
-from ..config.names.inspection import EXTRACTIONS, LABEL_SIDES, SITES
+from ..config.names.inspection import EXTRACTIONS, LABEL_SIDES
 from ..errors import InputError
 from ..files.paths import sha256
 from ..inspection.record import Record
 from ..run.trained_run import TrainedRun
 from ..text.corpora.word_links import GoldAlignment
-from .gold import GoldSet, read_choice_set
+from .gold import GoldSet, missing_choice_file, read_choice_set
 from .head_scores import HeadCounts, best_row
-from .link_probabilities import MOST_PAIRS, calibrate
-from .readout import MEAN_HEAD, AlignmentReadout, aligned_sites, read_links
+from .kept_choice import gold_digest, keep_choice, read_choice
+from .link_probabilities import MOST_PAIRS, calibrate, link_features
+from .readout import MEAN_HEAD, AlignmentReadout, aligned_sites, alignment_sites, read_links
 from .word_matrix import heads_and_mean
+
+log = logging.getLogger(__name__)
 
 
 def find_readout(run: TrainedRun, at: str | None) -> AlignmentReadout | None:
     """Returns the readout that `LAYER,HEAD,SIDE[,LINKS[,SITE]]` names; without it the one that the gold alignments of
-    the run's config choose, None if they are missing.
+    the run's config choose, or have chosen. None if they are missing and the run keeps no choice.
 
     Raises:
         InputError: the run has no such layer or head.
     """
-    if at is not None:
-        return _parse_readout(at, run)
-    gold_set = read_choice_set(run.config, run.cutter)
-    return None if gold_set is None else choose_on_gold(run, gold_set)
+    return choose_readout(run, read_choice_set(run.config, run.cutter)) if at is None else _parse_readout(at, run)
+
+
+def choose_readout(
+    run: TrainedRun, gold_set: GoldSet | None, recorded: Sequence[str] = (), keeps: bool = True
+) -> AlignmentReadout | None:
+    """Returns the readout that the run keeps, if it was chosen by the same weights, settings and set. Otherwise chooses
+    one on the set and keeps it in the run.
+
+    Args:
+        run: the run.
+        gold_set: the set on which readouts are chosen; None if it is not there, and then any set of the same settings
+            will do.
+        recorded: see `choose_on_gold`.
+        keeps: whether the choice is written into the run.
+
+    Returns:
+        The readout; None without a set and a kept choice, or for a model without cross-attention.
+
+    Raises:
+        InputError: what the run keeps is damaged, or is of another model.
+    """
+    choice = read_choice(run)
+    if choice is not None and (gold_set is None or choice.gold == gold_digest(gold_set)):
+        _check_kept(run, choice.readout, recorded)
+        return choice.readout
+    if gold_set is None:
+        if missing := missing_choice_file(run.config):
+            log.warning("%s: there is no such file, so that no layer and head can be chosen by it", missing)
+        return None
+    readout = choose_on_gold(run, gold_set, recorded)
+    if readout is not None and keeps:
+        keep_choice(run, readout, gold_set)
+    return readout
 
 
 def last_layer(run: TrainedRun) -> AlignmentReadout:
@@ -51,6 +84,15 @@ def last_layer(run: TrainedRun) -> AlignmentReadout:
         raise InputError(f"{run.directory.root}: its model has no cross-attention, and so no links to read")
     layer = len(record.attention["cross"]) - 1
     return AlignmentReadout(layer, MEAN_HEAD, "output", chosen_on="nothing: it is the last layer")
+
+
+def kept_readout(run: TrainedRun) -> AlignmentReadout | None:
+    """Returns the readout that a run keeps, if the set that has chosen it is not there; None otherwise.
+
+    Raises:
+        InputError: as for `choose_readout`.
+    """
+    return choose_readout(run, None) if missing_choice_file(run.config) else None
 
 
 def choose_on_gold(run: TrainedRun, gold_set: GoldSet, recorded: Sequence[str] = ()) -> AlignmentReadout | None:
@@ -99,11 +141,26 @@ def _parse_readout(text: str, run: TrainedRun) -> AlignmentReadout:
     layer, head, side, extraction, site = form.groups(default="")
     place = int(layer), head if head == MEAN_HEAD else int(head), side
     readout = AlignmentReadout(*place, extraction or "target", site or "cross", "the command line")
-    record = next(run.recorder(["cross", readout.site]).record_references(["a"], ["a"]))
+    _check_place(run, readout, text)
+    return readout
+
+
+def _check_kept(run: TrainedRun, readout: AlignmentReadout, recorded: Sequence[str]) -> None:
+    """Raises an `InputError` if a readout that the run keeps is of another model."""
+    path = run.directory.alignment
+    record = _check_place(run, readout, path.name, recorded)
+    calibration = readout.calibration
+    if calibration and len(calibration.coefficients) != 1 + link_features(record, readout.layer)[0].shape[-1]:
+        raise InputError(f"{path}: expected coefficients of the run's heads, found others; delete the file")
+
+
+def _check_place(run: TrainedRun, readout: AlignmentReadout, origin: str, recorded: Sequence[str] = ()) -> Record:
+    """Returns the record of a short pair; raises an `InputError` if the run has no such layer or head."""
+    record = next(run.recorder(recorded or ["cross", readout.site]).record_references(["a"], ["a"]))
     layers, heads = record.attention[readout.site].shape[:2]
     if readout.layer >= layers or (readout.head != MEAN_HEAD and int(readout.head) >= heads):
-        raise InputError(f"{run.directory.root} has {layers} layers of {heads} heads, from 0; found {text!r}")
-    return readout
+        raise InputError(f"{run.directory.root} has {layers} layers of {heads} heads, from 0; found {origin!r}")
+    return record
 
 
 def most_agreeing(
@@ -155,8 +212,3 @@ def _all_readouts(record: Record) -> list[AlignmentReadout]:
     layers, heads = record.attention["cross"].shape[:2]
     places = product(LABEL_SIDES, range(layers), [*range(heads), MEAN_HEAD])
     return [AlignmentReadout(layer, head, side) for side, layer, head in places]
-
-
-def alignment_sites(config: RunConfig) -> tuple[str, ...]:
-    """Returns the sites from which alignments are read; `gradients`, which takes long, only if the config lists it."""
-    return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)

@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from ..config.yaml import edit_yaml
 from ..errors import InputError, invocation
 from ..files.atomic import write_output
-from ..run.start import check_config_paths
+from ..files.written import refuse_input
+from ..run.start import check_config_paths, files_of_text
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.streams import OutputHandler
 from .cli import ArgumentParser, exit_cleanly, file_to_write
@@ -75,6 +76,8 @@ def main(arguments: list[str]) -> None:
     given, overrides = make_parser().parse_known_args(arguments)
     config = parse_train_arguments(["--config", given.config, *overrides]).config
     check_config_paths(config)
+    if given.write is not None:
+        refuse_input(given.write, files_of_text(config), "--write")
     logging.basicConfig(handlers=[OutputHandler()])
     with importing_tensorflow():
         from ..run.checkup import CheckupLine, check_up

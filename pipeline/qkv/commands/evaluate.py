@@ -8,7 +8,6 @@ from typing import Any
 from ..config.names.inspection import EXPERIMENTS
 from ..config.run import TUNED, RunConfig, settings_of_set
 from ..errors import InputError, invocation
-from ..files.paths import name_problem
 from ..runtime.import_tensorflow import importing_tensorflow
 from . import cli
 
@@ -101,7 +100,7 @@ def check_options(options: argparse.Namespace) -> RunConfig:
             raise InputError(f"--{name} is an experiment on one model; evaluate each run of the ensemble by itself")
     if options.tune and options.others:
         raise InputError("--tune: chooses for one run; tune each by itself: an ensemble searches as its first run does")
-    if problem := name_problem(name := results_name(options)):
+    if problem := options.run.evaluation_name_problem(name := results_name(options)):
         raise InputError(f"--name: {problem}")
     options.run.evaluation(name).check_writable()
     config = cli.read_search(options, tuned=options.tune != "off")

@@ -4,12 +4,13 @@ import glob
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..errors import InputError
 from .atomic import writable_only
 
+_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH  # not what root may do besides
 LONGEST_NAME = 200
 """The longest name of a folder or file to write, in bytes: most systems take 255, and temporary names are longer."""
 
@@ -82,6 +83,13 @@ def matching_files(path: Path) -> list[Path]:
     return found
 
 
+def missing_file(settings: Iterable[tuple[str, object]]) -> Path | None:
+    """Returns the first path of a section of a config that is not there, nor any file that matches it; None if all are
+    there. A run that was moved has names of files that are not there."""
+    paths = (value for _, value in settings if isinstance(value, Path))
+    return next((path for path in paths if not path.exists() and not files_like(path)), None)
+
+
 def match_files(paths: Mapping[str, Path]) -> list[dict[str, Path]]:
     """Returns the files that belong together by their names in the config: the first of each path, the second of each,
     and so on. Raises an `InputError` if the paths, patterns or files, stand for different numbers of files, or for
@@ -97,14 +105,26 @@ def match_files(paths: Mapping[str, Path]) -> list[dict[str, Path]]:
 
 
 def name_problem(name: str) -> str | None:
-    """Returns what is wrong with the name of a folder or file that is to be written, or None."""
+    """Returns what is wrong with the name of a folder or file that is to be written or read, or None."""
     if not name or name.startswith(".") or set(name) & set("/\\\0"):
-        return f"expected the name of a folder, without slashes or a dot in front, found {name!r}"
+        return f"expected the name of a folder, without slashes or a dot in front, found {_shown(name)}"
     if not is_unicode(name):
-        return f"expected the name of a folder, in UTF-8, found {name!r}"
+        return f"expected the name of a folder, in UTF-8, found {_shown(name)}"
     if len(name.encode()) > LONGEST_NAME:
         return f"expected the name of a folder, of at most {LONGEST_NAME} bytes, found {len(name.encode())}"
     return None
+
+
+def new_name_problem(name: str) -> str | None:
+    """Returns what is wrong with the name of a new run or evaluation, or None; older ones may have characters that
+    cannot be seen."""
+    if (problem := name_problem(name)) or name.isprintable():
+        return problem
+    return f"expected the name of a folder, of characters that can be printed, found {_shown(name)}"
+
+
+def _shown(name: str) -> str:
+    return repr(name) if len(name) <= LONGEST_NAME else f"{name[:40]!r}... of {len(name)} characters"
 
 
 def is_unicode(text: str) -> bool:
@@ -129,6 +149,8 @@ def check_file_to_write(path: Path) -> None:
     """Raises an `InputError` if a file cannot be written, nor what a link leads to, nor a device or pipe."""
     if path.is_dir():
         raise InputError(f"{path}: this is a directory; expected the name of a file")
+    if path.is_file() and (not path.stat().st_mode & _WRITABLE or not os.access(path, os.W_OK)):
+        raise InputError(f"{path}: this file is read-only; change its permissions, or choose another file")
     if writable_only(path):
         if not os.access(path, os.W_OK):
             raise InputError(f"{path}: cannot be written; change its permissions, or choose another file")

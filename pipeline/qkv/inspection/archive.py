@@ -23,6 +23,7 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from functools import cached_property, partial
 from itertools import groupby, takewhile
@@ -36,7 +37,7 @@ from ..config.names.inspection import SITES
 from ..config.names.text import WORD_UNITS
 from ..errors import DAMAGE, InputError
 from ..files.arrays import ArrayFile
-from ..files.atomic import write_atomically
+from ..files.atomic import is_temporary, write_atomically
 from ..files.json import parse_json, read_json_object
 from ..files.run_directory import RunDirectory
 from ..text.corpora.word_links import GoldAlignment, read_pharaoh
@@ -453,6 +454,22 @@ class ArchiveWriter:
             os.fsync(sentences.fileno())
         self._shards += 1
         self._pending.clear()
+
+
+def delete_archive(folder: Path) -> None:
+    """Deletes the files of an archive, and its folder if that is empty then: what others have put there stays."""
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for path in sorted(folder.iterdir(), key=lambda path: path.name != MANIFEST):  # without it, it is unfinished
+        if is_archive_file(path.name) or is_temporary(path.name):
+            path.unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def is_archive_file(name: str) -> bool:
+    """Returns whether a file of an archive has this name."""
+    return name in (MANIFEST, SENTENCES, GOLD) or SHARD.fullmatch(name) is not None
 
 
 MOST_STAGES = 40  # of the slider; the page shows at most 8 of them side by side

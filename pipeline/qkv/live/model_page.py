@@ -21,7 +21,7 @@ from ..evaluation.page import page_facts
 from ..exchange.counterpart import STANDARD_TRANSFORMER, NamedWeights, check_settings
 from ..files.atomic import write_output
 from ..inspection.head_types import describe_types, read_head_types
-from ..inspection.viewer.page import byte_planes, page_origin, read_scripts, refuse_other_file
+from ..inspection.viewer.page import byte_planes, read_scripts
 from ..run.trained_run import TrainedRun
 from ..text.lines import europarl_words, moses
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
@@ -37,17 +37,15 @@ Chrome 103, Firefox 113, Safari 16.4 or later.</p>
 
 
 def write_model_page(run: TrainedRun, path: Path) -> None:
-    """Writes the page, whole or not at all, also over a page of the same run.
+    """Writes the page, whole or not at all.
 
     Raises:
-        InputError: something else is there, the model is too large, or a part of it has no counterpart in the page.
+        InputError: the model is too large, or a part of it has no counterpart in the page.
     """
-    origin = page_origin([run.directory.root])
-    refuse_other_file(path, origin, "this run", "--page")
-    write_output(path, model_page(run, origin).encode())
+    write_output(path, model_page(run).encode())
 
 
-def model_page(run: TrainedRun, origin: str = "") -> str:
+def model_page(run: TrainedRun) -> str:
     """Returns the page's HTML.
 
     Raises:
@@ -83,7 +81,6 @@ def model_page(run: TrainedRun, origin: str = "") -> str:
         scripts=read_scripts(ENGINE),
         html=NOTICE.format(model=base64.b64encode(pack(header, named_arrays(run))).decode()),
         policy={},
-        origin=origin,
     )
 
 
