@@ -8,6 +8,7 @@ from typing import Any
 
 from ..config import RunConfig
 from ..config.corpus import CorpusSettings
+from ..config.names.inspection import SITES
 from ..errors import InputError
 from ..files.paths import missing_file
 from ..inspection.archive import AttentionArchive
@@ -16,6 +17,7 @@ from ..text.corpora.formats import read_corpus
 from ..text.corpora.word_links import GoldAlignment, check_count, read_pharaoh
 from ..text.tokens.words import AT_SPACES, WordCutter, WordUnits, word_ends
 from .error_rate import check_ranges
+from .readout import aligned_sites
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,11 @@ def read_configured_gold(
     return read_gold_set(
         name, read_corpus(settings).in_memory(), settings.alignments, turned=settings.alignments_turned, cutter=cutter
     )
+
+
+def alignment_sites(config: RunConfig) -> tuple[str, ...]:
+    """Returns the sites from which alignments are read; `gradients`, which takes long, only if the config lists it."""
+    return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)
 
 
 def choice_settings(config: RunConfig) -> CorpusSettings | None:

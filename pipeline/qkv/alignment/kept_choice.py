@@ -17,8 +17,8 @@ from ..errors import InputError
 from ..files.json import read_json_object, write_json
 from ..files.paths import sha256
 from ..run.trained_run import TrainedRun
-from .gold import GoldSet, choice_settings
-from .readout import MEAN_HEAD, AlignmentReadout, aligned_sites, alignment_sites
+from .gold import GoldSet, alignment_sites, choice_settings
+from .readout import MEAN_HEAD, AlignmentReadout, aligned_sites
 
 FORMAT = 1  # of the file
 _READOUTS = TypeAdapter(list[AlignmentReadout], config=ConfigDict(strict=True, allow_inf_nan=False, extra="forbid"))

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..config import RunConfig
 from ..config.names.inspection import PROBABLE, SITES
 from ..inspection.record import Record
 from ..text.corpora.word_links import Link
@@ -28,11 +27,6 @@ def describe_readout(layer: int, head: int | str, side: str, extraction: str) ->
 def aligned_sites() -> list[str]:
     """Returns the attention sites from which alignments can be read."""
     return [name for name, site in SITES.items() if site.aligns]
-
-
-def alignment_sites(config: RunConfig) -> tuple[str, ...]:
-    """Returns the sites from which alignments are read; `gradients`, which takes long, only if the config lists it."""
-    return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from ..files.paths import sha256
 from ..inspection.record import Record
 from ..run.trained_run import TrainedRun
 from ..text.corpora.word_links import GoldAlignment
-from .gold import GoldSet, missing_choice_file, read_choice_set
+from .gold import GoldSet, alignment_sites, missing_choice_file, read_choice_set
 from .head_scores import HeadCounts, best_row
 from .kept_choice import gold_digest, keep_choice, read_choice
 from .link_probabilities import MOST_PAIRS, calibrate, link_features
-from .readout import MEAN_HEAD, AlignmentReadout, aligned_sites, alignment_sites, read_links
+from .readout import MEAN_HEAD, AlignmentReadout, aligned_sites, read_links
 from .word_matrix import heads_and_mean
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,6 @@ from pathlib import Path
 from ..config.run import load_trained_run
 from ..errors import InputError, invocation
 from ..files.run_directory import RunDirectory
-from ..files.written import refuse_input
 from ..live import choose_models
 from ..runtime.import_tensorflow import importing_tensorflow
 from .cli import ArgumentParser, add_checkpoint_option, exit_cleanly, file_to_write, run_folder, whole_number
@@ -77,8 +76,6 @@ def main(arguments: list[str]) -> None:
     chosen = choose_models([run.root for run in options.runs or [_demo()]], options.checkpoint)
     if options.page is not None and len(chosen) > 1:
         raise InputError(f"--page: expected one run with one checkpoint, found {len(chosen)}")
-    if options.page is not None:
-        refuse_input(options.page, RunDirectory(chosen[0][0]).inputs, "--page")
     for root, checkpoint in chosen:  # wrong ones are told before TensorFlow is loaded
         RunDirectory(root).check_weights(checkpoint)
         load_trained_run(RunDirectory(root))

@@ -15,8 +15,9 @@ from typing import Any
 
 import pandas as pd
 
+from ..alignment.gold import alignment_sites
 from ..alignment.head_scores import GoldScores, ReadoutScores
-from ..alignment.readout import AlignmentReadout, alignment_sites
+from ..alignment.readout import AlignmentReadout
 from ..alignment.readout_choice import choose_readout, kept_readout
 from ..decoding.translator import Translation
 from ..files.atomic import write_output

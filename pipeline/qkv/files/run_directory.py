@@ -21,10 +21,11 @@ from .atomic import (
 from .json import read_json_if_whole, read_json_object
 from .lock import folder_locked
 from .paths import name_problem, new_name_problem, refuse_other_than_file
-from .written import EVENT_FILES, FileList
+from .written import EVENT_FILES, FileList, delete_if_empty
 
 MADE_BY = f"# made by qkv {__version__}\n"
 OLDEST = 0, 2  # the version whose runs are read, and all since
+_CHECKPOINT = re.compile(r"(best|(update|passing)-[0-9]{8,})\.npz")
 _VERSION = re.compile(r"# made by qkv (([0-9]{1,9})\.([0-9]{1,9})\S{0,40})")
 
 
@@ -123,8 +124,11 @@ class RunDirectory:
     def locked(self) -> Iterator[None]:
         """Keeps other processes from training the run within the block, and lists the files that this one writes;
         raises an `InputError` if another process trains it."""
-        with folder_locked(self._lock, "trains this run"), self.written.recording():
-            yield
+        with folder_locked(self._lock, "trains this run"):
+            if self.config.is_file() and not self.written.exists():  # an older version's, which wrote no list
+                self.written.add(*(path for path in self.checkpoints.glob("*.npz") if _CHECKPOINT.fullmatch(path.name)))
+            with self.written.recording():
+                yield
 
     def is_trained(self) -> bool:
         """Returns whether training has come to its end."""
@@ -175,7 +179,19 @@ class RunDirectory:
             delete_temporary_files_below(folder)
         if self.corpus_report.is_file():
             self.preparation.unlink(missing_ok=True)
-            self.written.delete(self.shards)
+            self.delete_shards()
+
+    def delete_shards(self) -> None:
+        """Deletes the shards of a text that has been encoded, which other processes wrote, without a list."""
+        if self.shards.is_symlink() or not self.shards.is_dir():
+            return
+        for folder in self.shards.iterdir():
+            if re.fullmatch("[0-9a-f]{32}", folder.name) and folder.is_dir() and not folder.is_symlink():
+                for file in folder.iterdir():
+                    if re.fullmatch(r"[0-9]{6,}\.npz", file.name) or is_temporary(file.name):
+                        file.unlink(missing_ok=True)
+                delete_if_empty(folder)
+        delete_if_empty(self.shards)
 
     def delete_records(self) -> None:
         """Deletes what callbacks wrote in a training that was killed before its first checkpoint."""
@@ -196,6 +212,7 @@ class RunDirectory:
         for folder in self._folders:
             if not folder.is_symlink():
                 delete_temporary_files_below(folder)
+        self.delete_shards()
         self.written.delete(*self._folders)
         self._delete_event_files()
         for file in (*self._files[::-1], self.written.path, self._lock):

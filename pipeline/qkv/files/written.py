@@ -118,10 +118,9 @@ class FileList:
                 folders.append(Path(parent))
                 for path in list(self._listed(Path(parent, name) for name in names)):
                     path.unlink(missing_ok=True)
-            for empty in reversed(folders):
-                if empty != self.folder:
-                    with suppress(OSError):
-                        empty.rmdir()
+            for inner in reversed(folders):
+                if inner != self.folder:
+                    delete_if_empty(inner)
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -131,6 +130,12 @@ class FileList:
             yield
         finally:
             _recording.remove(self)
+
+
+def delete_if_empty(folder: Path) -> None:
+    """Deletes a folder, unless there is something in it."""
+    if not any(folder.iterdir()):
+        folder.rmdir()
 
 
 _recording: list[FileList] = []

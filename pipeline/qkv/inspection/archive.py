@@ -23,7 +23,6 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import fields
 from functools import cached_property, partial
 from itertools import groupby, takewhile
@@ -40,6 +39,7 @@ from ..files.arrays import ArrayFile
 from ..files.atomic import is_temporary, write_atomically
 from ..files.json import parse_json, read_json_object
 from ..files.run_directory import RunDirectory
+from ..files.written import delete_if_empty
 from ..text.corpora.word_links import GoldAlignment, read_pharaoh
 from .record import Record
 from .viewer.data import ViewerRun
@@ -463,8 +463,7 @@ def delete_archive(folder: Path) -> None:
     for path in sorted(folder.iterdir(), key=lambda path: path.name != MANIFEST):  # without it, it is unfinished
         if is_archive_file(path.name) or is_temporary(path.name):
             path.unlink(missing_ok=True)
-    with suppress(OSError):
-        folder.rmdir()
+    delete_if_empty(folder)
 
 
 def is_archive_file(name: str) -> bool:

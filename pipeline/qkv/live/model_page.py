@@ -20,6 +20,7 @@ from ..errors import InputError
 from ..evaluation.page import page_facts
 from ..exchange.counterpart import STANDARD_TRANSFORMER, NamedWeights, check_settings
 from ..files.atomic import write_output
+from ..files.written import refuse_input
 from ..inspection.head_types import describe_types, read_head_types
 from ..inspection.viewer.page import byte_planes, read_scripts
 from ..run.trained_run import TrainedRun
@@ -40,8 +41,10 @@ def write_model_page(run: TrainedRun, path: Path) -> None:
     """Writes the page, whole or not at all.
 
     Raises:
-        InputError: the model is too large, or a part of it has no counterpart in the page.
+        InputError: the file is one of the run's, the model is too large, or a part of it has no counterpart in the
+            page.
     """
+    refuse_input(path, run.directory.inputs, "--page")
     write_output(path, model_page(run).encode())
 
 

@@ -106,7 +106,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     }
     write_json(run.corpus_report, report)  # with it, the text is prepared
     run.preparation.unlink(missing_ok=True)
-    run.written.delete(run.shards)
+    run.delete_shards()
     return open_text(config, run, tokenizer, validation)
 
 

@@ -25,7 +25,6 @@ from pydantic import TypeAdapter
 from ..errors import DAMAGE
 from ..files.arrays import ArrayStore
 from ..files.atomic import is_temporary, replaced_when_done
-from ..files.written import note_written
 from ..runtime.machine import usable_cores
 from ..runtime.parallel import in_processes
 from .corpora.corpus import Corpus, Sides, is_large, shard_numbers, shard_of, shards
@@ -128,8 +127,6 @@ def read_pairs(
         return gather_readings(in_processes(reader, shards(corpus), processes))
     _delete_leftovers(folder)
     files = [folder / f"{number:06d}.npz" for number in shard_numbers(corpus)]
-    for file in files:
-        note_written(file)  # here, since other processes write them
     missing = ((file, shard_of(corpus, number)) for number, file in enumerate(files) if not file.is_file())
     deque(in_processes(partial(_make, reader), missing, processes), maxlen=0)  # for the files alone
     return gather_readings(_read_or_make(corpus, reader, number, file) for number, file in enumerate(files))
