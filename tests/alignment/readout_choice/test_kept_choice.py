@@ -1,4 +1,4 @@
-"""What gold alignments have chosen for a run is kept in the run, and chosen again when what it was chosen by changes."""
+"""What gold alignments have chosen for a run is kept in it, and chosen again when what it was chosen by changes."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from qkv.alignment import kept_choice, readout_choice
+from qkv.alignment import readout_choice
 from qkv.alignment.gold import missing_choice_file, read_choice_set
 from qkv.alignment.link_probabilities import ReliabilityBin
 from qkv.alignment.readout import AlignmentReadout
@@ -164,7 +164,7 @@ def test_a_run_that_cannot_be_written_is_read_all_the_same(choosing, monkeypatch
     def refuse(*_):
         raise PermissionError(13, "Permission denied", "alignment.json")
 
-    monkeypatch.setattr(kept_choice, "write_json", refuse)
+    monkeypatch.setattr(readout_choice, "write_json", refuse)
     assert choosing() == choosing() == READOUTS[1] and choosing.chosen == 2
 
 
