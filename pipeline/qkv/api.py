@@ -17,7 +17,7 @@ from .config.run import with_decoding, with_decoding_values
 from .errors import InputError, did_you_mean
 from .exchange.export import BEAM, ExportWishes, write_export
 from .files.atomic import new_folder
-from .files.paths import check_text
+from .files.paths import check_path, check_text
 from .inspection.archive import AttentionArchive
 from .inspection.record import Record
 from .run import train as train_run
@@ -71,7 +71,7 @@ def train(
         InputError: a setting is wrong, the text cannot be read, or a run of this name has other settings.
         KeyboardInterrupt: the training was interrupted, and its state is saved.
     """
-    path = Path(config)
+    check_path(path := Path(config))
     values, resumed = load_training(path, settings or {}, "settings", resumes=path.is_dir())
     refuse_imported(values, path)
     if resumed is None:
@@ -96,6 +96,7 @@ def import_marian(
     Raises:
         InputError: the folder is damaged, or another model; or the run exists already.
     """
+    check_path(Path(folder))
     with importing_tensorflow():
         from .exchange import marian_import
 
@@ -354,6 +355,7 @@ class Run:
             InputError: the format cannot follow a setting, or needs a package that is not installed.
         """
         wishes, written = ExportWishes(format, quantization, at), Path(folder)
+        check_path(written / "manifest.json")
         config = with_decoding(self.config, BEAM)
         wishes.check(config, self.path, written)
         with new_folder(written, "writes this folder") as temporary:

@@ -86,7 +86,8 @@ def test_lines_that_lead_elsewhere_or_are_damaged_delete_nothing(tmp_path, line)
     (tmp_path / "run").mkdir()
     (tmp_path / "mine").touch()
     files = FileList(tmp_path / "run")
-    files.path.write_bytes(line.encode("latin-1") + b'\n"own"\n')
+    files.add(tmp_path / "run" / "own")
+    files.path.write_bytes(files.path.read_bytes() + line.encode("latin-1") + b"\n")
     (tmp_path / "run" / "own").touch()
     files.delete()
     assert (tmp_path / "mine").exists() and not (tmp_path / "run" / "own").exists()
@@ -124,6 +125,18 @@ def test_nothing_is_deleted_or_written_through_links(tmp_path, place):
     files.delete()
     files.delete(run / "a")
     assert (home / "x").exists()
+
+
+@pytest.mark.parametrize("text", ["mine", '"a"\n', "# The files that qkv wrote"])
+def test_a_file_of_others_in_the_place_of_a_list_is_no_list_and_stays(tmp_path, text):
+    (tmp_path / LIST).write_text(text)
+    (tmp_path / "a").touch()
+    files = FileList(tmp_path)
+    files.delete()
+    assert not files.exists() and not files.holds(tmp_path / "a") and (tmp_path / "a").exists()
+    with pytest.raises(InputError, match="expected the list of the files that were written here, found none"):
+        files.add(tmp_path / "b")
+    assert (tmp_path / LIST).read_text() == text
 
 
 def test_an_output_that_is_read_is_refused_and_its_neighbours_are_not(tmp_path, monkeypatch):

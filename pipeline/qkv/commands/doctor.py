@@ -14,7 +14,7 @@ from ..config.yaml import edit_yaml
 from ..errors import InputError, invocation
 from ..files.atomic import write_output
 from ..files.written import refuse_input
-from ..run.start import check_config_paths, files_of_text
+from ..run.start import check_config_paths, inputs_of_training
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.streams import OutputHandler
 from .cli import ArgumentParser, exit_cleanly, file_to_write
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> None:
     config = parse_train_arguments(["--config", given.config, *overrides]).config
     check_config_paths(config)
     if given.write is not None:
-        refuse_input(given.write, files_of_text(config), "--write")
+        refuse_input(given.write, inputs_of_training(config), "--write")
     logging.basicConfig(handlers=[OutputHandler()])
     with importing_tensorflow():
         from ..run.checkup import CheckupLine, check_up

@@ -1,5 +1,6 @@
 """Paths that a person gives: patterns, names, readable, writable, digests."""
 
+import errno
 import glob
 import hashlib
 import os
@@ -21,6 +22,18 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def check_path(path: Path) -> None:
+    """Raises an `InputError` if no file or folder can have this path: it is too long, or has zero bytes or half
+    characters."""
+    try:
+        path.lstat()
+    except ValueError:
+        raise InputError(f"{_shown(str(path))}: no file or folder can have this name; choose another one") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InputError(f"{_shown(str(path))}: {error.strerror}; expected a shorter path") from None
+
+
 def refuse_other_than_file(path: Path, wanted: str, pipes: bool = False) -> None:
     """Refuses what a reader could wait for or read without end: devices, sockets, and pipes with a name.
 
@@ -35,12 +48,11 @@ def refuse_other_than_file(path: Path, wanted: str, pipes: bool = False) -> None
         InputError: it is something else.
         OSError: it cannot be looked at, other than because it is missing.
     """
+    check_path(path)
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return
-    except ValueError:  # a name that no system takes
-        raise InputError(f"{str(path)!r}: no file can have this name; expected {wanted}") from None
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or path == Path(os.devnull):
         return
     is_open = path.is_relative_to("/dev") or path.is_relative_to("/proc")
@@ -147,6 +159,7 @@ def check_text(path: Path, pipes: bool = True) -> None:
 
 def check_file_to_write(path: Path) -> None:
     """Raises an `InputError` if a file cannot be written, nor what a link leads to, nor a device or pipe."""
+    check_path(path)
     if path.is_dir():
         raise InputError(f"{path}: this is a directory; expected the name of a file")
     if path.is_file() and (not path.stat().st_mode & _WRITABLE or not os.access(path, os.W_OK)):
@@ -162,6 +175,7 @@ def check_file_to_write(path: Path) -> None:
 
 def check_folder_to_write(path: Path) -> None:
     """Raises an `InputError` if files cannot be written into a folder, or a file has its name."""
+    check_path(path)
     if os.path.lexists(path) and not path.is_dir():
         kind = "a file" if path.exists() else "a link that leads nowhere"
         raise InputError(f"{path}: this is {kind}; expected the name of a folder")

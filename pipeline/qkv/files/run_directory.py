@@ -20,7 +20,7 @@ from .atomic import (
 )
 from .json import read_json_if_whole, read_json_object
 from .lock import folder_locked
-from .paths import name_problem, new_name_problem, refuse_other_than_file
+from .paths import check_path, name_problem, new_name_problem, refuse_other_than_file
 from .written import EVENT_FILES, FileList, delete_if_empty
 
 MADE_BY = f"# made by qkv {__version__}\n"
@@ -259,6 +259,7 @@ class RunDirectory:
             InputError: it does not exist, is not a run, or was made by a version whose runs are not read.
         """
         run = cls(root)
+        check_path(run.root)
         if not run.root.is_dir():
             raise InputError(f"{run.root}: no such run; expected a folder that train.py has created, such as runs/demo")
         if not run.config.is_file():
@@ -285,6 +286,7 @@ def find_evaluation(path: Path, set_name: str) -> tuple[RunDirectory | None, "Ev
     Raises:
         InputError: there is no such run or archive.
     """
+    check_path(path / "sentences.jsonl")
     if (path / "sentences.jsonl").exists():
         return None, EvaluationDirectory(path, attention=path)
     if path.parent.name == "evaluations":

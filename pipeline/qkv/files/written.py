@@ -6,8 +6,9 @@
   (`origin_of`).
 - A folder is only cleaned of the files that its list names. The folder of a run and that of an evaluation have a list.
 
-A list is the file `.written` of a folder, with the path of a file on each line, as a JSON string, relative to the
-folder. A name is written into the list before its file is, so that a file that a killed process left can be deleted.
+A list is the file `.written` of a folder: after a heading, the path of a file on each line, as a JSON string, relative
+to the folder. A name is written into the list before its file is, so that a file that a killed process left can be
+deleted.
 """
 
 import hashlib
@@ -23,6 +24,7 @@ from pathlib import Path, PurePosixPath
 from ..errors import InputError
 
 LIST = ".written"
+_HEADING = b"# The files that qkv wrote in this folder. It deletes no others.\n"
 EVENT_FILES = "events.out.tfevents.*"
 """The names of TensorBoard's files."""
 _OUR_EVENTS = re.compile(r"events\.out\.tfevents\.\*\.[0-9a-f]{16}\.v2")
@@ -43,7 +45,10 @@ class FileList:
 
     def exists(self) -> bool:
         """Returns whether the folder has a list."""
-        return self.path.is_file() and not self.path.is_symlink()
+        if not self.path.is_file() or self.path.is_symlink():
+            return False
+        with self.path.open("rb") as file:
+            return file.read(len(_HEADING)) in (_HEADING, b"")  # empty after the machine has crashed
 
     def names(self) -> set[str]:
         """Returns the paths in the list, relative to the folder; lines that are damaged or lead out of it are left
@@ -74,14 +79,14 @@ class FileList:
         """Adds files of the folder, which need not exist yet.
 
         Raises:
-            InputError: a link or a folder is in the place of the list.
+            InputError: a link, a folder or another file is in the place of the list.
         """
         names = {path.relative_to(self.folder).as_posix() for path in paths} - self._known
         if not names:
             return
         if os.path.lexists(self.path) and not self.exists():
             raise InputError(
-                f"{self.path}: expected the list of the files that were written here, found no file; move it away"
+                f"{self.path}: expected the list of the files that were written here, found none; move it away"
             )
         names -= self.names()
         if names:
@@ -90,7 +95,8 @@ class FileList:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - 1))
                 is_cut = size and file.read() != b"\n"  # by a kill
-                file.write(b"\n" * is_cut + "".join(f"{json.dumps(name)}\n" for name in sorted(names)).encode())
+                lines = "".join(f"{json.dumps(name)}\n" for name in sorted(names)).encode()
+                file.write((b"\n" if is_cut else b"" if size else _HEADING) + lines)
                 file.flush()
                 os.fsync(file.fileno())
         self._known |= names
@@ -98,7 +104,7 @@ class FileList:
     def write(self, paths: Iterable[Path]) -> None:
         """Writes the list of files that are there already, in a folder that nobody else sees yet."""
         names = sorted(path.relative_to(self.folder).as_posix() for path in paths)
-        self.path.write_text("".join(f"{json.dumps(name)}\n" for name in names), encoding="utf-8")
+        self.path.write_bytes(_HEADING + "".join(f"{json.dumps(name)}\n" for name in names).encode())
 
     def add_events(self, folder: Path) -> str:
         """Adds the event file that TensorFlow is about to write in a folder, and returns the end of its name: the rest

@@ -38,6 +38,7 @@ from ..errors import DAMAGE, InputError
 from ..files.arrays import ArrayFile
 from ..files.atomic import is_temporary, write_atomically
 from ..files.json import parse_json, read_json_object
+from ..files.paths import check_path
 from ..files.run_directory import RunDirectory
 from ..files.written import delete_if_empty
 from ..text.corpora.word_links import GoldAlignment, read_pharaoh
@@ -71,6 +72,7 @@ class AttentionArchive:
 
     def __init__(self, path: str | Path) -> None:
         within = Path(path) / ATTENTION
+        check_path(within / MANIFEST)
         self._path = within if (within / MANIFEST).is_file() else Path(path)
         self.gold_file = self._path / GOLD
         self.manifest = self._read_manifest()

@@ -12,6 +12,7 @@ from ..config.run import KEPT_BUT, changes_of_result, load_started_run
 from ..errors import InputError, invocation
 from ..files.paths import check_folder_to_write, check_text, check_writable, matching_files, new_name_problem
 from ..files.run_directory import RunDirectory
+from ..runtime.plugin_files import loaded_plugins
 
 
 def load_training(
@@ -94,6 +95,13 @@ def files_of_text(config: RunConfig) -> list[Path]:
     """Returns the files of the text that a config names; raises an `InputError` if no file matches a pattern."""
     paths = _paths(config.data.model_copy(update={"cache": None}))
     return [file for path in paths for file in matching_files(path)]
+
+
+def inputs_of_training(config: RunConfig) -> list[Path]:
+    """Returns the files and folders that a training reads, but not its config."""
+    start_from = config.training.start_from
+    of_run = [] if start_from is None else RunDirectory(start_from).inputs
+    return [*files_of_text(config), *of_run, *loaded_plugins()]
 
 
 def _paths(section: BaseModel) -> Iterator[Path]:

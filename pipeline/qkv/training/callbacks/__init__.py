@@ -10,6 +10,7 @@ import keras
 from ...config import names
 from ...errors import InputError
 from ...files.paths import name_problem
+from ...files.run_directory import RunDirectory
 
 
 class EpochTable(keras.callbacks.CSVLogger):
@@ -40,6 +41,8 @@ def make_callback(name: str, arguments: Mapping[str, Any], folder: Path) -> kera
         for key in row.files:
             if name_problem(str(given[key])):
                 raise ValueError(f"{key}: expected the name of a file for the run's folder, found {given[key]!r}")
+            if folder / str(given[key]) in RunDirectory(folder).inputs:
+                raise ValueError(f"{key}: expected a name that no file of a run has, found {given[key]!r}")
             given[key] = str(folder / str(given[key]))
         made = make(**given)
     except (TypeError, ValueError) as error:
