@@ -221,8 +221,12 @@ def _check_readout(readout: AlignmentReadout) -> None:
     calibration = readout.calibration
     if readout.likely and calibration is None:
         raise ValueError("expected a calibration of likely links, found none")
-    if calibration and (calibration.layers != (readout.layer,) or not math.isfinite(calibration.threshold)):
+    if calibration and calibration.layers != (readout.layer,):
         raise ValueError(f"expected a calibration of layer {readout.layer}, found {calibration.layers}")
+    if calibration and not (0 <= calibration.threshold <= 1 and 0 <= calibration.aer <= 1):
+        raise ValueError(
+            f"expected a threshold and an aer from 0 to 1, found {calibration.threshold}, {calibration.aer}"
+        )
 
 
 def _damaged(path: Path, found: str) -> InputError:

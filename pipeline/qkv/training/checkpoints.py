@@ -175,9 +175,10 @@ class Checkpoints:
 
     def delete_superseded(self) -> None:
         """Deletes the checkpoints that are no longer needed, of those that the run wrote."""
-        newest = self.all()[-1]
-        for old in [*self.recent()[: -self.keep], *self._named("passing")]:
-            if old != newest and self._is_own(old):
+        older = [path for path in self.all() if self._is_own(path)][:-1]
+        recent = [path for path in self.recent() if self._is_own(path)][-self.keep :]
+        for old in older:
+            if old not in recent:
                 old.unlink()
 
     def _is_own(self, path: Path) -> bool:

@@ -188,6 +188,7 @@ DAMAGE = {
     "another site": (changed("readout", "site", value="encoder"), "site: expected one of cross"),
     "no calibration": (changed("readout", "calibration", value=None), "expected a calibration of likely links"),
     "another layer": (changed("readout", "calibration", "layers", value=[0]), "expected a calibration of layer 1"),
+    "a threshold above 1": (changed("readout", "calibration", "threshold", value=7.0), "from 0 to 1, found 7.0"),
     "no number": (changed("readout", "calibration", "coefficients", value=[None]), "readout.calibration.coefficients"),
     "no object": (changed("readout", value=[]), "readout"),
     "nothing": (lambda content: content.clear(), "KeyError: 'format'"),
