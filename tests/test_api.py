@@ -174,7 +174,8 @@ class TestTranslate:
 
 
 class TestAlign:
-    def test_links_are_what_the_command_writes(self, run, tmp_path, capsys):
+    def test_links_are_what_the_command_writes(self, own, tmp_path, capsys):
+        run = own
         for name, lines in (("source", SOURCES), ("target", TARGETS)):
             (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
         files = ["--source", str(tmp_path / "source"), "--target", str(tmp_path / "target")]

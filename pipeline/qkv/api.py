@@ -20,7 +20,7 @@ from .config.run import dotted_settings, with_decoding, with_decoding_values
 from .errors import InputError, did_you_mean
 from .exchange.export import BEAM, ExportWishes, write_export
 from .files.atomic import new_folder
-from .files.paths import as_path, check_text, name_problem
+from .files.paths import as_path, check_path, check_text
 from .inspection.archive import AttentionArchive
 from .inspection.record import Record
 from .run import train as train_run
@@ -388,7 +388,7 @@ class Run:
             check_text(path)
         if name is None:
             name = set_name or Path(source or "").name
-        if problem := name_problem(name):
+        if problem := self.trained.directory.evaluation_name_problem(name):
             raise InputError(f"name: {problem}")
         run = self._with(decoding)
         check_bleu_tokenizer(run.config.data.scoring_tokenizer)
@@ -427,6 +427,7 @@ class Run:
         written = as_path(folder, "folder", "the folder to write")
         _check_name(at, "at", "text such as '1,mean,output'")
         wishes = ExportWishes(format, quantization, at)
+        check_path(written / "manifest.json")
         config = with_decoding(self.config, BEAM)
         wishes.check(config, self.path, written)
         with new_folder(written, "writes this folder") as temporary:

@@ -16,6 +16,9 @@ from zipfile import BadZipFile
 
 MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO)
 """Error numbers of paths that no file can have, and of pipes and devices without another end."""
+LONGEST_SHOWN = 1000
+"""The longest path, in characters, that a message has whole."""
+
 REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room and start the same command again"),
     errno.EFBIG: "allow larger files (ulimit -f unlimited, or another disk) and start the same command again",
@@ -37,7 +40,7 @@ def refusal(error: Exception) -> str | None:
     """Returns what the file system refused and how to mend it; None for any other error."""
     if isinstance(error, OSError):
         if error.errno in REFUSALS:
-            place = f"{error.filename}: " if error.filename else ""
+            place = f"{_shortened(str(error.filename))}: " if error.filename else ""
             return f"{place}{error.strerror}; {REFUSALS[error.errno]}"
         if str(error.strerror).startswith("No usable temporary directory"):
             return f"{error.strerror}; make room there, or set TMPDIR to a folder that can be written to"
@@ -49,6 +52,10 @@ def refusal(error: Exception) -> str | None:
                 place = re.sub(r"^\{\{.*\}\}", "", before.split("\n")[-1]).strip(" ;")
                 return f"{place}: {reason}; {advice}"
     return None
+
+
+def _shortened(path: str) -> str:
+    return path if len(path) <= LONGEST_SHOWN else f"{path[:LONGEST_SHOWN]}... of {len(path)} characters"
 
 
 def first_line(error: BaseException) -> str:

@@ -54,6 +54,17 @@ def test_the_doctor_reports_on_everything_and_leaves_nothing_behind(config_file,
     assert sorted(config_file.parent.rglob("*")) == before
 
 
+def test_a_file_that_is_read_only_or_read_is_not_written(config_file, capsys, tmp_path):
+    mine, text = tmp_path / "mine.yaml", config_file.parent / "text" / "train.en"
+    mine.write_text("mine")
+    mine.chmod(0o444)
+    before = text.read_bytes()
+    for file, said in ((mine, "this file is read-only; change its perm"), (text, "the command reads this file; ch")):
+        assert doctor.main([str(config_file), "--write", str(file)]) == 2
+        assert said in capsys.readouterr().err
+    assert mine.read_text() == "mine" and text.read_bytes() == before
+
+
 @pytest.mark.minutes
 def test_the_proposal_is_written_and_proposed_no_more(config_file, capsys, tmp_path):
     text = config_file.read_text(encoding="utf-8").replace("model:\n", "model: # the sizes\n")

@@ -59,6 +59,26 @@ def test_a_name_that_would_be_too_long_is_asked_for(make):
         evaluate.check_options(Namespace(**vars(options) | {"name": None}))
 
 
+@pytest.mark.parametrize("name", ["x\ny", "a\x1b[31mb", "a\u200bb", "a\u202eb", "a\x7fb", "a\u2028b", "a\ue000b"])
+def test_a_new_name_has_no_characters_that_cannot_be_printed(make, name):
+    run = make("a")
+    options = evaluate.make_parser().parse_args([str(run), "--name", name])
+    with pytest.raises(InputError, match=r"--name: expected .* of characters that can be printed, found") as told:
+        evaluate.check_options(options)
+    assert str(told.value).isprintable()
+    (run / "evaluations" / name).mkdir(parents=True)  # an older version's, which is evaluated again
+    evaluate.check_options(options)
+
+
+def test_a_long_name_is_told_in_one_short_line(make):
+    run = str(make("a"))
+    for name in ("n" * 5000, "a/" * 2500):
+        options = evaluate.make_parser().parse_args([run, "--name", name])
+        with pytest.raises(InputError, match="--name: expected the name of a folder, ") as told:
+            evaluate.check_options(options)
+        assert len(str(told.value)) < 200
+
+
 OTHERS = [RunDirectory(Path(name)) for name in ("runs/b", "c/")]
 
 

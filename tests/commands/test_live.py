@@ -45,9 +45,8 @@ def test_without_a_run_it_shows_the_demo_or_says_how_to_train_it(root, tmp_path,
 def test_it_says_what_it_cannot_write(root, tmp_path, capsys, monkeypatch):
     assert live.main([str(root), str(root), "--page", str(tmp_path / "page.html")]) == 2
     assert "--page: expected one run" in capsys.readouterr().err
-    (tmp_path / "mine.html").write_text("mine")
-    assert live.main([str(root), "--page", str(tmp_path / "mine.html")]) == 2
-    assert "mine.html: already there, and not the page of this run" in capsys.readouterr().err
+    assert live.main([str(root), "--page", str(root / "config.yaml")]) == 2
+    assert "config.yaml: the command reads this file" in capsys.readouterr().err
     monkeypatch.setattr("qkv.live.model_page.MOST_PARAMETERS", 10)
     assert live.main([str(root), "--page", str(tmp_path / "page.html")]) == 2
     assert "of use up to 10" in capsys.readouterr().err

@@ -331,8 +331,10 @@ def test_a_callback_of_keras_may_have_its_module_before_it(config_file):
             r"filename: expected the name of a file for the run's folder, found '\.\./\.\./a\.csv'; it takes",
         ),
         ({"filename": "/etc/passwd"}, "filename: expected the name of a file"),
+        ({"filename": "config.yaml"}, "filename: expected a name that no file of a run has, found 'config.yaml'"),
+        ({"filename": "checkpoints"}, "filename: expected a name that no file of a run has, found 'checkpoints'"),
     ],
-    ids=["missing", "unknown", "above", "elsewhere"],
+    ids=["missing", "unknown", "above", "elsewhere", "a file of the run", "a folder of the run"],
 )
 def test_arguments_that_a_callback_does_not_take_are_refused(tmp_path, arguments, told):
     with pytest.raises(InputError, match=r"training\.callbacks: CSVLogger: " + told):

@@ -8,13 +8,16 @@ from typing import Any
 
 from ..config import RunConfig
 from ..config.corpus import CorpusSettings
+from ..config.names.inspection import SITES
 from ..errors import InputError
+from ..files.paths import missing_file
 from ..inspection.archive import AttentionArchive
 from ..text.corpora.corpus import Corpus
 from ..text.corpora.formats import read_corpus
 from ..text.corpora.word_links import FROM_0, IN_CONFIG, GoldAlignment, check_count, read_pharaoh
 from ..text.tokens.words import AT_SPACES, WordCutter, WordUnits, word_ends
 from .error_rate import check_ranges
+from .readout import aligned_sites
 
 FIRST_INDEX = "give --first_index 1"
 
@@ -87,6 +90,11 @@ def read_configured_gold(
     )
 
 
+def alignment_sites(config: RunConfig) -> tuple[str, ...]:
+    """Returns the sites from which alignments are read; `gradients`, which takes long, only if the config lists it."""
+    return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)
+
+
 def choice_settings(config: RunConfig) -> CorpusSettings | None:
     """Returns the set on which readouts are chosen: `inspection.choose_head_on`, by default the validation set; None
     for an imported run without the former."""
@@ -94,10 +102,19 @@ def choice_settings(config: RunConfig) -> CorpusSettings | None:
     return config.data.validation if choice is None else CorpusSettings(**choice.model_dump())
 
 
-def read_choice_set(config: RunConfig, cutter: WordCutter) -> GoldSet | None:
-    """Reads the set on which readouts are chosen; None where it has no gold alignments."""
+def missing_choice_file(config: RunConfig) -> Path | None:
+    """Returns a file of the set on which readouts are chosen that is not there, as in a run that was moved; None if all
+    are there, or the set has no gold alignments."""
     settings = choice_settings(config)
-    if settings is None:
+    if settings is None or settings.alignments is None:
+        return None
+    return missing_file(settings)
+
+
+def read_choice_set(config: RunConfig, cutter: WordCutter) -> GoldSet | None:
+    """Reads the set on which readouts are chosen; None if it has no gold alignments, or its files are not there."""
+    settings = choice_settings(config)
+    if settings is None or missing_choice_file(config) is not None:
         return None
     name = "validation" if settings == config.data.validation else str(settings.alignments)
     return read_configured_gold(settings, name, cutter)

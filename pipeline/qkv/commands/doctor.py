@@ -20,8 +20,9 @@ from ..config.run import make_run_config
 from ..config.yaml import NOT_YAML, edit_yaml
 from ..errors import InputError, invocation
 from ..files.atomic import write_output
+from ..files.written import refuse_input
 from ..run.proposal import propose
-from ..run.start import check_config_paths
+from ..run.start import check_config_paths, inputs_of_training
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.streams import OutputHandler
 from .cli import ArgumentParser, exit_cleanly, file_to_write
@@ -145,6 +146,8 @@ def main(arguments: list[str]) -> None:
     given, overrides = make_parser().parse_known_args(arguments)
     config = parse_train_arguments(["--config", given.config, *overrides]).config
     check_config_paths(config)
+    if given.write is not None:
+        refuse_input(given.write, inputs_of_training(config), "--write")
     if given.write is not None:
         check_can_be_written(Path(given.config), given.write)
     logging.basicConfig(handlers=[OutputHandler()])

@@ -9,7 +9,7 @@ from ..config.names.inspection import EXPERIMENTS
 from ..config.run import TUNED, RunConfig, settings_of_set
 from ..errors import InputError, invocation
 from ..files.atomic import refuse_folder
-from ..files.paths import check_writable, name_problem
+from ..files.paths import check_writable
 from ..runtime.import_tensorflow import importing_tensorflow
 from . import cli
 
@@ -106,7 +106,7 @@ def check_options(options: argparse.Namespace) -> RunConfig:
     if options.tune:
         refuse_folder(options.run.decoding)
         check_writable(options.run.decoding)
-    if problem := name_problem(name := results_name(options)):
+    if problem := options.run.evaluation_name_problem(name := results_name(options)):
         raise InputError(f"--name: {problem}")
     options.run.evaluation(name).check_writable()
     config = cli.read_search(options, tuned=options.tune != "off")

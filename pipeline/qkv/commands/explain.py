@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..config.names.inspection import SITES, site_name
 from ..errors import InputError, did_you_mean, quoted
 from ..files.atomic import output_when_done
+from ..files.written import refuse_input
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..text.tokens.special_tokens import WORD_START
 from . import cli
@@ -89,6 +90,8 @@ def main(arguments: list[str]) -> None:
         raise InputError('expected what to explain: --sentence "...", --change or --pronouns FILE')
     if options.arrays and options.arrays.suffix != ".npz":
         raise InputError(f"--arrays: expected a name that ends in .npz, found {str(options.arrays)!r}")
+    if options.arrays:
+        refuse_input(options.arrays, [*options.run.inputs, *filter(None, [options.pronouns])], "--arrays")
     with importing_tensorflow():
         from ..run.trained_run import load_run
 

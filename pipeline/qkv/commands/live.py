@@ -58,8 +58,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--page",
         type=file_to_write,
         metavar="FILE",
-        help="write one HTML file that holds the model and translates greedily in the browser, offline; only a page of "
-        "RUN is overwritten",
+        help="write one HTML file that holds the model and translates greedily in the browser, offline",
     )
     return parser
 

@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
         )
     folder = EvaluationDirectory(options.folder or read.root)
     cli.log_to_output()
-    from ..evaluation.archive_scores import archive_metrics, score_alignments, write_archive_files
+    from ..evaluation.archive_scores import archive_metrics, check_archive_files, score_alignments, write_archive_files
     from ..evaluation.printed_table import print_rows
     from ..inspection import AttentionArchive
     from ..metrics.bleu import check_bleu_tokenizer
@@ -58,6 +58,7 @@ def main(arguments: list[str]) -> None:
 
     tokenizer = options.bleu_tokenizer or "13a"
     check_bleu_tokenizer(tokenizer, "--bleu_tokenizer")
+    check_archive_files(folder)
     archive = AttentionArchive(read.attention)
     gold = archive.gold
     if options.alignments:

@@ -95,6 +95,13 @@ def archive_metrics(
     return metrics
 
 
+def check_archive_files(folder: EvaluationDirectory) -> None:
+    """Raises an `InputError` if a file is there that `write_archive_files` would replace, and no command wrote it."""
+    tables = folder.heads, folder.head_types, folder.sentence_heads, folder.sentences
+    of_links = folder.alignments, folder.head_alignment, folder.sentence_alignment
+    folder.check_own((folder.metrics, *tables, *of_links), "name another folder with --folder")
+
+
 def write_archive_files(
     archive: AttentionArchive,
     gold: Sequence[GoldAlignment] | None,
@@ -102,12 +109,13 @@ def write_archive_files(
     metrics: dict[str, Any],
     folder: EvaluationDirectory,
 ) -> None:
-    """Writes everything that is measured of an archive, `metrics.json` last."""
+    """Writes everything that is measured of an archive, `metrics.json` last, and lists these files."""
     folder.root.mkdir(parents=True, exist_ok=True)
     readout = readouts.readout
     tables = SetTables(None if gold is None else dict(zip(archive.ids, gold, strict=False)), readout)
     for record in archive.records([*TYPED_SITES, *([readout.site] if readout else [])]):
         tables.add(record)
-    tables.write(folder)
-    write_readout_scores(readouts, folder)
-    write_json(folder.metrics, metrics)
+    with folder.written.recording():
+        tables.write(folder)
+        write_readout_scores(readouts, folder)
+        write_json(folder.metrics, metrics)

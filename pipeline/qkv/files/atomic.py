@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from .lock import folder_locked
+from .written import note_written
 
 _MARK = "qkv-tmp"
 
@@ -50,6 +51,7 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         if permissions is not None:
             temporary.chmod(permissions)
+        note_written(path)
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)

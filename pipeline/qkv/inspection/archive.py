@@ -36,10 +36,11 @@ from ..config.names.inspection import SITES
 from ..config.names.text import WORD_UNITS
 from ..errors import DAMAGE, InputError, quoted
 from ..files.arrays import ArrayFile
-from ..files.atomic import write_atomically
+from ..files.atomic import is_temporary, write_atomically
 from ..files.json import parse_json, read_json_object
-from ..files.paths import as_path
+from ..files.paths import as_path, check_path
 from ..files.run_directory import RunDirectory
+from ..files.written import delete_if_empty
 from ..text.corpora.word_links import GoldAlignment, read_pharaoh
 from .record import Record
 from .viewer.data import ViewerRun
@@ -72,6 +73,7 @@ class AttentionArchive:
     def __init__(self, path: str | Path) -> None:
         path = as_path(path, "path", "the folder of an archive or of an evaluation")
         within = path / ATTENTION
+        check_path(within / MANIFEST)
         self._path = within if (within / MANIFEST).is_file() else path
         self.gold_file = self._path / GOLD
         self.manifest = self._read_manifest()
@@ -475,6 +477,21 @@ class ArchiveWriter:
             os.fsync(sentences.fileno())
         self._shards += 1
         self._pending.clear()
+
+
+def delete_archive(folder: Path) -> None:
+    """Deletes the files of an archive, and its folder if that is empty then: what others have put there stays."""
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for path in sorted(folder.iterdir(), key=lambda path: path.name != MANIFEST):  # without it, it is unfinished
+        if is_archive_file(path.name) or is_temporary(path.name):
+            path.unlink(missing_ok=True)
+    delete_if_empty(folder)
+
+
+def is_archive_file(name: str) -> bool:
+    """Returns whether a file of an archive has this name."""
+    return name in (MANIFEST, SENTENCES, GOLD) or SHARD.fullmatch(name) is not None
 
 
 MOST_STAGES = 40  # of the slider; the page shows at most 8 of them side by side

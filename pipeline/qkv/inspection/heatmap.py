@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 
 from ..config.names.inspection import LABEL_SIDES, SITES
 from ..files.atomic import write_output
+from ..files.written import ORIGIN
 from .colours import INK
 from .fonts import OWN, drawn_boxes, fonts_for
 from .record import Record, shorten
@@ -68,14 +69,17 @@ def attention_figure(
     return figure
 
 
-def save_figure(figure: Figure, path: str | Path) -> None:
-    """Writes a PNG, SVG or PDF, as the suffix says; the file appears whole or not at all."""
-    write_output(Path(path), figure_as(figure, Path(path).suffix.removeprefix(".")))
+def save_figure(figure: Figure, path: str | Path, origin: str = "") -> None:
+    """Writes a PNG, SVG or PDF, as the suffix says; the file appears whole or not at all. A PNG gets the mark `origin`,
+    see `files.written.origin_of`, if there is one."""
+    write_output(Path(path), figure_as(figure, Path(path).suffix.removeprefix("."), origin=origin))
 
 
-def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
+def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120, origin: str = "") -> bytes:
     """Returns the bytes of a `png`, `svg` or `pdf` file. The same figure gives the same bytes."""
-    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    metadata: Any = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    if origin and kind == "png":
+        metadata = {ORIGIN: origin}
     file = io.BytesIO()
     with drawn_boxes(), rc_context({"svg.hashsalt": "qkv"}):
         # PIL's default level of 6 takes twice as long for a tenth fewer bytes

@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -119,7 +118,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     }
     write_json(run.corpus_report, report)  # with it, the text is prepared
     run.preparation.unlink(missing_ok=True)
-    shutil.rmtree(run.shards, ignore_errors=True)
+    run.delete_shards()
     return open_text(config, run, tokenizer, validation)
 
 

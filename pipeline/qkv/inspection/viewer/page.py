@@ -7,7 +7,6 @@ It is put together from the plain HTML, CSS and JavaScript beside this module. W
 
 import base64
 import gzip
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -20,8 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...config.names.inspection import LABEL_SIDES, SITES
-from ...errors import InputError
-from ...files.atomic import writable_only
 from ..colours import HEADS, css_variables
 from ..record import Record
 from .data import ViewerRun, measure_labels
@@ -74,7 +71,7 @@ def viewer_page(
             add them, see scripts/store.js.
         opens_at: the attention that is shown first, by `site`, `layer`, `head` (a number or `mean`) and `side`
             (`output` or `input`); without a head, the one that tells most, see scripts/heads.js.
-        origin: a mark of what it shows, see `page_origin`.
+        origin: a mark of what it shows, see `files.written.origin_of`.
         stages: whether the runs are stages of one training, shown by a slider instead of side by side.
         extension: what another page adds.
     """
@@ -140,9 +137,6 @@ def _read(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
-_MARK = re.compile(rb'<meta name="qkv-origin" content="([0-9a-f]+)">')
-
-
 def name_page(evaluations: Sequence[tuple[str, str]]) -> tuple[list[str], str]:
     """Returns the names of the evaluations on a page, and its title, from the (run, set) of each; the set of an archive
     without a run is empty."""
@@ -158,25 +152,6 @@ def name_page(evaluations: Sequence[tuple[str, str]]) -> tuple[list[str], str]:
 def file_name(title: str) -> str:
     """Returns the name of a page's file: `demo and narrow, test` is in `demo_and_narrow_test.html`."""
     return re.sub(r"[^\w.-]+", "_", title)[:100] + ".html"
-
-
-def page_origin(folders: Sequence[Path]) -> str:
-    """Returns a digest of the folders that a page shows: the page may be sent to others, so it does not name them."""
-    names = json.dumps([str(folder.resolve()) for folder in folders])
-    return hashlib.sha256(names.encode()).hexdigest()[:16]
-
-
-def refuse_other_file(path: Path, origin: str, shown: str = "these evaluations", option: str = "--output") -> None:
-    """Refuses to overwrite anything but a page of the same origin.
-
-    Raises:
-        InputError: another page, or another file, is there.
-    """
-    if not path.exists() or writable_only(path):
-        return
-    mark = _MARK.search(path.read_bytes()[:4096]) if path.is_file() else None
-    if mark is None or mark[1].decode() != origin:
-        raise InputError(f"{path}: already there, and not the page of {shown}; choose another {option}, or delete it")
 
 
 WITHOUT_LIST = "nav { display: none; } #layout { grid-template-columns: minmax(0, 1fr); }"

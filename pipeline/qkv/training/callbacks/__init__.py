@@ -11,6 +11,7 @@ from ...config import names
 from ...config.names.translation import METRICS
 from ...errors import InputError, did_you_mean
 from ...files.paths import name_problem
+from ...files.run_directory import RunDirectory
 
 
 class EpochTable(keras.callbacks.Callback):
@@ -54,6 +55,8 @@ def make_callback(name: str, arguments: Mapping[str, Any], folder: Path) -> kera
         for key in row.files:
             if name_problem(str(given[key])):
                 raise ValueError(f"{key}: expected the name of a file for the run's folder, found {given[key]!r:.60}")
+            if folder / str(given[key]) in RunDirectory(folder).inputs:
+                raise ValueError(f"{key}: expected a name that no file of a run has, found {given[key]!r:.60}")
             given[key] = str(folder / str(given[key]))
         made = make(**given)
     except (TypeError, ValueError) as error:
