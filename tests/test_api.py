@@ -37,8 +37,9 @@ TARGETS = ["le chat mange la pomme .", "", "un chien voit la vieille église ."]
 
 
 @pytest.fixture(scope="module")
-def run(unbroken):
-    return qkv.load(str(unbroken))
+def run(unbroken, tmp_path_factory):
+    """A copy, since the first alignment keeps its choice in the run."""
+    return qkv.load(str(shutil.copytree(unbroken, tmp_path_factory.mktemp("run") / "unbroken")))
 
 
 @pytest.fixture(scope="module")

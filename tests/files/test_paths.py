@@ -27,7 +27,7 @@ IMPOSSIBLE = ["a" * 5000, "a/" * 2600, "a\0b", "a\ud800b"]
     "check", [check_path, check_text, check_file_to_write, check_folder_to_write, RunDirectory.open, AttentionArchive]
 )
 def test_a_path_that_no_file_can_have_is_told_in_one_short_line(check, path):
-    with pytest.raises(InputError, match=r"File name too long; expected|no file or folder can have this") as told:
+    with pytest.raises(InputError, match=r"File name too long|no file (or folder )?can have this") as told:
         check(Path(path))
     assert len(str(told.value)) < 200 and str(told.value).isprintable()
 

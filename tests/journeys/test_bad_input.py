@@ -137,7 +137,7 @@ def test_bad_settings_are_refused_before_anything_is_made(config, tmp_path, refu
 def test_a_run_directory_that_exists_is_refused_and_left_as_it_is(config, tmp_path, refused):
     (tmp_path / "runs" / "small").mkdir(parents=True)
     (tmp_path / "runs" / "small" / "mine").write_text("kept")
-    refused(train.main, ["--config", config()], r"runs/small: the run exists already\. Continue it: qkv train --resume")
+    refused(train.main, ["--config", config()], r"runs/small: expected a new or an empty folder, found 'mine' in it")
     assert (tmp_path / "runs" / "small" / "mine").read_text() == "kept"
 
 

@@ -1,6 +1,7 @@
 """A run that was copied to a machine without its text does there what it did where it was trained."""
 
 import json
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -50,7 +51,7 @@ def run(moved, monkeypatch):
 
 def test_links_are_the_same(run, moved, caplog):
     assert run.align(SOURCE, TARGET) == moved[1] != {}
-    assert not caplog.records
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
 
 
 def test_a_choice_of_another_model_is_told(run, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.live.server import LiveServer
+from tests.support.processes import PATIENCE_SECONDS
 
 
 def test_an_address_that_is_taken_is_refused():
@@ -29,7 +30,7 @@ def application(environ, start_response):
         environ["wsgi.input"].read(100)
     if environ["PATH_INFO"] == "/busy":
         BUSY.set()
-        assert FREE.wait(60)
+        assert FREE.wait(PATIENCE_SECONDS)
     start_response("200 OK", [])
     return [b"here"]
 
@@ -90,7 +91,7 @@ def test_a_connection_is_closed_if_all_others_wait_for_their_answers(monkeypatch
     monkeypatch.setattr("qkv.live.server.MOST_CONNECTIONS", 1)
     with serving() as address, socket.create_connection(address) as busy:
         busy.sendall(b"GET /busy HTTP/1.0\r\n\r\n")
-        assert BUSY.wait(60)
+        assert BUSY.wait(PATIENCE_SECONDS)
         with socket.create_connection(address) as refused:
             assert refused.recv(100) == b""
         FREE.set()

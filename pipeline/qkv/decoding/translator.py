@@ -57,6 +57,10 @@ class Draws:
         self.count = 0
         self.turn = Lock()
 
+    def add(self, steps: int) -> None:
+        """Counts further steps."""
+        self.count += steps
+
 
 @dataclass(eq=False)
 class Translator:
@@ -176,7 +180,7 @@ class Translator:
         with self.draws.turn:
             numbers["drawn"] += self.draws.count
             ids, *others = (x.numpy() for x in graph(source, max_lengths, length, numbers, given))
-            self.draws.count += int((ids != PAD).sum(axis=-1).max())
+            self.draws.add(int((ids != PAD).sum(axis=-1).max()))
         return [ids, *others]
 
     def graph(self, *names: str) -> ModelGraph:

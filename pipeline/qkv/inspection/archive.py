@@ -226,6 +226,8 @@ class AttentionArchive:
 
 
 def _check_sites(sites: Collection[str], known: Collection[str]) -> None:
+    if "cross" not in known:
+        raise InputError(f"sites: expected the site 'cross' in the archive, found {quoted(list(known))}")
     if isinstance(sites, str) or "cross" not in sites or not all(site in list(known) for site in sites):
         raise InputError(f"sites: expected a list of {', '.join(known)} with cross among them, found {quoted(sites)}")
 

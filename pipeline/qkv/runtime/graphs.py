@@ -34,8 +34,9 @@ class ModelGraph:
         self._lock = Lock()
 
     def __call__(self, *arguments: Any) -> Any:
+        graph = self._current()  # traced outside the block: the function itself may use a tape
         with record.stop_recording():  # a caller's `GradientTape` would ask for gradients that are forgotten
-            return self._current()(*arguments)
+            return graph(*arguments)
 
     def get_concrete_function(self) -> Any:
         """Returns TensorFlow's `ConcreteFunction`."""

@@ -241,6 +241,8 @@ def test_it_replaces_the_file_that_is_named_but_no_file_of_the_run(run, path, tm
     write_model_page(run, other)
     assert other.read_bytes() == first
     read = run.directory.config
+    read.parent.mkdir(exist_ok=True)
+    read.write_text("settings")
     (tmp_path / "link.html").symlink_to(read)
     before = read.read_bytes()
     for file in (read, tmp_path / "link.html"):
