@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
 
     data = load_run_config(options.config).data
     settings, *others = data.training_corpora
-    if others or settings.alignments is None or settings.alignments_turned:
+    if others or settings.alignments is None or settings.alignments_turned or settings.alignments_first_index:
         raise InputError(
             f"{options.config}: expected one corpus, and data.train.alignments to name the file to write, "
             "source-target, counted from 0"

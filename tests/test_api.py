@@ -1,15 +1,22 @@
 """A run from Python does what the commands do."""
 
+import copy
+import dataclasses
+import json
 import logging
 import math
 import os
+import pickle
 import shutil
 import signal
 import sys
+from pathlib import Path
 from types import SimpleNamespace
+from weakref import ref
 
 import keras
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
@@ -30,8 +37,9 @@ TARGETS = ["le chat mange la pomme .", "", "un chien voit la vieille église ."]
 
 
 @pytest.fixture(scope="module")
-def run(unbroken):
-    return qkv.load(str(unbroken))
+def run(unbroken, tmp_path_factory):
+    """A copy, since the first alignment keeps its choice in the run."""
+    return qkv.load(str(shutil.copytree(unbroken, tmp_path_factory.mktemp("run") / "unbroken")))
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +77,30 @@ class TestTranslate:
         with pytest.raises(qkv.InputError, match="n_best: a text is put together"):
             run.translate(text, split=True, n_best=2)
 
+    def test_lines_of_a_text_are_read_like_sentences(self, run, caplog):
+        plain = run.translate("the cat sleeps .  a dog eats .\na dog .", split=True)
+        found = run.translate("  \ufeffthe c\xadat sleeps .\u200b  a dog eats .\r\na dog .", split=True)
+        assert found.text == plain.text and [one.source for one in found.sentences] == [
+            "the cat sleeps .",
+            "a dog eats .",
+            "a dog .",
+        ]
+        assert ["left out: U+00AD (1), U+200B (1), U+FEFF (1)" in message for message in caplog.messages] == [True]
+        for text, told in (("a\n\ud800", "half a character"), ("a\0 .", "character 2 is NUL")):
+            with pytest.raises(qkv.InputError, match=told):
+                run.translate(text, split=True)
+
+    def test_draws_go_on_however_many_other_settings_come_between(self, run):
+        def draw(seed, run=run):
+            return run.translate(SOURCES[0], search="sampling", seed=seed).log_probabilities
+
+        drawn = [draw(41), draw(41)]
+        for number in range(api.MOST_VARIANTS + 1):
+            draw(100 + number)
+        drawn.append(draw(41))
+        copy = api.Run(run.trained)
+        assert [draw(41, copy) for _ in range(3)] == drawn and drawn[0] != drawn[1] != drawn[2]
+
     def test_a_search_is_traced_once_for_its_settings(self, run):
         run.translate(SOURCES[0], beam_size=4, n_best=3)
         assert run._with({"beam_size": 4, "n_best": 3}) is run._with({"n_best": 3, "beam_size": 4})
@@ -84,13 +116,56 @@ class TestTranslate:
             ("a", {"beam_size": "two"}, "decoding.beam_size: expected an integer >= 1 and <= 1000, found 'two'$"),
             ("a", {"beam_size": 2, "n_best": 3}, r"n_best \(3\) can be at most beam_size \(2\)"),
             ("a\nb", {}, "has several lines; expected one sentence"),
-            (["a", 1], {}, "sentence:2: expected text, found 1"),
+            (["a", 1], {}, "sentences:2: expected text, found 1$"),
             (None, {}, "sentences: expected a sentence or a list of sentences, found None"),
+            ({"a": "b"}, {}, r"found a dictionary: give list\(d.values\(\)\), or one value"),
+            (pd.DataFrame({"source": ["a"]}), {}, r"found a DataFrame: give one column, such as frame\['COLUMN'\]"),
+            ({"a", "b"}, {}, r"found a set, which has no order: give sorted\(s\)"),
+            (b"a", {}, r"found bytes: give text, such as b.decode\(\)"),
+            (np.array("a"), {}, r"list of sentences, found array\('a'"),
+            (pd.Series(["a", None]), {}, "sentences:2: expected text, found .*; leave missing values out by dropna"),
+            (pd.Series(["a", None]), {"split": True}, "sentences:2: expected text, found .*; leave missing"),
+            ("a", {"n_best": True}, "^decoding.n_best: expected an integer >= 1 and <= 1000, found true$"),
         ],
     )
     def test_mistakes_are_named(self, run, sentences, decoding, told):
         with pytest.raises(qkv.InputError, match=told):
             run.translate(sentences, **decoding)
+
+    def test_sentences_come_from_any_ordered_container_of_texts(self, run):
+        expected = [one.text for one in run.translate(SOURCES)]
+        series = pd.Series(SOURCES, index=["x", "y", "z"])
+        for sentences in (series, series.astype("category"), pd.Index(SOURCES), np.array(SOURCES), iter(SOURCES)):
+            assert [one.text for one in run.translate(sentences)] == expected
+        assert run.align(series, pd.Series(TARGETS)) == run.align(SOURCES, TARGETS)
+
+    def test_results_are_pickled_copied_and_made_dictionaries_without_their_run(self, run):
+        text = run.translate("the cat sleeps . a dog eats .", split=True)
+        for result in (text, text.sentences[0]):
+            names = [field.name for field in dataclasses.fields(result)]
+            again = pickle.loads(pickle.dumps(result))
+            assert type(again) is type(result) and repr(again) == repr(result)
+            assert set(dataclasses.asdict(result)) == set(names)
+            json.dumps(dataclasses.asdict(again))
+            assert dataclasses.asdict(again) == dataclasses.asdict(result)
+        assert len(pickle.dumps(text)) < 2000
+
+    def test_attention_is_in_a_pickle_if_it_was_read_and_in_a_copy_in_any_case(self, run):
+        one = run.translate(SOURCES[0])
+        pickled = pickle.loads(pickle.dumps(one))
+        with pytest.raises(qkv.InputError, match=r"has no run to read it with.*; ask for it before pickling"):
+            pickled.attention  # noqa: B018
+        assert "<td" not in pickled._repr_html_() and one.text in pickled._repr_html_()
+        weights = copy.deepcopy(one).attention.to_numpy()
+        assert one._origin.run is run.trained  # the copy shares it
+        np.testing.assert_array_equal(one.attention.to_numpy(), weights)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(one)).attention.to_numpy(), weights)
+
+    @pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
+    def test_a_run_is_loaded_again_instead_of_copied(self, run, copied):
+        for whole in (run, run.trained, [run]):
+            with pytest.raises(qkv.InputError, match=r"cannot be pickled or deep-copied; load it again.*qkv\.load\('"):
+                copied(whole)
 
     def test_a_notebook_shows_text_and_heat_map(self, run):
         one = run.translate(SOURCES[0])
@@ -100,7 +175,8 @@ class TestTranslate:
 
 
 class TestAlign:
-    def test_links_are_what_the_command_writes(self, run, tmp_path, capsys):
+    def test_links_are_what_the_command_writes(self, own, tmp_path, capsys):
+        run = own
         for name, lines in (("source", SOURCES), ("target", TARGETS)):
             (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
         files = ["--source", str(tmp_path / "source"), "--target", str(tmp_path / "target")]
@@ -122,6 +198,8 @@ class TestAlign:
             (SOURCES, TARGETS[:2], "targets: expected one for each of 3 sources, found 2"),
             (SOURCES[0], TARGETS[:1], "give two sentences, or two lists"),
             (SOURCES, 7, "targets: expected a sentence or a list of sentences, found 7"),
+            (pd.DataFrame({"a": SOURCES}), TARGETS, "sources: .* found a DataFrame: give one column"),
+            (SOURCES[:1], [5], "targets:1: expected text, found 5"),
         ],
     )
     def test_mistakes_are_named(self, run, sources, targets, told):
@@ -131,6 +209,11 @@ class TestAlign:
     def test_a_place_that_is_not_there_is_refused(self, run):
         with pytest.raises(qkv.InputError, match="layers of"):
             run.align("a", "b", at="9,0,output")
+
+    @pytest.mark.parametrize("at", [5, (0, "mean", "output"), [0], b"0"])
+    def test_a_place_is_text(self, run, at):
+        with pytest.raises(qkv.InputError, match=r"^at: expected text such as '1,mean,output', found "):
+            run.align("a", "b", at=at)
 
 
 class TestEvaluate:
@@ -162,6 +245,13 @@ class TestEvaluate:
             ({"source": "nowhere.en"}, "nowhere.en"),
             ({"name": "a/b"}, "name: "),
             ({"beam_sise": 1}, "did you mean decoding.beam_size"),
+            ({"source": SOURCES}, "source: expected the path of a text file .*translate takes the sentences.*, found "),
+            ({"source": 5}, "source: expected the path of a text file"),
+            ({"source": "README.md", "reference": ["a"]}, "reference: expected the path of a text file"),
+            ({"name": 5}, "name: expected the name of a folder, found 5"),
+            ({"name": ""}, "name: expected the name of a folder"),
+            ({"set_name": Path("a")}, r"set_name: expected test or validation .*as source=\), found PosixPath\('a'\)"),
+            ({"set_name": ""}, "set_name: expected test or validation, found ''"),
         ],
     )
     def test_mistakes_are_named(self, own, given, told):
@@ -169,10 +259,16 @@ class TestEvaluate:
             own.evaluate(**given)
 
 
-@pytest.mark.parametrize("path", ["no/such/run", "."])
+@pytest.mark.parametrize("path", ["no/such/run", ".", 5, None, b"runs/demo", ["runs/demo"]])
 def test_what_is_no_run_is_not_loaded(path):
     with pytest.raises(qkv.InputError):
         qkv.load(path)
+
+
+def test_a_run_that_is_gone_is_freed_by_the_next_load(unbroken):
+    model = ref(qkv.load(unbroken).model)
+    qkv.load(unbroken)
+    assert model() is None
 
 
 def test_a_checkpoint_is_best_or_last(unbroken):
@@ -212,16 +308,58 @@ class TestTrain:
         with pytest.raises(qkv.InputError, match=r"--model\.d_ff: 12, not 8: a resumed run keeps its settings"):
             qkv.train(run.path, {"model.d_ff": 8})
 
+    def test_a_second_training_in_one_process_is_refused(self, config):
+        with api._training, pytest.raises(qkv.InputError, match="mine: another training runs in this process"):
+            qkv.train(config)
+        assert not (config.parent / "runs").exists()
+
+    def test_ctrl_c_within_preparation_is_one_line(self, config, monkeypatch):
+        def interrupted(*arguments):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(api, "train_run", interrupted)
+        with pytest.raises(KeyboardInterrupt, match=r"runs/mine: training was interrupted; nothing is saved") as error:
+            qkv.train(config)
+        assert len(error.traceback) == 2 and error.value.__context__ is None
+        assert not api._training.locked()
+
     @pytest.mark.parametrize(
         ("settings", "told"),
         [
             ({"model.d_modle": 3}, r"model.d_modle: no such key; did you mean model.d_model\? \(settings\)"),
             ({"data.test.source": "nowhere"}, "nowhere"),
+            ({"model": {"d_modle": 3}}, r"model.d_modle: no such key; did you mean model.d_model\? \(settings\)"),
+            (["model.d_model"], r"settings: expected a dictionary such as \{\"model.d_model\": 64\}, found \["),
+            ([], "settings: expected a dictionary"),
+            ("", "settings: expected a dictionary"),
+            ({"model": {3: 4}}, 'settings: expected keys that are text, such as "model.d_model", found 3'),
         ],
     )
     def test_mistakes_are_named(self, config, settings, told):
         with pytest.raises(qkv.InputError, match=told):
             qkv.train(config, settings)
+        assert not (config.parent / "runs").exists()
+
+    @pytest.mark.parametrize("given", [{"config": 5}, {"config": None}, {"config": {"model": 3}}, {"verbose": "no"}])
+    def test_arguments_of_another_type_are_refused(self, config, given):
+        (name,) = given
+        with pytest.raises(qkv.InputError, match=f"^{name}: expected "):
+            qkv.train(**{"config": config, **given})
+
+    def test_nested_settings_leave_the_others_of_their_section_as_they_are(self, config, monkeypatch):
+        seen = []
+        monkeypatch.setattr(api, "train_run", lambda config, *others: seen.append(config) or True)
+        for settings in ({"model.d_model": 12}, {"model": {"d_model": 12}}, {}):
+            with pytest.raises(KeyboardInterrupt):
+                qkv.train(config, settings)
+        dotted, nested, unchanged = seen
+        assert nested == dotted != unchanged
+        assert nested.model.model_copy(update={"d_model": 8}) == unchanged.model
+
+    def test_a_callback_that_cannot_be_called_is_refused_before_the_run_has_a_folder(self, config):
+        for callback in (object(), keras.callbacks.TensorBoard(str(config.parent / "board"))):
+            with pytest.raises(qkv.InputError, match=r"^callbacks: "):
+                qkv.train(config, callbacks=[callback])
         assert not (config.parent / "runs").exists()
 
     def test_a_cell_of_a_notebook_has_one_line_that_is_rewritten(self, monkeypatch):
@@ -258,6 +396,8 @@ class TestExport:
             ("ctranslate", {}, r"format: expected one of .*; did you mean ctranslate2\?"),
             ("marian", {"quantization": "int8"}, "quantization: no effect with"),
             ("ctranslate2", {"quantization": "int9"}, "quantization: expected one of float32, .*, found 'int9'"),
+            (5, {}, "format: expected the name of a format, such as 'saved_model', found 5"),
+            ("saved_model", {"at": 5}, "at: expected text such as"),
         ],
     )
     def test_mistakes_are_named(self, run, tmp_path, kind, wishes, told):

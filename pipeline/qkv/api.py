@@ -1,41 +1,49 @@
 """Runs from Python: loaded or trained, they translate, align, evaluate and export, as the commands do."""
 
+import gc
 import html
 import io
 import logging
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
+from weakref import ref
 
 from .config.names.inspection import SYMMETRISATIONS
-from .config.run import with_decoding, with_decoding_values
+from .config.run import dotted_settings, with_decoding, with_decoding_values
 from .errors import InputError, did_you_mean
 from .exchange.export import BEAM, ExportWishes, write_export
 from .files.atomic import new_folder
-from .files.paths import check_text, name_problem
+from .files.paths import as_path, check_path, check_text
 from .inspection.archive import AttentionArchive
 from .inspection.record import Record
 from .run import train as train_run
 from .run.start import check_config_paths, load_training, refuse_imported
-from .runtime.import_tensorflow import importing_tensorflow
+from .runtime.import_tensorflow import importing_tensorflow, refuse_after_fork
 from .runtime.streams import Control
 from .text.corpora.word_links import Link
+from .text.lines.line import list_sentences
 
 if TYPE_CHECKING:
+    import keras
     import pandas as pd
 
     from .alignment.linking import Linking
     from .alignment.readout import AlignmentReadout
     from .decoding.translator import Translation
     from .run.trained_run import TrainedRun
-    from .text.lines.sentences import Paragraph
 
 SETS = ("test", "validation")
+MOST_VARIANTS = 8
+"""The settings of decoding whose readers and translators a `Run` keeps."""
+MOST_DRAWS = 1000
+"""The settings of decoding, seeds among them, whose draws a `Run` goes on with."""
 
 
 def load(path: str | Path, checkpoint: str = "best") -> "Run":
@@ -46,40 +54,78 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
         checkpoint: `best` for the weights that were best on validation, `last` for the newest; also during training.
 
     Raises:
-        InputError: the folder is no run, has no weights yet, or its files do not fit together.
+        InputError: the folder is no run, has no weights yet, or its files do not fit together; or the process was
+            forked after TensorFlow had computed.
     """
+    path = as_path(path, "path", "the folder of a run, such as 'runs/demo'")
     if checkpoint not in ("best", "last"):
-        raise InputError(f"checkpoint: expected best or last, found {checkpoint!r}")
+        raise InputError(f"checkpoint: expected best or last, found {checkpoint!r:.60}")
     with importing_tensorflow():
         from .run.trained_run import load_run
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # it warns of graphs that are traced for other shapes
-    return Run(load_run(Path(path), checkpoint))
+    _free_models()
+    run = Run(load_run(path, checkpoint))
+    _loaded.append((ref(run), ref(run.model)))
+    return run
+
+
+_loaded: "list[tuple[ref[Run], ref[Any]]]" = []
+
+
+def _free_models() -> None:
+    """Frees the models of runs that are gone: a model is a cycle, and Python may look for those after many loads."""
+    if any(run() is None and model() is not None for run, model in _loaded):
+        gc.collect()
+    _loaded[:] = [(run, model) for run, model in _loaded if model() is not None]
 
 
 def train(
-    config: str | Path, settings: Mapping[str, Any] | None = None, *, verbose: int = 1, callbacks: Sequence[Any] = ()
+    config: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    verbose: int = 1,
+    callbacks: "Sequence[keras.callbacks.Callback] | None" = None,
 ) -> "Run":
     """Trains a new run, as `train.py` does. The same call continues a run that was interrupted.
 
     Args:
         config: a config file, such as `configs/demo.yaml`, or the folder of a run to continue.
-        settings: values by dotted key, such as `{"model.d_model": 64}`, which replace the file's.
-        verbose: 0 shows no progress, only warnings.
-        callbacks: further `keras.callbacks.Callback` objects; `qkv.training.loop` says what they are given.
+        settings: values that replace the file's, by dotted key, such as `{"model.d_model": 64}`, or nested as in the
+            file, such as `{"model": {"d_model": 64}}`. All other settings of a section stay as they are.
+        verbose: 0 shows no progress and no advice, only warnings.
+        callbacks: further `keras.callbacks.Callback` objects, or None; `qkv.training.loop` says what they are given,
+            and the table in docs/use/keras.md which of Keras' own are taken.
 
     Raises:
-        InputError: a setting is wrong, the text cannot be read, or a run of this name has other settings.
-        KeyboardInterrupt: the training was interrupted, and its state is saved.
+        InputError: a setting is wrong, the text cannot be read, a run of this name has other settings, a callback
+            cannot be called here, or another thread trains.
+        KeyboardInterrupt: the training was interrupted; its last line says whether the same call continues it.
     """
-    path = Path(config)
-    values, resumed = load_training(path, settings or {}, "settings", resumes=path.is_dir())
+    path = as_path(config, "config", "the path of a config file, or the folder of a run")
+    changes = {} if settings is None else dotted_settings(settings)
+    if not isinstance(verbose, int):
+        raise InputError(f"verbose: expected 0 or 1, found {verbose!r:.60}")
+    values, resumed = load_training(path, changes, "settings", resumes=path.is_dir())
     refuse_imported(values, path)
     if resumed is None:
         check_config_paths(values)
-    with _shown(verbose) as stream:
-        if train_run(values, resumed, callbacks, stream):
-            raise KeyboardInterrupt
-    return load(resumed or values.run.directory / str(values.run.name))
+    run = resumed or values.run.directory / str(values.run.name)
+    if not _training.acquire(blocking=False):
+        raise InputError(
+            f"{run}: another training runs in this process, and both would share random numbers and settings of "
+            "TensorFlow; wait for its end, or train in a process of its own"
+        )
+    try:
+        with _shown(verbose) as stream:
+            interrupted = bool(train_run(values, resumed, callbacks, stream))
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        _training.release()
+    if interrupted:  # raised here, so that its traceback is short
+        saved = "the same call continues it" if run.exists() else "nothing is saved, since no checkpoint was written"
+        raise KeyboardInterrupt(f"{run}: training was interrupted; {saved}")
+    return load(run)
 
 
 def import_marian(
@@ -96,12 +142,19 @@ def import_marian(
     Raises:
         InputError: the folder is damaged, or another model; or the run exists already.
     """
+    folder = as_path(folder, "folder", "the folder of a Marian model")
+    path = as_path(path, "path", "the folder of the run to make")
+    _check_name(source_language, "source_language", "the code of a language, such as 'en'")
+    _check_name(target_language, "target_language", "the code of a language, such as 'en'")
     with importing_tensorflow():
         from .exchange import marian_import
 
     languages = {"source": source_language or "", "target": target_language or ""}
-    marian_import.import_marian(Path(folder), Path(path), languages)
+    marian_import.import_marian(folder, path, languages)
     return load(path)
+
+
+_training = Lock()
 
 
 @contextmanager
@@ -156,11 +209,14 @@ class Run:
     """
 
     def __init__(self, trained: "TrainedRun") -> None:
+        from .runtime.graphs import LastUsed  # not at the top: it imports TensorFlow
+
         self.trained = trained
         self.path = trained.directory.root
         self.config = trained.config
         self.model: Any = trained.model
-        self._variants: dict[str, TrainedRun] = {}
+        self._variants = LastUsed(MOST_VARIANTS)
+        self._draws = LastUsed(MOST_DRAWS)
         self._linkings: dict[str | None, tuple[AlignmentReadout, Linking]] = {}
 
     @property
@@ -193,14 +249,19 @@ class Run:
     def translate(
         self, sentences: str | Sequence[str], *, n_best: int | None = None, split: bool = False, **decoding: Any
     ) -> Any:
-        """Translates one sentence, or a list of them. The first call with each choice of settings takes some seconds.
+        """Translates one sentence, or a list of them.
+
+        A search that is new to the run takes some seconds, because its graph is traced. The run keeps the 8 graphs
+        that were used last. Searches that differ in seed, temperature, `top_p`, penalties or `min_length` share one.
 
         Args:
-            sentences: a sentence, or several; `data.normalize` of the run acts on them.
+            sentences: a sentence, or several in a list, an array or a pandas Series without missing values;
+                `data.normalize` of the run acts on them.
             n_best: how many translations of each sentence are returned, the best first; by default only the best.
             split: whether each is a text of sentences, which are translated one by one; needs sentencex.
             decoding: settings of the config's section `decoding` in the place of the run's, such as `beam_size=1`; with
-                `search="sampling"` also the `seed` of the draws, which go on from call to call.
+                `search="sampling"` also the `seed` of the draws, which go on from call to call for the last 1,000
+                choices of settings.
 
         Returns:
             A `Translated`, a list of them for a list, and with `n_best` a list of them in the place of each; with
@@ -214,14 +275,14 @@ class Run:
             if n_best is not None:
                 raise InputError("n_best: a text is put together of the best translations; expected none with split")
             texts = []
-            for text in _listed(sentences, "sentences"):
-                if not isinstance(text, str):
-                    raise InputError(f"sentences: expected text, found {text!r:.60}")
-                paragraph = self._with(decoding).splitter.divide_lines(text)
-                texts.append(TranslatedText(self.translate(paragraph.sentences, **decoding), paragraph))
+            run = self._with(decoding)
+            for text in list_sentences(sentences, "sentences"):
+                paragraph = run.splitter.divide_lines(run.readable(text))
+                translations = self.translate(paragraph.sentences, **decoding)
+                texts.append(TranslatedText(translations, paragraph.join([one.text for one in translations])))
             return texts[0] if isinstance(sentences, str) else texts
         run = self._with(decoding if n_best is None else {**decoding, "n_best": n_best})
-        given, ids = run.given_sentences["source"].read(_listed(sentences, "sentences"))
+        given, ids = run.given_sentences["source"].read(list_sentences(sentences, "sentences"))
         translations = run.translator.translate_ids(ids)
         found = [
             [Translated._of(text, one, run) for one in some] for text, some in zip(given, translations, strict=True)
@@ -241,7 +302,7 @@ class Run:
         """Links the words of sentences and their translations by the run's attention.
 
         Args:
-            sources: a sentence, or several.
+            sources: a sentence, or several, see `translate`.
             targets: the translation of each.
             at: the place where links are read, as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`, such as `"1,mean,output"`; by
                 default chosen on the gold alignments that the run's config names, or else the last layer.
@@ -258,7 +319,9 @@ class Run:
         from .alignment.linking import Direction, Linking, read_links
         from .alignment.readout_choice import find_readout
 
-        text = AlignedText(_listed(sources, "sources"), _listed(targets, "targets"))
+        refuse_after_fork()
+        _check_name(at, "at", "text such as '1,mean,output'")
+        text = AlignedText(list_sentences(sources, "sources"), list_sentences(targets, "targets"))
         if len(text.source) != len(text.target) or isinstance(sources, str) != isinstance(targets, str):
             raise InputError(
                 f"targets: expected one for each of {len(text.source)} sources, found {len(text.target)}; give two "
@@ -308,19 +371,24 @@ class Run:
         from .evaluation.request import EvaluationRequest, read_configured_set, read_own_set
         from .metrics.bleu import check_bleu_tokenizer
 
-        texts = [None if path is None else Path(path) for path in (source, reference)]
+        given = {"source": source, "reference": reference}
+        a_file = "the path of a text file with one sentence a line (translate takes the sentences themselves)"
+        texts = [None if path is None else as_path(path, key, a_file) for key, path in given.items()]
+        _check_name(set_name, "set_name", f"{' or '.join(SETS)} (text of your own is given as source=)")
+        _check_name(name, "name", "the name of a folder")
         if source is None:
-            set_name = set_name or SETS[0]
+            set_name = SETS[0] if set_name is None else set_name
             if set_name not in SETS or reference is not None:
                 wrong = "reference: needs source, the text that it belongs to" if reference is not None else ""
                 hint = f"{did_you_mean(set_name, SETS)}; give text of your own as source="
-                raise InputError(wrong or f"set_name: expected {' or '.join(SETS)}, found {set_name!r}{hint}")
+                raise InputError(wrong or f"set_name: expected {' or '.join(SETS)}, found {set_name!r:.60}{hint}")
         elif set_name is not None:
-            raise InputError(f"set_name: expected no name of a set beside source, found {set_name!r}")
+            raise InputError(f"set_name: expected no name of a set beside source, found {set_name!r:.60}")
         for path in filter(None, texts):
             check_text(path)
-        name = name or set_name or Path(source or "").name
-        if problem := name_problem(name):
+        if name is None:
+            name = set_name or Path(source or "").name
+        if problem := self.trained.directory.evaluation_name_problem(name):
             raise InputError(f"name: {problem}")
         run = self._with(decoding)
         check_bleu_tokenizer(run.config.data.scoring_tokenizer)
@@ -353,7 +421,13 @@ class Run:
         Raises:
             InputError: the format cannot follow a setting, or needs a package that is not installed.
         """
-        wishes, written = ExportWishes(format, quantization, at), Path(folder)
+        refuse_after_fork()
+        if not isinstance(format, str):
+            raise InputError(f"format: expected the name of a format, such as 'saved_model', found {format!r:.60}")
+        written = as_path(folder, "folder", "the folder to write")
+        _check_name(at, "at", "text such as '1,mean,output'")
+        wishes = ExportWishes(format, quantization, at)
+        check_path(written / "manifest.json")
         config = with_decoding(self.config, BEAM)
         wishes.check(config, self.path, written)
         with new_folder(written, "writes this folder") as temporary:
@@ -361,20 +435,24 @@ class Run:
         return written
 
     def _with(self, decoding: Mapping[str, Any]) -> "TrainedRun":
-        """Returns the run with other settings of decoding: one for each, since tracing a search takes seconds."""
+        """Returns the run with other settings of decoding, the same one for the same settings."""
+        refuse_after_fork()
         if not decoding:
             return self.trained
         config = with_decoding_values(self.config, decoding)
         settings = repr((config.decoding, config.run.seed))
-        if settings not in self._variants:
-            self._variants[settings] = self.trained.with_config(config)
-        return self._variants[settings]
+        run = self._variants.get(settings, lambda: self.trained.with_config(config))
+        if config.decoding.kind == "sampling":
+            from .decoding.translator import Draws
+
+            run.translator.draws = self._draws.get(settings, Draws)
+        return run
 
 
-def _listed(sentences: str | Iterable[str], name: str) -> list[str]:
-    if not isinstance(sentences, Iterable):
-        raise InputError(f"{name}: expected a sentence or a list of sentences, found {sentences!r:.60}")
-    return [sentences] if isinstance(sentences, str) else list(sentences)
+def _check_name(text: Any, name: str, expected: str) -> None:
+    """Raises an `InputError` unless an argument is text or None."""
+    if not isinstance(text, str | None):
+        raise InputError(f"{name}: expected {expected}, found {text!r:.60}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -390,7 +468,8 @@ class Translated:
         score: the score with which the search ranked it.
         truncated: whether the sentence or its translation was cut.
         attention: a `Record` with the weights of the sites in the config's `inspection.attention`, read when it is
-            first asked for; see its `to_frame` and `to_numpy`.
+            first asked for; see its `to_frame` and `to_numpy`. A pickle holds it only if it was read before, since
+            reading it needs the run; afterwards an `InputError` says so.
     """
 
     source: str
@@ -400,21 +479,30 @@ class Translated:
     log_probability: float
     score: float
     truncated: bool
-    _found: "Translation"
-    _run: "TrainedRun"
 
     @classmethod
     def _of(cls, source: str, found: "Translation", run: "TrainedRun") -> "Translated":
         tokens, each = run.tokenizer.pieces(found.ids), found.log_probabilities
-        return cls(source, found.text, tokens, each, sum(each), found.score, found.truncated, found, run)
+        translated = cls(source, found.text, tokens, each, sum(each), found.score, found.truncated)
+        vars(translated)["_origin"] = _Origin(found, run)  # not a field, which `dataclasses.asdict` would copy
+        return translated
+
+    @cached_property
+    def _origin(self) -> "_Origin":
+        return _Origin()  # made by hand, or by `dataclasses.replace`
 
     @cached_property
     def attention(self) -> Record:
         from .inspection.recorder import pair_translations
 
-        decoding, inspection = self._run.config.decoding, self._run.config.inspection
-        pairs = pair_translations([self.source], None, [self._found], decoding.kind)
-        return next(self._run.recorder(["cross", *inspection.attention]).record(pairs))
+        run = self._origin.run
+        if run is None:
+            raise InputError(
+                "attention: this translation has no run to read it with, since it comes from a pickle or was made by "
+                "hand; ask for it before pickling, or translate the sentence again"
+            )
+        pairs = pair_translations([self.source], None, [self._origin.translation], run.config.decoding.kind)
+        return next(run.recorder(["cross", *run.config.inspection.attention]).record(pairs))
 
     def __str__(self) -> str:
         return self.text
@@ -425,7 +513,22 @@ class Translated:
     def _repr_html_(self) -> str:
         """Returns the HTML that a notebook shows: the translation, and below it `Record`'s heat map."""
         title = f"<b>{html.escape(self.text)}</b> (log-probability {self.log_probability:.2f})"
+        if "attention" not in vars(self) and self._origin.run is None:
+            return f"<p>{title}</p>"
         return f'<p>{title}</p><div style="overflow-x: auto">{self.attention._repr_html_()}</div>'
+
+
+class _Origin:
+    """The search that found a translation, and its run. A pickle leaves both out, and a deep copy shares them."""
+
+    def __init__(self, translation: Any = None, run: "TrainedRun | None" = None) -> None:
+        self.translation, self.run = translation, run
+
+    def __reduce__(self) -> Any:
+        return _Origin, ()
+
+    def __deepcopy__(self, memo: Any) -> "_Origin":
+        return self
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -434,15 +537,12 @@ class TranslatedText:
 
     Attributes:
         sentences: the translations of its sentences, and of its empty lines.
-        text: these as one text, with the spaces and line feeds of the source between them.
+        text: these as one text, with the spaces and line feeds of the source between them; spaces at the ends of its
+            lines are left out.
     """
 
     sentences: list[Translated]
-    _source: "Paragraph"
-
-    @property
-    def text(self) -> str:
-        return self._source.join([one.text for one in self.sentences])
+    text: str
 
     def __str__(self) -> str:
         return self.text

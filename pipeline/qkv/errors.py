@@ -16,6 +16,9 @@ from zipfile import BadZipFile
 
 MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO)
 """Error numbers of paths that no file can have, and of pipes and devices without another end."""
+LONGEST_SHOWN = 1000
+"""The longest path, in characters, that a message has whole."""
+
 REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room and start the same command again"),
     errno.EFBIG: "allow larger files (ulimit -f unlimited, or another disk) and start the same command again",
@@ -37,7 +40,7 @@ def refusal(error: Exception) -> str | None:
     """Returns what the file system refused and how to mend it; None for any other error."""
     if isinstance(error, OSError):
         if error.errno in REFUSALS:
-            place = f"{error.filename}: " if error.filename else ""
+            place = f"{_shortened(str(error.filename))}: " if error.filename else ""
             return f"{place}{error.strerror}; {REFUSALS[error.errno]}"
         if str(error.strerror).startswith("No usable temporary directory"):
             return f"{error.strerror}; make room there, or set TMPDIR to a folder that can be written to"
@@ -51,16 +54,40 @@ def refusal(error: Exception) -> str | None:
     return None
 
 
+def _shortened(path: str) -> str:
+    return path if len(path) <= LONGEST_SHOWN else f"{path[:LONGEST_SHOWN]}... of {len(path)} characters"
+
+
 def first_line(error: BaseException) -> str:
     """Returns the first line of the text of an error, or its name."""
     return str(error).strip().split("\n")[0] or type(error).__name__
 
 
+LONGEST_MESSAGE = 4000
+"""The most characters of a message, about a screen; a value that is quoted may be a whole file."""
+
+
+def quoted(value: object) -> str:
+    """Returns at most 60 characters of a value as Python writes it, for a message that says what was found."""
+    try:
+        return f"{value!r:.60}"
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        return "a number of thousands of digits"
+
+
 class InputError(ValueError):
     """An error that the user can mend: in a setting, a path, a file, or a damaged run.
 
-    The message says where it is (`file:line`, or the key), what was expected and found, and how to mend it.
+    Args:
+        message: where it is (`file:line`, or the key), what was expected and found, and how to mend it. The middle of
+            a message that is longer than `LONGEST_MESSAGE` is left out.
     """
+
+    def __init__(self, message: str = "") -> None:
+        if len(message) > LONGEST_MESSAGE:
+            half = LONGEST_MESSAGE // 2 - 25  # room for the words in the middle
+            message = f"{message[:half]} [... {len(message) - 2 * half:,} characters ...] {message[-half:]}"
+        super().__init__(message)
 
 
 def import_optional(module: str, otherwise: str) -> Any:

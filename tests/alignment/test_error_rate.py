@@ -70,21 +70,39 @@ def test_links_out_of_range_are_dropped_and_reported_by_line(caplog):
     ]
 
 
+@pytest.mark.parametrize("links", [[{(1, 1), (2, 3)}, {(1, 2)}], [{(1, 1), (2, 4)}, set()], [{(1, 1), (1, 3)}, set()]])
+def test_links_that_seem_to_be_counted_from_one_are_refused(links):
+    golds = [gold(one) for one in links]
+    with pytest.raises(InputError, match=r"^a\.align:1, of 2 and 3 words: 1 word links .* If they .* from 1, do this;"):
+        check_ranges(golds, [(2, 3)] * 2, "a.align", remedy="do this")
+    with pytest.raises(InputError, match=r"from 1, write the file again, counted from 0: perl -pe "):
+        check_ranges(golds, [(2, 3)] * 2, "a.align")
+
+
 @pytest.mark.parametrize(
-    ("links", "from_1"),
+    ("links", "outside"),
     [
-        ([{(1, 1), (2, 3)}, {(1, 2)}], True),
-        ([{(1, 1), (2, 3)}, {(0, 2)}], False),  # there is a word 0
-        ([{(1, 0), (2, 3)}, {(1, 2)}], False),
-        ([{(1, 1), (2, 4)}, {(1, 2)}], False),  # beyond the last word, wherever words are counted from
-        ([{(1, 1), (1, 2)}, {(1, 2)}], None),  # all inside
+        ([{(1, 1), (2, 3)}, {(0, 2)}], True),  # there is a word 0
+        ([{(1, 0), (2, 3)}, {(1, 2)}], True),
+        ([{(1, 1), (1, 2)}, {(1, 2)}], False),
     ],
 )
-def test_links_that_fit_when_words_are_counted_from_one_are_told(caplog, links, from_1):
-    golds = [gold(one) for one in links]
-    check_ranges(golds, [(2, 3)] * 2, "a.align")
-    assert bool(caplog.messages) == (from_1 is not None)
-    assert ("then write the file anew, counted from 0: perl" in caplog.text) == bool(from_1)
+def test_links_with_a_zero_or_all_inside_are_taken_as_counted_from_zero(caplog, links, outside):
+    check_ranges([gold(one) for one in links], [(2, 3)] * 2, "a.align")
+    assert bool(caplog.messages) == outside
+
+
+def test_links_that_were_read_as_counted_from_one_are_not_refused_again(tmp_path, caplog):
+    (tmp_path / "links").write_text("1-1 2?3\n\n3-3\n")
+    golds = read_pharaoh(tmp_path / "links", first_index=1)
+    assert golds == [gold({(0, 0)}, {(1, 2)}), gold(()), gold({(2, 2)})]
+    assert check_ranges(golds, [(2, 3)] * 3, "links", first_index=1) == ([*golds[:2], gold(())], 1)
+    moved = [gold({(1, 1), (2, 2)})]
+    assert check_ranges(moved, [(2, 3)], "links", first_index=1)[1] == 1
+    assert "the first ones at links:1, of 2 and 3 words, counted from 1" in caplog.text
+    (tmp_path / "links").write_text("1-1 2-0\n")
+    with pytest.raises(InputError, match=r"links:1: '2-0' has a word 0; expected words counted from 1"):
+        read_pharaoh(tmp_path / "links", first_index=1)
 
 
 def test_error_rate_equals_loops_over_all_links_and_is_not_the_mean_of_sentences():

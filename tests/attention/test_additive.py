@@ -64,6 +64,15 @@ def test_keys_projected_once_serve_one_query_after_another(inputs):
         np.testing.assert_allclose(step_weights[:, :, 0], weights[:, :, t], atol=1e-6)
 
 
+def test_all_arguments_are_in_the_config():
+    arguments = {"projection": False, "bias_initializer": "ones", "kernel_initializer": "he_normal", "seed": 3}
+    layer = AdditiveAttention(4, activity_regularizer=keras.regularizers.L2(0.1), **arguments)
+    config = AdditiveAttention.from_config(layer.get_config()).get_config()
+    assert config == layer.get_config()
+    assert arguments.items() <= config.items()
+    assert config["activity_regularizer"]["config"] == {"l2": 0.1}
+
+
 def test_there_are_two_matrices_and_a_vector_and_no_bias_unless_asked_for(inputs):
     assert ready(inputs).count_params() == 8 * 4 + 6 * 4 + 4
     assert ready(inputs, use_bias=True).count_params() == 8 * 4 + 6 * 4 + 4 + 4

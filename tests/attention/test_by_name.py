@@ -65,7 +65,7 @@ def test_a_layer_given_as_an_example_gives_its_arguments_and_shares_no_weights()
 def test_score_and_dropout_of_the_attention_layer_are_those_of_its_mechanism():
     layer = SelfAttention(2, 4, score="cosine", dropout=0.25, mechanism=LSH(buckets=2))
     assert (layer.mechanism.buckets, layer.mechanism.score_name, layer.mechanism.dropout.rate) == (2, "cosine", 0.25)
-    assert layer.get_config()["mechanism"]["config"].keys() == {"buckets", "chunk_length", "rounds"}
+    assert layer.spec.mechanism["config"].keys() == {"buckets", "chunk_length", "rounds"}
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,14 @@ def test_score_and_dropout_of_the_attention_layer_are_those_of_its_mechanism():
 def test_what_is_unknown_or_said_twice_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "mechanism", [LSH(score=Cosine(3.0)), keras.saving.serialize_keras_object(LSH(score=Cosine(3.0)))]
+)
+def test_a_mechanism_may_have_the_score_of_its_layer(mechanism):
+    layer = SelfAttention(2, 4, mechanism=mechanism, score={"class_name": "cosine", "config": {"initial_scale": 3.0}})
+    assert layer.score.initial_scale == 3.0
 
 
 def test_a_layer_with_weights_is_no_example():

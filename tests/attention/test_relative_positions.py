@@ -1,6 +1,7 @@
 """Rotary positions and ALiBi: against their papers, number by number, and what they promise of distances."""
 
 import math
+from functools import partial
 
 import keras
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from qkv.attention.masks import causal_mask
 from qkv.attention.relative_positions import Distances, alibi_bias, alibi_slopes, rotate, rotation
 from qkv.attention.self_attention import SelfAttention
+from qkv.model.transformer import EncoderBlock
 from tests.support import oracles
 from tests.support.layer_contract import assert_close, stir
 
@@ -123,3 +125,19 @@ def test_mechanisms_that_compare_nothing_leave_positions_out():
     x, turn, bias = draw(B, T, 8), rotation(np.arange(T), K), alibi_bias(np.arange(T), np.arange(T), H)
     layer = SelfAttention(H, K, mechanism="uniform")
     assert_close(layer(x, distances=Distances(turn, bias)), layer(x), 0)
+
+
+@pytest.mark.parametrize(
+    "make", [partial(SelfAttention, 2, 4), partial(EncoderBlock, {"d_model": 8, "num_heads": 2, "d_ff": 6})]
+)
+def test_a_functional_model_with_distances_computes_the_same_when_it_is_loaded(make, tmp_path):
+    x, positions = keras.Input((5, 8)), keras.Input((5,), dtype="int32")
+    known = Distances(rotation(np.arange(5), 4), alibi_bias(np.arange(5), np.arange(5), 2))
+    outputs = (
+        make()(x, distances=known)[:2],
+        make()(x, distances=Distances(bias=alibi_bias(positions, positions, 2)))[:2],
+    )
+    model = keras.Model([x, positions], outputs)
+    model.save(tmp_path / "model.keras")
+    inputs = [draw(3, 5, 8), np.array([[0, 1, 2, 3, 4], [4, 2, 7, 1, 0], [3, 3, 1, 0, 9]])]
+    assert_close(keras.saving.load_model(tmp_path / "model.keras")(inputs), model(inputs), 0)

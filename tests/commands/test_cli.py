@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qkv.commands.cli import COMMON, exit_cleanly
+from qkv.commands.cli import COMMON, ArgumentParser, exit_cleanly, text_file, whole_number
 from qkv.config.yaml import dump_yaml
 from qkv.errors import InputError
 from qkv.run.start import check_config_paths
@@ -42,8 +42,46 @@ def place(tmp_path):
     return tmp_path
 
 
+def ask(*arguments):
+    """Gives arguments to a command with an option of each kind."""
+    parser = ArgumentParser("any")
+    parser.add_argument("--path", type=text_file)
+    parser.add_argument("--one", choices=["a", "b"])
+    parser.add_argument("--number", type=whole_number(0, 9))
+    parser.add_argument("--text")
+    parser.add_argument("--many", nargs="+")
+    return exit_cleanly(lambda given: print(vars(parser.parse_args(given))))([*arguments])
+
+
+@pytest.mark.parametrize("option", ["path", "one", "number", "plugins"])
+def test_two_hyphens_are_a_value_as_any_other(option, capsys):
+    assert ask(f"--{option}=--") == 2
+    assert re.fullmatch(r"error: .*--.*\n", capsys.readouterr().err)
+
+
+def test_two_hyphens_are_text(capsys):
+    assert ask("--text=--", "--many=--") == 0
+    assert "'text': '--', 'many': ['--']" in capsys.readouterr().out
+
+
+def test_an_empty_path_is_not_the_working_directory(capsys):
+    assert ask("--path", "") == 2
+    assert (
+        capsys.readouterr().err
+        == "error: argument --path: expected the path of a file or folder, found ''; see --help\n"
+    )
+
+
+@pytest.mark.parametrize("option", ["path", "one", "number", "plugins", "none"])
+def test_a_long_word_is_quoted_in_part(option, capsys):
+    assert ask(f"--{option}", "x" * 5000) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and len(said) < 500
+
+
 CASES = {
     "train CONFIG": (["train", "--config", "none.yaml"], r"none\.yaml: "),
+    "train no CONFIG": (["train", "--config", ""], r"\.: cannot be read as a config file"),
     "train text": (["train", "--config", "bad.yaml"], r"none\.fr: there is no such file"),
     "train folder": (["train", "--config", "good.yaml"], r"text/good: cannot be created: .*text is a file"),
     "train RUN": (["train", "--resume", "none"], "none: there is no run to resume here"),

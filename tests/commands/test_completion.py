@@ -11,9 +11,9 @@ from qkv.commands import COMMANDS, completion
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with two runs and another folder, in which bash completes."""
+    """A folder with three runs and another folder, in which bash completes."""
     folder = tmp_path_factory.mktemp("completed")
-    for path in ("runs/demo/config.yaml", "runs/my run/config.yaml", "other/my.yaml"):
+    for path in ("runs/demo/config.yaml", "runs/my run/config.yaml", "runs/a:b/config.yaml", "other/my.yaml"):
         (folder / path).parent.mkdir(parents=True)
         (folder / path).touch()
     return folder
@@ -32,7 +32,7 @@ def write_script(shell, capsysbinary):
         (["tr"], ["train", "translate"]),
         ([""], [*COMMANDS]),
         (["translate", "runs/d"], ["runs/demo"]),
-        (["translate", ""], ["other", "runs", "runs/demo", "runs/my run"]),
+        (["translate", ""], ["other", "runs", "runs/a:b", "runs/demo", "runs/my run"]),
         (["translate", "runs/demo", "--checkp"], ["--checkpoint"]),
         (["translate", "runs/demo", "--checkpoint", ""], ["best", "last"]),
         (["train", "--model.attention.cross.sc"], ["--model.attention.cross.score"]),
@@ -40,15 +40,22 @@ def write_script(shell, capsysbinary):
         (["train", "--resume", "runs/m"], ["runs/my run"]),
         (["doctor", "other/m"], ["other/my.yaml"]),
         (["completion", "z"], ["zsh"]),
+        (["translate", "runs/a"], ["runs/a:b"]),
+        (["translate", "runs/a", ":"], ["b"]),
+        (["translate", "runs/a", ":", "b"], ["b"]),
+        (["translate", "runs/a", ":", "b", "--checkp"], ["--checkpoint"]),
+        (["translate", "runs/a", ":", "b", "--checkpoint", ""], ["best", "last"]),
+        (["align", "runs/a", ":", "b", "runs/d"], ["runs/demo"]),
     ],
 )
 def test_bash_completes(typed, expected, folder, capsysbinary):
     asked = """
-    COMP_WORDS=(qkv "$@"); COMP_CWORD=$#; _shtab_qkv; printf '%s\n' "${COMPREPLY[@]}"
+    COMP_LINE=$1; shift; COMP_WORDS=(qkv "$@"); COMP_CWORD=$#; _qkv; printf '%s\n' "${COMPREPLY[@]}"
     """
     script = f"{write_script('bash', capsysbinary)}\n{asked}"
+    line = " ".join(["qkv", *typed]).replace(" :", ":").replace(": b", ":b")  # bash divides words at colons
     said = subprocess.run(
-        ["bash", "-c", script, "bash", *typed], cwd=folder, capture_output=True, text=True, check=True
+        ["bash", "-c", script, "bash", line, *typed], cwd=folder, capture_output=True, text=True, check=True
     )
     assert sorted(said.stdout.splitlines()) == sorted(expected)
     assert said.stderr == ""

@@ -1,14 +1,18 @@
 """The doctor says what training would do, and what to look at, and leaves nothing behind."""
 
+import codecs
 import re
 import shutil
+import signal
 from collections import namedtuple
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from qkv.commands import doctor
 from qkv.config import load_run_config
-from qkv.config.run import dump
+from qkv.config.run import dump, flat_settings
 from qkv.run import checkup
 from qkv.run.proposal import Proposal
 from qkv.training.build import build_batches_and_step
@@ -50,6 +54,17 @@ def test_the_doctor_reports_on_everything_and_leaves_nothing_behind(config_file,
     assert sorted(config_file.parent.rglob("*")) == before
 
 
+def test_a_file_that_is_read_only_or_read_is_not_written(config_file, capsys, tmp_path):
+    mine, text = tmp_path / "mine.yaml", config_file.parent / "text" / "train.en"
+    mine.write_text("mine")
+    mine.chmod(0o444)
+    before = text.read_bytes()
+    for file, said in ((mine, "this file is read-only; change its perm"), (text, "the command reads this file; ch")):
+        assert doctor.main([str(config_file), "--write", str(file)]) == 2
+        assert said in capsys.readouterr().err
+    assert mine.read_text() == "mine" and text.read_bytes() == before
+
+
 @pytest.mark.minutes
 def test_the_proposal_is_written_and_proposed_no_more(config_file, capsys, tmp_path):
     text = config_file.read_text(encoding="utf-8").replace("model:\n", "model: # the sizes\n")
@@ -61,6 +76,20 @@ def test_the_proposal_is_written_and_proposed_no_more(config_file, capsys, tmp_p
     better = load_run_config(tmp_path / "better.yaml")
     assert (better.training.schedule, better.training.max_minutes, better.training.max_updates) == ("clock", 0.2, None)
     assert "model: # the sizes\n" in (tmp_path / "better.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.minutes
+def test_a_vocabulary_that_the_text_cannot_fill_is_proposed_smaller(config_file, capsys, tmp_path):
+    file = tmp_path / "better.yaml"
+    arguments = ["--tokenizer.vocabulary_size", "30000", "--training.max_updates", "1000", "--write", str(file)]
+    assert doctor.main([str(config_file), *arguments]) == 0
+    lines, _ = findings(capsys)
+    (told,) = (line for line in lines if line.startswith("vocabulary"))
+    most = int(
+        re.search(r"LOOK: tokenizer\.vocabulary_size: 30000 does not fit .*; set (\d+) or less; \1 is pr", told)[1]
+    )
+    assert any(line.startswith("tokens ") and f"a vocabulary of {most:,};" in line for line in lines)
+    assert load_run_config(file).tokenizer.vocabulary_size <= most
 
 
 @pytest.mark.minutes
@@ -76,6 +105,94 @@ def test_options_that_are_proposed_are_written_and_not_listed(given, config_file
     assert ("better.yaml: written as it was, for nothing better is proposed\n" in proposal) is not given
     assert load_run_config(tmp_path / "better.yaml").model.num_heads == heads
     assert given or (tmp_path / "better.yaml").read_bytes() == config_file.read_bytes()
+
+
+SETTINGS = {"model.d_model": 128, "model.d_ff": 256, "training.schedule": "clock", "training.max_minutes": 3.5}
+
+
+def propose_at_once(monkeypatch, meanwhile=lambda: None, settings=SETTINGS):
+    """Makes the checkup propose settings without measuring; something may happen meanwhile."""
+
+    def check_up(config):
+        meanwhile()
+        yield checkup.CheckupLine("proposal", "", settings=settings)
+
+    monkeypatch.setattr(checkup, "check_up", check_up)
+
+
+def refuse_to_measure(config):
+    raise AssertionError("the command should have ended before it measures")
+
+
+def test_line_ends_the_byte_order_mark_and_comments_stay_in_what_is_written(config_file, capsys, monkeypatch, tmp_path):
+    propose_at_once(monkeypatch)
+    lines = config_file.read_bytes().replace(b"model:\n", "model: # sizes, é\n".encode()).replace(b"\n", b"\r\n")
+    (tmp_path / "windows.yaml").write_bytes(codecs.BOM_UTF8 + lines)
+    assert doctor.main([str(tmp_path / "windows.yaml"), "--write", str(tmp_path / "windows.yaml")]) == 0
+    written = (tmp_path / "windows.yaml").read_bytes()
+    assert written.startswith(codecs.BOM_UTF8) and "model: # sizes, é\r\n".encode() in written
+    assert written.count(b"\n") == written.count(b"\r\n") == lines.count(b"\n")
+    before, after = load_run_config(config_file), load_run_config(tmp_path / "windows.yaml")
+    changes = {key: value for key, value in flat_settings(after.model_dump()) if key in SETTINGS}
+    assert changes == SETTINGS and before.data == after.data
+
+
+def test_a_config_with_aliases_is_written_or_refused_before_measuring(config_file, capsys, monkeypatch, tmp_path):
+    text = config_file.read_text(encoding="utf-8")
+    text = (
+        re.sub(r"  d_ff: \d+\n", "", text).replace("  d_model: 8\n", "  d_model: &width 8\n  d_ff: *width\n") + "...\n"
+    )
+    (tmp_path / "aliases.yaml").write_text(text, encoding="utf-8")
+    propose_at_once(monkeypatch)
+    assert doctor.main([str(tmp_path / "aliases.yaml"), "--write", str(tmp_path / "better.yaml")]) == 0
+    assert load_run_config(tmp_path / "better.yaml").model.d_model == 128
+    capsys.readouterr()
+    monkeypatch.setattr(checkup, "check_up", refuse_to_measure)
+    (tmp_path / "shared.yaml").write_text(text.replace("warmup_updates: 2", "warmup_updates: *width"), encoding="utf-8")
+    assert doctor.main([str(tmp_path / "shared.yaml"), "--write", str(tmp_path / "refused.yaml")]) == 2
+    assert "shared.yaml: a proposal cannot be written into it: it has anchors" in capsys.readouterr().err
+    assert not (tmp_path / "refused.yaml").exists()
+
+
+def test_a_read_only_file_is_refused_before_measuring(config_file, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(checkup, "check_up", refuse_to_measure)
+    (tmp_path / "mine.yaml").write_text("mine")
+    (tmp_path / "mine.yaml").chmod(0o444)
+    assert doctor.main([str(config_file), "--write", str(tmp_path / "mine.yaml")]) == 2
+    assert "mine.yaml: this file is read-only" in capsys.readouterr().err
+    assert (tmp_path / "mine.yaml").read_text() == "mine"
+
+
+def test_nothing_is_written_after_an_interrupt_that_a_library_swallows(config_file, capsys, monkeypatch, tmp_path):
+    def interrupt():
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+    propose_at_once(monkeypatch, meanwhile=interrupt)
+    assert doctor.main([str(config_file), "--write", str(tmp_path / "better.yaml")]) == 130
+    assert capsys.readouterr().err == "interrupted\n" and not (tmp_path / "better.yaml").exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "settings", "told"),
+    [
+        (Path.unlink, SETTINGS, r"copy\.yaml: cannot be read any more: No such file"),
+        (lambda path: path.write_text("model: ["), SETTINGS, r"copy\.yaml: a proposal cannot be written into it: "),
+        (
+            lambda path: None,
+            {"model.num_heads": 3},
+            r"better\.yaml: not written, since the proposal contradicts other .*",
+        ),
+    ],
+)
+def test_nothing_is_written_that_could_not_be_trained(
+    meanwhile, settings, told, config_file, capsys, monkeypatch, tmp_path
+):
+    shutil.copy(config_file, tmp_path / "copy.yaml")
+    propose_at_once(monkeypatch, lambda: meanwhile(tmp_path / "copy.yaml"), settings)
+    assert doctor.main([str(tmp_path / "copy.yaml"), "--write", str(tmp_path / "better.yaml")]) == 2
+    assert re.search(told, capsys.readouterr().err) and not (tmp_path / "better.yaml").exists()
 
 
 @pytest.mark.minutes

@@ -1,6 +1,7 @@
 """Pictures of chosen sentences from the command line."""
 
 import re
+import shutil
 
 import pytest
 
@@ -43,6 +44,21 @@ def test_a_picture_is_named_after_what_it_shows_unless_a_name_is_given(run, caps
         "run_test_2_cross_layer_1_head_0.png",
         "run_test_2_cross_layer_0_input.png",
     ]
+
+
+def test_runs_of_one_name_do_not_replace_each_others_pictures(run, tmp_path, capsys):
+    other = shutil.copytree(run, tmp_path / "other" / "run")
+    assert draw.main([str(run), "--sentence", "2"]) == draw.main([str(run), "--sentence", "2"]) == 0
+    picture = tmp_path / "run_test_2_cross_layer_0.png"
+    written = picture.read_bytes()
+    assert str(tmp_path).encode() not in written
+    assert draw.main([str(other), "--sentence", "2"]) == 2
+    assert "already there, and not a picture of this evaluation; choose another name" in capsys.readouterr().err
+    assert picture.read_bytes() == written
+    assert draw.main([str(other), "--sentence", "2", "--output", str(picture)]) == 0  # the user names it
+    picture.write_bytes(b"mine")
+    assert draw.main([str(run), "--sentence", "2"]) == 2
+    assert picture.read_bytes() == b"mine"
 
 
 def test_an_evaluation_is_drawn_by_its_folder_too(run, capsys):

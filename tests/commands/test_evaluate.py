@@ -45,12 +45,38 @@ def test_heads_of_one_model_cannot_be_replaced_in_an_ensemble(make, capsys):
         assert f"{option} is an experiment on one model; evaluate each run" in capsys.readouterr().err
 
 
+def test_a_first_index_needs_the_links_that_it_counts(make):
+    options = evaluate.make_parser().parse_args([str(make("a")), "--first_index", "1"])
+    with pytest.raises(InputError, match="--first_index needs --alignments"):
+        evaluate.check_options(options)
+
+
 def test_a_name_that_would_be_too_long_is_asked_for(make):
     runs = [make(letter * 90) for letter in "abc"]
     options = evaluate.make_parser().parse_args([*map(str, runs), "--name", "all"])
     evaluate.check_options(options)
     with pytest.raises(InputError, match=r"--name: expected the name of a folder, of at most 200 bytes"):
         evaluate.check_options(Namespace(**vars(options) | {"name": None}))
+
+
+@pytest.mark.parametrize("name", ["x\ny", "a\x1b[31mb", "a\u200bb", "a\u202eb", "a\x7fb", "a\u2028b", "a\ue000b"])
+def test_a_new_name_has_no_characters_that_cannot_be_printed(make, name):
+    run = make("a")
+    options = evaluate.make_parser().parse_args([str(run), "--name", name])
+    with pytest.raises(InputError, match=r"--name: expected .* of characters that can be printed, found") as told:
+        evaluate.check_options(options)
+    assert str(told.value).isprintable()
+    (run / "evaluations" / name).mkdir(parents=True)  # an older version's, which is evaluated again
+    evaluate.check_options(options)
+
+
+def test_a_long_name_is_told_in_one_short_line(make):
+    run = str(make("a"))
+    for name in ("n" * 5000, "a/" * 2500):
+        options = evaluate.make_parser().parse_args([run, "--name", name])
+        with pytest.raises(InputError, match="--name: expected the name of a folder, ") as told:
+            evaluate.check_options(options)
+        assert len(str(told.value)) < 200
 
 
 OTHERS = [RunDirectory(Path(name)) for name in ("runs/b", "c/")]

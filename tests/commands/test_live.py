@@ -8,6 +8,7 @@ from qkv.commands import live
 from qkv.errors import InputError
 from qkv.live import live as show
 from tests.support.random_runs import random_run
+from tests.support.tiny_runs import write_stub
 
 
 @pytest.fixture
@@ -44,9 +45,8 @@ def test_without_a_run_it_shows_the_demo_or_says_how_to_train_it(root, tmp_path,
 def test_it_says_what_it_cannot_write(root, tmp_path, capsys, monkeypatch):
     assert live.main([str(root), str(root), "--page", str(tmp_path / "page.html")]) == 2
     assert "--page: expected one run" in capsys.readouterr().err
-    (tmp_path / "mine.html").write_text("mine")
-    assert live.main([str(root), "--page", str(tmp_path / "mine.html")]) == 2
-    assert "mine.html: already there, and not the page of this run" in capsys.readouterr().err
+    assert live.main([str(root), "--page", str(root / "config.yaml")]) == 2
+    assert "config.yaml: the command reads this file" in capsys.readouterr().err
     monkeypatch.setattr("qkv.live.model_page.MOST_PARAMETERS", 10)
     assert live.main([str(root), "--page", str(tmp_path / "page.html")]) == 2
     assert "of use up to 10" in capsys.readouterr().err
@@ -79,3 +79,10 @@ def test_ctrl_c_ends_it(root, capsys, monkeypatch):
     printed = capsys.readouterr()
     assert printed.out.startswith("http://127.0.0.1:") and "token=" in printed.out
     assert printed.err.endswith("Ctrl-C ends it\nended\n") and opened == [printed.out.strip()]
+
+
+@pytest.mark.parametrize("host", ["", " ", "x" * 5000, "1.2.3.4.5", "[::1", "a/b", "\x07"])
+def test_an_address_that_is_none_is_told_before_a_run_is_loaded(host, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(live, "importing_tensorflow", None)
+    assert live.main([str(write_stub(tmp_path, "run")), "--host", host]) == 2
+    assert "argument --host: expected an address of this machine, such as 127.0.0.1, found " in capsys.readouterr().err

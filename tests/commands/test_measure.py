@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from qkv.commands import measure
+from qkv.files.written import LIST
 from qkv.inspection import AttentionArchive, Sentence, write_archive
 from qkv.text.corpora.word_links import GoldAlignment
 from tests.support import ROOT
@@ -210,6 +211,17 @@ def test_gold_links_may_come_from_a_file_and_those_out_of_range_are_counted(tmp_
     assert inside.items() <= measured(tmp_path / "b")["alignment"].items()
 
 
+def test_gold_links_of_a_file_may_count_from_one(tmp_path, capsys):
+    write(tmp_path / "a")
+    arguments = [str(tmp_path / "a"), "--alignments", write_lines(tmp_path, "1-1 2-2\n1-1 1-2\n")]
+    assert measure.main(arguments) == 2
+    assert "If they are counted from 1, give --first_index 1;" in capsys.readouterr().err
+    assert measure.main([*arguments, "--first_index", "1"]) == 0
+    assert measured(tmp_path / "a")["alignment"]["gold_links_out_of_range"] == 0
+    assert measure.main([str(tmp_path / "a"), "--first_index", "1"]) == 2
+    assert "--first_index needs --alignments" in capsys.readouterr().err
+
+
 def test_a_readout_chosen_elsewhere_links_an_archive_without_gold(tmp_path):
     path, other = write(tmp_path / "a", "greedy"), write(tmp_path / "b", gold=GOLD)
     assert measure.main([path, "--choose_on", other]) == 0
@@ -262,6 +274,22 @@ def test_what_cannot_be_measured_is_refused(tmp_path, capsys, case):
     assert error.startswith("error: ") and error.count("\n") == 1
     assert re.search(message, error), error
     assert not (tmp_path / "a" / "metrics.json").exists()
+
+
+def test_files_of_others_in_an_archive_stay(tmp_path, capsys):
+    path = write(tmp_path / "a", gold=GOLD)
+    for name in ("metrics.json", "heads.csv", "sentence_alignment.csv"):
+        file = tmp_path / "a" / name
+        file.write_text('{"sentences": 2}')
+        assert measure.main([path]) == 2
+        assert f"{file}: not written by this command; name another folder with --folder" in capsys.readouterr().err
+        assert file.read_text() == '{"sentences": 2}'
+        assert not (tmp_path / "a" / "head_types.csv").exists()
+        file.unlink()
+    assert measure.main([path]) == measure.main([path]) == 0
+    (tmp_path / "a" / "viewer.html").touch()  # which is not of this command
+    (tmp_path / "a" / LIST).unlink()  # as after a version that wrote no list
+    assert measure.main([path]) == 0
 
 
 def test_what_evaluate_has_measured_is_not_overwritten(tmp_path, capsys):

@@ -18,7 +18,7 @@ from qkv.run.trained_run import load_run
 from qkv.text.lines import stream
 from tests.benchmarks.stream import growth, sentences
 from tests.support.run_contents import state_at
-from tests.support.tiny_runs import small_config, write_small_corpus
+from tests.support.tiny_runs import small_config, write_small_corpus, write_stub
 from tests.support.training import Copy
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
@@ -129,6 +129,8 @@ def test_each_sentence_of_a_line_is_translated_by_itself(unbroken, monkeypatch, 
     text = "\nthe cat sleeps .  the dog eats . the cat sleeps .\n\n"
     lines = translated(unbroken, text, monkeypatch, capsysbinary, "--split").split("\n")
     assert lines == ["", f"{one}  {other} {one}", "", ""]
+    hidden = "\n\ufeffthe c\xadat sleeps .\u200b  the dog eats . the cat sleeps .\n\n"
+    assert translated(unbroken, hidden, monkeypatch, capsysbinary, "--split").split("\n") == lines
     monkeypatch.setattr(processes, "spread", lambda function, items, workers: map(function, items))
     assert translated(unbroken, text, monkeypatch, capsysbinary, "--split", "--workers", "2").split("\n") == lines
 
@@ -175,3 +177,9 @@ def test_attention_in_json_is_the_archived_attention_of_the_translation(unbroken
 def test_options_that_do_not_go_together(options, message, unbroken, monkeypatch, capsysbinary):
     monkeypatch.chdir(unbroken)
     assert message in translated(unbroken, "the cat\n", monkeypatch, capsysbinary, *options)
+
+
+def test_attention_of_a_model_without_cross_attention_is_refused_before_it_is_loaded(tmp_path, capsys):
+    run = write_stub(tmp_path, "none", model={"architecture": "recurrent", "cross_attention": "none"})
+    assert translate.main([str(run), "--json", "--attention"]) == 2
+    assert "none has no cross-attention; leave it out" in capsys.readouterr().err

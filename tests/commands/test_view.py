@@ -16,7 +16,7 @@ def write_archive(folder, source="the cat sleeps", sentences=1):
 
 
 def write_evaluation(root, name, **text):
-    root.mkdir(exist_ok=True)
+    root.mkdir(parents=True, exist_ok=True)
     (root / "config.yaml").touch()
     write_archive(root / "evaluations" / name / "attention", **text)
 
@@ -62,19 +62,40 @@ def test_an_archive_in_a_folder_called_evaluations_needs_no_run(runs):
     assert view.main([str(runs / "evaluations" / "t5")]) == 0
 
 
-def test_no_other_page_or_file_is_overwritten(runs, capsys):
-    demo, narrow = str(runs / "demo"), str(runs / "narrow")
-    assert view.main([demo, "--output", "page.html"]) == view.main([demo, "--output", "page.html"]) == 0
-    page = runs / "here" / "page.html"
+def test_a_name_that_the_command_chooses_replaces_only_a_page_of_the_same_evaluations(runs, capsys):
+    demo, page = runs / "demo", runs / "here" / "demo_test.html"
+    assert view.main([str(demo)]) == view.main([str(demo)]) == 0
     written = page.read_bytes()
     assert str(runs).encode() not in written  # a page that is sent to others does not tell where it was made
-    assert view.main([narrow, "--output", "page.html"]) == 2
-    assert "page.html: already there, and not the page of these evaluations" in capsys.readouterr().err
+    write_evaluation(runs / "other" / "demo", "test")
+    assert view.main([str(runs / "other" / "demo")]) == 2
+    assert "demo_test.html: already there, and not a page of these evaluations" in capsys.readouterr().err
     assert page.read_bytes() == written
     page.write_text("my notes", encoding="utf-8")
-    assert view.main([demo, "--output", "page.html"]) == 2
+    assert view.main([str(demo)]) == 2
     assert page.read_text(encoding="utf-8") == "my notes"
-    assert "choose another --output, or delete it" in capsys.readouterr().err
+    assert "choose another name with --output, or move it away" in capsys.readouterr().err
+
+
+def test_the_file_that_is_named_is_replaced_unless_the_command_reads_it(runs, capsys):
+    page = runs / "here" / "page.html"
+    page.write_text("my notes", encoding="utf-8")
+    assert view.main([str(runs / "demo"), "--output", "page.html"]) == 0
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    evaluation = runs / "demo" / "evaluations" / "test"
+    (evaluation / "translations.tsv").write_text("")
+    (runs / "here" / "link").symlink_to(runs / "t5" / "manifest.json")
+    capsys.readouterr()
+    for name, read in (("demo/config.yaml", "demo"), ("demo/evaluations/test/translations.tsv", "demo")):
+        assert view.main([str(runs / read), "--output", str(runs / name)]) == 2
+    (evaluation / "translations.tsv").unlink()
+    shard = next((evaluation / "attention").glob("shard-*.npz"))
+    assert view.main([str(runs / "demo"), "--output", str(shard)]) == 2
+    assert view.main([str(runs / "t5"), "--output", "link"]) == 2
+    assert capsys.readouterr().err.count("the command reads this file; choose another name") == 4
+    for name in ("demo/mine.html", "demo/evaluations/test/viewer.html", "t5/mine.html"):  # beside what is read
+        (runs / name).touch()
+        assert view.main([str(runs / name.split("/")[0]), "--output", str(runs / name)]) == 0
 
 
 def test_links_stay_and_pipes_are_written_into(runs):

@@ -101,4 +101,6 @@ def test_an_option_does_not_change_a_corpus_of_a_list(tmp_path):
     given = ["--config", str(tmp_path / "config.yaml")]
     with pytest.raises(InputError, match=r"--data\.train\.source: data\.train is a list of corpora"):
         parse_train_arguments([*given, "--data.train.source", "other.en"])
+    with pytest.raises(InputError, match=r"^settings: data\.train\.source: .*; give a whole list as data\.train$"):
+        load_run_config(tmp_path / "config.yaml", {"data.train.source": "other.en"}, "settings")
     assert parse_train_arguments([*given, "--data.validation.source", "w.en"]).config.data.tags == ("<back>",)

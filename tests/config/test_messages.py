@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from qkv.config import load_run_config
 from qkv.errors import InputError
 from tests.support.tiny_runs import MINIMAL, parsed, problem
 
@@ -21,6 +22,15 @@ class TestWrongSettings:
             ),
             ("tokenizer: {d_model: 3}", "tokenizer.d_model: no such key; did you mean model.d_model? (small.yaml:8)"),
             ("d_model: 3", "d_model: no such key; did you mean model.d_model? (small.yaml:8)"),
+            (
+                "model.d_model: 3",
+                "model.d_model: expected sections below one another, model: d_model: VALUE (small.yaml:8)",
+            ),
+            (
+                "model: {attention.cross.score: dot}",
+                "model.attention.cross.score: expected sections below one another, model: attention: cross: score: "
+                "VALUE (small.yaml:8)",
+            ),
             ("model: {zzzzz: 3}", "model.zzzzz: no such key (small.yaml:8)"),
             (
                 "inspection: {probes: [{source: a, refrence: b}]}",
@@ -77,6 +87,26 @@ class TestWrongSettings:
             "  model.d_ff: expected an integer >= 1 and <= 65536, found 'x' (command line)",
             "  model.d_modle: no such key; did you mean model.d_model? (small.yaml:8)",
         ]
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            {"data.train": ["a cat ."] * 30_000},
+            {"data": ["a cat ."] * 30_000},
+            {"model.norm": "pre" * 30_000},
+            {"model.architecture": "pre" * 30_000},
+            {"model." + "d" * 30_000: 3},
+            {f"model.d{number}": 3 for number in range(3000)},
+            {"run.name": "a/" * 30_000},
+            {"inspection.probes": [{"source": "a", f"b{number}": "c"} for number in range(3000)]},
+        ],
+        ids=["list", "section", "name", "architecture", "key", "keys", "folder", "sections"],
+    )
+    def test_a_message_quotes_a_few_lines_of_values(self, config_file: Path, values: dict):
+        with pytest.raises(InputError) as error:
+            load_run_config(config_file, values)
+        assert len(str(error.value)) < 4000
+        assert len(str(error.value).splitlines()) <= 22
 
     @pytest.mark.parametrize(
         ("corpus", "told"),

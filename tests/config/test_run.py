@@ -2,11 +2,12 @@
 
 import argparse
 
+import numpy as np
 import pytest
 
 from qkv.commands.cli import add_decoding_options, add_seed_option
 from qkv.config import load_run_config
-from qkv.config.run import with_decoding
+from qkv.config.run import dotted_settings, with_decoding, with_decoding_values
 from qkv.errors import InputError
 
 
@@ -59,3 +60,56 @@ def test_the_seed_replaces_that_of_the_run(changed):
 def test_a_seed_that_cannot_be_used_is_refused(options, message, changed):
     with pytest.raises(InputError, match=message):
         changed(*options)
+
+
+@pytest.mark.parametrize("kind", [int, np.int64])
+def test_numbers_of_translations_from_python_widen_the_beam(config_file, kind):
+    assert with_decoding_values(load_run_config(config_file), {"n_best": kind(7)}).decoding.beam_size == 7
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model": {"d_model": 8, "attention": {"cross": {"score": "dot"}}}, "run.name": "a"},
+        {"model.d_model": 8, "model": {"attention": {"cross.score": "dot"}}, "run": {"name": "a"}},
+        {"model.attention": {"cross": {"score": "dot"}}, "run.name": "a", "model": {"d_model": 8}},
+    ],
+    ids=["nested", "mixed", "below a dotted key"],
+)
+def test_settings_from_python_may_be_nested(settings):
+    assert dotted_settings(settings) == {"model.d_model": 8, "model.attention.cross.score": "dot", "run.name": "a"}
+
+
+def test_lists_and_other_values_are_no_sections():
+    values = {"data.train": [{"source": "a", "target": "b"}], "training.freeze": (), "run.name": None}
+    assert dotted_settings(values) == values
+
+
+def circle():
+    settings = {}
+    settings["model"] = settings
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (
+            [("model.d_model", 8)],
+            r"expected a dictionary such as {\"model.d_model\": 64}, found \[\('model.d_model', 8\)\]",
+        ),
+        (5, "expected a dictionary such as .*, found 5"),
+        ({5: 8}, 'expected keys that are text, such as "model.d_model", found 5'),
+        ({"model": {None: 8}}, 'expected keys that are text, such as "model.d_model", found None'),
+        ({"model..d_ff": 8}, "expected keys such as \"model.d_model\", found 'model..d_ff'"),
+        ({"model": {"": 8}}, "expected keys such as \"model.d_model\", found ''"),
+        ({"model": {}}, "model: an empty dictionary changes nothing"),
+        ({"model": {"d_ff": 8}, "model.d_ff": 8}, "model.d_ff: expected one value, found two"),
+        ({"model.attention": 8, "model": {"attention.cross": 8}}, "model.attention: expected one value, found two"),
+        ({"model": {"attention.cross": 8, "attention": 8}}, "model.attention: expected one value, found two"),
+        (circle(), r"model\.model.*: nested more than 20 levels deep"),
+    ],
+)
+def test_settings_of_another_form_are_refused(settings, told):
+    with pytest.raises(InputError, match=f"^settings: {told}"):
+        dotted_settings(settings)

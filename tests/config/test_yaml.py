@@ -12,7 +12,7 @@ from qkv.config import RunConfig, load_run_config
 from qkv.config.model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from qkv.config.run import dump
 from qkv.config.schema import walk
-from qkv.config.yaml import dump_yaml, edit_yaml, parse_yaml
+from qkv.config.yaml import dump_yaml, edit_yaml, parse_yaml, replaced
 from tests.support import ROOT
 from tests.support.tiny_runs import MINIMAL, problem
 
@@ -25,6 +25,74 @@ UNSET = (
     "data.filters.",
     "training.guided_attention.",
 )  # null, so that their keys are not stated
+
+SECTIONS, NAMES = ("run", "model", "training"), ("seed", "d_model", "schedule")
+
+
+@st.composite
+def styled_configs(draw: st.DrawFn) -> tuple[str, int]:
+    """A config in some style, whose comments are numbered, and how many comments it has."""
+    number = 0
+
+    def comment() -> str:
+        nonlocal number
+        if draw(st.booleans()):
+            return ""
+        number += 1
+        return f" # note {number - 1}é\t."
+
+    anchors: list[str] = []
+
+    def scalar(indentation: int) -> str:
+        kind = draw(st.sampled_from(["plain", "plain", "quoted", "tag", "anchor", "alias", "block", "below", "empty"]))
+        value = draw(st.sampled_from(["8", "0.5", "noam", "null", "é"]))
+        below = "\n" + " " * (indentation + 2)
+        if kind == "alias" and anchors:
+            return f" *{draw(st.sampled_from(anchors))}{comment()}"
+        if kind == "anchor":
+            anchors.append(f"a{len(anchors)}")
+            return f" &{anchors[-1]} {value}{comment()}"
+        if kind == "block":
+            return f" {draw(st.sampled_from(['|', '|-', '>', '|+']))}{comment()}{below}{value}"
+        if kind == "below":
+            return f"{comment()}{below}{value}{comment()}"
+        styled = {"quoted": f' "{value}"', "tag": f" !!str {value}", "empty": ""}
+        return styled.get(kind, f" {value}") + comment()
+
+    def block(indentation: int, depth: int) -> str:
+        names = draw(st.lists(st.sampled_from(NAMES if depth else SECTIONS), min_size=1, unique=True))
+        lines = []
+        for name in names:
+            start = " " * indentation
+            key = draw(st.sampled_from([name, name, f'"{name}"', f"? {name}\n{start}"]))
+            style = draw(st.sampled_from(["block", "block", "flow", "empty", "merge"])) if depth == 0 else "scalar"
+            if style == "scalar":
+                value = scalar(indentation)
+            elif style == "flow":
+                entries = draw(st.lists(st.sampled_from(["seed: 1", "d_model: 8", '"schedule":"x"']), unique=True))
+                value = f" {{{', '.join(entries)}}}{comment()}"
+            elif style == "empty":
+                value = comment()
+            elif style == "merge":
+                value = f"{comment()}\n{start}  <<: {{d_model: 5}}{comment()}"
+            else:
+                value = f"{comment()}\n{block(indentation + draw(st.integers(1, 3)), depth + 1)}"
+            lines.append(f"{start}{key}:{value}")
+        return "\n".join(lines)
+
+    if draw(st.integers(0, 5)) == 0:
+        sections = draw(
+            st.lists(
+                st.sampled_from(["run: {}", "model: {d_model: 8}", '"training": {seed: 1}']), min_size=1, unique=True
+            )
+        )
+        text = f"{{{', '.join(sections)}}}{comment()}"
+    else:
+        text = block(draw(st.integers(0, 2)), 0)
+    start = draw(st.sampled_from(["", "---\n", "\n"]))
+    end = draw(st.sampled_from(["", "\n", "\n\n", "\n...\n"]))
+    newline = draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    return (start + text + end).replace("\n", newline), number
 
 
 class TestFiles:
@@ -85,10 +153,70 @@ class TestFiles:
         edited = edit_yaml("model:\n  d_model: 8\ntraining: {max_minutes: 5} # short\n", values)
         assert edited == "model:\n  d_ff: 64\n  d_model: 16\ntraining: {schedule: clock, max_minutes: 5} # short\n"
 
-    @pytest.mark.parametrize("text", ["model: &m {d_model: 8}\nrun: *m\n", "model: {d_model: &d 8}\nrun: {a: *d}\n"])
-    def test_values_that_others_share_are_not_edited(self, text: str):
-        with pytest.raises(ValueError, match=r"aliases|not valid YAML"):
+    @pytest.mark.parametrize(
+        ("text", "edited"),
+        [
+            ("run:\n  seed: 1\n  name:", "run:\n  seed: 1\n  name:\n\nmodel:\n  d_model: 16\n"),
+            ("model:\r\n  d_ff: 4\r\n", "model:\r\n  d_model: 16\r\n  d_ff: 4\r\n"),
+            ("run:\r  seed: 1\r", "run:\r  seed: 1\r\rmodel:\r  d_model: 16\r"),
+            ("model:\n  d_model: 8 #\ta tab\n", "model:\n  d_model: 16 #\ta tab\n"),
+            ("{model: {d_model: 8}} # flow\n", "{model: {d_model: 16}} # flow\n"),
+            ("{run: {seed: 1}}\n", "{model: {d_model: 16}, run: {seed: 1}}\n"),
+            ('{"model": {"d_model":8}}', '{"model": {"d_model": 16}}'),
+            ("model: {d_model, d_ff: 4}\n", "model: {d_model: 16, d_ff: 4}\n"),
+            ("model:\n  ? d_ff\n  : 4\n", "model:\n  d_model: 16\n  ? d_ff\n  : 4\n"),
+            ("? model\n: d_ff: 4\n", "? model\n: d_model: 16\n  d_ff: 4\n"),
+            ("model:\n  d_model: |-\n    8\n  d_ff: 4\n", "model:\n  d_model: 16\n  d_ff: 4\n"),
+            ("run:\n  seed: 1\n... # end\n", "run:\n  seed: 1\n\nmodel:\n  d_model: 16\n... # end\n"),
+            ("  run:\n    seed: 1\n", "  run:\n    seed: 1\n\n  model:\n    d_model: 16\n"),
+            ("model: &m {<<: {d_model: 8}}\n", "model: &m {d_model: 16, <<: {d_model: 8}}\n"),
+            ("run: {seed: &n 8}\nmodel: {d_model: *n}\n", "run: {seed: &n 8}\nmodel: {d_model: 16}\n"),
+        ],
+    )
+    def test_a_value_is_edited_in_each_style_of_yaml(self, text: str, edited: str):
+        assert edit_yaml(text, {"model.d_model": 16}) == edited
+
+    def test_an_empty_section_is_filled_at_the_end_of_a_text_and_another_one_appended(self):
+        assert edit_yaml("run:", {"run.seed": 1, "model.d_ff": 4}) == "run: {seed: 1}\n\nmodel:\n  d_ff: 4\n"
+
+    def test_values_that_share_an_anchor_are_edited_together(self):
+        text = "model: &sizes\n  d_model: &width 64\n  d_ff: *width\n...\n"
+        edited = "model: &sizes\n  d_model: 16\n  d_ff: 64\n...\n"
+        assert edit_yaml(text, {"model.d_model": 16, "model.d_ff": 64}) == edited
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            ("model: &m {d_model: 8}\nrun: *m\n", "aliases"),
+            ("model: {d_model: &d 8}\nrun: {a: *d}\n", "aliases"),
+            ("run: &m {d_model: 8, d_ff: 4}\nmodel: *m\n", "aliases"),
+            ("model:\n  ? d_model\n  ? d_ff\n  : 4\n", "keys of a rare form"),
+            ("model:\n  d_model: &a # note\n    8\n", "comment within the value of line 2"),
+            ("model:\n  d_model: |- # note\n    8\n", "comment within the value of line 2"),
+        ],
+    )
+    def test_a_text_is_refused_if_a_value_cannot_be_edited_alone(self, text: str, told: str):
+        with pytest.raises(ValueError, match=told):
             edit_yaml(text, {"model.d_model": 16})
+
+    @given(st.data())
+    def test_an_edited_config_has_the_new_values_and_all_its_comments(self, data: st.DataObject):
+        text, number = data.draw(styled_configs())
+        keys = st.sampled_from([f"{section}.{name}" for section in SECTIONS for name in NAMES])
+        values = data.draw(st.dictionaries(keys, st.sampled_from([1, 16, 0.0007, None, "clock", "1e3"]), min_size=1))
+        wanted = before = parse_yaml(text)
+        for key, value in values.items():
+            section, name = key.split(".")
+            if value is not None or name in (before.get(section) or {}):
+                wanted = replaced(wanted, (section, name), value)
+        try:
+            edited = edit_yaml(text, values)
+        except ValueError as error:
+            assert any(sign in text for sign in "&?|>"), error
+            return
+        assert parse_yaml(edited) == wanted
+        assert [edited.count(f"# note {n}é\t.") for n in range(number)] == [1] * number
+        assert re.sub(r"\r\n", "", edited).count("\n") == 0 or "\r" not in text
 
     def test_the_language_code_of_norwegian_is_text(self, config_file: Path):
         config_file.write_text(MINIMAL.replace("target_language: fr", "target_language: no"))

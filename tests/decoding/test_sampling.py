@@ -1,5 +1,6 @@
 """Drawing tokens: what can be drawn, how often it is, and that a seed settles it."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -46,17 +47,21 @@ def test_temperature_is_a_power_of_the_probabilities(temperature):
 
 
 def test_tokens_are_drawn_as_often_as_their_probability_says():
-    drawn = np.asarray(Sampling(top_k=3).pick(np.repeat(SCORES[:1], 20_000, axis=0)))
+    drawn = np.asarray(Sampling(top_k=3).pick(np.repeat(SCORES[:1], 20_000, axis=0), 0))
     shares = np.bincount(drawn, minlength=5) / len(drawn)
     np.testing.assert_allclose(shares, [1 / 9, 5 / 9, 0, 3 / 9, 0], atol=0.02)
     assert shares[2] == shares[4] == 0
 
 
 def test_the_same_seed_draws_the_same_and_each_call_anew():
-    def drawn(seed):
-        pick = Sampling(seed=seed).pick
-        return [np.asarray(pick(np.repeat(SCORES, 50, axis=0))).tolist() for _ in range(3)]
+    def draw(seed, drawn=0):
+        search = Sampling(seed=seed, drawn=drawn)
+        return [np.asarray(search.pick(np.repeat(SCORES, 50, axis=0), step)).tolist() for step in range(3)]
 
-    assert drawn(1) == drawn(1) != drawn(2)
-    first, second, third = drawn(1)
+    assert draw(1) == draw(1) != draw(2)
+    first, second, third = draw(1)
     assert first != second != third
+    assert draw(1, drawn=2)[0] == third
+    generator = keras.random.SeedGenerator(1)
+    expected = [keras.random.categorical(np.repeat(SCORES, 50, axis=0), 1, seed=generator)[:, 0] for _ in range(3)]
+    np.testing.assert_array_equal(draw(1), expected)

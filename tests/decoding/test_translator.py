@@ -1,17 +1,27 @@
 """Sentences in, translations out: one for each, in their order, whatever the batches."""
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from qkv.config.decoding import DecodingSettings
+from qkv.decoding.build import build_search
+from qkv.decoding.forced import forced_pass
+from qkv.decoding.greedy import GreedySearch
 from qkv.decoding.search import Hypotheses
-from qkv.decoding.translator import LENGTH_MULTIPLE, Translator
+from qkv.decoding.translator import LENGTH_MULTIPLE, Draws, Translator
 from qkv.errors import InputError
+from qkv.model.transformer import Transformer
+from qkv.runtime.graphs import GraphCache
+from qkv.text.batch import pad
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
+from tests.support.layer_contract import stir
 from tests.support.searches import search_by_full_passes
 from tests.support.text import SENTENCES
+from tests.support.tiny_models import SIZES, make_model
 
 LINES = [SENTENCES[0], "", SENTENCES[2], "dog", "   ", *SENTENCES[3:], "chat"]
 MOST = 24
@@ -129,10 +139,96 @@ def test_every_id_is_followed_by_its_log_probability_and_none_is_padding(transla
     ("score", "message"), [(float("nan"), "not numbers: its weights have diverged"), (-float("inf"), "no translation")]
 )
 def test_a_sentence_without_a_hypothesis_is_refused_with_what_to_change(transformer, tokenizer, score, message):
-    def search(model, memory, max_lengths, length):
-        batch = tf.shape(max_lengths)[0]
-        ids = tf.ones((batch, 1, length), tf.int32)
-        return Hypotheses(ids, tf.zeros((batch, 1, length)), tf.fill((batch, 1), score))
+    class Search(GreedySearch):
+        def __call__(self, model, memory, max_lengths, length, **given):
+            batch = tf.shape(max_lengths)[0]
+            ids = tf.ones((batch, 1, length), tf.int32)
+            return Hypotheses(ids, tf.zeros((batch, 1, length)), tf.fill((batch, 1), score))
 
     with pytest.raises(InputError, match=message):
-        Translator(transformer, tokenizer, search=search).translate(LINES)
+        Translator(transformer, tokenizer, search=Search()).translate(LINES)
+
+
+def constant_graph(model, search):
+    """A graph of a search whose numbers are constants."""
+
+    def find(source, max_lengths, length):
+        return search(model, model.encode(source, training=False)._replace(self_attention=()), max_lengths, length)
+
+    shapes = [None, None], [None], []
+    return tf.function(find, [tf.TensorSpec(shape, tf.int32) for shape in shapes], autograph=False)
+
+
+NUMBERS = {
+    "beam": [
+        DecodingSettings(beam_size=3, n_best=2, length_penalty=alpha, coverage_penalty=beta, min_length=least)
+        for alpha, beta, least in ((0.7, 0.3, 2), (1.9, 2.5, 5))
+    ],
+    "sampling": [
+        DecodingSettings(search="sampling", n_best=2, temperature=temperature, top_p=top_p)
+        for temperature, top_p in ((1.7, 0.9), (0.3, 0.4))
+    ],
+}
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_settings_that_differ_in_numbers_share_a_graph_and_give_what_constants_give(kind, transformer, tokenizer):
+    source = pad([[*tokenizer.encode([line])[0], EOS] for line in SENTENCES[:3]], MOST)
+    limits = np.array([9, 12, 7], "int32")
+    graphs = GraphCache()
+    for seed, settings in enumerate(NUMBERS[kind]):
+        search = build_search(settings, seed)
+        graph = Translator(transformer, tokenizer, search=search, graphs=graphs).graph()
+        found = graph(source, limits, 12, search.numbers, {})
+        for values, expected in zip(found, constant_graph(transformer, search)(source, limits, 12), strict=True):
+            np.testing.assert_array_equal(values, expected)
+    assert len(graphs._values) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "others"),
+    [
+        ({"length_penalty": 0.7}, {"length_penalty": 1.3}),
+        ({"min_length": 2}, {"min_length": 3}),
+        ({"coverage_penalty": 0.2}, {"coverage_penalty": 3.0}),
+        ({"beam_size": 1, "min_length": 1}, {"beam_size": 1, "min_length": 9}),
+        ({"search": "sampling", "top_p": 0.5}, {"search": "sampling", "top_p": 0.7, "temperature": 0.5}),
+    ],
+)
+def test_settings_share_a_graph_unless_what_is_computed_differs(transformer, tokenizer, settings, others):
+    graphs = GraphCache()
+
+    def graph(seed=1, **settings):
+        search = build_search(DecodingSettings(**settings), seed)
+        return Translator(transformer, tokenizer, search=search, graphs=graphs).graph()
+
+    one = graph(**settings)
+    assert one is graph(seed=2, **others)
+    without = {name: settings[name] for name in settings if name in ("search", "beam_size")}
+    assert (one is graph(**without)) == ("length_penalty" in settings)
+    assert one is not graph(**settings, no_repeat_ngram=2)
+
+
+def test_draws_go_on_from_batch_to_batch_and_from_call_to_call(transformer, tokenizer):
+    search = build_search(DecodingSettings(search="sampling"), 3)
+    translator = Translator(transformer, tokenizer, search=search, batch_sentences=1, max_positions=8)
+    found = [translator.translate(["dog"])[0] for _ in range(2)] + translator.translate(["dog", "dog"])
+    for drawn, translation in zip(np.cumsum([0, *(len(one.ids) for one in found)]), found, strict=False):
+        other = replace(translator, search=replace(search, drawn=int(drawn)), draws=Draws())
+        assert other.translate(["dog"])[0] == translation
+    assert len({tuple(one.ids) for one in found}) > 1
+    assert len(translator.graphs._values) == 1
+
+
+def test_matrices_of_low_rank_count_at_once(tokenizer):
+    sizes = {"vocabulary_size": tokenizer.vocabulary_size, "max_positions": 24}
+    model = make_model(Transformer, **SIZES | sizes)
+    translator = Translator(model, tokenizer, max_positions=8)
+    before = translator.translate(LINES[:1])[0].log_probabilities
+    model.enable_lora(2)
+    stir(model)
+    after = translator.translate(LINES[:1])[0]
+    ids = (np.array([ids], "int32") for ids in ([*after.source_ids, EOS], [BOS, *after.ids[:-1]], after.ids))
+    np.testing.assert_allclose(after.log_probabilities, forced_pass(model, *ids).log_probabilities[0], atol=1e-4)
+    assert after.log_probabilities != before

@@ -1,5 +1,6 @@
 """An evaluation that was killed goes on where it was, and ends as one that was left alone."""
 
+import json
 import os
 import shutil
 import socket
@@ -19,11 +20,13 @@ from qkv.evaluation import evaluation_folder as resumable
 from qkv.evaluation.evaluation_folder import evaluation_folder, record_resumably, translate_resumably
 from qkv.evaluation.request import EvaluationSet, TokenisedSet
 from qkv.files.run_directory import EvaluationDirectory
+from qkv.files.written import LIST
 from qkv.inspection.archive import ArchiveWriter, AttentionArchive
 from qkv.text.tokens.encoding import EncodedSentences
 from tests.support import files_below
 from tests.support.viewer import make_record
 
+METRICS = json.dumps(dict.fromkeys(("name", "mode", "sentences", "search", "truncated")))
 SENTENCES = ["a", "b c", "", "d e f", "g", "h i", "j k l m"]
 SHARD = 2
 
@@ -238,7 +241,16 @@ def test_half_written_files_of_a_killed_evaluation_are_deleted(final, monkeypatc
         (left / name).touch()
     with evaluation_folder(final, "abc"):
         pass
-    assert files_below(final.root).keys() == {"heads.csv", "sentences.csv"}
+    assert files_below(final.root).keys() == {"heads.csv", "sentences.csv", LIST}
+
+
+@pytest.mark.parametrize("process", ["9" * 23, "0" * 23, "9" * 100, "٣", "-1", "x"])
+def test_a_folder_of_a_number_that_no_process_has_is_left_behind(final, process):
+    prefix = f".{final.root.name}.qkv-tmp.{socket.gethostname()}."
+    (final.root.parent / f"{prefix}{process}.abc").mkdir(parents=True)
+    with evaluation_folder(final, "abc"):
+        pass
+    assert [path.name for path in final.root.parent.iterdir()] == ["test"]
 
 
 @pytest.mark.parametrize("place", ["itself", "within"])
@@ -270,7 +282,7 @@ def test_what_a_dead_process_left_goes_and_every_other_hidden_folder_stays(final
         (folder / "heads.csv").touch()
     with evaluation_folder(final, "another") as folder:
         (folder.root / "metrics.json").touch()
-    assert [path.name for path in final.root.iterdir()] == ["metrics.json"]
+    assert {path.name for path in final.root.iterdir()} == {"metrics.json", LIST}
     assert [(path / "heads.csv").exists() for path in folders] == [False, True, True, True, True]
 
 
@@ -280,6 +292,7 @@ def test_what_others_have_put_into_an_evaluation_stays(final, tmp_path, monkeypa
     (final.root / "mine" / "notes.md").touch()
     (final.root / "link").symlink_to(tmp_path)
     final.heads.touch()
+    final.metrics.write_text(METRICS)
     if killed:  # when the old evaluation had been moved away, before the new one had come, which is complete
         left_behind(final, "abc", monkeypatch)
         (left,) = final.root.parent.glob(".*")
@@ -288,8 +301,81 @@ def test_what_others_have_put_into_an_evaluation_stays(final, tmp_path, monkeypa
         monkeypatch.setattr("os.getpid", lambda: 1)
     with evaluation_folder(final, "other") as folder:
         folder.sentences.touch()
-    assert sorted(path.name for path in final.root.rglob("*")) == ["link", "mine", "notes.md", "sentences.csv"]
+    assert sorted(path.name for path in final.root.rglob("*")) == [LIST, "link", "mine", "notes.md", "sentences.csv"]
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
+
+
+OF_OTHERS = [
+    "heatmaps/mine.png",
+    "heatmaps/sentence-000009-cross-layer-0.png.bak",
+    "attention/mine.txt",
+    "attention/deep/er/mine.txt",
+    "parts/mine.txt",
+    "members/b/mine.txt",
+    "notes.md",
+]
+OF_OURS = [
+    "heatmaps/sentence-000000-cross-layer-0.png",
+    "heatmaps/probe-000001-cross-layer-2.png",
+    "attention/manifest.json",
+    "attention/sentences.jsonl",
+    "attention/shard-00000.npz",
+    "members/b/heads.csv",
+    "members/b/attention/manifest.json",
+    "metrics.json",
+    "heads.csv",
+]
+
+
+def fill(folder, names, text=METRICS):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_files_of_others_in_the_folders_of_an_evaluation_stay_and_its_own_files_go(final, listed):
+    with evaluation_folder(final, "abc") as folder:
+        fill(folder.root, OF_OURS)
+    if not listed:  # by an older version
+        final.written.path.unlink()
+    fill(final.root, OF_OTHERS, "mine")
+    with evaluation_folder(final, "other") as folder:
+        fill(folder.root, ["metrics.json", "attention/manifest.json"], "new")
+    left = files_below(final.root)
+    assert left.keys() == {*OF_OTHERS, "metrics.json", "attention/manifest.json", LIST}
+    assert all(left[name] == b"mine" for name in OF_OTHERS)
+    assert [path.name for path in final.root.parent.iterdir()] == ["test"]
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "heads.csv", OF_OURS[0], "attention/shard-00000.npz"])
+def test_a_file_of_others_in_the_place_of_one_to_write_is_refused(final, name):
+    fill(final.root, [name], "{}")
+    with pytest.raises(InputError, match=f"{name}: not written by this command"), evaluation_folder(final, "abc"):
+        pytest.fail("it was begun")
+    shutil.rmtree(final.root)
+    with evaluation_folder(final, "abc") as folder:
+        fill(folder.root, ["metrics.json"])
+    if name != "metrics.json":  # nor in an evaluation whose list does not name it
+        fill(final.root, [name], "mine")
+        with pytest.raises(InputError, match=f"{name}: not written by this"), evaluation_folder(final, "other"):
+            pytest.fail("it was begun")
+
+
+def test_a_file_that_others_put_in_the_place_of_a_new_one_meanwhile_is_kept_aside(final, caplog):
+    with evaluation_folder(final, "abc") as folder:
+        fill(folder.root, ["metrics.json"])
+    with evaluation_folder(final, "other") as folder:
+        fill(folder.root, ["metrics.json", "heads.csv"], "new")
+        fill(final.root, ["heads.csv", "notes.md"], "mine")
+    assert files_below(final.root) | {LIST: b""} == {
+        "metrics.json": b"new",
+        "heads.csv": b"new",
+        "notes.md": b"mine",
+        LIST: b"",
+    }
+    (aside,) = final.root.parent.glob(".*")
+    assert files_below(aside) == {"heads.csv": b"mine"} and f"{aside}: files of others are kept here" in caplog.text
 
 
 IN_ITS_PLACE = {
@@ -315,6 +401,7 @@ def test_two_processes_may_evaluate_the_same_set(final, monkeypatch):
     """The other one moves the evaluation away, and comes back, in the worst moment."""
     final.root.mkdir(parents=True)
     (final.root / "heads.csv").touch()
+    final.metrics.write_text(METRICS)
     moves = []
     usual = Path.replace
 
@@ -330,7 +417,7 @@ def test_two_processes_may_evaluate_the_same_set(final, monkeypatch):
     monkeypatch.setattr(Path, "replace", replace)
     with evaluation_folder(final, "abc") as folder:
         (folder.root / "sentences.csv").touch()
-    assert [path.name for path in final.root.iterdir()] == ["sentences.csv"]
+    assert {path.name for path in final.root.iterdir()} == {"sentences.csv", LIST}
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
 
 
@@ -361,5 +448,5 @@ def test_an_evaluation_that_has_translated_nothing_leaves_nothing_but_the_one_be
         assert [*final.root.parent.iterdir()] == before
         with evaluation_folder(final, "abc") as folder:
             folder.heads.write_text("whole")
-    assert [path.name for path in final.root.iterdir()] == ["heads.csv"]
+    assert {path.name for path in final.root.iterdir()} == {"heads.csv", LIST}
     assert final.root.stat().st_mode == final.root.parent.stat().st_mode

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import re
 import shutil
 
@@ -173,7 +174,23 @@ def test_a_damaged_file_is_refused_in_one_message_by_each_command(case, tuned, c
     RunDirectory(tuned).decoding.write_text(content, encoding="utf-8")
     for command in (evaluate, translate, live):
         assert command.main([str(tuned)]) == 2
-        assert re.match(rf"(?s)error: .*{expected}", capsys.readouterr().err)
+        said = capsys.readouterr().err
+        assert re.match(rf"(?s)error: .*{expected}", said) and f"evaluate {tuned} --tune off deletes" in said
+
+
+def test_a_folder_in_its_place_is_refused_in_one_message(run, capsys):
+    RunDirectory(run).decoding.mkdir()
+    for options in ([], ["--tune"], ["--tune", "off"]):
+        assert evaluate.main([str(run), *options]) == 2
+        assert f"{RunDirectory(run).decoding}: this is a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("choice", ["on", "off"])
+def test_a_run_that_is_read_only_is_refused_before_the_search(choice, tuned, monkeypatch, capsys):
+    monkeypatch.setattr(evaluate, "importing_tensorflow", None)
+    monkeypatch.setattr(os, "access", lambda path, mode, **how: mode == os.R_OK)
+    assert evaluate.main([str(tuned), "--tune", choice]) == 2
+    assert f"{RunDirectory(tuned).decoding}: cannot be created: {tuned} is read-only" in capsys.readouterr().err
 
 
 def test_off_deletes_the_choice_whatever_it_holds_but_not_if_the_command_is_refused(tuned, capsys, monkeypatch):
@@ -231,6 +248,10 @@ def test_evaluate_tunes_then_translates_so_and_says_where_the_search_is_from(run
     assert "search:" not in caplog.text
     assert evaluate.main([str(run), *given, "--tune", "off"]) == 0
     assert searched == [(2, 1.0), (5, 2.2), (1, 2.2), (2, 1.0)]
+    stubbed(monkeypatch, {})
+    caplog.clear()
+    assert evaluate.main([str(run), *given, "--tune"]) == 0
+    assert "translations are short" not in caplog.text  # it has just been tuned
 
 
 def test_long_sets_are_thinned_evenly(run, monkeypatch):

@@ -14,8 +14,10 @@ from qkv.alignment.readout import AlignmentReadout
 from qkv.decoding.build import build_search, build_translator
 from qkv.errors import InputError
 from qkv.exchange.parity import check_parity, searches
+from qkv.text.lines.line import FORMAT_CHARACTERS, OTHER_SPACES, compose
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
+from tests.support.tiny_runs import ARCHITECTURES
 
 pytest.importorskip("tensorflow_text")
 from qkv.exchange.saved_model import LoadedSavedModel, SavedTranslator, write_saved_model
@@ -82,6 +84,14 @@ def test_strings_are_read_as_lines_of_files_are(run, saved):
     assert decomposed == composed and b"<unk>" not in composed
 
 
+def test_invisible_characters_are_read_as_by_the_run(run, saved):
+    texts = [f"a {character}c{character}at" for character in (*FORMAT_CHARACTERS[:400], *OTHER_SPACES)]
+    texts += ["the c\xadat\xa0sees\rit", "e\u200d\u0301t\xade\u0301", "\u3164", "a\xad cat"]
+    answer = found(saved.translate(tf.constant(texts), tf.constant(False)))
+    for tokens, ids in zip(answer["source_tokens"].tolist(), run.tokenizer.encode(map(compose, texts)), strict=True):
+        assert [token.decode() for token in tokens if token] == [*run.tokenizer.pieces(ids), "</s>"]
+
+
 def test_attention_is_that_of_the_archive_and_zero_for_padding(run, saved):
     answer = found(saved.translate(tf.constant(SOURCES), tf.constant(True)))
     translations = translator(run, "beam").translate(SOURCES)
@@ -144,3 +154,12 @@ def test_a_process_with_tensorflow_and_its_text_alone_loads_it(run, folder, save
 def test_links_that_need_more_than_a_row_of_weights_are_refused(run):
     with pytest.raises(InputError, match="--at: a SavedModel reads links at LAYER,HEAD,SIDE"):
         SavedTranslator(run, AlignmentReadout(0, 0, "input", "mutual"))
+
+
+def test_a_model_without_cross_attention_is_exported_and_links_nothing(tokenizer, tmp_path):
+    run = random_run(tokenizer, tmp_path, ARCHITECTURES["context_vector"])
+    (run.directory.root / "tokenizer").mkdir(parents=True)
+    translator = SavedTranslator(run, None)
+    answer = found(translator.align(tf.constant(SOURCES), tf.constant(TARGETS)))
+    assert answer["cross_attention"].shape[:3] == (len(SOURCES), 0, 1) and (answer["links"] == -1).all()
+    write_saved_model(translator, tmp_path / "saved")

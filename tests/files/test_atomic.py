@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from qkv.commands.cli import exit_cleanly
 from qkv.errors import InputError
 from qkv.files.atomic import (
     delete_temporary_files,
@@ -149,6 +150,13 @@ def test_an_output_to_a_device_leaves_the_device(tmp_path, name):
     (tmp_path / "link").symlink_to("device")
     write_output(tmp_path / name, b"text")
     assert stat.S_ISCHR(device.lstat().st_mode) and (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_an_output_to_a_full_device_is_told_with_its_name(capsys):
+    command = exit_cleanly(lambda arguments: write_output(Path(arguments[0]), b"text"))
+    assert command(["/dev/full"]) == 1
+    assert capsys.readouterr().err.startswith("error: /dev/full: No space left on device; ")
 
 
 @pytest.mark.parametrize("name", ["pipe", "link"])

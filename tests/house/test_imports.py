@@ -164,7 +164,7 @@ def test_inspection_reads_and_draws_without_tensorflow_and_keras():
 
 
 READERS = {
-    "alignment": "aligned_text gold readout_choice",
+    "alignment": "aligned_text gold",
     "api": "__init__",
     "commands": "align cli doctor evaluate export import_marian live train",
     "decoding": "build",

@@ -1,5 +1,7 @@
+import copy
 import dataclasses
 import json
+import pickle
 import re
 
 import numpy as np
@@ -120,11 +122,26 @@ def test_metadata_is_read_without_arrays_and_one_site_without_the_others(tmp_pat
     write(tmp_path, records)
     read = AttentionArchive(tmp_path)
     assert list(read.read(42, ["cross"]).attention) == ["cross"]
+    assert read[42.0].id == 42
     for shard in tmp_path.glob("*.npz"):
         shard.unlink()
     assert AttentionArchive(tmp_path).lines[4]["source_words"] == records[4].source_words
     with pytest.raises(KeyError):
         read[2]
+
+
+@pytest.mark.parametrize("sites", ["cross", [], ["encoder"], ["cross", "nope"], ["cross", 5], ["cross", "norms"]])
+def test_sites_that_are_not_in_the_archive_are_no_damage(tmp_path, records, sites):
+    write(tmp_path, records)
+    archive = AttentionArchive(tmp_path)
+    expected = "sites: expected a list of cross, decoder, encoder with cross among them, found "
+    with pytest.raises(InputError, match=expected):
+        archive.read(42, sites)
+    if "norms" in sites:  # which the archive might have had
+        assert next(archive.records(sites)).attention.keys() == {"cross"}
+    else:
+        with pytest.raises(InputError, match=r"sites: expected a list of cross, norms, .*, found "):
+            archive.records(sites)
 
 
 @pytest.mark.parametrize(
@@ -314,3 +331,17 @@ def test_shares_that_no_sink_can_have_are_refused(tmp_path, records, shares, fou
     write(tmp_path / "a", [record])
     with pytest.raises(InputError, match=f"damaged attention archive.*{found}"):
         AttentionArchive(tmp_path / "a")[5]
+
+
+@pytest.mark.parametrize("copied", [lambda archive: pickle.loads(pickle.dumps(archive)), copy.deepcopy, copy.copy])
+def test_an_archive_that_was_read_is_copied_by_its_path(tmp_path, records, copied):
+    write(tmp_path / "a", records)
+    read = AttentionArchive(tmp_path / "a")
+    assert_same(read[3], copied(read)[3])
+    assert len(pickle.dumps(read)) < 1000
+
+
+@pytest.mark.parametrize("path", [5, None, ["a"], "a\0b"])
+def test_an_archive_is_opened_by_a_path(path):
+    with pytest.raises(InputError, match=r"^path: expected the folder of an archive or of an evaluation, found "):
+        AttentionArchive(path)

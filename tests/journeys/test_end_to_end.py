@@ -393,6 +393,20 @@ def test_text_is_normalised_for_alignment_and_linked_by_the_words_as_they_were_w
     }
 
 
+def test_words_keep_their_numbers_whatever_invisible_characters_are_in_the_text(normalizing):
+    hidden = "\ufeffThe c\xadat’s \u200b dog\u200b sings\u200d, in\u202e France.\xad"
+    target = "Le\xad chien, en \xad France."
+    run = load_run(normalizing)
+    for normalizes in (True, False):
+        text = AlignedText([hidden, WRITTEN], [target, "Le chien, en France."])
+        direction = Direction(run, text, find_readout(run, "0,0,output"), normalizes=normalizes)
+        found, plain = direction.records()
+        assert found.source_tokens == plain.source_tokens and found.target_output_tokens == plain.target_output_tokens
+        source, target_words = ({None: None} | dict(enumerate(n)) for n in ([0, 1, 3, 4, 5, 6], [0, 1, 2, 4]))
+        assert found.source_words == [source[word] for word in plain.source_words]
+        assert found.target_words == [target_words[word] for word in plain.target_words]
+
+
 def test_gold_links_keep_the_words_that_they_count(normalizing, tmp_path):
     for name, line in (("my.en", WRITTEN), ("my.fr", "Le chien, en France."), ("my.align", "0-0 5-3")):
         write_lines(tmp_path / name, [line])

@@ -88,7 +88,8 @@ VALUES = {
     "inspection.probe_updates": ["[100000000000000000000]", "[-1]", "[[[[1]]]]", "x"],
     "inspection.probes": ["[{source: ''}]", "[1]", '[{source: "a\\0"}]', '[{source: "\\ud800"}]', "&a [*a]"],
     "run.seed": ["2147483648", "-1", "1.5"],
-    "run.name": ["..", ".", "a/b", "a\\b", "a\0b", "n" * 201, "ü" * 101, "a\udce9b", "/"],
+    "run.name": ["..", ".", "a/b", "a\\b", "a\0b", "n" * 201, "ü" * 101, "a\udce9b", "/"]
+    + ["'x\ny'", "a\u200bb", "a\x1bb", "n" * 5000, "a/" * 2500],
     "run.directory": ["a\0b", "a\udcffb"],
 }
 

@@ -59,6 +59,16 @@ def test_a_sentence_is_composed_its_lines_are_joined_and_unknown_characters_are_
     assert live.answer(Question(text=f"{TEXT} Жд")).facts["difference"] == "the vocabulary has no 'Ж', 'д'"
 
 
+def test_invisible_characters_change_no_answer_and_are_told(live, plain):
+    answer = live.answer(Question(text=TEXT.replace(" c", "\xa0c\xad", 1)))
+    assert answer.record.source == TEXT and answer.facts["ids"] == plain.facts["ids"]
+    assert answer.facts["difference"] == (
+        "invisible characters that the training text does not have, left out: U+00AD (1); read as a space: U+00A0 (1)"
+    )
+    with pytest.raises(InputError, match="character 1 is NUL"):
+        live.answer(Question(text=f"\0{TEXT}"))
+
+
 def test_a_text_is_divided_as_the_run_divides_it(live, monkeypatch):
     text = "The cat sees Éva.  She sees it.\n\nMr. Smith sees both."
     sentences = ["The cat sees Éva.", "She sees it.", "", "Mr. Smith sees both."]

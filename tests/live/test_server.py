@@ -8,6 +8,7 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.live.server import LiveServer
+from tests.support.processes import PATIENCE_SECONDS
 
 
 def test_an_address_that_is_taken_is_refused():
@@ -21,9 +22,15 @@ def test_an_address_that_is_taken_is_refused():
         LiveServer(application, "192.0.2.1", 0)
 
 
+BUSY, FREE = threading.Event(), threading.Event()
+
+
 def application(environ, start_response):
     if environ["PATH_INFO"] == "/read":
         environ["wsgi.input"].read(100)
+    if environ["PATH_INFO"] == "/busy":
+        BUSY.set()
+        assert FREE.wait(PATIENCE_SECONDS)
     start_response("200 OK", [])
     return [b"here"]
 
@@ -61,18 +68,42 @@ def test_a_request_that_arrives_byte_by_byte_is_given_up(monkeypatch, begin):
     pytest.fail("the connection is still open")
 
 
-def test_silent_and_broken_connections_do_not_stop_the_server(monkeypatch):
+ASKED = b"GET /?token=secret HTTP/1.0\r\nHost: localhost\r\n\r\n"
+
+
+def test_a_visitor_takes_the_place_of_the_longest_silent_connection(monkeypatch):
     monkeypatch.setattr("qkv.live.server.MOST_CONNECTIONS", 3)
     with serving() as address:
-        silent = [socket.create_connection(address) for _ in range(3)]
-        silent[0].sendall(b"POST /answer HTTP/1.1\r\nContent-Length: 100\r\n")
+        silent = []
+        for _ in range(5):
+            silent.append(socket.create_connection(address))
+            silent[-1].sendall(b"POST /answer HTTP/1.1\r\nContent-Length: 100\r\n")
+        with socket.create_connection(address) as asked:
+            asked.sendall(ASKED)
+            assert b" 200 " in asked.recv(100)
+        for connection in silent[:2]:
+            assert connection.recv(100) == b""
+        for connection in silent:
+            connection.close()
+
+
+def test_a_connection_is_closed_if_all_others_wait_for_their_answers(monkeypatch):
+    monkeypatch.setattr("qkv.live.server.MOST_CONNECTIONS", 1)
+    with serving() as address, socket.create_connection(address) as busy:
+        busy.sendall(b"GET /busy HTTP/1.0\r\n\r\n")
+        assert BUSY.wait(PATIENCE_SECONDS)
         with socket.create_connection(address) as refused:
-            assert refused.recv(100) == b""  # no place is left
-        for one in silent:
-            one.close()
-        while True:  # until a place is free again
-            with socket.create_connection(address) as asked:
-                asked.sendall(b"GET /?token=secret HTTP/1.0\r\nHost: localhost\r\n\r\n")
-                if answer := asked.recv(100):
-                    break
-        assert b" 200 " in answer
+            assert refused.recv(100) == b""
+        FREE.set()
+        assert b" 200 " in busy.recv(100)
+
+
+@pytest.mark.parametrize("path", [b"/", b"/read"])
+@pytest.mark.parametrize("chunk", [b"8000\r\n" + b"x" * 0x8000 + b"\r\n", b"FFFFFFFF\r\n" + b"x" * 0x8000])
+def test_a_request_without_end_is_given_up(monkeypatch, path, chunk):
+    monkeypatch.setattr("qkv.live.server.MOST_ARRIVING", 100_000)
+    with serving() as address, socket.create_connection(address) as endless:
+        endless.sendall(b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with pytest.raises(ConnectionError):
+            for _ in range(4000):
+                endless.sendall(chunk)

@@ -181,12 +181,16 @@ def test_no_sentences_give_gradients_of_zero(model):
     assert found and not any(np.any(gradient) for gradient in found)
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_half_precision_keeps_logits_and_attention_in_float32(name):
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, "mixed_bfloat16") for name in OTHERS]
+    + [("rotary transformer with shared keys and a sink", "bfloat16"), ("luong", "bfloat16")],
+)
+def test_half_precision_keeps_logits_and_attention_in_float32(name, dtype):
     exact, (architecture, settings) = model_of(name), MODELS[name]
-    model = make_model(architecture, **settings, dtype="mixed_bfloat16")
+    model = make_model(architecture, **settings, dtype=dtype)
     model.set_weights(exact.get_weights())
-    assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
+    assert {variable.dtype for variable in model.trainable_variables} == {dtype.replace("mixed_bfloat16", "float32")}
     memory = model.encode(SOURCE)
     output = model.decode(TARGET, memory)
     assert memory.states.dtype == output.states.dtype == tf.bfloat16

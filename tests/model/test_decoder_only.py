@@ -1,5 +1,6 @@
 """The decoder-only model is one causal pass over source and target."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -77,3 +78,14 @@ def test_the_loss_on_source_tokens_has_its_weight(weight):
     assert float(logs.tokens) == tokens
     for found, expected in zip(optimizer.gradients, tape.gradient(loss, model.trainable_variables), strict=True):
         np.testing.assert_allclose(found, tf.convert_to_tensor(expected) / tokens, atol=1e-5)
+
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi"])
+def test_positions_are_whole_numbers_of_one_type_whatever_the_type_of_floats(positions):
+    """Keras makes ranges of int16 under float16."""
+    keras.config.set_floatx("float16")
+    try:
+        model = DecoderOnly(**DECODER_ONLY | {"positions": positions}, dtype="float32")
+        assert model(SOURCE, TARGET).dtype == tf.float32
+    finally:
+        keras.config.set_floatx("float32")

@@ -1,14 +1,18 @@
 """The batches for `fit` of Keras: the very batches of `train.py`, whose losses `fit` then has."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 
 from qkv.errors import InputError
 from qkv.metrics import TokenAccuracy
 from qkv.metrics.of_tokens import TokenCrossEntropy
 from qkv.model.build import build_model
+from qkv.model.interface import TranslationModel
 from qkv.run import train
 from qkv.run.batches import batches
 from qkv.text.batch_plan import batches_by_length
@@ -76,7 +80,7 @@ def test_the_validation_text_has_the_same_batches_in_every_pass(config):
 
 
 def test_keras_sees_that_lengths_are_free(made):
-    assert made._complete is None
+    assert not made._reading
     (first, output), (second, other) = made[0], made[1]
     for x, y in zip((*first, output), (*second, other), strict=True):
         assert x.shape[1] != y.shape[1]
@@ -85,6 +89,88 @@ def test_keras_sees_that_lengths_are_free(made):
 def test_a_split_that_is_not_there_is_refused(config):
     with pytest.raises(InputError, match="split: expected train or validation, found 'test'"):
         batches(config, "test")
+
+
+def test_other_processes_are_refused_and_threads_are_not(config):
+    dataset = batches(config)
+    with pytest.raises(InputError, match=r"use_multiprocessing.* set workers"):
+        dataset.use_multiprocessing = True
+    dataset.workers, dataset.use_multiprocessing = 2, False
+    assert (dataset.workers, dataset.use_multiprocessing) == (2, False)
+
+
+def test_replicas_get_the_sentences_of_whole_batches_and_as_many_rows_each(config, made, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.distribute, "get_strategy", lambda: SimpleNamespace(num_replicas_in_sync=3))
+        shared = batches(config)
+    for ((source, target_input), target_output), (_, whole) in zip(shared, made, strict=True):
+        rows = len(whole)
+        assert len(source) == len(target_input) == len(target_output) == -(-rows // 3) * 3
+        assert not source[rows:].any() and not target_input[rows:].any() and not target_output[rows:].any()
+        np.testing.assert_array_equal(target_output[:rows, : whole.shape[1]], whole)
+
+
+@pytest.fixture
+def counting(made):
+    """Makes a translation model of one weight, whose value after some updates depends on the order of the batches."""
+
+    words = made.text.tokenizer.vocabulary_size
+
+    class Counting(TranslationModel):
+        def build(self, input_shape=None):
+            self.factor = self.add_weight(name="factor", initializer="ones")
+
+        def call(self, source_ids, target_ids=None, training=None):
+            source_ids, target_ids = source_ids if target_ids is None else (source_ids, target_ids)
+            steps = ops.cast(target_ids - source_ids[:, :1], "float32")
+            return ops.sin(self.factor * steps[..., None] * ops.cast(ops.arange(words), "float32"))
+
+    def make():
+        model = Counting()
+        model.build()
+        model.compile(keras.optimizers.Adam(0.1), TokenCrossEntropy(), run_eagerly=True)
+        return model
+
+    return make
+
+
+def epochs_read(model, dataset, **arguments):
+    """The epoch of each batch that `fit` takes."""
+    epochs = []
+    note = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: epochs.append(dataset.epoch))
+    model.fit(dataset, shuffle=False, verbose=0, callbacks=note, **arguments)
+    return epochs
+
+
+def test_fits_in_a_row_read_one_epoch_after_another(config, counting):
+    dataset, model, validation = batches(config), counting(), batches(config, "validation")
+    count = len(dataset)
+    for arguments, epochs in (
+        ({"epochs": 2, "validation_data": validation}, (0, 1)),
+        ({"epochs": 1}, (2,)),
+        ({"epochs": 9, "initial_epoch": 7}, (7, 8)),
+        ({"epochs": 2}, (9, 10)),
+    ):
+        assert epochs_read(model, dataset, **arguments) == [epoch for epoch in epochs for _ in range(count)]
+        dataset.workers = 2
+    assert epochs_read(model, dataset, epochs=5, initial_epoch=4, steps_per_epoch=2) == [4 * 2 // count] * 2
+
+
+def test_a_fit_that_is_broken_and_restored_ends_as_an_unbroken_one(config, counting, tmp_path):
+    def fit(model, *callbacks):
+        backup = keras.callbacks.BackupAndRestore(tmp_path / "backup", delete_checkpoint=False)
+        model.fit(batches(config), epochs=4, shuffle=False, verbose=0, callbacks=[*callbacks, backup])
+        return float(model.factor)
+
+    def stop(epoch, logs):
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+    unbroken = counting()
+    unbroken.fit(batches(config), epochs=4, shuffle=False, verbose=0)
+    with pytest.raises(KeyboardInterrupt):
+        fit(counting(), keras.callbacks.LambdaCallback(on_epoch_begin=stop))
+    assert fit(counting()) == float(unbroken.factor)
 
 
 class Losses(keras.callbacks.Callback):
@@ -116,3 +202,11 @@ def test_twenty_updates_of_fit_have_the_losses_of_training(config):
     model.fit(dataset, epochs=-(-20 // len(dataset)), shuffle=False, callbacks=[fitted], verbose=0)
     assert len(trained.found) == 20
     np.testing.assert_allclose(fitted.found[:20], trained.found, atol=1e-4)
+
+
+@pytest.mark.parametrize("config", [5, None, {"model": 3}])
+def test_batches_are_of_a_config_or_a_path(config):
+    with pytest.raises(
+        InputError, match=r"^config: expected a config, the path of one, or the folder of a run, found "
+    ):
+        batches(config)

@@ -48,3 +48,9 @@ def test_a_path_without_a_model_is_refused_by_name(tmp_path):
     for path in (tmp_path, tmp_path / "model.keras"):
         with pytest.raises(InputError, match=r"model\.keras: no such file; expected a \.keras file"):
             load_model(path)
+
+
+@pytest.mark.parametrize("path", [5, None, ["model.keras"]])
+def test_a_model_is_loaded_by_a_path(path):
+    with pytest.raises(InputError, match=r"^path: expected a \.keras file, or the folder of a run, found "):
+        load_model(path)

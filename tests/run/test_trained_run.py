@@ -78,3 +78,50 @@ def test_a_single_text_in_the_place_of_a_list_is_refused_rather_than_read_by_let
     for read in (run.cache, run.translator.translate):
         with pytest.raises(InputError, match="expected a list"):
             read(CLEAN[0])
+
+
+@pytest.mark.parametrize(
+    "sentence", [(*CLEAN, "x"), CLEAN[:1], (CLEAN[0], 5), 5, None, {"a": "b"}, b"a", ["a", ["b"]]], ids=repr
+)
+def test_a_sentence_is_text_or_a_pair_of_texts(run, sentence):
+    told = r"^sentence: expected text, or a pair \(source, target\) of texts, found "
+    with pytest.raises(InputError, match=told):
+        run.cache([sentence])
+    for pair in ((sentence, CLEAN), (CLEAN, sentence)):
+        with pytest.raises(InputError, match=told):
+            run.patch(*pair, ["*"])
+    with pytest.raises(InputError, match=told):
+        run.explain_score(sentence, "decoder.0.cross", head=0, row=0)
+
+
+@pytest.mark.parametrize("sentences", [CLEAN, CLEAN[0], 5, None, {"a": "b"}, b"a"], ids=repr)
+def test_sentences_are_in_a_list(run, sentences):
+    with pytest.raises(InputError, match=r"^sentences: expected a list of sentences or pairs, found "):
+        run.cache(sentences)
+
+
+@pytest.mark.parametrize("names", ["*", 5, None, [5]], ids=repr)
+def test_names_of_values_are_in_a_list(run, names):
+    for read in (lambda: run.cache([CLEAN], names), lambda: run.patch(CLEAN, CLEAN, names)):
+        with pytest.raises(InputError, match=r"^names: expected a list of names such as "):
+            read()
+
+
+def test_names_may_come_one_by_one(run):
+    (inside,) = run.cache((pair for pair in [CLEAN]), (name for name in ["decoder.0.cross.weights"]))
+    assert list(inside.arrays) == ["decoder.0.cross.weights"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"layer": 5}, "layer: expected text such as 'decoder.0.cross', found 5"),
+        ({"head": "0"}, "head: expected a number from 0 to 1, found '0'"),
+        ({"head": 0.5}, "head: expected a number from 0 to 1, found 0.5"),
+        ({"head": True}, "head: expected a number from 0 to 1, found True"),
+        ({"row": None}, "row: expected a number from 0 to "),
+    ],
+)
+def test_scores_are_explained_of_a_named_layer_and_numbered_heads_and_rows(run, changes, told):
+    with pytest.raises(InputError, match=told):
+        run.explain_score(CLEAN, **{"layer": "decoder.0.cross", "head": 0, "row": 0, **changes})

@@ -5,9 +5,12 @@ from types import SimpleNamespace
 import pytest
 
 from qkv.errors import InputError
+from qkv.files.atomic import write_atomically
 from qkv.files.run_directory import RunDirectory
+from qkv.files.written import LIST
 from qkv.run import training
 from qkv.run.training import open_run_folder, start_devices
+from qkv.training.progress import Progress
 from tests.support import files_below
 from tests.support.failing_files import every_failure
 from tests.support.tiny_runs import parsed
@@ -39,6 +42,26 @@ def begin(root, *names):
         (root / name).touch()
 
 
+def write(run, *names):
+    """Writes files as training does: they are listed."""
+    with run.written.recording():
+        for name in names:
+            write_atomically(run.root / name, b"")
+
+
+OF_OTHERS = [
+    "events.out.tfevents.1700000000.other.1.0.v2",
+    "events.out.tfevents.1700000000.other.1.0.0123456789abcdef.v2",
+    "validation/mine.txt",
+    "validation/events.out.tfevents.1.other.1.0.v2",
+    "probes/mine.png",
+    "probes/update-00000000/mine.txt",
+    "checkpoints/mine.npz",
+    "encoded/deep/er/mine.npy",
+    "notes.txt",
+]
+
+
 def refused(root, message, *, resumed=False):
     with pytest.raises(InputError, match=message), open_run_folder(root, root if resumed else None, writes=True):
         pass
@@ -55,7 +78,7 @@ def test_a_run_that_was_killed_before_it_had_a_config_is_begun_again(names, tmp_
 @pytest.mark.parametrize("name", ["config.yaml", "notes.txt", "tokenizer/sentencepiece.model", EVENTS])
 def test_a_folder_with_anything_else_in_it_is_refused_and_not_changed(name, tmp_path):
     begin(tmp_path / "run", name)
-    refused(tmp_path / "run", "exists already")
+    refused(tmp_path / "run", "exists already" if name == "config.yaml" else "expected a new or an empty folder")
     assert [path.name for path in (tmp_path / "run").iterdir()] == [name.split("/")[0]]
 
 
@@ -83,7 +106,7 @@ def test_half_written_files_of_a_killed_training_are_deleted_and_nobody_elses(tm
     with open_run_folder(tmp_path / "run", tmp_path / "run", writes=False) as run:
         assert all((run.root / name).exists() for name in left)
     with open_run_folder(tmp_path / "run", tmp_path / "run", writes=True) as run:
-        assert files_below(run.root).keys() == {*others, ".lock"}
+        assert files_below(run.root).keys() == {*others, ".lock", LIST}
 
 
 @pytest.mark.parametrize(
@@ -142,20 +165,40 @@ def test_a_folder_that_takes_no_files_is_refused_before_training(name, tmp_path,
 def test_what_others_have_put_into_a_new_run_stays_when_it_fails(tmp_path):
     begin(tmp_path / "home", "precious")
     with pytest.raises(KeyError), open_run_folder(tmp_path / "run", None, writes=True) as run:
-        begin(run.root, "config.yaml", "encoded/train.ids.npy", EVENTS, f"validation/{EVENTS}", "notes.txt")
-        begin(run.root, "projector_config.pbtxt", "projector/subwords.tsv", "my.tfevents", "tensorboard/notes.txt")
+        write(run, "config.yaml", "encoded/train.ids.npy", EVENTS, f"validation/{EVENTS}", "projector/subwords.tsv")
+        write(run, "checkpoints/best.npz", "probes/update-00000000/shard-00000.npz", "projector_config.pbtxt")
+        begin(run.root, *OF_OTHERS, "my.tfevents", "tensorboard/notes.txt", f"encoded/.train.{MARK}.npy")
         (run.root / "home").symlink_to(tmp_path / "home")
-        run.probes.symlink_to(tmp_path / "home")
+        run.held_out.symlink_to(tmp_path / "home")
         raise KeyError
-    assert {path.name for path in run.root.iterdir()} == {"notes.txt", "home", "probes", "my.tfevents", "tensorboard"}
+    assert files_below(run.root).keys() == {*OF_OTHERS, "my.tfevents", "tensorboard/notes.txt"}
+    assert (run.root / "home").is_symlink() and run.held_out.is_symlink()
     assert (tmp_path / "home" / "precious").exists()
+    refused(run.root, "expected a new or an empty folder, found '.*' in it; name the run otherwise")
+
+
+def test_events_of_others_stay_when_a_training_without_a_checkpoint_begins_again(tmp_path):
+    run = RunDirectory(tmp_path)
+    suffixes = [run.written.add_events(folder) for folder in (run.root, run.validation_events)]
+    own = [f"events.out.tfevents.1700000000.host.1.0{suffixes[0]}"]
+    own += [f"validation/events.out.tfevents.1700000001.host.1.1{suffixes[1]}"]
+    begin(tmp_path, *own, *OF_OTHERS)
+    run.delete_records()
+    assert files_below(tmp_path).keys() == {*OF_OTHERS, LIST}
+
+
+def test_checkpoints_of_an_older_version_are_listed_when_training_goes_on(tmp_path):
+    begin(tmp_path, "config.yaml", "checkpoints/update-00000003.npz", "checkpoints/best.npz", "checkpoints/mine.npz")
+    with open_run_folder(tmp_path, tmp_path, writes=True) as run:
+        assert run.written.names() == {"checkpoints/update-00000003.npz", "checkpoints/best.npz"}
 
 
 def test_a_run_whose_deletion_is_killed_has_its_config_until_nothing_else_is_there(tmp_path):
     names = ["config.yaml", "corpus_report.json", "encoded/train.ids.npy", "tokenizer/sentencepiece.model", EVENTS]
 
     def prepare(folder):
-        begin(folder / "run", ".lock", *names)
+        begin(folder / "run", ".lock")
+        write(RunDirectory(folder / "run"), *names)
 
     for folder in every_failure(tmp_path / "try", prepare, lambda folder: RunDirectory(folder / "run").delete()):
         run = RunDirectory(folder / "run")
@@ -192,10 +235,18 @@ def test_a_worker_that_writes_nothing_has_a_temporary_folder_for_a_new_run(tmp_p
 
 
 def test_records_of_a_training_without_a_checkpoint_are_deleted_and_prepared_text_is_not(tmp_path):
-    kept = ["corpus_report.json", "encoded/file", "my.tfevents"]
-    begin(tmp_path, "history.csv", EVENTS, f"{EVENTS}.resumed", f"validation/{EVENTS}", "probes/file", *kept)
-    RunDirectory(tmp_path).delete_records()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus_report.json", "encoded", "my.tfevents"]
+    begin(tmp_path, "encoded/file", "my.tfevents")
+    run = RunDirectory(tmp_path)
+    write(run, "corpus_report.json", "encoded/listed", "history.csv", EVENTS, f"{EVENTS}.resumed")
+    write(run, f"validation/{EVENTS}", "probes/file")
+    run.delete_records()
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == [
+        LIST,
+        "corpus_report.json",
+        "file",
+        "listed",
+        "my.tfevents",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -220,3 +271,19 @@ def test_a_long_training_on_a_gpu_is_told_to_be_compiled(
     with caplog.at_level("INFO"):
         start_devices(config)
     assert ("training.xla true, in a new run, makes updates" in caplog.text) == said
+
+
+@pytest.mark.parametrize(("update", "bleu"), [(20, 30.0), (2000, 0.1)], ids=["few updates", "low BLEU"])
+def test_advice_at_the_end_is_information_which_a_silent_training_does_not_show(
+    config_file, tmp_path, caplog, update, bleu
+):
+    rows = [{"update": at, "val_bleu": bleu, "val_token_accuracy": 0.9} for at in (10, update)]
+    progress = Progress(update=update, history=rows, best_update=update)
+    text = SimpleNamespace(validation=SimpleNamespace(target=["un chat dort."] * 200))
+    config = parsed(config_file, "--training.warmup_updates", "5")
+    with caplog.at_level("INFO"):
+        training._report_finished(config, RunDirectory(tmp_path), text, progress)
+    advice, results = caplog.records
+    assert "few to learn from" in advice.getMessage() or "BLEU" in advice.getMessage()
+    assert "results: " in results.getMessage()
+    assert {record.levelname for record in caplog.records} == {"INFO"}

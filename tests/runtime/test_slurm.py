@@ -45,6 +45,8 @@ def test_two_steps_of_a_node_have_other_ports():
         ({"SLURM_NODEID": "0"}, "expected task 3 on node 1, found it on node 0; .* srun --distribution=block"),
         ({"SLURM_PROCID": "5"}, r"expected task 5 on node \?"),
         ({"SLURM_PROCID": "x"}, "SLURM_PROCID: expected a number, found 'x'"),
+        ({"SLURM_PROCID": "٣"}, "SLURM_PROCID: expected a number, found '٣'"),
+        ({"SLURM_PROCID": "9" * 5000}, "SLURM_PROCID: expected a number, found '9{40}'"),
     ],
 )
 def test_a_task_that_is_none_is_refused(changes, message, monkeypatch, capsys):

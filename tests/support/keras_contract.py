@@ -20,7 +20,7 @@ from tests.support.layer_cases import THREE, TWO, block, heads, linformer, lsh
 from tests.support.layer_contract import B, LayerCase, S, T
 from tests.support.other_backend import LAYERS
 
-DTYPES = ("float32", "mixed_float16", "mixed_bfloat16")
+DTYPES = ("float32", "mixed_float16", "mixed_bfloat16", "bfloat16")
 PAIRS = {"query": (B, 2, T, 4), "key": (B, 2, S, 4), "value": (B, 2, S, 3)}
 arguments_of_keras = {
     "kernel_initializer": keras.initializers.HeNormal(),

@@ -152,6 +152,38 @@ def half_precision(case):
         np.testing.assert_allclose(found, wanted, rtol=0.1, atol=0.1 * max(1, np.abs(wanted).max()))
 
 
+def pure_policies(case):
+    """Under a policy of one type, weights have this type and attention comes out as float32, as Keras is told."""
+    for dtype in ("bfloat16", "float64"):
+        layer, inputs = case.make(dtype=dtype), case.draw()
+        layer(**inputs)
+        assert {variable.dtype for variable in layer.weights} <= {dtype}
+        layer.set_weights(case.shared.get_weights())
+        outputs = [x for x in keras.tree.flatten(layer(**inputs)) if x is not None]
+        floats = {
+            name: dtype if x.dtype == np.float32 else keras.backend.standardize_dtype(x.dtype)
+            for name, x in inputs.items()
+        }
+        symbols = {name: keras.KerasTensor(x.shape, floats[name]) for name, x in inputs.items()}
+        told = [x.dtype for x in keras.tree.flatten(layer.compute_output_spec(**symbols)) if x is not None]
+        assert told == [keras.backend.standardize_dtype(x.dtype) for x in outputs]
+        if case.memory:
+            assert told == [dtype, "float32"]
+        assert all(np.isfinite(x).all() for x in arrays(outputs))
+    assert_close(outputs, case.outputs, 1e-4)  # of float64
+
+
+def shapes_before_building(case):
+    """A layer that is not built yet says the shapes that come out."""
+    symbols = {
+        name: keras.KerasTensor(x.shape, keras.backend.standardize_dtype(x.dtype)) for name, x in case.draw().items()
+    }
+    told = keras.tree.flatten(case.make().compute_output_spec(**symbols))
+    assert [x.shape for x in told if x is not None] == [
+        x.shape for x in keras.tree.flatten(case.outputs) if x is not None
+    ]
+
+
 def gradients(case):
     """Gradients by weights and inputs together equal finite differences along random directions."""
     layer, inputs = case.ready(), case.draw()
@@ -258,6 +290,8 @@ LAYER_CHECKS = [
     symbolic_shapes,
     summary,
     half_precision,
+    pure_policies,
+    shapes_before_building,
     gradients,
     save_and_reload,
     nothing_left_behind,

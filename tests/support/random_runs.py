@@ -18,9 +18,10 @@ RANDOM_SIZES = {
 }
 
 
-def random_run(tokenizer, folder, **settings) -> TrainedRun:
-    """A run whose weights, biases and norms are all random."""
-    changes = {f"model.{key}": value for key, value in (RANDOM_SIZES | settings).items()}
+def random_run(tokenizer, folder, section=None, **settings) -> TrainedRun:
+    """A run whose weights, biases and norms are all random, of a small Transformer or of a whole `model` section."""
+    sizes = {f"model.{key}": value for key, value in (RANDOM_SIZES | settings).items()}
+    changes = sizes if section is None else {"model": section}
     config = small_config(folder, folder, "random", changes)
     model = build_model(config.model, tokenizer.vocabulary_size)
     generator = np.random.default_rng(1)

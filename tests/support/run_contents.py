@@ -10,6 +10,7 @@ import pandas as pd
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from qkv.files.run_directory import EVENT_FILES
+from qkv.files.written import LIST
 
 TIMES = ["minutes", "tokens_per_second"]  # all else of a run depends on text, settings and seed alone
 NAMED = ("config.yaml", "manifest.json")
@@ -32,6 +33,8 @@ def content(path: Path) -> Any:
         }
     if path.name == "files.json" and path.parent.name == "encoded":
         return None  # the times of the text's files, of those that had settled when it was written
+    if path.name == LIST:
+        return None  # the names of event files, and of files that a killed process wrote
     if path.suffix == ".keras":
         with zipfile.ZipFile(path) as archive:
             return archive.read("model.weights.h5")

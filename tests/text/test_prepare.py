@@ -1,6 +1,7 @@
 """What epochs see of the training text: one segmentation, or several that spell the same sentences."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -185,3 +186,18 @@ def test_a_preparation_killed_five_times_ends_with_the_same_bytes(tmp_path):
     whole, killed = (files_below(tmp_path / name) for name in ("whole", "killed"))
     assert whole.keys() == killed.keys() and "corpus_report.json" in whole
     assert [name for name in whole if whole[name] != killed[name]] == []
+
+
+def test_invisible_characters_of_the_training_text_are_counted_and_stay(tmp_path, caplog):
+    corpus = write_small_corpus(tmp_path / "text")
+    path = corpus / "train.en"
+    first, rest = path.read_text(encoding="utf-8").split("\n", 1)
+    path.write_text(f"{first[:2]}\xad\u200b{first[2:]}\xad\n{rest}", encoding="utf-8")
+    run = RunDirectory.create(tmp_path / "run")
+    with caplog.at_level(logging.INFO):
+        text = prepare_text(small_config(corpus, tmp_path, "run"), run)
+    report = json.loads(run.corpus_report.read_text(encoding="utf-8"))
+    assert report["invisible"] == {"source": {"U+00AD": 2, "U+200B": 1}, "target": {}}
+    assert "invisible characters in the training text: source U+00AD (2), U+200B (1)" in caplog.messages
+    assert spelled(text, 0)[0][0] == f"{first[:2]}\xad\u200b{first[2:]}\xad"
+    assert not {"\xad", "\u200b"} & {*text.tokenizer.unread.left_out} and "\u200d" in text.tokenizer.unread.left_out

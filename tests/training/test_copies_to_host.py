@@ -59,7 +59,7 @@ def test_the_reader_and_the_searches_copy_little():
     reader = make_forced_graph(model, [site for site in SITES if site != "gradients"]).get_concrete_function()
     assert sum(copies_to_host(reader).values()) <= 2
     for search, most in ((GreedySearch(), 6), (BeamSearch(BeamSettings(3, 2, 1.0, 0.0)), 54)):
-        graph = Translator(model, None, search=search, max_positions=12)._graphs[()].get_concrete_function()
+        graph = Translator(model, None, search=search, max_positions=12).graph().get_concrete_function()
         assert sum(copies_to_host(graph).values()) <= most, search
         assert without_kernels(graph) == set()
     assert without_kernels(reader) == set()

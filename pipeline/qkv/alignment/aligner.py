@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError
-from ..files.paths import sha256
+from ..files.paths import check_text, sha256
 from ..run.trained_run import TrainedRun, load_run
 from ..text.tokens.words import WordUnits
 from .aligned_text import AlignedText
-from .gold import read_choice_set
+from .gold import missing_choice_file, read_choice_set
 from .link_probabilities import LEAST_PAIRS, Calibration, calibrate
 from .linking import Direction
 from .readout import AlignmentReadout, describe_readout
@@ -148,6 +148,8 @@ def link_calibration(directions: Sequence[Direction]) -> Calibration:
 def _calibrate(directions: Sequence[Direction]) -> Calibration:
     first = directions[0]
     gold_set = read_choice_set(first.run.config, first.run.cutter)
+    if missing := missing_choice_file(first.run.config):
+        check_text(missing)  # which raises
     if gold_set is None:
         raise InputError(
             f"{first.run.directory.root}: probabilities are calibrated on gold alignments, and its config names none; "

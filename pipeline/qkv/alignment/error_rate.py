@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..text.corpora.word_links import GoldAlignment, Link, OutsideLinks
+from ..text.corpora.word_links import FROM_0, GoldAlignment, Link, OutsideLinks
 
 LINK_COUNTS = ("links", "sure", "links_in_sure", "links_in_possible")
 """Counts of links A, sure links S and possible links P: |A|, |S|, |A and S|, |A and P|. They are summed over sentences
@@ -57,19 +57,34 @@ def alignment_error_rate(links: Sequence[Collection[Link]], gold: Sequence[GoldA
 
 
 def check_ranges(
-    gold: Sequence[GoldAlignment], word_counts: Sequence[tuple[int, int]], path: str | Path
+    gold: Sequence[GoldAlignment],
+    word_counts: Sequence[tuple[int, int]],
+    path: str | Path,
+    first_index: int = 0,
+    remedy: str = FROM_0,
 ) -> tuple[list[GoldAlignment], int]:
-    """Drops links that point outside their sentences, which have so many words (source, target), as some published sets
-    contain, and warns of them by the lines of their file; raises an `InputError` if none is left. Returns the
-    alignments, and how many links were dropped."""
-    outside = OutsideLinks()
+    """Drops links that point outside their sentences, as some published sets contain, and warns of them.
+
+    Args:
+        gold: the alignments.
+        word_counts: (source words, target words) of each sentence.
+        path: their file, for messages.
+        first_index, remedy: see `OutsideLinks`.
+
+    Returns:
+        The alignments, and how many links were dropped.
+
+    Raises:
+        InputError: no link is left, or words seem to be counted from 1.
+    """
+    outside = OutsideLinks(first_index, remedy)
     lines = enumerate(zip(gold, word_counts, strict=True), 1)
     checked = [outside.leave_out(one, *counts, place=f"{path}:{number}") for number, (one, counts) in lines]
-    outside.warn()
+    outside.report()
     if not any(alignment.possible for alignment in checked):
         raise InputError(
             f"{path}: no line has a link between words that exist ({outside.links} links are out of range); expected "
-            "links such as 0-0 1-2, words counted from 0"
+            f"links such as 0-0 1-2, words counted from {first_index}"
         )
     return checked, outside.links
 

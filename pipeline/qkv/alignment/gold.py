@@ -8,13 +8,18 @@ from typing import Any
 
 from ..config import RunConfig
 from ..config.corpus import CorpusSettings
+from ..config.names.inspection import SITES
 from ..errors import InputError
+from ..files.paths import missing_file
 from ..inspection.archive import AttentionArchive
 from ..text.corpora.corpus import Corpus
 from ..text.corpora.formats import read_corpus
-from ..text.corpora.word_links import GoldAlignment, check_count, read_pharaoh
+from ..text.corpora.word_links import FROM_0, IN_CONFIG, GoldAlignment, check_count, read_pharaoh
 from ..text.tokens.words import AT_SPACES, WordCutter, WordUnits, word_ends
 from .error_rate import check_ranges
+from .readout import aligned_sites
+
+FIRST_INDEX = "give --first_index 1"
 
 
 @dataclass(frozen=True)
@@ -39,18 +44,33 @@ class GoldSet:
 
 
 def read_gold_set(
-    name: str, corpus: Corpus, path: str | Path, turned: bool = False, cutter: WordCutter = AT_SPACES
+    name: str,
+    corpus: Corpus,
+    path: str | Path,
+    turned: bool = False,
+    cutter: WordCutter = AT_SPACES,
+    first_index: int = 0,
+    remedy: str = FROM_0,
 ) -> GoldSet:
-    """Reads the gold alignments of a set's pairs, whose links count the words that `cutter` cuts; see `read_pharaoh`.
+    """Reads the gold alignments of a set's pairs.
+
+    Args:
+        name: what messages and reports call the set.
+        corpus: the pairs.
+        path: the file of the links.
+        turned, first_index: see `read_pharaoh`.
+        cutter: cuts the words that the links count.
+        remedy: what to do if `first_index` should be 1, for messages.
 
     Raises:
-        InputError: the file does not have one line per pair, a line is not in Pharaoh format, or no line has a link.
+        InputError: the file does not have one line per pair, a line is not in Pharaoh format, no line has a link, or
+            words seem to be counted from 1.
     """
-    gold = read_pharaoh(path, turned)
+    gold = read_pharaoh(path, turned, first_index)
     check_count(path, len(gold), corpus)
     units = cutter.units(corpus.source, corpus.target)
     counts = list(zip(*cutter.count(corpus.source, corpus.target, units), strict=True))
-    return GoldSet(name, corpus, *check_ranges(gold, counts, path), units, counts)
+    return GoldSet(name, corpus, *check_ranges(gold, counts, path, first_index, remedy), units, counts)
 
 
 def read_configured_gold(
@@ -60,8 +80,19 @@ def read_configured_gold(
     if not isinstance(settings, CorpusSettings) or settings.alignments is None:
         return None
     return read_gold_set(
-        name, read_corpus(settings).in_memory(), settings.alignments, turned=settings.alignments_turned, cutter=cutter
+        name,
+        read_corpus(settings).in_memory(),
+        settings.alignments,
+        settings.alignments_turned,
+        cutter,
+        settings.alignments_first_index,
+        IN_CONFIG,
     )
+
+
+def alignment_sites(config: RunConfig) -> tuple[str, ...]:
+    """Returns the sites from which alignments are read; `gradients`, which takes long, only if the config lists it."""
+    return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)
 
 
 def choice_settings(config: RunConfig) -> CorpusSettings | None:
@@ -71,23 +102,39 @@ def choice_settings(config: RunConfig) -> CorpusSettings | None:
     return config.data.validation if choice is None else CorpusSettings(**choice.model_dump())
 
 
-def read_choice_set(config: RunConfig, cutter: WordCutter) -> GoldSet | None:
-    """Reads the set on which readouts are chosen; None where it has no gold alignments."""
+def missing_choice_file(config: RunConfig) -> Path | None:
+    """Returns a file of the set on which readouts are chosen that is not there, as in a run that was moved; None if all
+    are there, or the set has no gold alignments."""
     settings = choice_settings(config)
-    if settings is None:
+    if settings is None or settings.alignments is None:
+        return None
+    return missing_file(settings)
+
+
+def read_choice_set(config: RunConfig, cutter: WordCutter) -> GoldSet | None:
+    """Reads the set on which readouts are chosen; None if it has no gold alignments, or its files are not there."""
+    settings = choice_settings(config)
+    if settings is None or missing_choice_file(config) is not None:
         return None
     name = "validation" if settings == config.data.validation else str(settings.alignments)
     return read_configured_gold(settings, name, cutter)
 
 
 def gold_set_of(
-    archive: AttentionArchive, name: str, gold: Sequence[GoldAlignment], path: Path | None = None
+    archive: AttentionArchive, name: str, gold: Sequence[GoldAlignment], path: Path | None = None, first_index: int = 0
 ) -> GoldSet:
-    """Returns the sentences of an archive, by its name in reports, with gold alignments, one for each in order, that
-    were read from a file, or are the archive's own.
+    """Returns the sentences of an archive with gold alignments, one for each in order.
+
+    Args:
+        archive: the archive.
+        name: what messages and reports call it.
+        gold: the alignments.
+        path: the file that they were read from; None if they are the archive's own.
+        first_index: the number of the first word in that file.
 
     Raises:
-        InputError: their numbers differ, a target is the model's own, or no link is between words that exist.
+        InputError: their numbers differ, a target is the model's own, no link is between words that exist, or words
+            seem to be counted from 1.
     """
     if len(gold) != len(archive):
         raise InputError(f"{name}: {len(gold)} gold alignments for {len(archive)} sentences; expected one each")
@@ -101,7 +148,9 @@ def gold_set_of(
     counts = [(_count_words(line, "source"), _count_words(line, "target")) for line in lines]
     corpus = Corpus([line["source"] for line in lines], [line["hypothesis"] for line in lines], archive.ids, name)
     units = WordUnits(*({_unit(line, side) for line in lines}.pop() for side in ("source", "target")))
-    return GoldSet(name, corpus, *check_ranges(gold, counts, path or archive.gold_file), units, counts)
+    remedy = FROM_0 if path is None else FIRST_INDEX
+    checked = check_ranges(gold, counts, path or archive.gold_file, first_index, remedy)
+    return GoldSet(name, corpus, *checked, units, counts)
 
 
 def _unit(line: dict[str, Any], side: str) -> str:

@@ -143,7 +143,10 @@ class Direction:
         for side, lines, words, unit in zip(units._fields, (text.source, text.target), text.words, units, strict=True):
             normalize = self.run.make_normalizer(side) if self.normalizes else None
             sides.append(ChangedLines(lines, normalize) if normalize else lines)
-            as_written = lines if normalize and unit == "spaces" else repeat(None)
+            tokenizer = self.run.tokenizer if side == "source" else self.run.tokenizer.of_target
+            # Without what is left out, so that the words of both are compared; they keep their numbers.
+            plain = map(tokenizer.without_format_characters, lines)
+            as_written = plain if normalize and unit == "spaces" else repeat(None)
             counted.append(as_written if words is None else words)
         return map(number_words, recorder.record_references(*sides), *counted)
 

@@ -20,8 +20,8 @@ class AdditiveAttention(MultiHeadAttention):
         dropout: share of the weights set to zero in training; the returned weights are those before dropout.
         mechanism: what is done with the scores: a name, such as "softmax" or (for bounded memory) "blockwise", or a
             layer; see `qkv.attention.mechanisms`.
-        **kwargs: `kernel_initializer`, `kernel_regularizer` and `seed`, as in `AttentionSpec`, and arguments of
-            `keras.Layer`.
+        **kwargs: `projection`, `kernel_initializer`, `bias_initializer`, `kernel_regularizer` and `seed`, as in
+            `AttentionSpec`, and arguments of `keras.Layer`.
 
     Call arguments: as in `MultiHeadAttention`.
 
@@ -55,8 +55,6 @@ class AdditiveAttention(MultiHeadAttention):
         self.value_dim = self.output_dim = value_shape[-1]  # values are not projected
         super().build(query_shape, key_shape=key_shape, value_shape=value_shape)
 
-    def get_config(self):
-        config = super().get_config()
-        names = ["name", "trainable", "dtype", "dropout", "mechanism"]
-        names += ["kernel_initializer", "kernel_regularizer", "seed"]
-        return {name: config[name] for name in names} | {"units": self.units, "use_bias": self.bias_in_score}
+    def compute_output_shape(self, query_shape, *, key_shape, value_shape):
+        _, weights = super().compute_output_shape(query_shape, key_shape=key_shape, value_shape=value_shape)
+        return (*query_shape[:2], value_shape[-1]), weights

@@ -23,9 +23,7 @@ def describe_layer(kind, table, layer):
     if isinstance(layer, keras.Layer):
         if layer.weights:
             raise ValueError(f"{kind}: expected a layer without weights yet, found {layer.name}, which has some")
-        names = [name for name, class_ in table.items() if class_ is type(layer)]
-        name = names[0] if names else keras.saving.get_registered_name(type(layer))
-        layer = {"class_name": name, "config": layer.get_config()}
+        layer = {"class_name": keras.saving.get_registered_name(type(layer)), "config": layer.get_config()}
     if isinstance(layer, Mapping):
         name = layer.get("class_name")
         config = {key: x for key, x in layer.get("config", {}).items() if key not in ("name", "trainable", "dtype")}
@@ -33,6 +31,7 @@ def describe_layer(kind, table, layer):
             del config["seed"]
         if name not in table:
             name = layer.get("registered_name") or name
+            name = next((short for short, class_ in table.items() if class_ is _find(table, name)), name)
         layer = {"class_name": name, "config": config}
     else:
         name = layer

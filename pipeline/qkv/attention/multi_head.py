@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from ..layers.constructor import plain, seed_of, seeded
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once, plain, seed_of, seeded
 from ..layers.keras_layers import Dense, check_sizes, dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap, where_changed
@@ -93,7 +93,7 @@ class AttentionSpec:
             raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {self.output_dim}")
 
 
-class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
+class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFloat32, keras.Layer):
     """A mechanism over heads, and the output projection. Subclasses say where queries, keys and values come from.
 
     Args:
@@ -178,9 +178,9 @@ class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
 
     def _build_mechanism(self, key_size=None):
         heads = (None, self.num_heads, None)
-        self.mechanism.build((*heads, self.key_dim), (*heads, key_size or self.key_dim), (*heads, self.value_dim))
+        build_once(self.mechanism, (*heads, self.key_dim), (*heads, key_size or self.key_dim), (*heads, self.value_dim))
         if self.output_projection is not None:
-            self.output_projection.build((None, None, self.num_heads * self.value_dim))
+            build_once(self.output_projection, (None, None, self.num_heads * self.value_dim))
 
     def _check_width(self, side, width, size):
         """Checks the width of a side that is not projected but split into heads as it is."""
@@ -240,9 +240,6 @@ class AttentionLayer(LowRank, WeightsInFloat32, keras.Layer):
         batch, length = query_shape[:2]
         return (batch, length, self.output_dim), (batch, self.num_heads, length, key_shape[1])
 
-    def get_config(self):
-        return {**super().get_config(), **vars(self.spec)}
-
 
 @keras.saving.register_keras_serializable(package="qkv")
 class MultiHeadAttention(AttentionLayer):
@@ -293,8 +290,8 @@ class MultiHeadAttention(AttentionLayer):
     def build(self, query_shape, *, key_shape, value_shape):
         key_size = self.key_dim
         if self.spec.projection:
-            self.query_projection.build(query_shape)
-            self.key_projection.build(key_shape)
+            build_once(self.query_projection, query_shape)
+            build_once(self.key_projection, key_shape)
         else:
             self._check_width("query", query_shape[-1], self.key_dim)
             # Some score functions compare vectors of two sizes.
@@ -302,7 +299,7 @@ class MultiHeadAttention(AttentionLayer):
                 key_size = key_shape[-1] // self.num_heads
             self._check_width("key", key_shape[-1], key_size)
         if self.spec.value_projection:
-            self.value_projection.build(value_shape)
+            build_once(self.value_projection, value_shape)
         else:
             self._check_width("value", value_shape[-1], self.value_dim)
         self._build_mechanism(key_size)

@@ -11,7 +11,7 @@ import math
 import keras
 from keras import ops
 
-from ..layers.constructor import ConstructorConfig, seed_of
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once, seed_of
 from ..layers.keras_layers import check_sizes, dynamic_shape
 from .by_name import describe_layer, make_layer
 
@@ -90,7 +90,7 @@ class TanhSum:
         return scores, gradients
 
 
-class Score(keras.Layer):
+class Score(ConstructorConfig, ReplaceableLayers, keras.Layer):
     """Compares every query with every key of the same head. Learnt parameters are separate for each head.
 
     Each side is prepared by itself, and then all pairs are compared. So blockwise attention can prepare both sides
@@ -146,9 +146,6 @@ class Score(keras.Layer):
 
     def compute_output_shape(self, query_shape, key_shape):
         return (*query_shape[:-1], key_shape[-2])
-
-    def get_config(self):
-        return {**super().get_config(), "seed": self.seed}
 
 
 def glorot(rows, columns, seed):
@@ -220,7 +217,7 @@ PRODUCTS = {"scaled_dot": ScaledDot, "dot": Dot, "general": General}
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Cosine(ConstructorConfig, Score):
+class Cosine(Score):
     """`e = g * cos(q, k)` with a learnt positive scale g for each head (Graves et al. 2014, equation 5).
 
     A cosine lies within -1 and 1, too narrow a range for a sharp softmax: `g = exp(s)` starts at `initial_scale`.
@@ -257,7 +254,7 @@ class Cosine(ConstructorConfig, Score):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Additive(ConstructorConfig, Score):
+class Additive(Score):
     """`e = v . tanh(q + k [+ b])`, one v (and b) for each head (Bahdanau et al. 2015, appendix A.1.2).
 
     The paper's W_q and W_k are the projections of the layer around it, so that they are computed once per position and
@@ -293,7 +290,7 @@ class Additive(ConstructorConfig, Score):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Concat(ConstructorConfig, Score):
+class Concat(Score):
     """`e = v . tanh(W [q; k])`, one W and v for each head (Luong et al. 2015, section 3.1, "concat").
 
     This is `Additive` after projections, since `W [q; k] = W_1 q + W_2 k`, but with matrices of its own.
@@ -323,7 +320,7 @@ class Concat(ConstructorConfig, Score):
         units = self.units or query_size
         shape = heads, query_size + key_size, units
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer=glorot(*shape[1:], self.seed))
-        self.additive.build((None, heads, None, units), (None, heads, None, units))
+        build_once(self.additive, (None, heads, None, units), (None, heads, None, units))
 
     def prepare(self, query, key):
         kernel = ops.cast(self.kernel, query.dtype)

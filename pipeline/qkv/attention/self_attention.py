@@ -6,10 +6,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from ..layers.constructor import build_once
 from ..layers.tap import tap
 from .masks import join_masks
 from .multi_head import AttentionLayer
-from .relative_positions import NO_DISTANCES, rotate
+from .relative_positions import NO_DISTANCES, Distances, rotate
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -68,7 +69,7 @@ class SelfAttention(AttentionLayer):
     def build(self, input_shape):
         width = input_shape[-1]
         if self.qkv_projection is not None:
-            self.qkv_projection.build(input_shape)
+            build_once(self.qkv_projection, input_shape)
         if not self.spec.projection:
             self._check_width("x", width, self.key_dim)
         if not self.spec.value_projection:
@@ -111,6 +112,7 @@ class SelfAttention(AttentionLayer):
         self, x, *, attention_mask=None, positions=None, distances=NO_DISTANCES, x_mask=None, mask=None, training=None
     ):
         x_mask = mask if x_mask is None else x_mask  # Keras calls the mask of an only input `mask`
+        distances = Distances(*distances)  # a list in a functional model that Keras has loaded
         attention_mask = join_masks(attention_mask, x_mask)
         query, key, value = self.project(x, positions, distances, x_mask)
         return self.attend(query, key, value, attention_mask, training, distances.bias)

@@ -143,7 +143,7 @@ def _check(options: argparse.Namespace) -> None:
     from ..text.corpora.held_out import with_held_out_files
 
     for run in filter(None, (options.run, options.reverse, *options.more_runs)):
-        if getattr(load_started_run(run.config).model, "cross_attention", "") == "none":
+        if not load_started_run(run.config).model.has_cross_attention:
             raise InputError(f"{run.root}: its model has no cross-attention, and so no links to read")
     if not (options.probabilities or options.symmetrise == PROBABLE):
         return

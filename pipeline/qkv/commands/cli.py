@@ -65,6 +65,15 @@ class ArgumentParser(argparse.ArgumentParser):
         hints = {name: did_you_mean(name, known) or "; see --help" for name in names}
         raise InputError("\n  ".join(f"{name}: no such option{hint}" for name, hint in hints.items()))
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Converts the values of an argument; called by the standard parser, which takes off a `--` among them, also
+        that of `--option=--`."""
+        if action.option_strings and arg_strings == ["--"]:
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return [value] if action.nargs in ("*", "+") else value
+        return super()._get_values(action, arg_strings)
+
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Converts a value; called by the standard parser, which tells nothing of the `InputError` of a path."""
         try:
@@ -111,6 +120,8 @@ def checked_path(check: Callable[[Path], None]) -> Callable[[str], Path]:
     """Makes the `type` of `add_argument` that reads a path and checks it."""
 
     def read(text: str) -> Path:
+        if not text:  # as of a variable of the shell that is not set
+            raise argparse.ArgumentTypeError("expected the path of a file or folder, found ''")
         check(path := Path(text))
         return path
 
@@ -197,14 +208,26 @@ def add_set_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_links_options(parser: argparse._ActionsContainer, default: str = "") -> None:
-    """Adds a file of gold links, as `options.alignments`."""
+    """Adds a file of gold links, as `options.alignments` and `options.first_index`."""
     parser.add_argument(
         "--alignments",
         type=text_file,
         metavar="FILE",
-        help="compare links with these gold alignments of the sentences, in Pharaoh format, words counted from 0"
-        f"{default}",
+        help=f"compare links with these gold alignments of the sentences, in Pharaoh format{default}",
     )
+    parser.add_argument(
+        "--first_index",
+        type=int,
+        choices=(0, 1),
+        default=0,
+        help="the number of the first word in the file of --alignments (default: 0)",
+    )
+
+
+def check_links_options(options: argparse.Namespace) -> None:
+    """Raises an `InputError` if `--first_index` is given without the file that it describes."""
+    if options.first_index and not options.alignments:
+        raise InputError("--first_index needs --alignments, the file whose words it counts")
 
 
 def add_bleu_option(parser: argparse.ArgumentParser, default: str) -> None:
@@ -283,9 +306,12 @@ def log_to_output() -> None:
     logging.getLogger("qkv").setLevel(logging.INFO)  # TensorFlow's own information is for its developers
 
 
+_LONG_WORD = re.compile(r"(?<=\S{200})\S{200,}")
+
+
 def _fail(message: str, status: int) -> int:
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{message}\n")
+        sys.stderr.write(f"{_LONG_WORD.sub('…', message)}\n")
     can_flush(sys.stderr)
     return status
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files.atomic import write_output
+from ..files.run_directory import find_evaluation, inputs_of
+from ..files.written import refuse_input
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write
 
 SAMPLES = 1000  # of the bootstrap and of approximate randomisation
@@ -43,6 +45,8 @@ def main(arguments: list[str]) -> int:
     options = make_parser().parse_args(arguments)
     if len(options.runs) < 2:
         raise InputError("expected at least two runs to compare, found one; see --help")
+    if options.csv:
+        refuse_input(options.csv, inputs_of(find_evaluation(path, options.set) for path in options.runs), "--csv")
     from ..evaluation.comparison import as_text, compare, compare_all_measures, find_worse, means_over_seeds
     from ..evaluation.measure_comparison import compare_faithfulness, compare_heads
     from ..evaluation.systems import find_evaluated, match_to_first

@@ -22,6 +22,30 @@ _qkv_run_dirs() {
 }
 """
 """Bash's list of folders that begin as the argument does, and the runs in the folder `runs`."""
+COLONS = """
+_qkv() {
+  local words=() word last rest="$COMP_LINE" number current
+  for number in "${!COMP_WORDS[@]}"; do
+    word="${COMP_WORDS[number]}" last=$((${#words[@]} - 1))
+    if [[ $number -gt 0 && $rest != [[:space:]]* && ( $word == :* || ${words[last]} == *: ) ]]; then
+      words[last]+="$word"
+    else
+      words+=("$word")
+    fi
+    rest="${rest#*"$word"}"
+    [ "$number" = "$COMP_CWORD" ] && current=$((${#words[@]} - 1))
+  done
+  word="${COMP_WORDS[COMP_CWORD]}"
+  COMP_WORDS=("${words[@]}") COMP_CWORD=$current
+  _shtab_qkv
+  [ "${words[current]}" = "$word" ] && return
+  word="${words[current]}"
+  COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*:}"}"}")
+}
+complete -o bashdefault -F _qkv qkv
+"""
+"""Bash divides words at colons, which names of runs may have. This joins the parts, completes the whole word, and
+cuts the answers at the last colon, since bash replaces only the part behind it."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -40,7 +64,8 @@ def main(arguments: list[str]) -> None:
     """Writes the script."""
     options = make_parser().parse_args(arguments)
     shtab = import_optional("shtab", "completion: needs shtab, which is not installed; install it: pip install shtab")
-    write_result(f"{shtab.complete(_make_program(shtab), options.shell, preamble={'bash': RUNS})}\n")
+    script = shtab.complete(_make_program(shtab), options.shell, preamble={"bash": RUNS})
+    write_result(f"{script}\n{COLONS if options.shell == 'bash' else ''}")
 
 
 def _make_program(shtab: Any) -> argparse.ArgumentParser:

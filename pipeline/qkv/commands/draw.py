@@ -8,6 +8,7 @@ from ..config.names import describe
 from ..config.names.inspection import LABEL_SIDES, SITES, site_name
 from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
+from ..files.written import origin_of, refuse_other_file
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write, whole_number
 
 MOST = 1_000_000_000
@@ -59,7 +60,11 @@ def main(arguments: list[str]) -> None:
     """Reads the archive, writes the picture."""
     options = make_parser().parse_args(arguments)
     run, evaluation = find_evaluation(options.evaluated, options.set)
-    output = options.output or _name_picture(run, evaluation, options)
+    origin = origin_of([evaluation.attention])
+    output = options.output
+    if output is None:
+        output = _name_picture(run, evaluation, options)
+        refuse_other_file(output, origin, "a picture of this evaluation")
     if output.suffix not in SUFFIXES:
         raise InputError(f"--output: expected a name that ends in {', '.join(SUFFIXES)}, found {str(output)!r}")
     from ..inspection import AttentionArchive
@@ -74,12 +79,12 @@ def main(arguments: list[str]) -> None:
         figure = attention_figure(record, options.site, options.layer, head=options.head, side=options.side)
     except ValueError as error:
         raise InputError(f"{options.evaluated}: {error}") from None
-    save_figure(figure, output)
+    save_figure(figure, output, origin)
     sys.stdout.write(f"{output}\n")
 
 
 def _name_picture(run: RunDirectory | None, evaluation: EvaluationDirectory, options: argparse.Namespace) -> Path:
-    """Returns a name that no other picture has, so that none is overwritten unless its name is given."""
+    """Returns a name that no other picture of runs with other names has."""
     head = "" if options.head is None else f"_head_{options.head}"
     side = "" if options.side == "output" else f"_{options.side}"
     name = f"{run.root.absolute().name}_{evaluation.root.name}" if run else evaluation.root.absolute().name

@@ -8,7 +8,8 @@ from typing import Any
 from ..config.names.inspection import EXPERIMENTS
 from ..config.run import TUNED, RunConfig, settings_of_set
 from ..errors import InputError, invocation
-from ..files.paths import name_problem
+from ..files.atomic import refuse_folder
+from ..files.paths import check_writable
 from ..runtime.import_tensorflow import importing_tensorflow
 from . import cli
 
@@ -89,6 +90,7 @@ def check_options(options: argparse.Namespace) -> RunConfig:
     for name in ("reference", "alignments"):
         if getattr(options, name) and not options.source:
             raise InputError(f"--{name} needs --source, the text that it belongs to")
+    cli.check_links_options(options)
     if options.alignments and not options.reference:
         raise InputError("--alignments needs --reference: the links are between those two texts")
     if options.forced and options.source and not options.reference:
@@ -101,7 +103,10 @@ def check_options(options: argparse.Namespace) -> RunConfig:
             raise InputError(f"--{name} is an experiment on one model; evaluate each run of the ensemble by itself")
     if options.tune and options.others:
         raise InputError("--tune: chooses for one run; tune each by itself: an ensemble searches as its first run does")
-    if problem := name_problem(name := results_name(options)):
+    if options.tune:
+        refuse_folder(options.run.decoding)
+        check_writable(options.run.decoding)
+    if problem := options.run.evaluation_name_problem(name := results_name(options)):
         raise InputError(f"--name: {problem}")
     options.run.evaluation(name).check_writable()
     config = cli.read_search(options, tuned=options.tune != "off")
@@ -129,7 +134,7 @@ def _describe_search(options: argparse.Namespace, config: RunConfig, metrics: di
         chosen = ", ".join(f"{name} {getattr(config.decoding, name):g}" for name in TUNED)
         return f"search: {chosen}, from {run.decoding}; {invocation('evaluate', run.root, '--tune', 'off')} deletes it"
     can_be_tuned = config.decoding.search == "beam" and config.data.validation is not None
-    if metrics.get("brevity_penalty", 1.0) >= SHORT or not can_be_tuned:
+    if metrics.get("brevity_penalty", 1.0) >= SHORT or not can_be_tuned or options.tune == "on":
         return None
     return (
         f"translations are short (brevity penalty {metrics['brevity_penalty']:.3f}); choose a length penalty on the "
@@ -161,7 +166,8 @@ def main(arguments: list[str]) -> None:
         run = run.with_config(check_options(options))
     name = results_name(options)
     if options.source:
-        data = read_own_set(run, name, options.source, options.reference, options.alignments, not options.no_normalize)
+        links, normalizes = (options.alignments, options.first_index), not options.no_normalize
+        data = read_own_set(run, name, options.source, options.reference, *links, normalizes=normalizes)
     else:
         data = read_configured_set(run, name, options.set)
     longest = run.config.model.max_positions

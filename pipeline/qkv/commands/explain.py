@@ -1,14 +1,16 @@
 """Explains a trained run in numbers: `qkv explain RUN --sentence "..."`, `--change` or `--pronouns FILE`."""
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config.names.inspection import SITES, site_name
-from ..errors import InputError, did_you_mean
+from ..errors import InputError, did_you_mean, quoted
 from ..files.atomic import output_when_done
+from ..files.written import refuse_input
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..text.tokens.special_tokens import WORD_START
 from . import cli
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from ..text.tokens.tokenizer import Tokenizer
 
 MOST = 1_000_000
+MOST_DIGITS = 9  # of a position
 BAR = 40
 LENS = "; alone: the token that it would predict alone"
 FOLLOWED = [name for name, site in SITES.items() if site.weighed_at.startswith(name)]
@@ -43,7 +46,8 @@ def make_parser() -> argparse.ArgumentParser:
     row.add_argument(
         "--token",
         metavar="TOKEN",
-        help="explain the row of this word or token, or of this position from 0 (default: a word with much attention)",
+        help="explain the row of this word or token, or of this position from 0, for one that occurs several times "
+        "(default: the token in the middle)",
     )
     row.add_argument(
         "--site",
@@ -80,17 +84,19 @@ def main(arguments: list[str]) -> None:
     """Loads the run and prints what is asked for."""
     options = make_parser().parse_args(arguments)
     for name in ("target", "token", "arrays"):
-        if getattr(options, name) and not options.sentence:
+        if getattr(options, name) is not None and options.sentence is None:
             raise InputError(f"--{name} needs --sentence, the sentence that it belongs to")
-    if not (options.sentence or options.change or options.pronouns):
+    if options.sentence is None and not (options.change or options.pronouns):
         raise InputError('expected what to explain: --sentence "...", --change or --pronouns FILE')
     if options.arrays and options.arrays.suffix != ".npz":
         raise InputError(f"--arrays: expected a name that ends in .npz, found {str(options.arrays)!r}")
+    if options.arrays:
+        refuse_input(options.arrays, [*options.run.inputs, *filter(None, [options.pronouns])], "--arrays")
     with importing_tensorflow():
         from ..run.trained_run import load_run
 
     run = load_run(options.run.root, options.checkpoint)
-    reports = [_explain_sentence(run, options)] if options.sentence else []
+    reports = [] if options.sentence is None else [_explain_sentence(run, options)]
     reports += [_explain_changes(run)] if options.change else []
     reports += [_explain_pronouns(run, options.pronouns)] if options.pronouns else []
     sys.stdout.write("\n".join(reports))
@@ -102,7 +108,10 @@ def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
     from ..inspection.experiments.row_steps import row_steps
     from ..inspection.experiments.score_parts import layer_name
 
-    pair, predicted = run.read_ids((options.sentence, options.target) if options.target else options.sentence)
+    sentence = options.sentence if options.target is None else (options.sentence, options.target)
+    pair, predicted = run.read_ids(sentence)
+    if len(pair[0]) == 1:  # EOS
+        raise InputError(f"--sentence: expected a sentence, found {options.sentence!r:.60}, which has nothing to read")
     pieces = run.tokenizer.pieces
     source, read, written = pieces(pair[0]), pieces(pair[1]), pieces(predicted)
     in_encoder = options.site == "encoder"
@@ -139,17 +148,21 @@ def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
 def _find_token(asked: str, ids: Sequence[int], tokenizer: "Tokenizer") -> int:
     """Returns the position of a token that is given as a number, as it is spelt, or as a word."""
     tokens = tokenizer.pieces(ids)
-    if asked.isdecimal() and int(asked) < len(tokens):
+    if re.fullmatch("[0-9]{1,9}", asked) and int(asked) < len(tokens):
         return int(asked)
-    if asked in tokens:
-        return tokens.index(asked)
-    (word,) = tokenizer.encode([asked])
-    for start in range(len(ids)):
-        if word and list(ids[start : start + len(word)]) == list(word):
-            return start
+    fitting = [position for position, token in enumerate(tokens) if token == asked]
+    if not fitting:
+        (word,) = tokenizer.encode([asked])
+        starts = range(len(ids)) if word else ()
+        fitting = [start for start in starts if list(ids[start : start + len(word)]) == list(word)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        positions = ", ".join(f"{position} ({tokens[position]})" for position in fitting)
+        raise InputError(f"--token: {asked!r} fits {len(fitting)} tokens; give the position of one: {positions}")
     raise InputError(
         f"--token: expected a word or token of {' '.join(tokens)}, or a position from 0 to {len(tokens) - 1}, found "
-        f"{asked!r}{did_you_mean(asked, [token.lstrip(WORD_START) for token in tokens])}"
+        f"{quoted(asked)}{did_you_mean(asked, [token.lstrip(WORD_START) for token in tokens])}"
     )
 
 

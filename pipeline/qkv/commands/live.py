@@ -1,12 +1,14 @@
 """Answers on a page in the browser: `qkv live RUN`."""
 
 import argparse
+import socket
 import sys
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 
 from ..config.run import load_trained_run
-from ..errors import InputError, invocation
+from ..errors import InputError, invocation, quoted
 from ..files.run_directory import RunDirectory
 from ..live import choose_models
 from ..runtime.import_tensorflow import importing_tensorflow
@@ -39,6 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--host",
+        type=_address,
         default="127.0.0.1",
         metavar="ADDRESS",
         help="listen on this address; 0.0.0.0 lets other machines ask, by name and token (default: 127.0.0.1)",
@@ -55,10 +58,17 @@ def make_parser() -> argparse.ArgumentParser:
         "--page",
         type=file_to_write,
         metavar="FILE",
-        help="write one HTML file that holds the model and translates greedily in the browser, offline; only a page of "
-        "RUN is overwritten",
+        help="write one HTML file that holds the model and translates greedily in the browser, offline",
     )
     return parser
+
+
+def _address(text: str) -> str:
+    """Checks an address to listen on, as the `type` of `add_argument`. An empty one would be every address."""
+    with suppress(OSError, UnicodeError):
+        if text and socket.getaddrinfo(text, None):
+            return text
+    raise argparse.ArgumentTypeError(f"expected an address of this machine, such as 127.0.0.1, found {quoted(text)}")
 
 
 def _demo() -> RunDirectory:

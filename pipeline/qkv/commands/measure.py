@@ -41,6 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Reads the archive, measures it, writes the files, and prints a short table."""
     options = make_parser().parse_args(arguments)
+    cli.check_links_options(options)
     chosen = options.choose_on and find_evaluation(options.choose_on, "test")[1]
     run, read = find_evaluation(options.archive, "test")
     if run is not None and options.folder is None:
@@ -49,7 +50,7 @@ def main(arguments: list[str]) -> None:
         )
     folder = EvaluationDirectory(options.folder or read.root)
     cli.log_to_output()
-    from ..evaluation.archive_scores import archive_metrics, score_alignments, write_archive_files
+    from ..evaluation.archive_scores import archive_metrics, check_archive_files, score_alignments, write_archive_files
     from ..evaluation.printed_table import print_rows
     from ..inspection import AttentionArchive
     from ..metrics.bleu import check_bleu_tokenizer
@@ -57,11 +58,14 @@ def main(arguments: list[str]) -> None:
 
     tokenizer = options.bleu_tokenizer or "13a"
     check_bleu_tokenizer(tokenizer, "--bleu_tokenizer")
+    check_archive_files(folder)
     archive = AttentionArchive(read.attention)
-    gold = read_pharaoh(options.alignments) if options.alignments else archive.gold
+    gold = archive.gold
+    if options.alignments:
+        gold = read_pharaoh(options.alignments, first_index=options.first_index)
     choose_on = (AttentionArchive(chosen.attention), str(options.choose_on)) if chosen else None
     name = read.root.absolute().name
-    readouts = score_alignments(archive, name, gold, choose_on, options.alignments)
+    readouts = score_alignments(archive, name, gold, choose_on, options.alignments, options.first_index)
     metrics = archive_metrics(archive, name, readouts, tokenizer)
     write_archive_files(archive, gold, readouts, metrics, folder)
     print_rows(metrics)

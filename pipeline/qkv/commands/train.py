@@ -71,7 +71,7 @@ def parse_train_arguments(arguments: Sequence[str]) -> TrainArguments:
         found = "both" if "config" in given else "neither"
         raise InputError(f"expected either --config FILE or --resume RUN, found {found}; see --help")
     overrides = {key: parse_value(key, field, given[key]) for key, field in settable_keys() if key in given}
-    path = given.get("config") or given["resume"]
+    path = given["config"] if "config" in given else given["resume"]
     config, run = load_training(Path(path), overrides, resumes="resume" in given)
     if "print_config" in given:
         write_result(dump(config))

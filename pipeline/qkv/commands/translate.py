@@ -53,7 +53,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--split",
         action="store_true",
-        help="translate each sentence of a line by itself, and keep the spaces between them; needs sentencex",
+        help="translate each sentence of a line by itself, and keep the spaces between them, but not those at the ends "
+        "of the line; needs sentencex",
     )
     parser.add_argument(
         "--json",
@@ -74,6 +75,8 @@ def main(arguments: list[str]) -> None:
     options = make_parser().parse_args(arguments)
     config = cli.read_search(options)  # what is wrong is told first
     _check_forms(options)
+    if options.attention and not config.model.has_cross_attention:
+        raise InputError(f"--attention: the model of {options.run.root} has no cross-attention; leave it out")
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
         from ..run.ensemble import load_runs
@@ -93,8 +96,9 @@ def main(arguments: list[str]) -> None:
     def windows() -> Iterator[tuple[Any, ...]]:
         read = count(1)
         for window in lines.windows():
-            paragraphs = list(map(split, window))
-            numbers = [number for one, number in zip(paragraphs, read, strict=False) for _ in one.sentences]
+            numbers = list(islice(read, len(window)))
+            paragraphs = list(map(split, typed.readable(window, numbers) if options.split else window))
+            numbers = [number for one, number in zip(paragraphs, numbers, strict=True) for _ in one.sentences]
             texts, ids = typed.read([sentence for one in paragraphs for sentence in one.sentences], numbers)
             being_translated.append((paragraphs, texts))
             yield ids, *given.take(len(ids))

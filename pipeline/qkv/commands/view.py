@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..files.atomic import write_output
-from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
+from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation, inputs_of
+from ..files.written import origin_of, refuse_input, refuse_other_file
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write, whole_number
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--output",
         type=file_to_write,
         metavar="FILE",
-        help="write this page; only a page of the same evaluations is overwritten (default: a name such as "
-        "demo_and_narrow_test.html)",
+        help="write this page (default: a name such as demo_and_narrow_test.html)",
     )
     parser.add_argument(
         "--sentences",
@@ -55,19 +55,22 @@ def main(arguments: list[str]) -> None:
         raise InputError(f"--over_training: expected one run, found {len(options.runs)}")
     from ..evaluation.systems import read_page_facts
     from ..inspection.archive import stages_of_training
-    from ..inspection.viewer.page import file_name, name_page, page_origin, refuse_other_file, viewer_page
+    from ..inspection.viewer.page import file_name, name_page, viewer_page
 
     if options.over_training:
         run = RunDirectory.open(root)
         title = f"{root.absolute().name}, over training"
-        folders = [run.probes]
+        folders, inputs = [run.probes], run.inputs
     else:
         found = [find_evaluation(path, options.set) for path in options.runs]
         names, title = name_page(_name_all(found))
         folders = [evaluation.root for _, evaluation in found]
-    output = options.output or Path(file_name(title))
-    origin = page_origin(folders)
-    refuse_other_file(output, origin)
+        inputs = inputs_of(found)
+    output, origin = options.output, origin_of(folders)
+    if output is None:
+        refuse_other_file(output := Path(file_name(title)), origin, "a page of these evaluations")
+    else:
+        refuse_input(output, inputs, "--output")
     if options.over_training:
         runs = stages_of_training(root, read_page_facts(run, None))
     else:

@@ -1,7 +1,7 @@
 """The settings of a corpus: the files of its pairs, or how many are held out; and of a list of corpora."""
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
@@ -26,8 +26,10 @@ class LinkedTextSettings(Settings):
     target: Path | None = None
     """Read target sentences from this text file; line i translates line i of source."""
     alignments: Path | None = None
-    """Read word alignments from this file in Pharaoh format, counted from 0, one line per pair: gold links, or links
-    to learn. null: none."""
+    """Read word alignments from this file in Pharaoh format, one line per pair: gold links, or links to learn. null:
+    none."""
+    alignments_first_index: Literal[0, 1] = 0
+    """Count the words in alignments from this number."""
     alignments_turned: bool = False
     """Read the links in alignments as target-source, as for a corpus of the opposite direction."""
 
@@ -68,7 +70,7 @@ class CorpusSettings(LinkedTextSettings):
             return None
         character = "\t" if value == r"\t" else value  # a shell passes '\t' on as it is
         if len(character) != 1:
-            raise ValueError(f"expected one character, found {value!r}")
+            raise ValueError(f"expected one character, found {value!r:.60}")
         return character
 
     def shards(self) -> list[dict[str, Path]]:
@@ -95,7 +97,7 @@ class CorpusSettings(LinkedTextSettings):
         elif self.table is not None and not self.header and any(isinstance(column, str) for column in columns):
             raise ValueError("columns can be named only if header is true: give their numbers from 0")
         if self.table is not None and self.source_column == self.target_column:
-            raise ValueError(f"source_column and target_column are both {self.source_column!r}")
+            raise ValueError(f"source_column and target_column are both {self.source_column!r:.60}")
         if (self.split is None) != (self.split_file is None):
             raise ValueError("expected split together with split_file, found one without the other")
         return self
@@ -137,7 +139,7 @@ class SetSettings(CorpusSettings):
 def check_tag(value: str) -> str:
     """Raises a `ValueError` if a tag is not one word, or is the name of a special token."""
     if value.split() != [value] or not value.isprintable() or "\u2581" in value:
-        raise ValueError(f"expected one word without spaces, such as <back>, found {value!r}")
+        raise ValueError(f"expected one word without spaces, such as <back>, found {value!r:.60}")
     if value in ("<pad>", "<unk>", "<s>", "</s>"):
         raise ValueError(f"{value} is a special token of every vocabulary; expected another word, such as <back>")
     return value

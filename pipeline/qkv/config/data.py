@@ -153,7 +153,9 @@ class DataSettings(Settings):
             raise ValueError("normalize divides words, and tokenized is false; expected tokenized: true")
         if normalize.europarl and self.source_language not in EUROPARL_LANGUAGES:
             expected = " or ".join(EUROPARL_LANGUAGES)
-            raise ValueError(f"normalize.europarl: expected source_language {expected}, found {self.source_language!r}")
+            raise ValueError(
+                f"normalize.europarl: expected source_language {expected}, found {self.source_language!r:.60}"
+            )
         if self.temperature is not None and not self.listed_corpora:
             raise ValueError("temperature weighs the corpora of a list, and data.train is none; expected null")
         if self.temperature is not None and self.listed_corpora[0].weight is not None:

@@ -66,13 +66,13 @@ class DecodingSettings(Settings):
         if data.tags:
             known, hint = ", ".join(data.tags), did_you_mean(self.tag, data.tags)
             raise ValueError(
-                f"decoding.tag: expected one of the tags of data.train, {known}, or null, found {self.tag!r}{hint}"
+                f"decoding.tag: expected one of the tags of data.train, {known}, or null, found {self.tag!r:.60}{hint}"
             )
-        raise ValueError(f"decoding.tag: no corpus of data.train has a tag; expected null, found {self.tag!r}")
+        raise ValueError(f"decoding.tag: no corpus of data.train has a tag; expected null, found {self.tag!r:.60}")
 
     def check_coverage(self, model: ArchitectureSettings) -> None:
         """Raises a `ValueError` if a coverage penalty has no cross-attention to act on."""
-        if self.coverage_penalty and getattr(model, "cross_attention", "") == "none":
+        if self.coverage_penalty and not model.has_cross_attention:
             raise ValueError("decoding.coverage_penalty: a model without cross-attention covers nothing; expected 0")
 
     @model_validator(mode="after")

@@ -1,6 +1,7 @@
 """Checks settings against their schema, and reports everything that is wrong in one readable message."""
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +25,8 @@ from .schema import (
 from .yaml import Origins, parse_yaml
 
 Schema = TypeVar("Schema", bound=BaseModel)
+MOST_PROBLEMS = 20
+"""The most wrong settings that a message lists."""
 
 
 def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) -> Schema:
@@ -35,12 +38,16 @@ def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) 
     try:
         return schema.model_validate(values)
     except ValidationError as error:
-        problems: dict[str, str] = {}
+        problems: dict[str, ErrorDetails] = {}  # the first of each key
         for details in error.errors():
+            problems.setdefault(_resolve(schema, details["loc"])[0], details)
+        lines = [f"{len(problems)} settings are wrong:"] if len(problems) > 1 else []
+        for details in islice(problems.values(), MOST_PROBLEMS):
             key, problem = _describe(schema, details)
-            problems.setdefault(key, (f"{key}: " if key else "") + problem + _origin(key, origins))
-        heading = [f"{len(problems)} settings are wrong:"] if len(problems) > 1 else []
-        raise InputError("\n  ".join([*heading, *problems.values()])) from error
+            lines.append((f"{_short(key)}: " if key else "") + problem + _origin(key, origins))
+        if len(problems) > MOST_PROBLEMS:
+            lines.append(f"and {len(problems) - MOST_PROBLEMS:,} more")
+        raise InputError("\n  ".join(lines)) from error
 
 
 def parse_value(key: str, field: FieldInfo, text: str) -> Any:
@@ -83,6 +90,12 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
     key, field, siblings = _resolve(schema, details["loc"])
     if details["type"] in ("extra_forbidden", "invalid_key"):
         everywhere = [known for known, _ in walk(schema)]
+        if key in everywhere and "." in str(details["loc"][-1]):
+            *sections, name = key.split(".")
+            return (
+                key,
+                f"expected sections below one another, {' '.join(f'{part}:' for part in sections)} {name}: VALUE",
+            )
         if key in everywhere:
             return key, f"belongs to another architecture than {details['loc'][1]}"
         return key, f"no such key{did_you_mean(key, siblings + everywhere)}"
@@ -91,7 +104,7 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
     if details["type"] == "union_tag_invalid" and field is not None:
         names = list(sections_of(field))
         found = str(details["ctx"]["tag"])
-        expected = f"expected one of {', '.join(names)}, found {found!r}"
+        expected = f"expected one of {', '.join(names)}, found {found!r:.60}"
         return f"{key}.architecture", f"{expected}{did_you_mean(found, names)}"
     if field is None:
         wanted = SECTION
@@ -112,7 +125,10 @@ def _origin(key: str, origins: Origins) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = "a section of keys" if isinstance(value, Mapping) else as_yaml(value, repr)
+    return _short("a section of keys" if isinstance(value, Mapping) else as_yaml(value, repr))
+
+
+def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 

@@ -42,6 +42,11 @@ class ArchitectureSettings(Settings):
         """Number of cross-attention layers whose weights can be guided, and heads of each; (0, 0) for none."""
         return 0, 0
 
+    @property
+    def has_cross_attention(self) -> bool:
+        """Whether the decoder attends to the source."""
+        return True
+
     def check_with(self, data: DataSettings) -> None:
         """Raises a `ValueError` if the longest sentences do not fit the positions."""
         for key in ("max_source_tokens", "max_target_tokens"):
@@ -166,6 +171,11 @@ class RecurrentSettings(ArchitectureSettings):
     def guided_heads(self) -> tuple[int, int]:
         """See `ArchitectureSettings`."""
         return (0, 0) if self.cross_attention in (*fixed_weights(), "none") else (1, 1)
+
+    @property
+    def has_cross_attention(self) -> bool:
+        """See `ArchitectureSettings`."""
+        return self.cross_attention != "none"
 
     @model_validator(mode="after")
     def _check_input_feeding(self) -> Self:

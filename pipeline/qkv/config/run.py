@@ -4,13 +4,16 @@
 """
 
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from ..errors import InputError
+from ..errors import InputError, invocation
+from ..files.atomic import refuse_folder
 from ..files.paths import name_problem
 from ..files.run_directory import RunDirectory, check_version
 from .batches import BatchSettings
@@ -23,7 +26,7 @@ from .model import ModelSettings, TransformerSettings
 from .schema import MAY_CHANGE, Settings, changeable_in_words, changeable_keys
 from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
-from .yaml import Origins, dump_yaml, read_yaml, replaced
+from .yaml import DEEPEST, Origins, dump_yaml, read_yaml, replaced
 
 
 class RunSettings(Settings):
@@ -116,13 +119,20 @@ def load_trained_run(run: RunDirectory, tuned: bool = True) -> RunConfig:
     config = load_started_run(run.config)
     if not tuned or not run.decoding.exists():
         return config
-    values, _ = read_yaml(run.decoding)
-    if others := [str(key) for key in values if key not in TUNED]:
-        raise InputError(
-            f"{run.decoding}: expected {' and '.join(TUNED)}, as evaluate.py --tune writes them, found "
-            f"{', '.join(others)}; delete the file, and set other keys in {run.config}"
-        )
-    return with_decoding_values(config, values, str(run.decoding))
+    refuse_folder(run.decoding)
+    try:
+        values, _ = read_yaml(run.decoding)
+        if others := [str(key) for key in values if key not in TUNED]:
+            raise InputError(
+                f"{run.decoding}: expected {' and '.join(TUNED)}, as evaluate.py --tune writes them, found "
+                f"{', '.join(others)}; delete the file, and set other keys in {run.config}"
+            )
+        return with_decoding_values(config, values, str(run.decoding))
+    except InputError as error:
+        if isinstance(error.__context__, PermissionError):
+            raise
+        mend = f"{invocation('evaluate', run.root, '--tune', 'off')} deletes {run.decoding.name}"
+        raise InputError(f"{error}; {mend}") from error
 
 
 def make_run_config(
@@ -149,15 +159,54 @@ def make_run_config(
     has_list = isinstance(data, Mapping) and isinstance(data.get("train"), list)
     for key, value in overrides.items():
         if has_list and key.startswith("data.train."):
+            name, instead = f"--{key}", "change the list in a config file"
+            if origin == "settings":  # from Python
+                name, instead = f"settings: {key}", "give a whole list as data.train"
             raise InputError(
-                f"--{key}: data.train is a list of corpora ({origins.get('data.train', 'config')}), so that the "
-                "option does not say which is meant; change the list in a config file"
+                f"{name}: data.train is a list of corpora ({origins.get('data.train', 'config')}), so that the "
+                f"option does not say which is meant; {instead}"
             )
         values = replaced(values, key.split("."), value)
     run = values.get("run", {})
     if isinstance(run, Mapping) and run.get("name") is None:
         values = replaced(values, ["run", "name"], default_name)
     return validate(RunConfig, values, {**origins, **dict.fromkeys(overrides, origin)})
+
+
+def dotted_settings(settings: Any) -> dict[str, Any]:
+    """Returns settings from Python by dotted key. They may be nested as in a config file, with dotted keys everywhere.
+
+    Raises:
+        InputError: they are not a dictionary, a key is not text, a dictionary in it is empty or nested too deeply, or
+            two values are for the same key.
+    """
+    values: dict[str, Any] = {}
+    sections: set[str] = set()
+    for key, value in _walk_settings(settings, ""):
+        above = [key[: dot.start()] for dot in re.finditer(r"\.", key)]
+        if clash := next((name for name in (key, *above) if name in values), key if key in sections else None):
+            raise InputError(f"settings: {clash:.60}: expected one value, found two; leave one out")
+        values[key] = value
+        sections.update(above)
+    return values
+
+
+def _walk_settings(settings: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(settings, Mapping):
+        raise InputError(f'settings: expected a dictionary such as {{"model.d_model": 64}}, found {settings!r:.60}')
+    if prefix.count(".") > DEEPEST:
+        raise InputError(f"settings: {prefix[:60]}: nested more than {DEEPEST} levels deep")
+    for name, value in settings.items():
+        if not isinstance(name, str):
+            raise InputError(f'settings: expected keys that are text, such as "model.d_model", found {name!r:.60}')
+        if "" in name.split("."):
+            raise InputError(f'settings: expected keys such as "model.d_model", found {name!r:.60}')
+        if not isinstance(value, Mapping):
+            yield f"{prefix}{name}", value
+        elif value:
+            yield from _walk_settings(value, f"{prefix}{name}.")
+        else:
+            raise InputError(f"settings: {prefix}{name:.60}: an empty dictionary changes nothing; leave it out")
 
 
 def dump(config: RunConfig) -> str:
@@ -230,7 +279,7 @@ def with_decoding_values(config: RunConfig, given: Mapping[str, Any], origin: st
         InputError: there is no such setting, or a value is wrong or contradicts others.
     """
     n_best = given.get("n_best")
-    if isinstance(n_best, int) and "beam_size" not in given:
+    if isinstance(n_best, Integral) and not isinstance(n_best, bool) and "beam_size" not in given:
         given = {**given, "beam_size": max(n_best, config.decoding.beam_size)}
     values = config.model_dump()
     for name, value in given.items():

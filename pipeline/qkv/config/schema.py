@@ -79,7 +79,7 @@ class OneOf:
             hint = did_you_mean(value, self.names)
             if self._extensible:
                 hint += "; the name of a plugin needs --plugins FILE"
-            raise ValueError(f"expected {self.expectation}, found {value!r}{hint}")
+            raise ValueError(f"expected {self.expectation}, found {value!r:.60}{hint}")
         return value
 
 

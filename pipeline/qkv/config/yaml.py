@@ -120,46 +120,126 @@ def dump_yaml(values: dict[str, Any]) -> str:
 
 
 def edit_yaml(text: str, values: Mapping[str, Any]) -> str:
-    """Returns the text of a config file with other values, and with everything else as it was, comments too.
+    """Returns the text of a config file with other values. Comments, line ends and everything else stay as they are.
 
     Args:
-        text: the text, which `read_yaml` has read.
-        values: values by dotted key of a section, such as `model.d_ff`. A key that is missing is inserted.
+        text: the text, which `read_yaml` has read, without a byte order mark.
+        values: values by dotted key of a section, such as `model.d_ff`. A key that is missing is inserted, unless its
+            value is None.
 
     Raises:
-        ValueError: the text has other values where these stand, as by aliases.
+        ValueError: the text cannot be edited so that only these values change. For example, another value is an alias
+            of one of them, or a comment is within one of them.
     """
-    wanted = _load(text)[0]
+    present = wanted = _load(text)[0]
     for key, value in values.items():
         section, name = key.split(".")
-        present = wanted.get(section) or {}
-        if present.get(name, ...) != value and (name in present or value is not None):
+        if value is not None or name in (present.get(section) or {}):
             wanted = replaced(wanted, (section, name), value)
-            text = _with_value(text, section, name, value)
-    if parse_yaml(text) != wanted:
-        raise ValueError("it has aliases, or one of these keys is not a plain value")
-    return text
+    if wanted == present:
+        return text
+    edited = _with_values(text, present, values)
+    try:
+        is_right = _load(edited)[0] == wanted
+    except NOT_YAML:
+        is_right = False
+    if not is_right:
+        raise ValueError("it has anchors, aliases or keys of a rare form at the values to change")
+    return edited
 
 
-def _with_value(text: str, section: str, name: str, value: Any) -> str:
-    _, root = _load(text)
+class _EditLoader(_Loader):
+    """Composes an alias as a node with a place of its own, not as the node that it stands for."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            event = self.get_event()
+            return yaml.ScalarNode("alias", event.anchor, event.start_mark, event.end_mark)
+        return super().compose_node(parent, index)
+
+
+def _with_values(text: str, present: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+    """Returns the text with each value replaced or inserted. A value that is an alias is replaced in any case, since
+    what it stands for may be replaced too."""
+    root = _EditLoader(text).get_single_node()
     assert isinstance(root, yaml.MappingNode)
-    entry = dump_yaml({name: value}).strip()
-    node = next((node for key, node in root.value if key.value == section), None)
-    if node is None:
-        return f"{text.rstrip()}\n\n{section}:\n  {entry}\n"
-    start, end = node.start_mark.index, node.end_mark.index
-    if not node.value or isinstance(node, yaml.ScalarNode):  # an empty section
-        new = f" {{{entry}}}"
-    elif old := next((node for key, node in node.value if key.value == name), None):
-        start, end, new = old.start_mark.index, old.end_mark.index, f" {entry.removeprefix(f'{name}: ')}"
-    else:
-        first = node.value[0][0].start_mark
-        start = end = first.index
-        new = entry + (", " if node.flow_style else "\n" + " " * first.column)
-    if text[:start].endswith(" "):
-        new = new.lstrip()
-    return text[:start] + new + text[end:]
+    inserted: dict[str, dict[str, Any]] = {}
+    edits = []
+    for key, value in values.items():
+        section, name = key.split(".")
+        old = _value_node(_value_node(root, section), name)
+        if old is None:
+            missing = value is not None if name not in (present.get(section) or {}) else present[section][name] != value
+            if missing:
+                inserted.setdefault(section, {})[name] = value
+        elif present[section][name] != value or old.tag == "alias":
+            edits.append(_replace_node(text, old, _entry(name, value).removeprefix(f"{name}: ")))
+    newline = match[0] if (match := re.search(r"\r\n|\r|\n", text)) else "\n"
+    new_sections = {}
+    for section, entries in inserted.items():
+        lines = [_entry(name, value) for name, value in entries.items()]
+        node = _value_node(root, section)
+        if node is None:
+            new_sections[section] = lines
+        elif isinstance(node, yaml.ScalarNode) or not node.value:  # an empty section
+            edits.append(_replace_node(text, node, f"{{{', '.join(lines)}}}"))
+        else:
+            edits.append(_insert_entries(text, node, lines, newline))
+    if new_sections and root.flow_style:
+        lines = [f"{section}: {{{', '.join(lines)}}}" for section, lines in new_sections.items()]
+        edits.append(_insert_entries(text, root, lines, newline))
+    elif new_sections:
+        edits.append(_append_sections(text, root, new_sections, newline))
+    parts, copied = [], 0
+    for start, end, new in sorted(edits, key=lambda edit: edit[0]):
+        parts += [text[copied:start], new]
+        copied = end
+    return "".join([*parts, text[copied:]])
+
+
+def _value_node(mapping: yaml.Node | None, name: str) -> yaml.Node | None:
+    entries = mapping.value if isinstance(mapping, yaml.MappingNode) else ()
+    return next((node for key, node in entries if key.value == name), None)
+
+
+def _entry(name: str, value: Any) -> str:
+    return dump_yaml({name: value}).strip()
+
+
+def _replace_node(text: str, node: yaml.Node, new: str) -> tuple[int, int, str]:
+    """Returns the start and the end of a node's text, without the line ends after it, and the text to put there."""
+    start = node.start_mark.index
+    old = text[start : node.end_mark.index].rstrip()
+    if "#" in old:
+        raise ValueError(f"there may be a comment within the value of line {node.start_mark.line + 1}")
+    before = text[start - 1]
+    colon = ":" if not old and before != ":" else ""  # a key of which nothing is said, as in {key, other: 1}
+    space = "" if before.isspace() and not colon else " "
+    return start, start + len(old), f"{colon}{space}{new}"
+
+
+def _insert_entries(text: str, mapping: yaml.Node, entries: Sequence[str], newline: str) -> tuple[int, int, str]:
+    """Returns where a mapping begins, twice, and the text of entries to insert there."""
+    first = mapping.value[0][0].start_mark
+    question = re.search(r"\?[ \t]*\Z", text[: first.index])
+    start = question.start() if question else first.index
+    column = first.column - (first.index - start)
+    separator = ", " if mapping.flow_style else newline + " " * column
+    return start, start, "".join(entry + separator for entry in entries)
+
+
+def _append_sections(
+    text: str, root: yaml.Node, sections: Mapping[str, Sequence[str]], newline: str
+) -> tuple[int, int, str]:
+    """Returns where the sections of a document end, and the text that adds sections there."""
+    end = root.end_mark.index  # the end of the text, or a line of three dots
+    start = len(text[:end].rstrip())
+    column = " " * root.start_mark.column
+    blocks = (
+        newline.join([f"{column}{section}:", *(f"{column}  {entry}" for entry in entries)])
+        for section, entries in sections.items()
+    )
+    return start, end, "".join(f"{newline}{newline}{block}" for block in blocks) + newline
 
 
 def _keys(node: yaml.Node | None, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, int]]:

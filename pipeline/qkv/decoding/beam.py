@@ -6,10 +6,11 @@ Letters: B batch, A sentences still searched, K beam size, N best hypotheses ask
 maximum length of a target, V vocabulary, S source positions.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
+import numpy as np
 from keras import ops
 
 from ..layers.keras_layers import dynamic_shape
@@ -25,9 +26,14 @@ from .search import (
     fill_up,
     gather_columns,
     gather_rows,
+    is_number,
     repeat_while,
     write_at,
 )
+
+OWN_POWERS = (0.5, 2.0, 3.0)
+"""The length penalties for which TensorFlow replaces the power in a graph by a root or products, which round
+differently, if they are constants of the graph."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,23 @@ class BeamSettings:
     renormalize: bool = False
 
     @property
+    def numbers(self) -> dict[str, Any]:
+        """See `search.Search`."""
+        numbers: dict[str, Any] = {}
+        if self.length_penalty not in OWN_POWERS:
+            numbers["length_penalty"] = np.float32(self.length_penalty)
+        if self.coverage_penalty:
+            numbers["coverage_penalty"] = np.float32(self.coverage_penalty)
+        if self.min_length:
+            numbers["min_length"] = np.int32(self.min_length)
+        return numbers
+
+    @property
+    def uses_coverage(self) -> bool:
+        """Whether there is a coverage penalty."""
+        return not is_number(self.coverage_penalty, 0)
+
+    @property
     def places(self):
         """P, how many finished hypotheses of a sentence are kept."""
         return max(self.size, self.best)
@@ -90,8 +113,17 @@ class BeamSearch:
     settings: BeamSettings
     ban: Ban | None = None
 
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """See `search.Search`."""
+        return self.settings.numbers
+
+    def with_numbers(self, numbers: Mapping[str, Any]) -> Self:
+        """See `search.Search`."""
+        return replace(self, settings=replace(self.settings, **numbers))
+
     def __call__(self, model, memory, max_lengths, length, prefix=None, required=None):
-        uses_coverage = self.settings.coverage_penalty != 0
+        uses_coverage = self.settings.uses_coverage
         hypotheses = dynamic_shape(max_lengths)[0] * self.settings.size
 
         def step(tokens, memory, state):
@@ -162,7 +194,7 @@ def beam_search(
         candidates, parents, tokens = extend_hypotheses(logits, state, settings, constraint, is_last, given)
         state = state._replace(step=state.step + 1)
         bonus = None
-        if settings.coverage_penalty:
+        if settings.uses_coverage:
             assert coverage is not None
             attention = coverage(state.source_state, target_state)
             bonus = settings.coverage_bonus(ops.reshape(attention, (dynamic_shape(state.rows)[0], settings.size, -1)))

@@ -7,6 +7,7 @@ import keras
 from ..config import RunConfig
 from ..config.decoding import DecodingSettings
 from ..runtime.devices import parallel_batches, sizes
+from ..runtime.graphs import GraphCache
 from ..text.phrases.banned import BannedPhrases
 from ..text.phrases.token_text import TokenText
 from ..text.tokens.tokenizer import Tokenizer
@@ -25,9 +26,10 @@ def build_translator(
     search: Search,
     tokens: TokenText | None = None,
     read: Callable[[Sequence[str], str], list[list[int]]] | None = None,
+    graphs: GraphCache | None = None,
 ) -> Translator:
-    """Builds a translator that uses `search`, with the batch size and the length limits of the config; for `tokens` and
-    `read` see `Translator`."""
+    """Builds a translator that uses `search`, with the batch size and the length limits of the config; for `tokens`,
+    `read` and `graphs` see `Translator`."""
     settings = config.decoding
     return Translator(
         model,
@@ -40,6 +42,7 @@ def build_translator(
         workers=1 if settings.kind == "sampling" else parallel_batches(),
         tokens=tokens,
         read=read,
+        graphs=graphs or GraphCache(),
     )
 
 

@@ -10,7 +10,7 @@ from keras import ops
 
 from ..layers.keras_layers import dynamic_shape
 from ..text.tokens.special_tokens import BOS, EOS, PAD
-from .search import MINUS_INFINITY, top_k_of_many
+from .search import MINUS_INFINITY, is_number, top_k_of_many
 
 
 def ban_special_tokens(scores):
@@ -21,7 +21,7 @@ def ban_special_tokens(scores):
 
 def ban_early_end(scores, step, min_length):
     """Bans EOS while a hypothesis has fewer than `min_length` tokens; it has `step`."""
-    if not min_length:
+    if is_number(min_length, 0):
         return scores
     ids = ops.arange(dynamic_shape(scores)[-1], dtype="int32")
     return ops.where(ops.logical_and(ops.equal(ids, EOS), step < min_length), MINUS_INFINITY, scores)

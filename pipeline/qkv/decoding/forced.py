@@ -15,6 +15,7 @@ from keras import ops
 from ..config.names.inspection import SITES
 from ..layers.keras_layers import dynamic_shape
 from ..layers.tap import tapped
+from ..runtime.graphs import ModelGraph
 
 
 class TeacherForced(NamedTuple):
@@ -125,7 +126,7 @@ ForcedGraph = Callable[..., TeacherForced]
 
 
 def make_forced_graph(model: keras.Model, sites: Sequence[str] = ()) -> ForcedGraph:
-    """Makes a `tf.function` of `forced_pass` for any `TranslationModel` and any of `config.names.inspection.SITES`."""
+    """Makes a `ModelGraph` of `forced_pass` for any `TranslationModel` and any of `config.names.inspection.SITES`."""
 
     def read(source, target_input, target_output):
         batch = source, target_input, target_output
@@ -134,4 +135,4 @@ def make_forced_graph(model: keras.Model, sites: Sequence[str] = ()) -> ForcedGr
             forced.attention["gradients"] = gradient_times_input(model, *batch)
         return forced
 
-    return tf.function(read, input_signature=(tf.TensorSpec([None, None], tf.int32),) * 3, autograph=False)
+    return ModelGraph(model, read, (tf.TensorSpec([None, None], tf.int32),) * 3)

@@ -3,9 +3,11 @@
 Letters: B batch, L maximum length of a target, V vocabulary.
 """
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
+import numpy as np
 from keras import ops
 
 from ..layers.keras_layers import dynamic_shape
@@ -34,8 +36,18 @@ class GreedySearch:
 
     count: ClassVar[int] = 1
 
-    def pick(self, scores):
-        """Returns the next token of each row of log-probabilities `(R, V)`; ties go to the lower id."""
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """See `Search`."""
+        return {"min_length": np.int32(self.min_length)} if self.min_length else {}
+
+    def with_numbers(self, numbers: Mapping[str, Any]) -> Self:
+        """See `Search`."""
+        return replace(self, **numbers)
+
+    def pick(self, scores, step):
+        """Returns the next token of each row of log-probabilities `(R, V)`, given the number of tokens before it; ties
+        go to the lower id."""
         return ops.argmax(scores, axis=-1)
 
     def __call__(self, model, memory, max_lengths, length, prefix=None, required=None):
@@ -58,7 +70,7 @@ class GreedySearch:
                 scores = self.ban.allow(scores, self.ban.following(state[1]), ops.ones_like(limits, "bool"))
             if self.force_eos:
                 scores = force_end(scores, step + 1 >= limits)
-            picked = ops.cast(self.pick(scores), "int32")
+            picked = ops.cast(self.pick(scores, step), "int32")
             if prefix is None:
                 return picked
             given = ops.take(beginning, step, axis=1)

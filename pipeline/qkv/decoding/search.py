@@ -3,7 +3,8 @@
 Letters: A sentences still searched, B batch, N hypotheses of a sentence, L maximum length of a target.
 """
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, Self
 
 import keras
 from keras import ops
@@ -44,6 +45,11 @@ class Hypotheses(NamedTuple):
 class Search(Protocol):
     """A search: returns `Hypotheses` `(B, N, ...)`.
 
+    Two searches that differ in their `numbers` alone share a graph, which takes the numbers as inputs.
+
+    Attributes:
+        numbers: settings that may be tensors, by name, as NumPy scalars.
+
     Call arguments:
         model: any `TranslationModel`.
         memory: what `model.encode` returned for the sources, `(B, ...)`.
@@ -53,9 +59,21 @@ class Search(Protocol):
         required: `phrases.Requirements` of the sentences, which a beam alone can meet; by default none.
     """
 
+    @property
+    def numbers(self) -> dict[str, Any]: ...
+
+    def with_numbers(self, numbers: Mapping[str, Any]) -> Self:
+        """Returns the search with other values, such as tensors, in the place of its `numbers`."""
+        ...
+
     def __call__(
         self, model: TranslationModel, memory: Memory, max_lengths, length, prefix=None, required=None
     ) -> Hypotheses: ...
+
+
+def is_number(setting, number):
+    """Returns whether a setting is this number; a tensor stands for any other number."""
+    return isinstance(setting, int | float) and setting == number
 
 
 # Loops and branches whose tensors change their shapes. TensorFlow's graphs and PyTorch have no trouble with that; JAX

@@ -1,8 +1,8 @@
 """Translates sentences: batches them by length, searches in a graph, and decodes the results to text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from itertools import combinations
+from threading import Lock
 from typing import Any, NamedTuple
 
 import keras
@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..errors import InputError
+from ..runtime.graphs import GraphCache, ModelGraph
 from ..runtime.parallel import in_order
 from ..text.batch import pad
 from ..text.batch_plan import round_up
@@ -49,9 +50,24 @@ class Translation:
     required: list[str] = field(default_factory=list)
 
 
+class Draws:
+    """The number of steps that sampling has drawn, which go on from call to call; one call at a time draws."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.turn = Lock()
+
+    def add(self, steps: int) -> None:
+        """Counts further steps."""
+        self.count += steps
+
+
 @dataclass(eq=False)
 class Translator:
     """Translates sentences with a model of any architecture.
+
+    Translators of one model that share a `GraphCache` share the graphs of searches that differ in their numbers alone,
+    such as a seed, a temperature or a length penalty.
 
     Args:
         model: any `TranslationModel`.
@@ -65,6 +81,8 @@ class Translator:
         tokens: the target language's, needed where phrases are required.
         read: returns the tokens of sentences as a person gives them, of a side that is `source` or `target`; by
             default the tokenizer's.
+        graphs: the graphs that are kept; by default this translator's.
+        draws: the draws of sampling.
     """
 
     model: keras.Model
@@ -78,18 +96,8 @@ class Translator:
     workers: int = 1
     tokens: TokenText | None = None
     read: Callable[[Sequence[str], str], list[list[int]]] | None = None
-
-    def __post_init__(self) -> None:
-        def make_graph(*names):
-            def search_batch(source, max_lengths, length, *given):
-                memory = self.model.encode(source, training=False)._replace(self_attention=())
-                return self.search(self.model, memory, max_lengths, length, **dict(zip(names, given, strict=True)))
-
-            signature = (_IDS, _ROW, _NUMBER, *(_GIVEN[name] for name in names))
-            return tf.function(search_batch, input_signature=signature, autograph=False)
-
-        # Each is traced when it is first called.
-        self._graphs = {names: make_graph(*names) for names in [(), *combinations(_GIVEN, 1), tuple(_GIVEN)]}
+    graphs: GraphCache = field(default_factory=GraphCache)
+    draws: Draws = field(default_factory=Draws)
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
         """Returns the best translation of each sentence, in order; of an empty sentence it is empty."""
@@ -150,8 +158,7 @@ class Translator:
             if self.tokens is None:
                 raise ValueError("tokens: expected the target language's, because phrases are required; found None")
             given["required"] = make_requirements([row.required for row in rows], self.tokens.symbols)
-        result = self._graphs[tuple(given)](source, max_lengths, length, *given.values())
-        all_ids, all_log_probabilities, all_scores = (x.numpy() for x in result)
+        all_ids, all_log_probabilities, all_scores = self._search(source, max_lengths, length, given)
         _check_scores(all_scores)
         places = np.argwhere(np.isfinite(all_scores))  # (sentence, rank)
         targets = [[int(token) for token in all_ids[i, n] if token != PAD] for i, n in places]
@@ -165,6 +172,29 @@ class Translator:
                 Translation(text, row.source, ids, log_probabilities, is_cut, score, len(row.prefix), phrases)
             )
         return translations
+
+    def _search(self, source: Any, max_lengths: Any, length: int, given: Mapping[str, Any]) -> list[np.ndarray]:
+        graph, numbers = self.graph(*given), self.search.numbers
+        if "drawn" not in numbers:
+            return [x.numpy() for x in graph(source, max_lengths, length, numbers, given)]
+        with self.draws.turn:
+            numbers["drawn"] += self.draws.count
+            ids, *others = (x.numpy() for x in graph(source, max_lengths, length, numbers, given))
+            self.draws.add(int((ids != PAD).sum(axis=-1).max()))
+        return [ids, *others]
+
+    def graph(self, *names: str) -> ModelGraph:
+        """Returns the graph of the search, given `prefix`, `required`, both or neither."""
+        model, numbers = self.model, self.search.numbers
+        kind = self.search.with_numbers(dict.fromkeys(numbers))  # equal for searches that differ in numbers alone
+
+        def search_batch(source, max_lengths, length, numbers, given):
+            memory = model.encode(source, training=False)._replace(self_attention=())
+            return kind.with_numbers(numbers)(model, memory, max_lengths, length, **given)
+
+        scalars = {name: tf.TensorSpec([], number.dtype) for name, number in numbers.items()}
+        signature = (_IDS, _ROW, _NUMBER, scalars, {name: _GIVEN[name] for name in names})
+        return self.graphs.get((model, kind, names), lambda: ModelGraph(model, search_batch, signature))
 
 
 def _check_scores(scores: np.ndarray) -> None:

@@ -24,6 +24,7 @@ def score_alignments(
     gold: Sequence[GoldAlignment] | None,
     choose_on: tuple[AttentionArchive, str] | None = None,
     gold_file: Path | None = None,
+    first_index: int = 0,
 ) -> ReadoutScores:
     """Chooses the readout of an archive and scores it on gold alignments.
 
@@ -34,6 +35,7 @@ def score_alignments(
         choose_on: an archive of the same model on other sentences, which has gold alignments, and its name. The readout
             is chosen on it. None chooses it on `archive` itself, which gives optimistic scores.
         gold_file: the file that `gold` was read from; None if they are part of the archive.
+        first_index: the number of the first word in that file, 0 or 1.
 
     Returns:
         The scores; empty if the archive has no cross-attention.
@@ -58,7 +60,7 @@ def score_alignments(
         readout = _score(other, GoldScores(gold_set_of(other, reason, other.gold)), reason).readout
     if gold is None:
         return ReadoutScores(readout)
-    return _score(archive, GoldScores(gold_set_of(archive, name, gold, gold_file), readout), reason)
+    return _score(archive, GoldScores(gold_set_of(archive, name, gold, gold_file, first_index), readout), reason)
 
 
 def _score(archive: AttentionArchive, scores: GoldScores, chosen_on: str) -> ReadoutScores:
@@ -105,6 +107,13 @@ def archive_metrics(
     return metrics
 
 
+def check_archive_files(folder: EvaluationDirectory) -> None:
+    """Raises an `InputError` if a file is there that `write_archive_files` would replace, and no command wrote it."""
+    tables = folder.heads, folder.head_types, folder.sentence_heads, folder.sentences
+    of_links = folder.alignments, folder.head_alignment, folder.sentence_alignment
+    folder.check_own((folder.metrics, *tables, *of_links), "name another folder with --folder")
+
+
 def write_archive_files(
     archive: AttentionArchive,
     gold: Sequence[GoldAlignment] | None,
@@ -112,7 +121,7 @@ def write_archive_files(
     metrics: dict[str, Any],
     folder: EvaluationDirectory,
 ) -> None:
-    """Writes the tables of an archive into a folder, `metrics.json` last.
+    """Writes the tables of an archive into a folder, `metrics.json` last, and lists these files.
 
     Args:
         archive: the archive.
@@ -126,6 +135,7 @@ def write_archive_files(
     tables = SetTables(None if gold is None else dict(zip(archive.ids, gold, strict=False)), readout)
     for record in archive.records([*TYPED_SITES, *([readout.site] if readout else [])]):
         tables.add(record)
-    tables.write(folder)
-    write_readout_scores(readouts, folder)
-    write_json(folder.metrics, metrics)
+    with folder.written.recording():
+        tables.write(folder)
+        write_readout_scores(readouts, folder)
+        write_json(folder.metrics, metrics)

@@ -15,9 +15,10 @@ from typing import Any
 
 import pandas as pd
 
+from ..alignment.gold import alignment_sites
 from ..alignment.head_scores import GoldScores, ReadoutScores
 from ..alignment.readout import AlignmentReadout
-from ..alignment.readout_choice import alignment_sites, choose_on_gold
+from ..alignment.readout_choice import choose_readout, kept_readout
 from ..decoding.translator import Translation
 from ..files.atomic import write_output
 from ..files.json import write_json
@@ -128,9 +129,10 @@ def _sites_to_record(request: EvaluationRequest) -> list[str]:
 
 
 def _sites_to_compare(request: EvaluationRequest) -> tuple[str, ...]:
-    """Returns the attention sites among which a readout is chosen; none without gold alignments."""
-    has_gold = request.data.gold is not None or request.data.choose_on is not None
-    return alignment_sites(request.run.config) if has_gold else ()
+    """Returns the attention sites among which a readout is chosen; none without gold alignments or a kept choice."""
+    data = request.data
+    is_read = any(known is not None for known in (data.gold, data.choose_on, data.kept))
+    return alignment_sites(request.run.config) if is_read else ()
 
 
 def _translate_probes(request: EvaluationRequest) -> list[ForcedPair]:
@@ -153,7 +155,9 @@ def _read_references(
     ensemble has no readout."""
     data = request.data
     sites = _sites_to_compare(request) if recorder.sites else ()
-    readout = choose_on_gold(request.run, data.choose_on, recorder.sites) if sites and data.choose_on else None
+    readout = data.kept
+    if sites and data.choose_on:
+        readout = choose_readout(request.run, data.choose_on, recorder.sites, keeps=not request.ensemble)
     gold = GoldScores(data.gold, readout) if sites and data.gold else None
     likelihood = None
     if data.reference is not None:
@@ -228,7 +232,8 @@ def _read_with_members(
     probes = _translate_probes(request)
     described, viewers = [], []
     for name, run in ensemble.members.items():
-        own = replace(request, run=run, spread_over=None, ensemble=tuple(ensemble.members))
+        data = replace(request.data, kept=kept_readout(run))
+        own = replace(request, run=run, data=data, spread_over=None, ensemble=tuple(ensemble.members))
         place = folder.member(name)
         recorder = run.recorder(_sites_to_record(own), units)
         readouts = ReadoutScores()

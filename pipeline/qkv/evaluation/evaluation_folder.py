@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -23,6 +24,7 @@ from ..files.atomic import delete_temporary_files_below, is_temporary
 from ..files.json import write_json
 from ..files.paths import sha256
 from ..files.run_directory import EvaluationDirectory
+from ..files.written import FileList
 from ..inspection.archive import ArchiveWriter
 from ..inspection.recorder import AttentionRecorder, ForcedPair
 from ..run.ensemble import TrainedEnsemble
@@ -36,7 +38,8 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[EvaluationDirectory]:
-    """Yields a folder that replaces `final` when everything in it has been written; until then the old one stays.
+    """Yields a folder that replaces `final` when everything in it has been written; until then the old one stays. Then
+    the folder has a list of its files, see `files.written`.
 
     Folders that killed processes of this machine left behind are removed first, with two exceptions. A complete one,
     whose process was killed after moving the old evaluation away, takes its place. One of the same fingerprint, which
@@ -44,9 +47,11 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
     nothing is left. What others have put into the old folder, such as notes, is in the new one.
 
     Raises:
-        InputError: a file or a link is in the place of a folder.
+        InputError: a file or a link is in the place of a folder, or files in it have names of an evaluation, which no
+            evaluation wrote.
     """
     final.check_writable()
+    final.check_own(final.named_files(), "choose another --name")
     final.root.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{final.root.name}.qkv-tmp.{socket.gethostname()}."
     own_prefix = f"{prefix}{os.getpid()}."
@@ -54,7 +59,7 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
     found = final.root.parent.glob(f"{glob.escape(prefix)}*")
     for leftover in sorted(found, key=lambda path: not EvaluationDirectory(path).metrics.is_file()):  # whole ones first
         process = leftover.name.removeprefix(prefix).split(".")[0]
-        if process.isdecimal() and is_running(int(process)):
+        if re.fullmatch("[0-9]{1,9}", process) and is_running(int(process)):
             continue
         if leftover.is_symlink() or any(path.is_symlink() for path in leftover.rglob("*")):  # it is not ours: no
             leftover.unlink() if leftover.is_symlink() else _delete(leftover, final)  # command makes links
@@ -69,6 +74,7 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
     try:
         working.mkdir(exist_ok=True)
         yield EvaluationDirectory(working)
+        FileList(working).write(path for path in working.rglob("*") if path.is_file())
         _replace_folder(working, final, own_prefix)
     except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, KeyboardInterrupt) or any(EvaluationDirectory(working).parts.glob("*.json")):
@@ -100,16 +106,34 @@ def _replace_folder(new: Path, evaluation: EvaluationDirectory, own_prefix: str)
 
 
 def _delete(old: Path, evaluation: EvaluationDirectory) -> None:
-    """Deletes what evaluations write in a folder; what others have put there moves to the evaluation's own folder, and
-    stays where it is if there is something of its name."""
+    """Deletes what evaluations have written in a folder; what others have put there moves to the evaluation's own
+    folder, and stays where it is if there is something of its name."""
+    directory = EvaluationDirectory(old)
     with suppress(FileNotFoundError, NotADirectoryError):  # another process has just deleted it, or it is a file
-        for path in old.iterdir():
-            if path.name not in evaluation.names and not is_temporary(path.name):
-                evaluation.root.mkdir(exist_ok=True)
-                if os.path.lexists(place := evaluation.root / path.name):
-                    return
-                path.rename(place)
-        shutil.rmtree(old, ignore_errors=True)
+        own = directory.own_files()
+        for parent, folders, names in os.walk(old, topdown=False):
+            for path in (Path(parent, name) for name in names):
+                if path in own or is_temporary(path.name):
+                    path.unlink(missing_ok=True)
+            for path in (Path(parent, name) for name in folders):
+                if any(path.is_relative_to(folder) for folder in directory.folders):
+                    with suppress(OSError):  # it is not empty, or it is a link
+                        path.rmdir()
+        _move_into(old, evaluation.root)
+        if old.exists():
+            log.warning("%s: files of others are kept here, since the evaluation has files of their names", old)
+
+
+def _move_into(old: Path, new: Path) -> None:
+    """Moves what is in a folder into another one, except what has the name of something there."""
+    for path in old.iterdir():
+        if not os.path.lexists(target := new / path.name):
+            new.mkdir(parents=True, exist_ok=True)
+            path.rename(target)
+        elif all(place.is_dir() and not place.is_symlink() for place in (path, target)):
+            _move_into(path, target)
+    with suppress(OSError):  # it is not empty
+        old.rmdir()
 
 
 CHUNK_SENTENCES = 256  # a few batches per core; losing a chunk costs seconds

@@ -5,10 +5,14 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
+from ..alignment.gold import FIRST_INDEX, GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
+from ..alignment.readout import AlignmentReadout
+from ..alignment.readout_choice import kept_readout
 from ..config.run import settings_of_set
 from ..inspection.recorder import ForcedPair, pair_references
+from ..run.ensemble import TrainedEnsemble
 from ..run.processes import RunParts
 from ..run.trained_run import TrainedRun
 from ..text.corpora.formats import read_parallel_files, read_tagged
@@ -30,6 +34,7 @@ class EvaluationSet:
         reference: their given translations, or None.
         gold: gold alignments of these pairs, or None.
         choose_on: the set on which the alignment readout is chosen; None for this set.
+        kept: the readout that the run keeps, if the set that has chosen it is not there.
         origin: the set of the config, or the file of text of one's own, that these sentences are; None for `name`.
         own: whether they are text of one's own.
         prefixes: the tokens with which each translation begins, or None.
@@ -41,6 +46,7 @@ class EvaluationSet:
     reference: Sequence[str] | None = None
     gold: GoldSet | None = None
     choose_on: GoldSet | None = None
+    kept: AlignmentReadout | None = None
     origin: str | None = None
     own: bool = False
     prefixes: Sequence[list[int]] | None = None
@@ -80,6 +86,7 @@ def read_own_set(
     source: Path,
     reference: Path | None = None,
     alignments: Path | None = None,
+    first_index: int = 0,
     normalizes: bool = True,
 ) -> EvaluationSet:
     """Reads a set that is text of one's own.
@@ -90,6 +97,7 @@ def read_own_set(
         source: the sentences.
         reference: their translations, or None.
         alignments: the gold alignments of both, or None.
+        first_index: the number of the first word in that file.
         normalizes: whether `data.normalize` acts on the text.
 
     Raises:
@@ -98,24 +106,34 @@ def read_own_set(
     origin = source.name  # with its suffix: test.en must not replace the results on `test`
     # Gold links count the words as they stand, so these must keep their numbers.
     form = {"normalizes": normalizes, "divides": alignments is None}
-    choose_on = read_choice_set(run.config, run.cutter)
+    choice = _read_choice(run)
     if reference is None:
         lines = _read_typed(run, read_lines(source), source, "source", form)
-        return EvaluationSet(name, lines, choose_on=choose_on, origin=origin, own=True)
+        return EvaluationSet(name, lines, origin=origin, own=True, **choice)
     corpus = read_parallel_files(source, reference)
     corpus = replace(
         corpus,
         source=_read_typed(run, corpus.source, source, "source", form),
         target=_read_typed(run, corpus.target, reference, "target", form),
     )
-    gold = read_gold_set(origin, corpus, alignments, cutter=run.cutter) if alignments is not None else None
-    return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin, own=True)
+    gold = None
+    if alignments is not None:
+        gold = read_gold_set(origin, corpus, alignments, cutter=run.cutter, first_index=first_index, remedy=FIRST_INDEX)
+    return EvaluationSet(name, corpus.source, corpus.target, gold, origin=origin, own=True, **choice)
+
+
+def _read_choice(run: TrainedRun) -> dict[str, Any]:
+    """Returns the set on which the run's readout is chosen, or else the readout that the run keeps, as arguments of
+    `EvaluationSet`."""
+    kept = None if isinstance(run, TrainedEnsemble) else kept_readout(run)  # each model of an ensemble has one
+    return {"choose_on": read_choice_set(run.config, run.cutter), "kept": kept}
 
 
 def _read_typed(run: TrainedRun, lines: Sequence[str], path: Path, side: str, form: dict[str, bool]) -> list[str]:
     """Returns the lines of a file as the run reads them."""
-    given = list(lines)
-    found, _ = run.typed_text(str(path), side, **form).read(given)
+    typed = run.typed_text(str(path), side, **form)
+    given = typed.readable(lines)  # references, too, are scored without what no translation has
+    found, _ = typed.read(given)
     if changed := sum(one != other for one, other in zip(given, found, strict=True)):
         log.info(
             "%s: %d of %d lines are changed to look like the training text (data.normalize; --no_normalize reads them "
@@ -142,8 +160,8 @@ def read_configured_set(run: TrainedRun, name: str, set_name: str) -> Evaluation
     corpus = read_tagged(settings)
     gold = read_configured_gold(settings, set_name, run.cutter)
     # Where the readout is chosen and reported on the same pairs, the result must say so: see EvaluationSet.
-    choose_on = read_choice_set(run.config, run.cutter) if settings != choice_settings(run.config) else None
-    return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin=set_name)
+    choice = _read_choice(run) if settings != choice_settings(run.config) else {}
+    return EvaluationSet(name, corpus.source, corpus.target, gold, origin=set_name, **choice)
 
 
 @dataclass(frozen=True)

@@ -38,13 +38,13 @@ class ExportWishes(NamedTuple):
         if self.format not in EXPORT_FORMATS:
             names = [*EXPORT_FORMATS]
             hint = did_you_mean(self.format, names)
-            raise InputError(f"format: expected one of {', '.join(names)}, found {self.format!r}{hint}")
+            raise InputError(f"format: expected one of {', '.join(names)}, found {self.format!r:.60}{hint}")
         for option, of in (("quantization", "ctranslate2"), ("at", "saved_model")):
             if getattr(self, option) is not None and self.format != of:
                 raise InputError(f"--{option}: no effect with --format {self.format}; leave it out")
         if self.quantization not in (None, *QUANTIZATIONS):
             expected = ", ".join(QUANTIZATIONS)
-            raise InputError(f"quantization: expected one of {expected}, found {self.quantization!r}")
+            raise InputError(f"quantization: expected one of {expected}, found {self.quantization!r:.60}")
         if config.tokenizer.kind == "given":
             raise InputError(f"{root}: an imported run; export the model from where it was imported")
         if config.decoding.tag is not None and self.format != "ctranslate2":
@@ -94,11 +94,11 @@ def _write_saved_model(run: "TrainedRun", folder: Path, wishes: "ExportWishes", 
     from ..alignment.readout_choice import find_readout, last_layer
     from .saved_model import LoadedSavedModel, SavedTranslator, write_saved_model
 
-    readout = find_readout(run, wishes.at) or last_layer(run)
-    if not wishes.at:  # what the gold alignments choose may need more than one row of weights
+    readout = find_readout(run, wishes.at) or (last_layer(run) if run.config.model.has_cross_attention else None)
+    if readout and not wishes.at:  # what the gold alignments choose may need more than one row of weights
         readout = replace(readout, site="cross", extraction="target", likely=False)
     write_saved_model(SavedTranslator(run, readout), folder)
-    manifest["links"] = readout.to_json()
+    manifest["links"] = readout and readout.to_json()
     return LoadedSavedModel(folder)
 
 

@@ -9,7 +9,7 @@ from ..config.run import dump, make_run_config
 from ..errors import InputError
 from ..files.atomic import new_folder, replaced_when_done, write_atomically
 from ..files.json import write_json
-from ..files.paths import name_problem, sha256
+from ..files.paths import new_name_problem, sha256
 from ..files.run_directory import RunDirectory
 from ..model.build import build_model
 from ..run.manifest import write_manifest
@@ -35,7 +35,7 @@ def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; expected what save_pretrained of a Marian model wrote")
-    if problem := name_problem(root.absolute().name):
+    if problem := new_name_problem(root.absolute().name):
         raise InputError(f"RUN: {problem}")
     marian = read_marian_config(folder)
     vocabulary = read_marian_vocabulary(folder, marian)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..decoding.build import build_search, build_translator
 from ..errors import InputError
+from ..files.paths import missing_file
 from ..run.trained_run import TrainedRun
 from ..text.corpora.formats import read_corpus
 
@@ -38,14 +39,21 @@ class ExportedModel(Protocol):
 
 
 def read_check_sentences(run: TrainedRun, count: int) -> list[str]:
-    """Reads the sentences of a check: the first of the run's validation set that the model can read.
+    """Reads the sentences of a check: the first of the run's validation set that the model can read; or its probes, if
+    the files of the set are not there.
 
     Raises:
         InputError: the run has no such set.
     """
-    if run.config.data.validation is None:
+    validation = run.config.data.validation
+    if validation is None:
         raise InputError(f"{run.directory.root}: the run has no validation set; give --sentences 0 for no check")
-    lines = read_corpus(run.config.data.validation).source
+    if missing := missing_file(validation):
+        lines: Sequence[str] = [probe.source for probe in run.config.inspection.probes or ()]
+        checked = f"checked on the {len(lines)} probes of the config instead" if lines else "the model is not checked"
+        log.warning("%s: there is no such file; %s", missing, checked)
+    else:
+        lines = read_corpus(validation).source
     longest = run.config.model.max_positions - 1
     fitting = [line for line in lines[: 2 * count] if 0 < run.tokenizer.count_tokens([line])[0] < longest]
     return fitting[:count]

@@ -20,11 +20,13 @@ from ..decoding.build import build_search
 from ..decoding.forced import forced_pass
 from ..errors import InputError
 from ..run.trained_run import TrainedRun
+from ..runtime.graphs import forget_gradients
 from ..runtime.import_tensorflow import silenced_stderr
-from ..text.lines.line import EMPTY
+from ..text.lines.line import EMPTY, class_of
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from .parity import searches
 
+CODE = r"\x{{{:x}}}"  # a character in a regular expression of TensorFlow, see `class_of`
 STRINGS = tf.TensorSpec([None], tf.string)
 
 
@@ -33,15 +35,15 @@ class SavedTranslator(tf.Module):
 
     Args:
         run: the run.
-        readout: where `align` reads links.
+        readout: where `align` reads links; None for a model without cross-attention, which links nothing.
 
     Raises:
         InputError: `align` cannot read links so.
     """
 
-    def __init__(self, run: TrainedRun, readout: AlignmentReadout) -> None:
+    def __init__(self, run: TrainedRun, readout: AlignmentReadout | None) -> None:
         super().__init__()
-        if readout.site != "cross" or readout.extraction != "target":
+        if readout and (readout.site != "cross" or readout.extraction != "target"):
             raise InputError("--at: a SavedModel reads links at LAYER,HEAD,SIDE; leave out LINKS and SITE")
         tokenizer = run.tokenizer
         self._variables = [variable.value for variable in run.model.variables]  # what is saved; Keras' layers are not
@@ -49,7 +51,10 @@ class SavedTranslator(tf.Module):
         pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
         self._pieces = tf.constant(["", *pieces[1:]])  # padding has no spelling
         greedy, beam = (build_search(settings, run.config.run.seed) for settings in searches(run, {}).values())
-        self._own = SimpleNamespace(run=run, readout=readout, greedy=greedy, beam=beam)  # not tracked, so not saved
+        kinds = zip(tokenizer.unread, ("", " "), strict=True)
+        unread = [(f"[{class_of(kind, CODE)}]", read) for kind, read in kinds if kind]
+        # Not tracked, so not saved.
+        self._own = SimpleNamespace(run=run, readout=readout, greedy=greedy, beam=beam, unread=unread)
         self._max_positions = run.config.model.max_positions
 
     @tf.function(input_signature=(STRINGS, tf.TensorSpec([], tf.bool)), autograph=False)
@@ -126,8 +131,11 @@ class SavedTranslator(tf.Module):
         }
 
     def _tokenize(self, text):
-        """Reads text as the run does: composed, and none where there is nothing to be seen, see `text.line`."""
+        """Reads text as the run does: composed, without the invisible characters that it does not read, and none where
+        there is nothing to be seen, see `text.line`."""
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")  # bytes that are not UTF-8 become U+FFFD
+        for characters, read in self._own.unread:
+            text = tf.strings.regex_replace(text, characters, read)
         text = tensorflow_text.normalize_utf8(text, "NFC")
         return self._tokenizer.tokenize(tf.where(tf.strings.regex_full_match(text, EMPTY), "", text))
 
@@ -140,6 +148,8 @@ class SavedTranslator(tf.Module):
 
     def _links(self, cross, source_ids, target_ids):
         readout = self._own.readout
+        if readout is None:
+            return tf.fill(tf.shape(target_ids), -1)
         row_shift = int(readout.side == "input")  # the row that reads a token is below the one that predicts it
         weights = cross[:, readout.layer]
         weights = tf.reduce_mean(weights, axis=1) if readout.head == MEAN_HEAD else weights[:, int(readout.head)]
@@ -155,6 +165,8 @@ def write_saved_model(translator: SavedTranslator, folder: Path) -> None:
     translate, align = translator.translate, translator.align
     signatures = {"serving_default": translate, "translate": translate, "align": align}
     tf.saved_model.save(translator, str(folder), signatures=signatures)
+    for function in (translate, align):
+        forget_gradients(function.get_concrete_function().graph)
 
 
 class LoadedSavedModel:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from .lock import folder_locked
+from .written import note_written
 
 _MARK = "qkv-tmp"
 
@@ -50,6 +51,7 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         if permissions is not None:
             temporary.chmod(permissions)
+        note_written(path)
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
@@ -73,9 +75,13 @@ def output_when_done(path: Path) -> Iterator[Path]:
         yield temporary
         sys.stdout.flush()  # what was printed before comes before
         opened = _open_already(path)
-        stream = path.open("wb") if opened is None else os.fdopen(os.dup(opened), "wb")
-        with temporary.open("rb") as content, stream:
-            shutil.copyfileobj(content, stream)
+        try:
+            stream = path.open("wb") if opened is None else os.fdopen(os.dup(opened), "wb")
+            with temporary.open("rb") as content, stream:
+                shutil.copyfileobj(content, stream)
+        except OSError as error:
+            error.filename = str(path)  # a full device names no file
+            raise
 
 
 def writable_only(path: Path) -> bool:

@@ -1,9 +1,9 @@
 """Every path of a run and of an evaluation, named once, and the version that made a run."""
 
+import os
 import re
-import shutil
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
@@ -18,13 +18,14 @@ from .atomic import (
     refuse_link,
     write_atomically,
 )
-from .json import read_json_object
+from .json import read_json_if_whole, read_json_object
 from .lock import folder_locked
-from .paths import refuse_other_than_file
+from .paths import check_path, name_problem, new_name_problem, refuse_other_than_file
+from .written import EVENT_FILES, FileList, delete_if_empty
 
 MADE_BY = f"# made by qkv {__version__}\n"
-EVENT_FILES = "events.out.tfevents.*"  # TensorBoard's, in the folders that it takes for runs
 OLDEST = 0, 2  # the version whose runs are read, and all since
+_CHECKPOINT = re.compile(r"(best|(update|passing)-[0-9]{8,})\.npz")
 _VERSION = re.compile(r"# made by qkv (([0-9]{1,9})\.([0-9]{1,9})\S{0,40})")
 
 
@@ -67,6 +68,7 @@ class RunDirectory:
         self.root = Path(root)
         self.config = self.root / "config.yaml"
         self.decoding = self.root / "decoding.yaml"  # what `evaluate.py --tune` has chosen
+        self.alignment = self.root / "alignment.json"  # where word links are read, as gold alignments have chosen it
         self.manifest = self.root / "manifest.json"  # written last: with it, the training is complete
         self.given_tokenizer = self.root / "tokenizer" / "given.json"  # of an imported run
         self.own_tokenizer = self.root / "tokenizer" / "sentencepiece.model"
@@ -86,29 +88,47 @@ class RunDirectory:
         self.projector_config = self.root / "projector_config.pbtxt"  # where TensorBoard looks for it
         self.projector = self.root / "projector"
         self.probes = self.root / "probes"
+        self.written = FileList(self.root)
         self._lock = self.root / ".lock"
         # What training writes: folders, and the files beside them.
         folders = (self.held_out, self.encoded, self.checkpoints, self.validation_events, self.projector, self.probes)
         self._folders = self.own_tokenizer.parent, self.ancestor.parent, *folders
         files = (self.preparation, self.corpus_report, self.source_look, self.target_look, self.model, self.history)
-        self._files = self.config, self.decoding, self.manifest, *files, self.projector_config
+        self._files = self.config, self.decoding, self.alignment, self.manifest, *files, self.projector_config
 
     @property
     def tokenizer(self) -> Path:
         """The file of the tokenizer."""
         return self.given_tokenizer if self.given_tokenizer.exists() else self.own_tokenizer
 
+    @property
+    def inputs(self) -> list[Path]:
+        """The files and folders that commands read."""
+        return [path for path in vars(self).values() if isinstance(path, Path) and path != self.root]
+
     def evaluation(self, name: str) -> "EvaluationDirectory":
         """Returns the folder of the evaluation on the set of that name."""
         return EvaluationDirectory(self.root / "evaluations" / name)
+
+    def evaluation_name_problem(self, name: str) -> str | None:
+        """Returns what is wrong with the name of an evaluation that is to be written, or None."""
+        if problem := name_problem(name):
+            return problem
+        return None if self.evaluation(name).root.exists() else new_name_problem(name)
 
     def write_config(self, settings: str) -> None:
         """Writes the text of all settings, below the version that made the run."""
         write_atomically(self.config, (MADE_BY + settings).encode())
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Keeps other processes from training the run within the block; raises an `InputError` if one does."""
-        return folder_locked(self._lock, "trains this run")
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other processes from training the run within the block, and lists the files that this one writes;
+        raises an `InputError` if another process trains it."""
+        with folder_locked(self._lock, "trains this run"):
+            if self.config.is_file() and not self.written.exists():  # an older version's, which wrote no list
+                self.written.add(*(path for path in self.checkpoints.glob("*.npz") if _CHECKPOINT.fullmatch(path.name)))
+            with self.written.recording():
+                yield
 
     def is_trained(self) -> bool:
         """Returns whether training has come to its end."""
@@ -153,29 +173,49 @@ class RunDirectory:
 
     def delete_leftovers(self) -> None:
         """Deletes what a killed training has left half-written; only for the process that holds the lock."""
-        if self.corpus_report.is_file():
-            self.preparation.unlink(missing_ok=True)
-            shutil.rmtree(self.shards, ignore_errors=True)
         for file in self._files:
             delete_temporary_files(file)
         for folder in self._folders:
             delete_temporary_files_below(folder)
+        if self.corpus_report.is_file():
+            self.preparation.unlink(missing_ok=True)
+            self.delete_shards()
+
+    def delete_shards(self) -> None:
+        """Deletes the shards of a text that has been encoded, which other processes wrote, without a list."""
+        if self.shards.is_symlink() or not self.shards.is_dir():
+            return
+        for folder in self.shards.iterdir():
+            if re.fullmatch("[0-9a-f]{32}", folder.name) and folder.is_dir() and not folder.is_symlink():
+                for file in folder.iterdir():
+                    if re.fullmatch(r"[0-9]{6,}\.npz", file.name) or is_temporary(file.name):
+                        file.unlink(missing_ok=True)
+                delete_if_empty(folder)
+        delete_if_empty(self.shards)
 
     def delete_records(self) -> None:
         """Deletes what callbacks wrote in a training that was killed before its first checkpoint."""
-        for file in (self.history, self.projector_config, *self.event_files):
+        for file in (self.history, self.projector_config):
             file.unlink(missing_ok=True)
-        for folder in (self.validation_events, self.projector, self.probes):
-            shutil.rmtree(folder, ignore_errors=True)
+        self._delete_event_files()
+        self.written.delete(self.validation_events, self.projector, self.probes)
+
+    def _delete_event_files(self) -> None:
+        for file in self.event_files:
+            if self.written.holds(file):
+                file.unlink(missing_ok=True)
 
     def delete(self) -> None:
         """Deletes what training has written, the config last: whenever this is interrupted, the same command trains the
         run. What others have put into the folder stays."""
         self.corpus_report.unlink(missing_ok=True)  # first: with it, the text would count as prepared
         for folder in self._folders:
-            if folder.is_dir() and not folder.is_symlink():
-                shutil.rmtree(folder)
-        for file in (*self.event_files, *self._files[::-1], self._lock):
+            if not folder.is_symlink():
+                delete_temporary_files_below(folder)
+        self.delete_shards()
+        self.written.delete(*self._folders)
+        self._delete_event_files()
+        for file in (*self._files[::-1], self.written.path, self._lock):
             file.unlink(missing_ok=True)
         with suppress(OSError):
             self.root.rmdir()
@@ -183,8 +223,14 @@ class RunDirectory:
     def check_unused(self) -> None:
         """Raises an `InputError` if anything is in the folder but the rest of a training that was killed at its very
         start."""
-        names = {path.name for path in self.root.iterdir()} - {self._lock.name}
-        if any(not is_temporary(name, self.config) for name in names):
+        names = {path.name for path in self.root.iterdir()} - {self._lock.name, self.written.path.name}
+        others = sorted(name for name in names if not is_temporary(name, self.config))
+        if others and not self.config.exists():
+            raise InputError(
+                f"{self.root}: expected a new or an empty folder, found {others[0]!r} in it; name the run otherwise: "
+                "--run.name NAME; or move away what is there"
+            )
+        if others:
             raise InputError(
                 f"{self.root}: the run exists already. Continue it: {invocation('train', '--resume', self.root)}; "
                 "start another one: --run.name NAME; or delete the folder"
@@ -213,6 +259,7 @@ class RunDirectory:
             InputError: it does not exist, is not a run, or was made by a version whose runs are not read.
         """
         run = cls(root)
+        check_path(run.root)
         if not run.root.is_dir():
             raise InputError(f"{run.root}: no such run; expected a folder that train.py has created, such as runs/demo")
         if not run.config.is_file():
@@ -220,7 +267,7 @@ class RunDirectory:
                 f"{run.root}: not a run, it has no config.yaml; expected a folder that train.py has created"
             )
         texts = run.tokenizer, run.corpus_report, run.source_look, run.target_look
-        for file in (run.manifest, run.decoding, *texts, run.history, run.ancestor_weights):
+        for file in (run.manifest, run.decoding, run.alignment, *texts, run.history, run.ancestor_weights):
             refuse_other_than_file(file, "what training wrote")
         check_version(run.config)
         return run
@@ -239,6 +286,7 @@ def find_evaluation(path: Path, set_name: str) -> tuple[RunDirectory | None, "Ev
     Raises:
         InputError: there is no such run or archive.
     """
+    check_path(path / "sentences.jsonl")
     if (path / "sentences.jsonl").exists():
         return None, EvaluationDirectory(path, attention=path)
     if path.parent.name == "evaluations":
@@ -252,6 +300,22 @@ def find_evaluation(path: Path, set_name: str) -> tuple[RunDirectory | None, "Ev
             "expected a folder that train.py, evaluate.py or write_archive has created"
         )
     return RunDirectory.open(path), run.evaluation(set_name)
+
+
+_OF_A_MEMBER = re.compile(r"^members/[^/]+/")
+_IN_A_FOLDER = re.compile(
+    r"attention/(manifest\.json|sentences\.jsonl|gold\.pharaoh|shard-[0-9]{5,}\.npz)"
+    r"|heatmaps/(sentence|probe)-[0-9]{6,}-cross-layer-[0-9]+\.png"
+    r"|parts/translations-[0-9]{5,}\.json"
+)
+"""The files in the folders of an evaluation."""
+_MARKS = {"name", "mode", "sentences", "search", "truncated"}
+"""Keys of every `metrics.json`."""
+
+
+def inputs_of(evaluated: Iterable[tuple[RunDirectory | None, "EvaluationDirectory"]]) -> list[Path]:
+    """Returns the files and folders that commands read of what `find_evaluation` has found."""
+    return [path for pair in evaluated for directory in pair if directory for path in directory.inputs]
 
 
 class EvaluationDirectory:
@@ -287,11 +351,49 @@ class EvaluationDirectory:
         self.attention = root / "attention" if attention is None else attention
         self.parts = root / "parts"  # while it is being evaluated
         self.members = root / "members"  # of an ensemble, which has no archive of its own
+        self.written = FileList(root)
 
     @property
-    def names(self) -> set[str]:
-        """The names of all that evaluations write into the folder."""
-        return {path.name for path in vars(self).values() if path.parent == self.root}
+    def folders(self) -> tuple[Path, ...]:
+        """The folders that commands write into the folder."""
+        return self.heatmaps, self.attention, self.parts, self.members
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that commands write into the folder, beside its folders."""
+        paths = (path for path in vars(self).values() if isinstance(path, Path))
+        return [path for path in paths if path not in (self.root, *self.folders)]
+
+    @property
+    def inputs(self) -> list[Path]:
+        """The files and folders that commands read, without those that are only shown to people."""
+        read = [path for path in self.files if path not in (self.viewer, self.faithfulness_figure)]
+        if self.attention != self.root:
+            return [*read, self.attention]
+        return read + [path for path in self.root.glob("*") if _IN_A_FOLDER.fullmatch(f"attention/{path.name}")]
+
+    def own_files(self) -> set[Path]:
+        """Returns the files in the folder that commands have written: those in its list or, in a folder of a version
+        that wrote no list, all that have names of an evaluation."""
+        if self.written.exists():
+            return {self.written.path} | {self.root / name for name in self.written.names()}
+        return set(self.named_files())
+
+    def named_files(self) -> Iterator[Path]:
+        """Yields the files in the folder that have names of an evaluation."""
+        names = {file.name for file in self.files}
+        for path in sorted(self.root.rglob("*")):
+            name = _OF_A_MEMBER.sub("", path.relative_to(self.root).as_posix())
+            if (name in names or _IN_A_FOLDER.fullmatch(name)) and not path.is_dir():
+                yield path
+
+    def check_own(self, paths: Iterable[Path], advice: str) -> None:
+        """Raises an `InputError` with advice if one of these files of the folder is there, and no command wrote it."""
+        is_ours = self.written.exists() or read_json_if_whole(self.metrics).keys() >= _MARKS
+        own = self.own_files() if is_ours else ()
+        for path in paths:
+            if os.path.lexists(path) and path not in own:
+                raise InputError(f"{path}: not written by this command; {advice}, or move the file away")
 
     def check_writable(self) -> None:
         """Raises an `InputError` if a file or a link is in the place of the folder, or of the folder of all

@@ -22,7 +22,7 @@ import math
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property, partial
 from itertools import groupby, takewhile
@@ -34,11 +34,13 @@ import numpy as np
 
 from ..config.names.inspection import SITES
 from ..config.names.text import WORD_UNITS
-from ..errors import DAMAGE, InputError
+from ..errors import DAMAGE, InputError, quoted
 from ..files.arrays import ArrayFile
-from ..files.atomic import write_atomically
+from ..files.atomic import is_temporary, write_atomically
 from ..files.json import parse_json, read_json_object
+from ..files.paths import as_path, check_path
 from ..files.run_directory import RunDirectory
+from ..files.written import delete_if_empty
 from ..text.corpora.word_links import GoldAlignment, read_pharaoh
 from .record import Record
 from .viewer.data import ViewerRun
@@ -69,14 +71,19 @@ class AttentionArchive:
     """
 
     def __init__(self, path: str | Path) -> None:
-        within = Path(path) / ATTENTION
-        self._path = within if (within / MANIFEST).is_file() else Path(path)
+        path = as_path(path, "path", "the folder of an archive or of an evaluation")
+        within = path / ATTENTION
+        check_path(within / MANIFEST)
+        self._path = within if (within / MANIFEST).is_file() else path
         self.gold_file = self._path / GOLD
         self.manifest = self._read_manifest()
         self._sentences = self._read_sentences()
         self.ids = list(self._sentences)
         self.lines = list(self._sentences.values())
         self._shard: tuple[str, ArrayFile] | None = None  # the one kept open: reading in order opens each once
+
+    def __reduce__(self) -> Any:
+        return AttentionArchive, (self._path,)  # a pickle and a copy read the same files
 
     def __len__(self) -> int:
         return len(self._sentences)
@@ -95,8 +102,13 @@ class AttentionArchive:
             return [self[one] for one in self.ids[id_]]
         return self.read(id_, list(self.manifest["sites"]))
 
-    def records(self, sites: Iterable[str]) -> Iterator[Record]:
-        """Reads all sentences with the attention of some sites, `cross` among them, as far as the archive has it."""
+    def records(self, sites: Collection[str]) -> Iterator[Record]:
+        """Reads all sentences with the attention of some sites, `cross` among them, as far as the archive has it.
+
+        Raises:
+            InputError: a name is not that of a site, or `cross` is missing.
+        """
+        _check_sites(sites, SITES)
         held = [site for site in dict.fromkeys(sites) if site in self.manifest["sites"]]
         return (self.read(id_, held) for id_ in self.ids)
 
@@ -128,8 +140,15 @@ class AttentionArchive:
         return show_record(self[id_], self.manifest.get("run", self._path.name), height)
 
     def read(self, id_: int, sites: Sequence[str]) -> Record:
-        """Reads one sentence with the attention of some sites, `cross` among them; other arrays are not read."""
+        """Reads one sentence with the attention of some sites, `cross` among them; other arrays are not read.
+
+        Raises:
+            KeyError: there is no such id.
+            InputError: the archive has no such site, `cross` is missing, or the archive is damaged.
+        """
         line = self._sentences[id_]
+        id_ = line["id"]  # an equal number, such as 1.0, may have been given
+        _check_sites(sites, self.manifest["sites"])
         lengths = len(line["source_tokens"]), len(line["target_output_tokens"])
         attention, sinks = {}, {}
         try:
@@ -204,6 +223,13 @@ class AttentionArchive:
 
     def _damaged(self, place: str | Path, found: str) -> InputError:
         return InputError(f"{place}: damaged attention archive: {found}; delete {self._path} and write it anew")
+
+
+def _check_sites(sites: Collection[str], known: Collection[str]) -> None:
+    if "cross" not in known:
+        raise InputError(f"sites: expected the site 'cross' in the archive, found {quoted(list(known))}")
+    if isinstance(sites, str) or "cross" not in sites or not all(site in list(known) for site in sites):
+        raise InputError(f"sites: expected a list of {', '.join(known)} with cross among them, found {quoted(sites)}")
 
 
 FORMAT_VERSION = 1
@@ -453,6 +479,21 @@ class ArchiveWriter:
             os.fsync(sentences.fileno())
         self._shards += 1
         self._pending.clear()
+
+
+def delete_archive(folder: Path) -> None:
+    """Deletes the files of an archive, and its folder if that is empty then: what others have put there stays."""
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for path in sorted(folder.iterdir(), key=lambda path: path.name != MANIFEST):  # without it, it is unfinished
+        if is_archive_file(path.name) or is_temporary(path.name):
+            path.unlink(missing_ok=True)
+    delete_if_empty(folder)
+
+
+def is_archive_file(name: str) -> bool:
+    """Returns whether a file of an archive has this name."""
+    return name in (MANIFEST, SENTENCES, GOLD) or SHARD.fullmatch(name) is not None
 
 
 MOST_STAGES = 40  # of the slider; the page shows at most 8 of them side by side

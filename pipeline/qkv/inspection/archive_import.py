@@ -4,7 +4,6 @@ docs/use/archive.md has recipes for several programs.
 """
 
 import json
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -16,7 +15,7 @@ import numpy as np
 from ..config.names import describe
 from ..config.names.inspection import RECORD_MODES, SITES
 from ..config.names.text import WORD_MARKS
-from ..errors import InputError
+from ..errors import InputError, quoted
 from ..files.paths import is_unicode
 from ..text.corpora.word_links import GoldAlignment, write_gold
 from ..text.lines.line import words_of
@@ -215,7 +214,9 @@ def _read_side(
             raise InputError(f"{words_argument}: expected {len(tokens)} entries, one per token, found {len(words)}")
         for word in words:
             if word is not None and not (isinstance(word, Integral) and 0 <= word < MOST_WORDS):
-                raise InputError(f"{words_argument}: expected numbers of words from 0 on, or None, found {word!r:.60}")
+                raise InputError(
+                    f"{words_argument}: expected numbers of words from 0 on, or None, found {quoted(word)}"
+                )
         words = [None if word is None else int(word) for word in words]
     spelling = spell_words(tokens, words, marks)
     if text is None:
@@ -237,11 +238,12 @@ def _read_side(
 
 def _read_log_probabilities(log_probabilities: Sequence[float]) -> list[float]:
     """Returns the log-probabilities as floats; raises an `InputError` if one is not finite or above 0.01."""
-    values = [float(value) if isinstance(value, Real) else math.nan for value in log_probabilities]
-    for value in values:
-        if not -1e30 < value < 0.01:  # False for NaN, too
-            raise InputError(f"log_probabilities: expected natural logarithms, 0 or less and finite, found {value}")
-    return values
+    for value in log_probabilities:
+        if not (isinstance(value, Real) and -1e30 < value < 0.01):  # False for NaN, too
+            raise InputError(
+                f"log_probabilities: expected natural logarithms, 0 or less and finite, found {quoted(value)}"
+            )
+    return [float(value) for value in log_probabilities]
 
 
 def _is_text(value: Any) -> bool:

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 
 from ..config.names.inspection import LABEL_SIDES, SITES
 from ..files.atomic import write_output
+from ..files.written import ORIGIN
 from .colours import INK
 from .fonts import DEFAULT_FONT, fonts_for, ignore_missing_glyphs
 from .record import Record, shorten
@@ -69,14 +70,22 @@ def attention_figure(
     return figure
 
 
-def save_figure(figure: Figure, path: str | Path) -> None:
-    """Writes a figure as PNG, SVG or PDF, by the suffix of `path`. A failed or killed call leaves no partial file."""
-    write_output(Path(path), figure_as(figure, Path(path).suffix.removeprefix(".")))
+def save_figure(figure: Figure, path: str | Path, origin: str = "") -> None:
+    """Writes a figure as PNG, SVG or PDF, by the suffix of `path`. A failed or killed call leaves no partial file.
+
+    Args:
+        figure: the figure.
+        path: the file.
+        origin: a digest that marks the file, see `files.written.origin_of`; only a PNG gets it.
+    """
+    write_output(Path(path), figure_as(figure, Path(path).suffix.removeprefix("."), origin=origin))
 
 
-def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
+def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120, origin: str = "") -> bytes:
     """Returns the bytes of a file with the figure; `kind` is `png`, `svg` or `pdf`. Equal figures give equal bytes."""
-    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    metadata: Any = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    if origin and kind == "png":
+        metadata = {ORIGIN: origin}
     file = io.BytesIO()
     with ignore_missing_glyphs(), rc_context({"svg.hashsalt": "qkv"}):
         # PIL's default level of 6 takes twice as long for a tenth fewer bytes

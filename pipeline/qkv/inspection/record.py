@@ -2,6 +2,8 @@
 
 import html
 import math
+import operator
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from ..config.names.inspection import RECORD_MODES, SITES, site_name
 from ..config.names.text import WORD_UNITS
-from ..errors import InputError
+from ..errors import InputError, quoted
 from ..text.lines.line import words_of
 from .colours import INK
 
@@ -109,18 +111,56 @@ class Record:
         """Returns the weights of one layer and head, or of the mean over heads, as a table labelled with the tokens.
 
         Rows of the target are labelled with the tokens that they predict. Tokens may repeat, so select by `.iloc`.
+
+        Args:
+            site: a key of `attention`.
+            layer: from 0; -1 is the last.
+            head: from 0, or `mean`; -1 is the last.
+
+        Raises:
+            InputError: the record has no such site, layer or head.
         """
         import pandas as pd
 
+        layers = self.to_numpy(site)
         site = site_name(site)
-        heads = self.attention[site][layer]
+        if not layers.size:
+            raise self._error(f"site: the model has no attention at {site!r}")
+        heads = layers[self._index("layer", layer, len(layers))]
+        if head != "mean":
+            heads = heads[self._index("head", head, len(heads), " or 'mean'")][None]
         rows, _ = SITES[site].pick(self.source_tokens, self.target_output_tokens)
         _, columns = SITES[site].pick(self.source_tokens, self.target_input_tokens)
-        return pd.DataFrame(heads.mean(axis=0) if head == "mean" else heads[int(head)], rows, columns)
+        return pd.DataFrame(heads.mean(axis=0), rows, columns)
 
     def to_numpy(self, site: str = "cross") -> np.ndarray:
-        """Returns the weights of all layers and heads of a site, `(layer, head, query, key)`."""
-        return self.attention[site]
+        """Returns the weights of all layers and heads of a site, `(layer, head, query, key)`.
+
+        Raises:
+            InputError: the record has no such site.
+        """
+        name = site_name(site) if isinstance(site, str) else None
+        if name not in self.attention:
+            raise self._error(
+                f"site: expected one of {', '.join(self.attention)}, found {quoted(site)}; the setting "
+                "inspection.attention chooses the sites that are kept"
+            )
+        return self.attention[name]
+
+    def _index(self, name: str, value: int | str, size: int, alternative: str = "") -> int:
+        """Returns the number of a layer or head. Tables hold the numbers of heads as text."""
+        if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value):
+            value = int(value)
+        try:
+            index = operator.index(value)  # type: ignore[arg-type]
+        except TypeError:
+            index = size
+        if not -size <= index < size:
+            raise self._error(
+                f"{name}: expected a number from -{size} to {size - 1} (-1: the last){alternative}, found "
+                f"{quoted(value)}"
+            )
+        return index
 
     def _repr_html_(self) -> str:
         """Returns the HTML that a notebook shows: the mean of the last layer's cross-attention over its heads."""

@@ -28,10 +28,11 @@ from ..inspection.recorder import AttentionRecorder, pair_translations
 from ..inspection.viewer.data import ViewerRun
 from ..inspection.viewer.page import encode_weights
 from ..run.trained_run import TrainedRun
+from ..runtime.graphs import ModelGraph
 from ..text.batch import forced_batch
 from ..text.lines.line import as_line, without_tag
 from ..text.lines.look import find_difference
-from ..text.lines.typed_line import find_unknown, name_characters
+from ..text.lines.typed_line import describe_unread, find_unknown, name_characters
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from ..text.tokens.tokenizer import Tokenizer
 from .page import SHOWN_SITES
@@ -68,7 +69,7 @@ class LiveRun:
         self.name = name
         self.changes = ChangeVariables(run.model)
         self.explained = explained_sites(run.model)
-        self._translators: dict[tuple[int, int, bool], Translator] = {}
+        self._changed = ChangedModel(run.model, self.changes.of_heads)
         read = ChangedModel(run.model, self.changes.of_heads_and_row)
         longest = run.config.model.max_positions
         self._recorder = AttentionRecorder(read, run.tokenizer, sites=SHOWN_SITES, max_positions=longest)
@@ -111,7 +112,7 @@ class LiveRun:
             ],
             "logProbability": sum(record.token_log_probabilities),
             "prefixTokens": len(question.prefix),
-            "difference": self._difference(record.source),
+            "difference": self._difference(question.text, record.source),
         }
         return Answer(record, facts, question)
 
@@ -170,7 +171,7 @@ class LiveRun:
     def _typed_line(self, text: str) -> str:
         """Returns a text as the run reads it; its lines are one sentence."""
         line = as_line(" ".join(text.split("\n")), "text")
-        return self.run.normalizer(line) if self.run.normalizer else line
+        return self.run.normalizer(line) if self.run.normalizer else self.run.tokenizer.as_read(line)
 
     def _translate(self, text: str, question: Question) -> list[Translation]:
         ids = self.run.tokenizer.encode([text])[0]
@@ -184,14 +185,11 @@ class LiveRun:
         return [Translation(translated, source, target, [0.0] * len(target), len(source) < len(ids))]
 
     def _translator(self, question: Question) -> Translator:
-        size, count, changed = key = question.beam_size, question.n_best, bool(question.changes)
-        if key not in self._translators:
-            config = self.run.config
-            settings = {"search": "beam", "beam_size": size, "n_best": count}
-            search = build_search(config.decoding.model_copy(update=settings), config.run.seed)
-            model = ChangedModel(self.run.model, self.changes.of_heads) if changed else self.run.model
-            self._translators[key] = build_translator(model, self.run.tokenizer, config, search)
-        return self._translators[key]
+        config = self.run.config
+        settings = {"search": "beam", "beam_size": question.beam_size, "n_best": question.n_best}
+        search = build_search(config.decoding.model_copy(update=settings), config.run.seed)
+        model = self._changed if question.changes else self.run.model
+        return build_translator(model, self.run.tokenizer, config, search, graphs=self.run.graphs)
 
     def _check_ids(self, ids: list[int]) -> None:
         size = self.run.tokenizer.vocabulary_size
@@ -217,8 +215,11 @@ class LiveRun:
             found = f"query {row.query} and {len(row.weights)} weights"
             raise InputError(f"row: expected a query below {queries} and {keys} weights, found {found}")
 
-    def _difference(self, source: str) -> str | None:
-        """Returns in words why a sentence does not look like the training text, or None."""
+    def _difference(self, typed: str, source: str) -> str | None:
+        """Returns in words why a sentence, as it was typed and as it is read, does not look like the training text, or
+        None."""
+        if unread := describe_unread(typed.replace("\n", " "), self.run.tokenizer):
+            return unread
         text, look = without_tag(source, self.run.tokenizer.tags), self.run.looks["source"]
         if unknown := find_unknown(text, self.run.tokenizer):
             return f"the vocabulary has no {name_characters(unknown)}"
@@ -291,7 +292,7 @@ class Alternatives:
             logits = model.decode(target_input, memory, training=False).logits
             return ops.top_k(ops.log_softmax(ops.cast(logits, "float32")), min(SHOWN_TOKENS, tokenizer.vocabulary_size))
 
-        self._read = tf.function(read, input_signature=(tf.TensorSpec([1, None], tf.int32),) * 2, autograph=False)
+        self._read = ModelGraph(model, read, (tf.TensorSpec([1, None], tf.int32),) * 2)
 
     def at_each_token(self, source_ids: list[int], target_ids: list[int]) -> list[list[tuple[int, str, float]]]:
         """Returns (id, piece, log-probability) of the likeliest tokens, the likeliest first, for each target token;

@@ -20,10 +20,12 @@ from ..errors import InputError
 from ..evaluation.page import page_facts
 from ..exchange.counterpart import STANDARD_TRANSFORMER, NamedWeights, check_settings
 from ..files.atomic import write_output
+from ..files.written import refuse_input
 from ..inspection.head_types import describe_types, read_head_types
-from ..inspection.viewer.page import byte_planes, page_origin, read_scripts, refuse_other_file
+from ..inspection.viewer.page import byte_planes, read_scripts
 from ..run.trained_run import TrainedRun
 from ..text.lines import europarl_words, moses
+from ..text.lines.line import class_of
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from ..text.tokens.words import WordUnits
 from .page import SHOWN_SITES, describe_changes, find_examples, live_page
@@ -37,17 +39,17 @@ Chrome 103, Firefox 113, Safari 16.4 or later.</p>
 
 
 def write_model_page(run: TrainedRun, path: Path) -> None:
-    """Writes the page, whole or not at all, also over a page of the same run.
+    """Writes the page, whole or not at all.
 
     Raises:
-        InputError: something else is there, the model is too large, or a part of it has no counterpart in the page.
+        InputError: the file is one of the run's, the model is too large, or a part of it has no counterpart in the
+            page.
     """
-    origin = page_origin([run.directory.root])
-    refuse_other_file(path, origin, "this run", "--page")
-    write_output(path, model_page(run, origin).encode())
+    refuse_input(path, run.directory.inputs, "--page")
+    write_output(path, model_page(run).encode())
 
 
-def model_page(run: TrainedRun, origin: str = "") -> str:
+def model_page(run: TrainedRun) -> str:
     """Returns the page's HTML.
 
     Raises:
@@ -83,7 +85,6 @@ def model_page(run: TrainedRun, origin: str = "") -> str:
         scripts=read_scripts(ENGINE),
         html=NOTICE.format(model=base64.b64encode(pack(header, named_arrays(run))).decode()),
         policy={},
-        origin=origin,
     )
 
 
@@ -174,6 +175,7 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
     if run.tokenizer.tag is not None:
         raise InputError(f"{run.directory.root}: decoding.tag has no counterpart in {PAGE}; expected null")
     model = ModelProto.FromString(run.tokenizer.model)
+    unread = run.tokenizer.unread._asdict()
     return {
         "kind": "bpe" if model.trainer_spec.model_type == TrainerSpec.BPE else "unigram",
         "pieces": run.tokenizer.pieces(range(run.tokenizer.vocabulary_size)),
@@ -181,6 +183,7 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
         "reserved": [token for token, piece in enumerate(model.pieces) if piece.type != piece.NORMAL],
         "unknown": UNK,
         "special": [PAD, BOS, EOS],
+        "unread": {name: class_of(characters, moses.JAVASCRIPT) for name, characters in unread.items()},
     }
 
 

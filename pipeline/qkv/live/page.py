@@ -31,7 +31,6 @@ def live_page(
     scripts: str = "",
     html: str = "",
     policy: Mapping[str, str] = SERVED,
-    origin: str = "",
 ) -> str:
     """Returns the page's HTML.
 
@@ -43,14 +42,12 @@ def live_page(
         scripts: the text of scripts that this function needs.
         html: elements that it needs, which stand below the panel.
         policy: see `Extension`; by default the page may ask its own server.
-        origin: a mark of what it shows, see `page_origin`.
     """
     shown = ("name", "sites", "units", "facts", "types")
     facts_element = f'<script type="application/json" id="live">{embed_json(facts)}</script>'
     return viewer_page(
         title,
         [ViewerRun(**{key: run[key] for key in shown if key in run}) for run in facts["runs"]],
-        origin=origin,
         extension=Extension(
             scripts=[read_scripts(PANEL), scripts, f"startPanel({backend});"],
             style=(PANEL / "panel.css").read_text(encoding="utf-8"),

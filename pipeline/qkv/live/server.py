@@ -1,6 +1,7 @@
 """The server of the live page: loads runs, lets each translate a first sentence, and listens.
 
-It serves a limited number of connections at once, and closes those that send slowly or nothing.
+It serves a limited number of connections at once. It closes those that send slowly, nothing, or without end, and if
+there are too many, the one that it has waited for the longest.
 """
 
 import io
@@ -8,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -20,7 +22,7 @@ from ..evaluation.page import page_facts
 from ..inspection.experiments.intervention import CHANGES
 from ..inspection.head_types import describe_types, read_head_types
 from ..run.trained_run import load_run
-from .application import LivePage
+from .application import MOST_BYTES, LivePage
 from .gate import Gate
 from .live_run import LiveRun
 from .page import describe_changes, find_examples, live_page
@@ -129,14 +131,19 @@ def _name_all(runs: Sequence[tuple[Path, str]]) -> list[str]:
 
 MOST_CONNECTIONS = 40
 PATIENCE_SECONDS = 20  # for all that a client sends, and for each thing that it is sent
+LEAVING_SECONDS = 1  # for a connection that makes room for another one
+MOST_ARRIVING = 2 * MOST_BYTES  # with the headers; beyond it werkzeug would read on, up to 10 GB, to be polite
 
 
 class _Arriving(io.RawIOBase):
-    """The bytes of a client, until `PATIENCE_SECONDS` are over: the timeout of a socket starts anew with each byte."""
+    """The bytes of a client, at most `MOST_ARRIVING`, until `PATIENCE_SECONDS` are over: the timeout of a socket starts
+    again with each byte. While it waits for bytes, it is in `waiting`, with its start."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._end = time.monotonic() + PATIENCE_SECONDS
+    def __init__(self, connection: socket.socket, waiting: dict[socket.socket, float]) -> None:
+        self._connection, self._waiting = connection, waiting
+        self._start = time.monotonic()
+        self._end = self._start + PATIENCE_SECONDS
+        self._left = MOST_ARRIVING
 
     def readable(self) -> bool:
         return True
@@ -146,19 +153,24 @@ class _Arriving(io.RawIOBase):
         if left <= 0:
             raise TimeoutError
         self._connection.settimeout(left)
+        self._waiting[self._connection] = self._start
         try:
-            return self._connection.recv_into(buffer)
+            size = self._connection.recv_into(buffer, min(len(buffer), self._left)) if self._left else 0
         finally:
+            self._waiting.pop(self._connection, None)
             self._connection.settimeout(PATIENCE_SECONDS)
+        self._left -= size
+        return size
 
 
 class _Handler(WSGIRequestHandler):
     timeout = PATIENCE_SECONDS
+    server: "LiveServer"
 
     def setup(self) -> None:
         """Prepares what is read; called by the standard library."""
         super().setup()
-        self.rfile = io.BufferedReader(_Arriving(self.connection))
+        self.rfile = io.BufferedReader(_Arriving(self.connection, self.server.waiting))
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Says nothing of requests that went well: the token would be in the log."""
@@ -168,7 +180,11 @@ class _Handler(WSGIRequestHandler):
 
 
 class LiveServer(ThreadedWSGIServer):
-    """A thread for each connection, and no more connections than `MOST_CONNECTIONS`: further ones are closed.
+    """A thread for each connection, and no more connections than `MOST_CONNECTIONS`: a further one takes the place of
+    the one that has been waited for the longest. It is closed if all others have asked and wait for their answers.
+
+    Attributes:
+        waiting: the connections that have not sent all yet, and when they began.
 
     Raises:
         InputError: the address is taken, or not this machine's.
@@ -176,6 +192,7 @@ class LiveServer(ThreadedWSGIServer):
 
     def __init__(self, application: Any, host: str, port: int) -> None:
         self._connections = BoundedSemaphore(MOST_CONNECTIONS)
+        self.waiting: dict[socket.socket, float] = {}
         super().__init__(host, port, application, _Handler)
 
     def server_bind(self) -> None:
@@ -190,10 +207,19 @@ class LiveServer(ThreadedWSGIServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Starts a thread; called by the standard library."""
-        if self._connections.acquire(blocking=False):
+        if self._connections.acquire(blocking=False) or self._make_room():
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
+
+    def _make_room(self) -> bool:
+        """Takes the place of the connection that has been waited for the longest; returns whether there was one."""
+        waiting = sorted(self.waiting.copy().items(), key=lambda item: item[1])
+        if not waiting:
+            return False
+        with suppress(OSError):  # it may have left
+            waiting[0][0].shutdown(socket.SHUT_RDWR)
+        return self._connections.acquire(timeout=LEAVING_SECONDS)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serves one connection; called by the standard library."""

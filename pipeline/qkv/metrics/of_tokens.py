@@ -1,10 +1,14 @@
 """The loss and the metrics of target tokens, for `compile` of Keras: means over all tokens of a batch but padding.
 
+Weights of sentences, `(B,)` or `(B, 1)`, and of tokens, `(B, T)`, multiply both. Where the logits carry a mask of
+Keras, as after `Embedding(mask_zero=True)`, tokens that it hides count as padding.
+
 Letters: B batch, T target positions, V vocabulary.
 """
 
 import keras
 from keras import ops
+from keras.src.backend import get_keras_mask, set_keras_mask  # public to layers alone, by `compute_mask`
 
 from ..text.tokens.special_tokens import PAD
 
@@ -16,14 +20,17 @@ class TokenCrossEntropy(keras.losses.Loss):
 
     Args:
         label_smoothing: e, the probability that is spread evenly over the vocabulary.
-        **kwargs: further arguments of `keras.losses.Loss`.
+        **kwargs: further arguments of `keras.losses.Loss`. The mean of `reduction` is a mean over tokens. A `dtype` of
+            half precision, which cannot hold large ids, is replaced by float32.
 
     Call arguments:
         y_true: int `(B, T)`, the target tokens, ending in EOS; 0 for padding.
         y_pred: logits, float `(B, T, V)`.
+        sample_weight: weights of sentences, `(B,)` or `(B, 1)`, or of tokens, `(B, T)`; None for equal weights.
 
     Returns:
-        The mean over the tokens of the batch, a float scalar.
+        The mean over the tokens of the batch, a float scalar; 0 if there are none. With `reduction=None`, the losses
+        `(B, T)`, which are 0 for padding.
 
     Example:
         >>> round(float(TokenCrossEntropy()([[3, 0]], keras.ops.zeros((1, 2, 4)))), 4)  # log(4)
@@ -34,21 +41,30 @@ class TokenCrossEntropy(keras.losses.Loss):
         super().__init__(name=name, **kwargs)
         self.label_smoothing = label_smoothing
 
+    @property
+    def dtype(self):
+        dtype = super().dtype
+        return "float32" if dtype in ("bfloat16", "float16") else dtype
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        return super().__call__(y_true, y_pred, None if sample_weight is None else by_sentence(sample_weight))
+
     def call(self, y_true, y_pred):
         losses = cross_entropies(y_true, y_pred, self.label_smoothing)
-        real = ops.cast(ops.not_equal(y_true, PAD), losses.dtype)
-        # Keras takes the mean over all positions, padding too.
-        return losses * real / ops.maximum(ops.mean(real), 1e-9)
+        set_keras_mask(losses, ops.not_equal(y_true, PAD))  # Keras takes the mean over what its mask leaves
+        return losses
 
     def get_config(self):
         return {**super().get_config(), "label_smoothing": self.label_smoothing}
 
 
 def cross_entropies(targets, logits, label_smoothing=0.0):
-    """Computes the cross-entropy of each token: `(B, T)`, `(B, T, V) -> (B, T)`."""
-    right = ops.take_along_axis(logits, ops.expand_dims(ops.cast(targets, "int32"), -1), axis=-1)[..., 0]
-    smoothed = (1 - label_smoothing) * right + label_smoothing * ops.mean(logits, -1)
-    return ops.logsumexp(logits, axis=-1) - smoothed
+    """Computes the cross-entropy of each token, 0 for padding: `(B, T)`, `(B, T, V) -> (B, T)`."""
+    targets = ops.cast(targets, "int32")
+    right = ops.take_along_axis(logits, ops.expand_dims(targets, -1), axis=-1)[..., 0]
+    if label_smoothing:  # or a logit of minus infinity, which is never a target, would make 0 * mean no number
+        right = (1 - label_smoothing) * right + label_smoothing * ops.mean(logits, -1)
+    return ops.where(ops.equal(targets, PAD), 0.0, ops.logsumexp(logits, axis=-1) - right)
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -62,13 +78,16 @@ class TokenAccuracy(keras.metrics.Mean):
         0.5
     """
 
+    _direction = "up"  # Keras' callbacks, such as EarlyStopping, ask every metric for it
+
     def __init__(self, name="token_accuracy", **kwargs):
         super().__init__(name=name, **kwargs)
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         y_true = ops.cast(y_true, "int32")
         right = ops.equal(ops.argmax(y_pred, axis=-1), y_true)
-        return super().update_state(ops.cast(right, self.dtype), _weights(y_true, sample_weight, self.dtype))
+        weights = token_weights(y_true, y_pred, sample_weight, self.dtype)
+        return super().update_state(ops.cast(right, self.dtype), weights)
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -82,21 +101,30 @@ class Perplexity(keras.metrics.Mean):
         4.0
     """
 
+    _direction = "down"
+
     def __init__(self, name="perplexity", **kwargs):
         super().__init__(name=name, **kwargs)
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        weights = _weights(y_true, sample_weight, self.dtype)
-        return super().update_state(cross_entropies(y_true, ops.convert_to_tensor(y_pred)), weights)
+        weights = token_weights(y_true, y_pred, sample_weight, self.dtype)
+        return super().update_state(cross_entropies(y_true, ops.convert_to_tensor(y_pred, self.dtype)), weights)
 
     def result(self):
         return ops.exp(super().result())
 
 
-def _weights(targets, sample_weight, dtype):
-    """Returns 1 for each token and 0 for padding, times the weights of sentences `(B,)` or tokens `(B, T)`."""
+def token_weights(targets, logits, sample_weight, dtype):
+    """Returns the weight of each token in a metric, 0 for padding: `(B, T)`."""
     weights = ops.cast(ops.not_equal(targets, PAD), dtype)
-    if sample_weight is None:
-        return weights
-    sample_weight = ops.cast(sample_weight, dtype)
-    return weights * (sample_weight if len(sample_weight.shape) == 2 else ops.reshape(sample_weight, (-1, 1)))
+    factors = get_keras_mask(logits), None if sample_weight is None else by_sentence(sample_weight)
+    for factor in factors:
+        if factor is not None:
+            weights = weights * ops.cast(factor, dtype)
+    return weights
+
+
+def by_sentence(weights):
+    """Gives weights of sentences an axis of tokens: `(B,) -> (B, 1)`; others are returned unchanged."""
+    weights = ops.convert_to_tensor(weights)
+    return ops.expand_dims(weights, 1) if len(weights.shape) == 1 else weights

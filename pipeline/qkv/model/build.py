@@ -10,7 +10,7 @@ from .interface import TranslationModel
 from .recurrent import Recurrent
 from .transformer import Transformer
 
-MODELS: dict[type, type[TranslationModel]] = {
+MODELS: dict[type, Any] = {  # the class of each section
     TransformerSettings: Transformer,
     RecurrentSettings: Recurrent,
     DecoderOnlySettings: DecoderOnly,
@@ -24,7 +24,9 @@ def build_model(settings: ModelSettings, vocabulary_size: int, precision: str = 
     if isinstance(settings, BlocksSettings):
         for site in type(settings.attention).model_fields:
             arguments[site] = _attention_arguments(getattr(settings.attention, site), settings.max_positions)
-    model = MODELS[type(settings)](vocabulary_size, **arguments, dtype=precision, name=settings.architecture)
+    model: TranslationModel = MODELS[type(settings)](
+        vocabulary_size, **arguments, dtype=precision, name=settings.architecture
+    )
     model.build()
     return model
 

@@ -11,9 +11,10 @@ import keras
 from keras import ops
 
 from ..attention.masks import causal_mask, padding_mask
+from ..layers.constructor import build_once
 from ..layers.keras_layers import LayerNormalization, check_sizes, dynamic_shape
 from ..layers.tap import tap
-from .embedding import PositionalEmbedding, make_embeddings
+from .embedding import PositionalEmbedding, check_length, make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 from .transformer import BlockSpec, EncoderBlock
 
@@ -63,6 +64,7 @@ class DecoderOnly(TranslationModel):
         check_sizes(layers=layers, max_positions=max_positions)
         self.d_model = d_model
         self.source_loss = source_loss
+        self.max_positions = max_positions
         policy = self.dtype_policy
         self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
             vocabulary_size, d_model, tie_embeddings, policy
@@ -76,19 +78,21 @@ class DecoderOnly(TranslationModel):
     def build(self, input_shape=None):
         states = (None, None, self.d_model)
         self.build_embeddings()
-        self.positions.build(states)
-        for block in self.blocks:
-            block.build(states)
-        if self.final_norm is not None:
-            self.final_norm.build(states)
+        # Assigned again, because Keras does not notice that an element of a list was replaced.
+        self.blocks = self.blocks
+        for layer in (self.positions, *self.blocks, self.final_norm):
+            if layer is not None:
+                build_once(layer, states)
 
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)
         length = dynamic_shape(source_ids)[1]
+        self._check_length("source_ids", length)
         x = self.positions(self.source_embedding(source_ids), training=training)
         x = tap(self, "encoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length)
-        distances = self.positions.distances(self.blocks[0].self_attention, ops.arange(length))
+        places = ops.arange(length, dtype="int32")
+        distances = self.positions.distances(self.blocks[0].self_attention, places)
         seen = ops.logical_and(mask, causal_mask(length, length))
         weights, prepared = [], []
         for block in self.blocks:
@@ -107,6 +111,7 @@ class DecoderOnly(TranslationModel):
         source_length = dynamic_shape(source_mask)[-1]
         position = 0 if cache is None else dynamic_shape(cache[0][0])[2] - source_length
         own_length = position + length
+        self._check_length("target_ids", own_length)
         sides = (source_mask, source_length), (causal_mask(length, own_length, position), own_length)
         mask = ops.concatenate([ops.broadcast_to(own, (batch, 1, length, keys)) for own, keys in sides], axis=-1)
         # The position of a target starts where its own source ends, however much padding is between them.
@@ -114,8 +119,9 @@ class DecoderOnly(TranslationModel):
         x = self.positions(self.target_embedding(target_ids), offset=offset, training=training)
         x = tap(self, "decoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length, offset)
-        own_places = ops.arange(own_length) + offset - position
-        places = ops.concatenate([ops.broadcast_to(ops.arange(source_length), (batch, source_length)), own_places], 1)
+        own_places = ops.arange(own_length, dtype="int32") + offset - position
+        source_places = ops.broadcast_to(ops.arange(source_length, dtype="int32"), (batch, source_length))
+        places = ops.concatenate([source_places, own_places], 1)
         distances = self.positions.distances(self.blocks[0].self_attention, own_places[:, position:], places)
         weights, caches = [], []
         for i, block in enumerate(self.blocks):
@@ -144,6 +150,11 @@ class DecoderOnly(TranslationModel):
         for i, block in enumerate(self.blocks):
             names |= block.layer_names(f"{side}.{i}")
         return names
+
+    def _check_length(self, name, length):
+        """Checks the length of a side; together, two sides that fit fit the table of positions."""
+        if self.positions.adds_to is not None:
+            check_length(name, length, self.max_positions)
 
     def _normalized(self, x):
         return x if self.final_norm is None else self.final_norm(x)

@@ -9,7 +9,7 @@ from keras import ops
 
 from ..attention.relative_positions import NO_DISTANCES, Distances, alibi_bias, rotation
 from ..config.names.model import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
-from ..layers.constructor import ConstructorConfig
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers
 from ..layers.keras_layers import Dropout, check_sizes, dynamic_shape, row_product
 from ..layers.tap import tap
 
@@ -29,6 +29,7 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
     """A table with one vector for each id, read in both directions (Press and Wolf 2017; Vaswani et al. 2017, 3.4).
 
     `call(ids) = table[ids] * sqrt(D)`, and `logits(states) = states . table^T + bias`.
+    Ids may have any type of numbers.
 
     Args:
         vocabulary_size: V.
@@ -45,6 +46,7 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
 
     def __init__(self, vocabulary_size, width, scale=True, bias=False, **kwargs):
         super().__init__(**kwargs)
+        self.autocast = False  # or Keras would round ids of type float to half precision
         check_sizes(vocabulary_size=vocabulary_size, width=width)
         self.vocabulary_size = vocabulary_size
         self.width = width
@@ -78,8 +80,11 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         return self.table if self.lora is None else self.table + self.lora_scale * ops.matmul(*self.lora)
 
     def save_own_variables(self, store):
-        for i, value in enumerate([self._matrix(), *([self.bias] if self.has_bias else [])]):
-            store[f"{i}"] = value
+        if self.lora is None:
+            super().save_own_variables(store)
+        else:
+            for i, value in enumerate([self._matrix(), *([self.bias] if self.has_bias else [])]):
+                store[f"{i}"] = value
 
     def load_own_variables(self, store):
         if self.lora is None:
@@ -90,6 +95,8 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
             self.lora[1].assign(ops.zeros_like(self.lora[1]))
 
     def call(self, ids):
+        if keras.backend.standardize_dtype(ids.dtype) not in ("int32", "int64"):
+            ids = ops.cast(ids, "int32")
         vectors = ops.cast(ops.take(self._matrix(), ids, axis=0), self.compute_dtype)
         # Scaled after the look-up: the table is far larger than a batch.
         return tap(self, "vectors", vectors * self.width**0.5 if self.scale else vectors)
@@ -115,7 +122,7 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class PositionalEmbedding(ConstructorConfig, keras.Layer):
+class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
     """Adds positions to embeddings and applies dropout.
 
     Args:
@@ -131,6 +138,9 @@ class PositionalEmbedding(ConstructorConfig, keras.Layer):
         offset: the position of the first row, of all sentences or of each as `(B, 1)`; a cached decoding step at
             position t passes t.
         training: whether dropout is applied.
+
+    Raises:
+        ValueError: there are more than `max_positions`, as far as lengths are known before the computation.
 
     Example:
         >>> layer = PositionalEmbedding(max_positions=10)
@@ -164,6 +174,8 @@ class PositionalEmbedding(ConstructorConfig, keras.Layer):
         return self._rows(length, offset) if self.adds_to == "queries_and_keys" else None
 
     def _rows(self, length, offset):
+        if isinstance(offset, int):
+            check_length(self.name, length, self.max_positions, offset)
         positions = ops.arange(length, dtype="int32") + offset
         return ops.take(ops.cast(ops.convert_to_tensor(self.table), self.compute_dtype), positions, axis=0)
 
@@ -190,6 +202,22 @@ class PositionalEmbedding(ConstructorConfig, keras.Layer):
 
     def compute_output_shape(self, input_shape):
         return input_shape
+
+
+def check_length(name, length, longest, earlier=0):
+    """Raises a `ValueError` if a sequence has too many positions.
+
+    Args:
+        name: the sequence, for the message.
+        length: its number of positions; a tensor, which is unknown before the computation, is not checked.
+        longest: the largest number.
+        earlier: the number of positions before it that count as well.
+    """
+    if isinstance(length, int) and earlier + length > longest:
+        raise ValueError(
+            f"{name}: expected at most max_positions = {longest} tokens, found {earlier + length}; cut the "
+            "sequence, or make the model with more max_positions"
+        )
 
 
 def make_embeddings(vocabulary_size, width, tie_embeddings, dtype, scale=True, bias=False):

@@ -11,6 +11,8 @@ Attention that an architecture lacks, such as self-attention in a recurrent mode
 Letters: B batch, H heads, T target positions, S source positions, D model width, V vocabulary.
 """
 
+import functools
+import inspect
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -18,7 +20,7 @@ import keras
 from keras import ops
 
 from ..attention.multi_head import AttentionLayer
-from ..layers.constructor import ConstructorConfig
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once
 from ..layers.keras_layers import dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
 
@@ -77,13 +79,13 @@ def rows_for_each(nested, rows):
     return keras.tree.map_structure(repeat, nested)
 
 
-class TranslationModel(ConstructorConfig, LowRank, keras.Model):
+class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Model):
     """Translates ids to ids; architectures implement `encode`, `decode` and `start_cache`.
 
     Call arguments:
-        source_ids: int `(B, S)`, 0 for padding; or the ids of both sides, as a pair or by the names of these arguments
-            in a dict, for Keras' `fit` and `predict`.
-        target_ids: int `(B, T)`, starting with BOS.
+        source_ids: whole numbers of any type, `(B, S)`, 0 for padding; or the ids of both sides, as a pair or by the
+            names of these arguments in a dict, for Keras' `fit` and `predict`.
+        target_ids: the same, `(B, T)`, starting with BOS.
 
     Returns:
         Logits, float32 `(B, T, V)`; row t predicts the token after `target_ids[:, t]`.
@@ -95,6 +97,10 @@ class TranslationModel(ConstructorConfig, LowRank, keras.Model):
 
     output_embedding: Any
     source_loss = 0.0
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.autocast = False  # or Keras would round ids of type float to half precision
 
     def encode(self, source_ids, training=None) -> Memory:
         """Reads the source: int `(B, S) -> Memory`."""
@@ -117,8 +123,7 @@ class TranslationModel(ConstructorConfig, LowRank, keras.Model):
     def build_embeddings(self):
         """Creates the tables of ids, once each, however many sides share them."""
         for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
-            if not embedding.built:
-                embedding.build((None, None))
+            build_once(embedding, (None, None))
 
     def start_cache(self, memory):
         """Makes the cache for the first step: any nested structure of tensors, which have a row for each target or are
@@ -171,6 +176,32 @@ class TranslationModel(ConstructorConfig, LowRank, keras.Model):
         _, target_ids = _sides(source_ids, target_ids)
         return keras.KerasTensor((*target_ids.shape, self.output_embedding.vocabulary_size), "float32")
 
+    @functools.wraps(keras.Model.fit)
+    def fit(self, *args, **kwargs):
+        settings = inspect.signature(super().fit).bind(*args, **kwargs).arguments
+        check_class_weight(settings.get("class_weight"))
+        follow_epochs = getattr(settings.get("x"), "follow_epochs", None)  # of `qkv.batches`
+        if follow_epochs is not None:
+            settings["callbacks"] = [*keras.tree.flatten(settings.get("callbacks") or []), follow_epochs()]
+        return super().fit(**settings)
+
+    @functools.wraps(keras.Model.train_on_batch)
+    def train_on_batch(self, *args, **kwargs):
+        settings = inspect.signature(super().train_on_batch).bind(*args, **kwargs).arguments
+        check_class_weight(settings.get("class_weight"))
+        return super().train_on_batch(**settings)
+
+    def quantize(self, mode=None, config=None, **kwargs):
+        """Raises an error: Keras has no quantization of the layers here.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__}.quantize: Keras cannot quantize these layers; `qkv export` with --quantization "
+            "int8 writes a trained Transformer for CTranslate2"
+        )
+
     def export(self, filepath, *args, input_signature=None, **kwargs):
         """Writes the model for other programs, as `keras.Model.export` does; by default for any number of sentences and
         any lengths, with the inputs `source_ids` and `target_ids`, int32, and the logits as the output."""
@@ -185,3 +216,13 @@ def _sides(source_ids, target_ids):
     if isinstance(source_ids, Mapping):
         return source_ids["source_ids"], source_ids["target_ids"]
     return source_ids if target_ids is None else (source_ids, target_ids)
+
+
+def check_class_weight(class_weight):
+    """Raises a `ValueError` unless `class_weight` is None: Keras would take the largest id's position in a target for
+    the class of the whole sentence."""
+    if class_weight is not None:
+        raise ValueError(
+            "class_weight: Keras has no classes of tokens; expected sample_weight with a weight for each token, as in "
+            "sample_weight=weights[target_output], of shape (B, T)"
+        )

@@ -14,14 +14,28 @@ from ..attention.masks import padding_mask
 from ..attention.mechanisms import MECHANISMS
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.scores import SCORES, Concat
-from ..layers.constructor import ConstructorConfig
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once
 from ..layers.keras_layers import Dense, Dropout, check_sizes, dynamic_shape
 from ..layers.tap import tap
 from .embedding import make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 
 
-class RecurrentDecoder(ConstructorConfig, keras.Layer):
+@keras.saving.register_keras_serializable(package="qkv")
+class Orthogonal(keras.initializers.Orthogonal):
+    """`keras.initializers.Orthogonal` for weights of half precision, too: no backend factorises matrices of these."""
+
+    def __call__(self, shape, dtype=None):
+        dtype = keras.backend.standardize_dtype(dtype)
+        wide = "float32" if dtype in ("bfloat16", "float16") else dtype
+        return ops.cast(super().__call__(shape, wide), dtype)
+
+
+# By name, because Keras draws its seed when it makes the initializer.
+GRU_ARGUMENTS = {"reset_after": False, "recurrent_initializer": "qkv>Orthogonal"}
+
+
+class RecurrentDecoder(ConstructorConfig, ReplaceableLayers, keras.Layer):
     """A GRU that attends at every step; subclasses define at which point of the step.
 
     Args:
@@ -35,10 +49,12 @@ class RecurrentDecoder(ConstructorConfig, keras.Layer):
     def __init__(self, embedding_dim, hidden_dim, dropout=0.0, **kwargs):
         super().__init__(autocast=False, **kwargs)  # or Keras would round the float32 weights of the state
         check_sizes(embedding_dim=embedding_dim, hidden_dim=hidden_dim)
+        # XLA cannot compile the gradient of TensorFlow's loop, and `compile` would choose XLA on a GPU.
+        self.supports_jit = keras.backend.backend() != "tensorflow"
         self.embedding_dim = embedding_dim
         self.hidden_dim = hidden_dim
         # The paper's GRU has its reset gate before the matrix product (Cho et al. 2014, equation 8).
-        self.cell = keras.layers.GRUCell(hidden_dim, reset_after=False, name="cell", dtype=self.dtype_policy)
+        self.cell = keras.layers.GRUCell(hidden_dim, **GRU_ARGUMENTS, name="cell", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def step(self, state, embedded, attend):
@@ -99,8 +115,8 @@ class BahdanauDecoder(RecurrentDecoder):
         self.deep_output = Dense(2 * embedding_dim, name="deep_output", dtype=self.dtype_policy)
 
     def build(self, memory_size):
-        self.cell.build((None, self.embedding_dim + memory_size))
-        self.deep_output.build((None, None, self.hidden_dim + self.embedding_dim + memory_size))
+        build_once(self.cell, (None, self.embedding_dim + memory_size))
+        build_once(self.deep_output, (None, None, self.hidden_dim + self.embedding_dim + memory_size))
 
     def step(self, state, embedded, attend):
         context, weights = attend(state.hidden)
@@ -141,8 +157,8 @@ class LuongDecoder(RecurrentDecoder):
         )
 
     def build(self, memory_size):
-        self.cell.build((None, self.embedding_dim * (1 + self.input_feeding)))
-        self.attentional.build((None, memory_size + self.hidden_dim))
+        build_once(self.cell, (None, self.embedding_dim * (1 + self.input_feeding)))
+        build_once(self.attentional, (None, memory_size + self.hidden_dim))
 
     def step(self, state, embedded, attend):
         inputs = ops.concatenate([embedded, state.output], -1) if self.input_feeding else embedded
@@ -220,7 +236,7 @@ class Recurrent(TranslationModel):
         self.embedding_dropout = Dropout(dropout, name="embedding_dropout", dtype=policy)
         self.memory_dropout = Dropout(dropout, name="memory_dropout", dtype=policy)
 
-        gru = {"return_sequences": True, "reset_after": False, "dtype": policy}
+        gru = {**GRU_ARGUMENTS, "return_sequences": True, "dtype": policy}
         self.forward_encoder = keras.layers.GRU(hidden_dim, name="forward_encoder", **gru)
         self.backward_encoder = keras.layers.GRU(hidden_dim, name="backward_encoder", go_backwards=True, **gru)
         for encoder in (self.forward_encoder, self.backward_encoder):
@@ -233,12 +249,12 @@ class Recurrent(TranslationModel):
     def build(self, input_shape=None):
         self.build_embeddings()
         for encoder in (self.forward_encoder, self.backward_encoder):
-            encoder.build((None, None, self.embedding_dim))
-        self.bridge.build((None, self.hidden_dim))
+            build_once(encoder, (None, None, self.embedding_dim))
+        build_once(self.bridge, (None, self.hidden_dim))
         if self.attention is not None:
             memory = (None, None, self.memory_size)
-            self.attention.build((None, None, self.hidden_dim), key_shape=memory, value_shape=memory)
-        self.decoder.build(self.memory_size)
+            build_once(self.attention, (None, None, self.hidden_dim), key_shape=memory, value_shape=memory)
+        build_once(self.decoder, self.memory_size)
 
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)

@@ -13,10 +13,10 @@ from keras import ops
 
 from ..attention.cross_attention import CrossAttention
 from ..attention.masks import causal_mask, join_masks, padding_mask
-from ..attention.relative_positions import NO_DISTANCES
+from ..attention.relative_positions import NO_DISTANCES, Distances
 from ..attention.self_attention import SelfAttention
 from ..config.names.model import NORMS
-from ..layers.constructor import ConstructorConfig
+from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once
 from ..layers.keras_layers import Dense, Dropout, LayerNormalization, check_sizes, dynamic_shape
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap
@@ -113,11 +113,17 @@ class Transformer(TranslationModel):
 
     def build(self, input_shape=None):
         states = (None, None, self.d_model)
+        # Assigned again, because Keras does not notice that an element of a list was replaced.
+        self.encoder_blocks, self.decoder_blocks, self.final_norms = (
+            self.encoder_blocks,
+            self.decoder_blocks,
+            self.final_norms,
+        )
         self.build_embeddings()
         for layer in (self.source_positions, self.target_positions, *self.encoder_blocks, *self.final_norms):
-            layer.build(states)
+            build_once(layer, states)
         for block in self.decoder_blocks:
-            block.build(states, states)
+            build_once(block, states, states)
 
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)
@@ -125,7 +131,9 @@ class Transformer(TranslationModel):
         x = tap(self, "encoder.embedding", x)
         length = dynamic_shape(source_ids)[1]
         positions = self.source_positions.on_queries_and_keys(length)
-        distances = self.source_positions.distances(self.encoder_blocks[0].self_attention, ops.arange(length))
+        distances = self.source_positions.distances(
+            self.encoder_blocks[0].self_attention, ops.arange(length, dtype="int32")
+        )
         weights = []
         for block in self.encoder_blocks:
             x, layer_weights, _ = block(x, mask, positions=positions, distances=distances, training=training)
@@ -148,7 +156,7 @@ class Transformer(TranslationModel):
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
         x = tap(self, "decoder.embedding", x)
         positions = self.target_positions.on_queries_and_keys(length, position)
-        places = ops.arange(position + length)
+        places = ops.arange(position + length, dtype="int32")
         distances = self.target_positions.distances(self.decoder_blocks[0].self_attention, places[position:], places)
         self_weights, cross_weights, caches = [], [], []
         for i, block in enumerate(self.decoder_blocks):
@@ -214,7 +222,7 @@ class BlockSpec:
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class EncoderBlock(ConstructorConfig, keras.Layer):
+class EncoderBlock(ConstructorConfig, ReplaceableLayers, keras.Layer):
     """One layer of the encoder (Vaswani et al. 2017, section 3.1), or with a causal mask of a language model:
     self-attention and a feed-forward network, each in a residual connection.
 
@@ -260,7 +268,7 @@ class EncoderBlock(ConstructorConfig, keras.Layer):
 
     def build(self, x_shape):
         for layer in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
-            layer.build(x_shape)
+            build_once(layer, x_shape)
 
     def call(
         self,
@@ -280,6 +288,7 @@ class EncoderBlock(ConstructorConfig, keras.Layer):
     def attend_to_self(self, x, mask, x_mask, before, positions, distances, training):
         """Applies self-attention in its residual: `(states, weights, (keys, values))`, see the class."""
         attention = self.self_attention
+        distances = Distances(*distances)  # a list in a functional model that Keras has loaded
         if before is None:
             mask = join_masks(mask, x_mask)
         query, keys, values = attention.project(self.self_attention_residual.enter(x), positions, distances, x_mask)
@@ -364,8 +373,8 @@ class DecoderBlock(EncoderBlock):
     # Keras finds arguments by name, so a layer with two inputs cannot have the signature of a layer with one input.
     def build(self, x_shape, memory_shape):  # type: ignore[override]
         super().build(x_shape)
-        self.cross_attention.build(x_shape, memory_shape)
-        self.cross_attention_residual.build(x_shape)
+        build_once(self.cross_attention, x_shape, memory_shape)
+        build_once(self.cross_attention_residual, x_shape)
 
     def start_cache(self, batch):
         """Makes the keys and values before the first token of `batch` targets: none. They grow, so their length is not
@@ -418,7 +427,7 @@ class DecoderBlock(EncoderBlock):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class FeedForward(ConstructorConfig, LowRank, keras.Layer):
+class FeedForward(ConstructorConfig, ReplaceableLayers, LowRank, keras.Layer):
     """`W_2 dropout(activation(W_1 x + b_1)) + b_2` at every position (Vaswani et al. 2017, section 3.3).
 
     Args:
@@ -447,8 +456,8 @@ class FeedForward(ConstructorConfig, LowRank, keras.Layer):
         self.outer = Dense(width, name="outer", dtype=self.dtype_policy)
 
     def build(self, input_shape):
-        self.inner.build(input_shape)
-        self.outer.build((*input_shape[:-1], self.inner.units))
+        build_once(self.inner, input_shape)
+        build_once(self.outer, (*input_shape[:-1], self.inner.units))
 
     def call(self, x, training=None):
         return tap(self, "output", self.outer(self.dropout(self.inner(x), training=training)))
@@ -458,7 +467,7 @@ class FeedForward(ConstructorConfig, LowRank, keras.Layer):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Residual(ConstructorConfig, keras.Layer):
+class Residual(ConstructorConfig, ReplaceableLayers, keras.Layer):
     """The residual connection around a sublayer f, with the normalisation before or after it.
 
     - `post`: `norm(x + dropout(f(x)))` (Vaswani et al. 2017, section 5.4).
@@ -485,7 +494,7 @@ class Residual(ConstructorConfig, keras.Layer):
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, x_shape, y_shape=None):
-        self.normalization.build(x_shape)
+        build_once(self.normalization, x_shape)
 
     def enter(self, x):
         """Returns the input of the sublayer, of the shape of x."""

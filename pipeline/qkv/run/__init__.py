@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def train(
     config: RunConfig,
     resume: Path | None = None,
-    callbacks: Sequence["keras.callbacks.Callback"] = (),
+    callbacks: "Sequence[keras.callbacks.Callback] | None" = None,
     stream: TextIO | None = None,
 ) -> int:
     """Trains a new run, or continues one.
@@ -33,14 +33,15 @@ def train(
     Args:
         config: all settings; if a run is resumed, its own settings.
         resume: the folder of the run to continue, or None for a new run.
-        callbacks: further callbacks; `qkv.training.loop` says what they are given.
+        callbacks: further callbacks, or None; `qkv.training.loop` says what they are given.
         stream: where the progress is written; standard output by default.
 
     Returns:
         The exit status: 0, or 130 where the run was interrupted and can be resumed.
 
     Raises:
-        InputError: the text, the run or its checkpoint does not fit the settings, or BLEU cannot be computed here.
+        InputError: the text, the run or its checkpoint does not fit the settings, BLEU cannot be computed here, or the
+            training loop cannot call one of the callbacks.
         LostWorkerError: of several workers, another one has ended, hangs, or has not started.
     """
     with importing_tensorflow():

@@ -33,6 +33,8 @@ from ..runtime.devices import (
 from ..runtime.machine import keep_freed_memory, peak_memory, total_memory, usable_cores
 from ..text.batch import Batch
 from ..text.prepare import prepare_text
+from ..text.selection import describe_invisible
+from ..text.tokens.run_tokenizer import VocabularySizeError
 from ..text.training_text import TrainingText
 from ..training.batch_size import known_batch_tokens
 from ..training.build import build_batches_and_step, build_limits, build_model_and_optimizer, build_schedule
@@ -85,9 +87,19 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
     with tempfile.TemporaryDirectory() as folder:
         run = RunDirectory.create(Path(folder) / "run")
         ancestor = take_ancestor(config, run)
-        training_text = prepare_text(config, run)
+        most_tokens = None
+        try:
+            training_text = prepare_text(config, run)
+        except VocabularySizeError as error:
+            size = most_tokens = error.fitting
+            text = f"{error}; {size} is proposed, and used below"
+            yield CheckupLine("vocabulary", text, fine=False, settings={"tokenizer.vocabulary_size": size})
+            tokenizer = config.tokenizer.model_copy(update={"vocabulary_size": size})
+            config = config.model_copy(update={"tokenizer": tokenizer})
+            run = RunDirectory.create(Path(folder) / "again")
+            training_text = prepare_text(config, run)
         yield from _describe_text(config, run, training_text)
-        yield from _try_training(config, training_text, root, strategy, ancestor)
+        yield from _try_training(config, training_text, root, strategy, ancestor, most_tokens)
 
 
 def describe_machine() -> CheckupLine:
@@ -122,6 +134,9 @@ def _describe_text(config: RunConfig, run: RunDirectory, text: TrainingText) -> 
         f"{report['kept']:,} of {report['pairs']:,} training pairs{joined}, {len(text.validation):,} for validation",
         fine=dropped < 0.1 * report["pairs"],
     )
+    if counted := describe_invisible(report["invisible"]):
+        advice = "typed text keeps them, other text may lack them; remove those that mean nothing"
+        yield CheckupLine("invisible", f"characters in the training text: {counted}; {advice}", fine=False)
     for corpus in report["corpora"] if config.data.listed_corpora else []:
         tag = "" if corpus["tag"] is None else f", tag {corpus['tag']}"
         left_out = sum(corpus.get("filtered", {}).values())
@@ -139,7 +154,12 @@ def _describe_text(config: RunConfig, run: RunDirectory, text: TrainingText) -> 
 
 
 def _try_training(
-    config: RunConfig, text: TrainingText, root: Path, strategy: tf.distribute.Strategy, ancestor: Ancestor | None
+    config: RunConfig,
+    text: TrainingText,
+    root: Path,
+    strategy: tf.distribute.Strategy,
+    ancestor: Ancestor | None,
+    most_tokens: int | None,
 ) -> Iterator[CheckupLine]:
     vocabulary = text.tokenizer.vocabulary_size
     schedule = build_schedule(config, strategy)
@@ -189,7 +209,7 @@ def _try_training(
         sizes = ModelSize(**config.model.model_dump(include=set(ModelSize.__annotations__)))
         work_per_second = speed * token_cost(sizes, vocabulary, batches.batch_tokens)
         minutes = max(round(float(minutes), 1), 0.1)
-        proposal = propose(len(lengths), 1 + float(lengths.mean()), minutes, work_per_second)
+        proposal = propose(len(lengths), 1 + float(lengths.mean()), minutes, work_per_second, most_tokens)
         proposed, present = proposal.settings(), dict(flat_settings(config.model_dump()))
         changes = {key: "null" if value is None else value for key, value in proposed.items() if value != present[key]}
         judged = "probably better than what is set" if changes else "what is set already"

@@ -5,6 +5,7 @@ from pathlib import Path
 import keras
 
 from ..errors import InputError
+from ..files.paths import as_path
 from ..metrics import of_tokens as of_tokens
 from ..model.decoder_only import DecoderOnly as DecoderOnly
 from ..model.recurrent import Recurrent as Recurrent
@@ -24,7 +25,7 @@ def load_model(path: str | Path) -> keras.Model:
     Example:
         >>> load_model("runs/demo").summary()  # doctest: +SKIP
     """
-    path = Path(path)
+    path = as_path(path, "path", "a .keras file, or the folder of a run")
     file = path / "model.keras" if path.is_dir() else path
     if not file.is_file():
         raise InputError(f"{file}: no such file; expected a .keras file, or the folder of a trained run")

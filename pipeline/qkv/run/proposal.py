@@ -1,5 +1,6 @@
 """Proposes settings for the minutes at hand: the largest model that can still make enough updates in them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -126,7 +127,9 @@ def token_cost(size: ModelSize, vocabulary_size: int, batch_tokens: int) -> floa
     return token * (1 + UPDATE_TOKENS / batch_tokens)
 
 
-def propose(pairs: int, tokens_per_pair: float, minutes: float, work_per_second: float) -> Proposal:
+def propose(
+    pairs: int, tokens_per_pair: float, minutes: float, work_per_second: float, most_tokens: int | None = None
+) -> Proposal:
     """Chooses settings by how much a training can read in its minutes.
 
     Args:
@@ -135,9 +138,10 @@ def propose(pairs: int, tokens_per_pair: float, minutes: float, work_per_second:
         minutes: of training.
         work_per_second: the speed of the machine: target tokens per second, times the `token_cost` of the model that
             was measured.
+        most_tokens: the largest vocabulary that the text can fill; None if it is not known.
     """
     work = 60 * minutes * (1 - VALIDATING_SHARE) * work_per_second
-    filled = _by_threshold(VOCABULARIES, pairs)
+    filled = min(_by_threshold(VOCABULARIES, pairs), most_tokens or math.inf)
 
     def fitted(choice: Choice) -> tuple[int, int, float]:
         """Returns vocabulary size, batch size, and the number of target tokens that can be read."""

@@ -10,8 +10,9 @@ from ..config import RunConfig, load_run_config
 from ..config.ancestor import check_ancestor
 from ..config.run import KEPT_BUT, changes_of_result, load_started_run
 from ..errors import InputError, invocation
-from ..files.paths import check_folder_to_write, check_text, check_writable, matching_files
+from ..files.paths import check_folder_to_write, check_text, check_writable, matching_files, new_name_problem
 from ..files.run_directory import RunDirectory
+from ..runtime.plugin_files import loaded_plugins
 
 
 def load_training(
@@ -47,6 +48,8 @@ def load_training(
     run = config.run.directory / str(config.run.name)
     started = run / "config.yaml"
     if not started.is_file():
+        if problem := new_name_problem(run.name):
+            raise InputError(f"run.name: {problem}; name the run: --run.name NAME")
         return config, None
     if changes := changes_of_result(load_started_run(started), config):
         shown = "\n  ".join(changes)
@@ -75,9 +78,8 @@ def refuse_imported(config: RunConfig, place: str | Path) -> None:
 def check_config_paths(config: RunConfig) -> None:
     """Raises an `InputError` if a new run's config names missing or unequal files, or a folder that is read-only."""
     data = config.data
-    for path in _paths(data.model_copy(update={"cache": None})):
-        for file in matching_files(path):
-            check_text(file, pipes=False)  # it is read more than once
+    for file in files_of_text(config):
+        check_text(file, pipes=False)  # it is read more than once
     for corpus in (*data.training_corpora, data.validation, data.test):
         if corpus is not None:
             corpus.shards()
@@ -87,6 +89,19 @@ def check_config_paths(config: RunConfig) -> None:
     if config.training.start_from is not None:
         check_ancestor(config)
         RunDirectory(config.training.start_from).check_weights()
+
+
+def files_of_text(config: RunConfig) -> list[Path]:
+    """Returns the files of the text that a config names; raises an `InputError` if no file matches a pattern."""
+    paths = _paths(config.data.model_copy(update={"cache": None}))
+    return [file for path in paths for file in matching_files(path)]
+
+
+def inputs_of_training(config: RunConfig) -> list[Path]:
+    """Returns the files and folders that a training reads, but not its config."""
+    start_from = config.training.start_from
+    of_run = [] if start_from is None else RunDirectory(start_from).inputs
+    return [*files_of_text(config), *of_run, *loaded_plugins()]
 
 
 def _paths(section: BaseModel) -> Iterator[Path]:

@@ -1,10 +1,10 @@
 """A finished run, ready to translate: config, tokenizer, and the model, in float32 whatever its precision was."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -16,10 +16,12 @@ from ..decoding.translator import Translator
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
 from ..inspection.experiments.activations import Pair, patch_activations, read_activations
-from ..inspection.experiments.score_parts import ScoreParts, in_float64, split_score
+from ..inspection.experiments.score_parts import ScoreParts, copy_weights, in_float64, split_score
 from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
 from ..runtime.devices import parallel_batches
+from ..runtime.graphs import GraphCache
+from ..runtime.import_tensorflow import refuse_after_fork
 from ..text.corpora.held_out import with_held_out_files
 from ..text.corpora.provenance import check_settings, origin_of
 from ..text.lines import europarl_words, moses
@@ -71,6 +73,7 @@ class TrainedRun:
         model: its model.
         weights: the file that the model's weights are from.
         banned: the phrases that no translation contains, or None.
+        graphs: the graphs that were used last, shared with the runs of `with_config`.
     """
 
     directory: RunDirectory
@@ -79,6 +82,14 @@ class TrainedRun:
     model: keras.Model
     weights: Path
     banned: BannedPhrases | None = None
+    graphs: GraphCache = field(default_factory=GraphCache, repr=False)
+
+    def __reduce__(self) -> Any:
+        # A pickle of the folder's path would come back with other weights than a model that was changed in memory.
+        raise InputError(
+            f"{self.directory.root}: a loaded run cannot be pickled or deep-copied; load it again where it is needed: "
+            f"qkv.load({str(self.directory.root)!r})"
+        )
 
     def with_config(self, config: RunConfig) -> "TrainedRun":
         """Returns the run with other settings of decoding; sets that it has held out are read from its files."""
@@ -87,9 +98,9 @@ class TrainedRun:
 
     @cached_property
     def translator(self) -> Translator:
-        """The translator with the search of the config. It is made once, since its graph takes seconds to trace."""
-        search = build_search(self.config.decoding, self.config.run.seed, self.banned)
-        return build_translator(self.model, self.tokenizer, self.config, search, self.target_tokens, self._read)
+        """The translator with the search of the config."""
+        search, read = build_search(self.config.decoding, self.config.run.seed, self.banned), self._read
+        return build_translator(self.model, self.tokenizer, self.config, search, self.target_tokens, read, self.graphs)
 
     @cached_property
     def target_tokens(self) -> TokenText:
@@ -109,6 +120,7 @@ class TrainedRun:
 
     def make_normalizer(self, side: str = "source", *, divides: bool = True) -> Callable[[str], str] | None:
         """Returns what `data.normalize` does to a line that a person has written, behind its tag; None for nothing.
+        Invisible characters that the model does not read are left out first, as in `Tokenizer.as_read`.
 
         Args:
             side: `source` or `target`, the language of the line.
@@ -125,7 +137,10 @@ class TrainedRun:
             divide = partial(moses.tokenize, language=language, escaped=look.escaped)
         elif settings.europarl and divides and language in europarl_words.PATTERNS:
             divide = partial(europarl_words.tokenize, language=language)
-        return beyond_tag(Normalizer(look, settings.lowercase, divide), self.tokenizer.tags)
+        tokenizer = self.tokenizer if side == "source" else self.tokenizer.of_target
+        clean = tokenizer.as_read if divides else tokenizer.without_format_characters
+        normalize = beyond_tag(Normalizer(look, settings.lowercase, divide), self.tokenizer.tags)
+        return lambda line: normalize(clean(line))
 
     def typed_text(
         self, name: str, side: str = "source", *, normalizes: bool = True, divides: bool = True
@@ -152,6 +167,15 @@ class TrainedRun:
         data = self.config.data
         between = " " if data.words.target == "spaces" else ""
         return SentenceSplitter(data.source_language, self.tokenizer.tags, between)
+
+    def readable(self, text: str) -> str:
+        """Returns a source text of one or more lines without the invisible characters that are left out, of which it
+        warns; it can be divided into sentences then.
+
+        Raises:
+            InputError: a line is no text.
+        """
+        return "\n".join(self.given_sentences["source"].readable(text.split("\n")))
 
     def _read(self, sentences: Sequence[str], side: str) -> list[list[int]]:
         return self.given_sentences[side].read(sentences)[1]
@@ -180,21 +204,15 @@ class TrainedRun:
 
     def recorder(self, sites: Sequence[str], units: WordUnits = BETWEEN_SPACES) -> AttentionRecorder:
         """Returns a recorder of the attention of those sites, the same one whenever sites and units are the same."""
-        key = tuple(dict.fromkeys(sites)), units
-        if key not in self._recorders:
-            self._recorders[key] = AttentionRecorder(
-                self.model,
-                self.tokenizer,
-                sites=key[0],
-                max_positions=self.config.model.max_positions,
-                threads=parallel_batches(),
-                units=units,
-            )
-        return self._recorders[key]
+        refuse_after_fork()
+        every, longest = tuple(dict.fromkeys(sites)), self.config.model.max_positions
 
-    @cached_property
-    def _recorders(self) -> dict[tuple[tuple[str, ...], WordUnits], AttentionRecorder]:
-        return {}
+        def make_recorder() -> AttentionRecorder:
+            return AttentionRecorder(
+                self.model, self.tokenizer, sites=every, max_positions=longest, threads=parallel_batches(), units=units
+            )
+
+        return self.graphs.get((self.model, self.tokenizer, longest, every, units), make_recorder)
 
     def cache(self, sentences: Sequence[Sentence], names: Sequence[str] = ("*",)) -> list[Inside]:
         """Returns scores, weights, queries, keys, values, each head's part of the output, the residual stream (of a
@@ -208,8 +226,12 @@ class TrainedRun:
         Raises:
             InputError: a name fits nothing, such as scores of a mechanism that does not score each pair.
         """
-        if isinstance(sentences, str):
-            raise InputError(f"sentences: expected a list, found the text {sentences!r:.60}: put it in [ ]")
+        is_one = isinstance(sentences, str) or (isinstance(sentences, tuple) and _is_pair(sentences))
+        is_table = isinstance(sentences, Mapping) or hasattr(sentences, "columns")
+        if is_one or is_table or not isinstance(sentences, Iterable) or isinstance(sentences, bytes):
+            hint = ": put it in [ ]" if is_one else ""
+            raise InputError(f"sentences: expected a list of sentences or pairs, found {sentences!r:.60}{hint}")
+        names = _list_names(names)
         found = []
         for sentence in sentences:
             pair, predicted = self.read_ids(sentence)
@@ -228,6 +250,7 @@ class TrainedRun:
         Raises:
             InputError: as for `cache`, or a value has another shape in the other sentence.
         """
+        names = _list_names(names)
         given, _ = self.read_ids(clean)
         pair, predicted = self.read_ids(corrupted)
         return self._inside(pair, predicted, patch_activations(self.model, given, pair, names), {})
@@ -244,6 +267,8 @@ class TrainedRun:
         Raises:
             InputError: another architecture, mechanism or score, or there is no such layer, head or row.
         """
+        if not isinstance(layer, str):
+            raise InputError(f"layer: expected text such as 'decoder.0.cross', found {layer!r:.60}")
         pair, predicted = self.read_ids(sentence)
         parts = split_score(self.float64_model, pair, layer, head, row)
         name = self.tokenizer.pieces
@@ -254,13 +279,25 @@ class TrainedRun:
             keys=name([int(key) for key in parts.keys]),
         )
 
-    @cached_property
+    @property
     def float64_model(self) -> keras.Model:
-        """A copy of the model that computes in float64, see `inspection.split_score`."""
-        return in_float64(self.model)
+        """A copy of the model, with its present weights, that computes in float64, see `inspection.split_score`."""
+        copy = self.graphs.get((self.model, "float64"), lambda: in_float64(self.model))
+        copy_weights(self.model, copy)
+        return copy
 
     def read_ids(self, sentence: Sentence) -> tuple[Pair, list[int]]:
-        """Returns the source ids and, from BOS on, the target ids that the model reads, and those that it predicts."""
+        """Returns the source ids and, from BOS on, the target ids that the model reads, and those that it predicts.
+
+        Raises:
+            InputError: it is neither text nor a pair of texts.
+        """
+        is_pair = (
+            isinstance(sentence, tuple | list) and len(sentence) == 2 and all(isinstance(x, str) for x in sentence)
+        )
+        if not (is_pair or isinstance(sentence, str)):
+            raise InputError(f"sentence: expected text, or a pair (source, target) of texts, found {sentence!r:.60}")
+        refuse_after_fork()
         translator = self.translator
         if isinstance(sentence, str):
             translation = translator.translate([sentence])[0]
@@ -285,6 +322,20 @@ class TrainedRun:
         )
 
 
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(text, str) for text in value)
+
+
+def _list_names(names: Any) -> list[str]:
+    """Lists the names of values inside a model; raises an `InputError` if they are something else."""
+    is_text = isinstance(names, str)
+    listed = list(names) if isinstance(names, Iterable) and not is_text else [names]
+    if is_text or not all(isinstance(name, str) for name in listed):
+        hint = ": put it in [ ]" if is_text else ""
+        raise InputError(f"names: expected a list of names such as 'decoder.0.cross.scores', found {names!r:.60}{hint}")
+    return listed
+
+
 def load_run(root: Path, checkpoint: str = "best", tuned: bool = True) -> TrainedRun:
     """Loads a run: builds the model from its config, and reads only the weights from its files.
 
@@ -294,8 +345,10 @@ def load_run(root: Path, checkpoint: str = "best", tuned: bool = True) -> Traine
         tuned: whether what `evaluate.py --tune` has chosen counts.
 
     Raises:
-        InputError: the folder is no run, has no weights yet, or its files do not fit together.
+        InputError: the folder is no run, has no weights yet, or its files do not fit together; or as
+            `refuse_after_fork`.
     """
+    refuse_after_fork()
     run = RunDirectory.open(root)
     run.check_weights(checkpoint)
     config = with_held_out_files(load_trained_run(run, tuned), run)

@@ -48,6 +48,7 @@ from ..training.build import (
     build_training,
     build_validation,
 )
+from ..training.callbacks import check_callbacks
 from ..training.callbacks.build import build_callbacks, callback_params, make_callbacks
 from ..training.callbacks.tensorboard import count_ids, write_projector
 from ..training.checkpoints import Checkpoints, keep_best_weights
@@ -63,9 +64,10 @@ log = logging.getLogger(__name__)
 
 
 def run_training(
-    config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback], stream: TextIO | None
+    config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback] | None, stream: TextIO | None
 ) -> int:
     """Trains a new run, or continues one: see `qkv.run.train`."""
+    callbacks = check_callbacks(callbacks)
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
     choose_devices(config.run.devices, config.run.deterministic)
@@ -103,7 +105,10 @@ def run_training(
             if workers.is_chief:
                 run.manifest.unlink(missing_ok=True)  # until the longer training is complete
                 own = build_callbacks(config, run, translator, training, progress, text.validation, stream)
-            reason = training.run(progress, [*own, *named, *callbacks], callback_params(config, run, batches))
+            try:
+                reason = training.run(progress, [*own, *named, *callbacks], callback_params(config, run, batches))
+            finally:
+                step.forget_gradients()
             if reason == INTERRUPTED:
                 if workers.is_chief:
                     _report_interrupted(run, progress, saved=bool(checkpoints.all()))
@@ -292,11 +297,11 @@ def _report_finished(config: RunConfig, run: RunDirectory, text: TrainingText, p
         log.info(message, progress.split_updates, progress.loss_scale.get("skipped", 0))
     stopping = settings.early_stopping
     if advice := shortcoming(progress, settings.warmup_updates, stopping.metric, stopping.patience):
-        log.warning("%s", advice)
+        log.info("%s", advice)
     best, tokenizer = progress.best_validation, config.data.scoring_tokenizer
     words = count_words(text.validation.target, tokenizer)
     if advice := explain_low_bleu(best["val_bleu"], best["val_token_accuracy"], words, tokenizer):
-        log.warning("%s", advice)
+        log.info("%s", advice)
     log.info(
         "results: %s\nnext:\n  %s\n  tensorboard --logdir %s",
         run.root,

@@ -39,8 +39,10 @@ def importing_tensorflow() -> Iterator[None]:
     TF_CPP_MIN_LOG_LEVEL are kept if they are set.
 
     Raises:
-        InputError: the environment is wrong, an import fails, or Keras was imported with another backend.
+        InputError: the environment is wrong, an import fails, Keras was imported with another backend, or as
+            `refuse_after_fork`.
     """
+    refuse_after_fork()
     check_environment()
     if "keras" not in sys.modules:
         os.environ.update(OWN_KERAS)
@@ -125,3 +127,28 @@ def check_environment() -> None:
             f"the address space is limited to {limit >> 20} MiB; TensorFlow needs at least "
             f"{LEAST_ADDRESS_SPACE >> 20}: ulimit -v unlimited"
         )
+
+
+# TensorFlow's threads do not survive a fork: in the child, its first operation waits for ever.
+_is_unusable = False
+
+
+def refuse_after_fork() -> None:
+    """Raises an `InputError` if this process was forked from one in which TensorFlow had already computed."""
+    if _is_unusable:
+        raise InputError(
+            "this process was forked after TensorFlow had computed in its parent, and TensorFlow would wait here for "
+            "ever; load the run after the fork, in each process and not before in the parent, or start processes with "
+            'multiprocessing.get_context("spawn")'
+        )
+
+
+def _look_at_parent() -> None:
+    global _is_unusable
+    module = sys.modules.get("tensorflow.python.eager.context")
+    context = module.context_safe() if module else None
+    _is_unusable = _is_unusable or (context is not None and context._initialized)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_look_at_parent)

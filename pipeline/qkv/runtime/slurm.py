@@ -51,7 +51,7 @@ def _read(variables: Mapping[str, str], *names: str) -> str:
 
 def _number(variables: Mapping[str, str], name: str, otherwise: str = "") -> int:
     text = variables.get(name) or otherwise or _read(variables, name)
-    if not re.fullmatch(r"\d{1,15}", text):
+    if not re.fullmatch("[0-9]{1,15}", text):
         raise InputError(f"{name}: expected a number, found {text[:40]!r}")
     return int(text)
 

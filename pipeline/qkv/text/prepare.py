@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -27,7 +26,15 @@ from .corpora.overlap import SharedSentences, report_overlap
 from .corpora.provenance import data_sha256, prepared_sha256, shard_digests
 from .corpora.word_links import GoldAlignment, iterate_links_inside
 from .lines.line import without_tag
-from .selection import Selection, add_shares, count_corpora, draw_joined_pairs, report_selection, select_training_pairs
+from .selection import (
+    Selection,
+    add_shares,
+    count_corpora,
+    describe_invisible,
+    draw_joined_pairs,
+    report_selection,
+    select_training_pairs,
+)
 from .shards import PairReader, folder_name, read_pairs
 from .tokens.bpe_dropout import draw_segmentations, segmentation_names
 from .tokens.encoding import EncodedPairs, encode_pairs, put_tags
@@ -95,11 +102,15 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
 
     for meter, path in zip(facts.looks, (run.source_look, run.target_look), strict=True):
         meter.look.write(path)
+    invisible = {side: dict(meter.invisible) for side, meter in zip(("source", "target"), facts.looks, strict=True)}
+    if counted := describe_invisible(invisible):
+        log.info("invisible characters in the training text: %s", counted)
     report = {
         **report_selection(training, selection),
         **({"corpora": corpora} if corpora else {}),
         **({"held_out": held_out} if held_out else {}),
         "overlap": overlap,
+        "invisible": invisible,
         "joined": sum(map(len, joined)),
         "sha256": digests,
         "prepared_sha256": prepared_sha256(run),
@@ -107,7 +118,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     }
     write_json(run.corpus_report, report)  # with it, the text is prepared
     run.preparation.unlink(missing_ok=True)
-    shutil.rmtree(run.shards, ignore_errors=True)
+    run.delete_shards()
     return open_text(config, run, tokenizer, validation)
 
 
@@ -161,7 +172,7 @@ def _make_linker(
 
     def links() -> Iterator[GoldAlignment]:
         for part in linked_parts_of(files, data.training_corpora):
-            yield from iterate_links_inside(*part, partial(cutter.count, units=units))
+            yield from iterate_links_inside(*part, count=partial(cutter.count, units=units))
 
     is_trained_on = np.full(len(files), rows is None)
     if rows is not None:

@@ -20,6 +20,7 @@ from .tokens.encoding import EncodedPairs
 
 CHUNK_PAIRS = 1 << 17  # judged at a time
 NOTED_LENGTH_RATIO = 9.0  # of the pairs that the report counts where no ratio is too large
+MOST_CODES = 8  # of invisible characters that are named
 _SHORT_TOKENS = 10  # up to here a ratio of lengths says nothing ("Go." and "Vas-y, pars !")
 log = logging.getLogger(__name__)
 
@@ -216,6 +217,18 @@ def add_shares(corpora: Sequence[dict[str, Any]], mixture: Mixture | None) -> No
         own = (corpus["kept"] + corpus["joined"]) / total
         corpus["share"] = round(mixture.shares[number] if mixture else own, 6)
         corpus["repeats"] = round(mixture.repeats[number] if mixture else 1.0, 4)
+
+
+def describe_invisible(counts: Mapping[str, Mapping[str, int]]) -> str:
+    """Returns in words how often each invisible character is in the training text, given the counts of each side by the
+    codes of the characters, the most frequent first; empty if there are none."""
+    sides = []
+    for side, found in counts.items():
+        named = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        shown = ", ".join(f"{code} ({count:,})" for code, count in named[:MOST_CODES])
+        others = f" and {len(named) - MOST_CODES} more" if len(named) > MOST_CODES else ""
+        sides += [f"{side} {shown}{others}"] if named else []
+    return "; ".join(sides)
 
 
 def report_selection(training: Corpus, selection: Selection) -> dict[str, Any]:

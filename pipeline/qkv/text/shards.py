@@ -35,7 +35,7 @@ from .lines.look import LookMeter
 from .tokens.encoding import EncodedPairs, SentenceStore, smallest_type
 from .tokens.subword_models import SentencePieceModel
 
-VERSION = 3  # of the files, and of everything that is computed for them: a new one makes new folders
+VERSION = 4  # of the files, and of everything that is computed for them: a new one makes new folders
 LEFTOVER_SECONDS = 3600
 log = logging.getLogger(__name__)
 _SIDES = "source", "target"

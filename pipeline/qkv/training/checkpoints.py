@@ -16,6 +16,7 @@ from ..config.names.translation import rank
 from ..errors import DAMAGE, InputError
 from ..files.arrays import ArrayFile
 from ..files.atomic import replaced_when_done
+from ..files.written import FileList
 from .progress import Progress
 
 log = logging.getLogger(__name__)
@@ -173,14 +174,20 @@ class Checkpoints:
         self.delete_superseded()
 
     def delete_superseded(self) -> None:
-        """Deletes the checkpoints that are no longer needed."""
-        newest = self.all()[-1]
-        for old in [*self.recent()[: -self.keep], *self._named("passing")]:
-            if old != newest:
+        """Deletes the checkpoints that are no longer needed, of those that the run wrote."""
+        older = [path for path in self.all() if self._is_own(path)][:-1]
+        recent = [path for path in self.recent() if self._is_own(path)][-self.keep :]
+        for old in older:
+            if old not in recent:
                 old.unlink()
 
+    def _is_own(self, path: Path) -> bool:
+        written = FileList(self.folder.parent)
+        return not written.exists() or written.holds(path)
+
     def restore(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Progress:
-        """Loads the newest checkpoint that is intact into model and optimizer, and warns of a damaged one.
+        """Loads the newest checkpoint that is intact into model and optimizer, warns of a damaged one, and deletes it,
+        or renames it if the run did not write it.
 
         Raises:
             InputError: there is none, all are damaged, or they are of another model.
@@ -195,7 +202,10 @@ class Checkpoints:
                 continue
             if problems:
                 log.warning("%s\ncontinuing from the checkpoint before it: %s", problems[0], path)
-                newest.unlink(missing_ok=True)
+                if self._is_own(newest):
+                    newest.unlink(missing_ok=True)
+                else:
+                    newest.rename(newest.with_name(f"{newest.name}.other"))
             return progress
         raise problems[0]
 

@@ -2,7 +2,8 @@
 
 It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` receives logs every `log_every_updates`
 updates and none in between; `on_test_end` receives the row of a validation. Both have the number of updates under
-`update`. `on_epoch_end` receives the last validation's row, nothing before the first.
+`update`. `on_epoch_end` receives the last validation's row without `epoch`, nothing before the first. As in `fit`, it
+is also called when training ends within an epoch.
 """
 
 import math
@@ -23,6 +24,16 @@ from .progress import Progress
 from .step import TrainStep, TrainStepMetrics
 from .stopping import INTERRUPTED, StoppingRules, check_finite
 from .time_budget import TimeBudget, is_due
+
+NEED_VALIDATION = (
+    keras.callbacks.CSVLogger,
+    keras.callbacks.EarlyStopping,
+    keras.callbacks.History,
+    keras.callbacks.ModelCheckpoint,
+    keras.callbacks.RemoteMonitor,
+)
+"""Callbacks of Keras that take the logs at the end of an epoch for new ones. They are called only at the end of epochs
+that had a validation: otherwise `EarlyStopping` would count the same validation as several without a gain."""
 
 
 @dataclass
@@ -89,7 +100,7 @@ class Training:
             reason = self.stopping.reason(progress, self.clock.seconds())
             while reason is None:
                 reason = self._train_epoch()
-            if not progress.history or progress.history[-1]["update"] != progress.update:
+            if not self._is_validated():
                 if reason == INTERRUPTED:  # no validation: the resumed run must equal one without the interruption
                     self._save_interim()
                 else:
@@ -99,8 +110,23 @@ class Training:
 
     def _train_epoch(self) -> str | None:
         """Trains to the end of the epoch, or until there is a reason to stop, which it returns."""
+        progress, epoch, validations = self.progress, self.progress.epoch, len(self.progress.history)
+        self.events.on_epoch_begin(epoch)
+        reason = self._train_batches()
+        if reason == INTERRUPTED and progress.epoch == epoch:  # the resumed run ends the epoch
+            return reason
+        if reason not in (None, INTERRUPTED) and not self._is_validated():
+            self._validate()
+        row = progress.history[-1] if progress.history else {}
+        logs = {name: float(value) for name, value in row.items() if name != "epoch"}  # floats as in `fit`
+        for callback in self.events.callbacks:
+            if len(progress.history) > validations or not isinstance(callback, NEED_VALIDATION):
+                callback.on_epoch_end(epoch, logs)
+        return reason or self.stopping.reason(progress, self.clock.seconds(), self.model.stop_training)
+
+    def _train_batches(self) -> str | None:
+        """Trains on the batches that are left of the epoch; returns the reason to stop, or None at the epoch's end."""
         progress = self.progress
-        self.events.on_epoch_begin(progress.epoch)
         plan = self.batches.plan(progress.epoch)
         batches = self.batches.epoch(progress.epoch, progress.batch)
         while group := list(islice(batches, self.batches.accumulated)):
@@ -112,6 +138,7 @@ class Training:
                 progress.epoch, progress.batch = progress.epoch + 1, 0
             progress.seconds = self.clock.seconds()
             logs = self._read_logs() if progress.update % self.log_every_updates == 0 else {}
+            logs.pop("epoch", None)  # callbacks of Keras fill in file names by `format(epoch=epoch, **logs)`
             self.events.on_train_batch_end(progress.update - 1, logs)
             if self.time_budget is not None and self.time_budget.is_ready(progress, self._waited_seconds):
                 self._estimate_first_total()
@@ -121,8 +148,12 @@ class Training:
                 self._save_interim()
             if reason := self.stopping.reason(progress, self.clock.seconds(), self.model.stop_training):
                 return reason
-        self.events.on_epoch_end(progress.epoch - 1, progress.history[-1] if progress.history else {})
         return None
+
+    def _is_validated(self) -> bool:
+        """Returns whether the last update was followed by a validation."""
+        history = self.progress.history
+        return bool(history) and history[-1]["update"] == self.progress.update
 
     def _read_logs(self) -> dict[str, float]:
         progress = self.progress

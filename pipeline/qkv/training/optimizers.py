@@ -36,6 +36,9 @@ class FusedAdam(keras.optimizers.Adam):
                 self.assign_sub(variable, self.matrix_decay * learning_rate * variable)
             apply_adam(variable, self._momentums[index], self._velocities[index], gradient, scalars)
 
+    def get_config(self):
+        return {**super().get_config(), "matrix_decay": self.matrix_decay}
+
 
 def is_matrix(variable):
     """Returns whether a variable is a matrix, and not of token embeddings, as `keras.optimizers.Muon` does."""
@@ -128,6 +131,13 @@ class StackedMuon(keras.optimizers.Muon):
             square = tf.matmul(x, x, transpose_b=True)
             x = a * x + tf.matmul(b * square + c * tf.matmul(square, square), x)
         return x if wide else tf.linalg.matrix_transpose(x)
+
+    def get_config(self):
+        config = super().get_config()
+        renamed = {"beta_1": config.pop("adam_beta_1"), "beta_2": config.pop("adam_beta_2")}
+        fixed = ("weight_decay", "adam_weight_decay")
+        others = {name: x for name, x in config.items() if name not in fixed}
+        return {**others, **renamed, "matrix_decay": self.matrix_decay}
 
 
 OPTIMIZERS: dict[str, Callable[..., keras.optimizers.Optimizer]] = {"adam": FusedAdam, "muon": StackedMuon}

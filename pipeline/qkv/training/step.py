@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from ..errors import InputError
+from ..runtime.graphs import forget_gradients
 from ..text.batch import Batch
 from ..text.tokens.special_tokens import PAD
 from .loss import TotalLoss
@@ -81,6 +82,7 @@ class TrainStep:
         if self.replicas > 1 and self.xla:
             raise InputError("training.xla: compiles for one device; expected --run.devices 1, or training.xla false")
         self.loss_scale = LossScale(self.strategy) if is_half else None
+        self._traced: list[tf.Graph] = []
         self.sums_of = SlicedSums(self.model, self._sums_of_slice, self.slices)
         self._update_graph = self.graph(
             lambda *tensors: self.apply(self.sums_of(Batch(*tensors))), self.signature.arrays, self.xla
@@ -151,9 +153,15 @@ class TrainStep:
         """Makes the graph of a function that is called on each replica with its tensors."""
 
         def graph(*tensors):
+            self._traced.append(tf.compat.v1.get_default_graph())
             return function(*tensors) if self.replicas == 1 else self.strategy.run(function, args=tensors)
 
         return tf.function(graph, input_signature=signature, autograph=False, jit_compile=xla or None)
+
+    def forget_gradients(self) -> None:
+        """Forgets what TensorFlow keeps of the step's graphs for the life of the process, once training has ended."""
+        while self._traced:
+            forget_gradients(self._traced.pop())
 
 
 # The loss is a sum over some thousand tokens, not a mean, and so starts as high as another would at 2^22.

@@ -64,9 +64,11 @@ def check_same_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
             value = worker_settings.get(key)
             expected = chief_settings.get(key)
             if value != expected:
+                worker = workers.cluster.describe(index)
+                chief = workers.cluster.describe(0)
                 raise InputError(
-                    f"config: {key} is {value!r} on {workers.cluster.describe(index)}, expected {expected!r} as on "
-                    f"{workers.cluster.describe(0)}; give the same command on all workers"
+                    f"config: {key} is {value!r:.60} on {worker}, expected {expected!r:.60} as on {chief}; give the "
+                    "same command on all workers"
                 )
 
 

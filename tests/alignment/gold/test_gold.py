@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from qkv.alignment.error_rate import alignment_error_rate
-from qkv.alignment.gold import read_gold_set
+from qkv.alignment.gold import read_configured_gold, read_gold_set
 from qkv.alignment.head_scores import alignment_metrics, best_row
 from qkv.alignment.readout import AlignmentReadout
+from qkv.config.corpus import CorpusSettings
 from qkv.config.names.inspection import EXTRACTIONS
 from qkv.errors import InputError
 from qkv.inspection.record import Record
 from qkv.text.corpora.corpus import Corpus
+from qkv.text.tokens.words import AT_SPACES
 from tests.support.records import score_heads
 
 
@@ -150,10 +152,23 @@ def test_links_out_of_range_are_dropped_counted_and_named(gold_set, caplog):
     assert test.word_counts == [(3, 4)] * 3 and re.search(r"at .*/test\.align:1, of 3 and 4 words", caplog.text)
 
 
-@pytest.mark.parametrize(("lines", "dropped"), [("\n\n\n", 0), ("7-7\n\n\n", 1)])
+@pytest.mark.parametrize(("lines", "dropped"), [("\n\n\n", 0), ("0-7\n\n\n", 1)])
 def test_alignments_without_a_link_are_refused(tmp_path, lines, dropped):
     corpus = Corpus(["x"] * 3, ["a b"] * 3, [1, 2, 3], "three pairs")
     path = tmp_path / "gold"
     path.write_text(lines)
     with pytest.raises(InputError, match=rf"gold: no line has a link .*\({dropped} links are out of range\)"):
         read_gold_set("test", corpus, path)
+
+
+def test_links_that_a_config_names_may_count_from_one(tmp_path):
+    files = {"source": "a b c\n", "target": "d e\n", "alignments": "1-1 3-2\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    paths = {name: tmp_path / name for name in files}
+    with pytest.raises(
+        InputError, match=r"alignments:1, .* from 1, set alignments_first_index: 1 beside alignments in "
+    ):
+        read_configured_gold(CorpusSettings(**paths), "test", AT_SPACES)
+    (links,) = read_configured_gold(CorpusSettings(**paths, alignments_first_index=1), "test", AT_SPACES).gold
+    assert links.sure == {(0, 0), (2, 1)}

@@ -18,6 +18,7 @@ from qkv.evaluation import evaluation_folder
 from qkv.evaluation.evaluate_set import evaluate_set
 from qkv.evaluation.evaluation_folder import fingerprint
 from qkv.evaluation.request import EvaluationRequest, EvaluationSet
+from qkv.files.written import LIST
 from qkv.inspection import AttentionArchive
 from qkv.inspection.archive import ArchiveWriter
 from qkv.run.ensemble import load_runs
@@ -61,7 +62,7 @@ def test_every_member_has_its_own_archive_and_the_ensemble_none(evaluated):
     of_each = {"attention/manifest.json", "attention/sentences.jsonl", "heads.csv", "sentences.csv", "metrics.json"}
     assert {f"{name}/{file}" for name in NAMES for file in of_each} <= files_below(evaluated.members).keys()
     own = {path.name for path in evaluated.root.iterdir()}
-    assert own == {"members", "metrics.json", "translations.tsv", "viewer.html"}
+    assert own == {"members", "metrics.json", "translations.tsv", "viewer.html", LIST}
 
 
 @pytest.mark.parametrize("name", NAMES)

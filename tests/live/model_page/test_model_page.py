@@ -234,15 +234,21 @@ def test_a_page_that_was_cut_says_so(browser, path, tmp_path):
     context.close()
 
 
-def test_only_a_page_of_the_same_run_is_overwritten(run, path, tmp_path):
+def test_it_replaces_the_file_that_is_named_but_no_file_of_the_run(run, path, tmp_path):
     first = path.read_bytes()
-    write_model_page(run, path)
-    assert path.read_bytes() == first
     other = tmp_path / "other.html"
     other.write_text("mine")
-    with pytest.raises(InputError, match=r"already there, and not the page of this run; .* --page"):
-        write_model_page(run, other)
-    assert other.read_text() == "mine"
+    write_model_page(run, other)
+    assert other.read_bytes() == first
+    read = run.directory.config
+    read.parent.mkdir(exist_ok=True)
+    read.write_text("settings")
+    (tmp_path / "link.html").symlink_to(read)
+    before = read.read_bytes()
+    for file in (read, tmp_path / "link.html"):
+        with pytest.raises(InputError, match=r"--page .*: the command reads this file; choose another name"):
+            write_model_page(run, file)
+    assert read.read_bytes() == before
 
 
 def test_it_asks_nobody_for_anything(path):

@@ -10,7 +10,8 @@ from qkv.config import RunConfig
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
 from qkv.live.model_page import pack_normalizer, pack_tokenizer
-from qkv.text.lines.line import as_line
+from qkv.text.lines.line import FORMAT_CHARACTERS, OTHER_SPACES, as_line
+from qkv.text.lines.typed_line import describe_unread
 from qkv.text.tokens.run_tokenizer import train_tokenizer
 from qkv.text.tokens.subword_models import SentencePieceModel
 from qkv.text.tokens.tokenizer import Tokenizer
@@ -81,14 +82,29 @@ def test_typed_text_is_normalised_as_by_the_run(engine, run, tmp_path, language,
     lines = [*lines_with(MARKS, seed=3), "The dog 's cat, &apos; 's.", "'s  Éva 's"]
     for number, sentences in enumerate((names, [line.lower() for line in SENTENCES], ["A cat .", "The dog ."])):
         changed = normalizing(run, tmp_path / str(number), language, sentences, **settings)
-        found = engine.evaluate("([rules, lines]) => lines.map(typedText(rules))", [pack_normalizer(changed), lines])
+        found = engine.evaluate(
+            "([rules, unread, lines]) => lines.map(typedText(rules, unread))",
+            [pack_normalizer(changed), pack_tokenizer(run)["unread"], lines],
+        )
         for line, ours in zip(lines, found, strict=True):
             assert ours == changed.normalizer(as_line(line.replace("\n", " "), "")), repr(line)
 
 
 def test_text_is_composed_and_otherwise_left_alone_where_the_run_leaves_it(engine, run):
     assert pack_normalizer(run) is None
-    assert engine.evaluate("typedText(null)('E\u0301va\\n Dog.')") == "Éva  Dog."
+    unread = pack_tokenizer(run)["unread"]
+    assert engine.evaluate("(unread) => typedText(null, unread)('E\u0301va\\n Dog.')", unread) == "Éva  Dog."
+
+
+def test_invisible_characters_are_read_in_the_page_as_by_the_run(engine, run):
+    lines = [*lines_with([*FORMAT_CHARACTERS[1:], *OTHER_SPACES], seed=4), "e\u200d\u0301", "", "\xad", " a\xad b"]
+    unread = pack_tokenizer(run)["unread"]
+    found = engine.evaluate("([unread, lines]) => lines.map(typedText(null, unread))", [unread, lines])
+    assert found == [run.tokenizer.as_read(as_line(line.replace("\n", " "), "")) for line in lines]
+    told = engine.evaluate("([unread, lines]) => lines.map((line) => describeUnread(line, unread))", [unread, lines])
+    assert told == [describe_unread(line.replace("\n", " "), run.tokenizer) or None for line in lines]
+    with pytest.raises(Exception, match="the text has a NUL character"):
+        engine.evaluate("(unread) => typedText(null, unread)('a\\0b')", unread)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t", "\u00a0", "\u3000", "\u2028", "\u200b", "\ufeff", "\u0085", "\0"])

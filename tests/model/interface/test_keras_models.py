@@ -1,14 +1,19 @@
 """The architectures as models of Keras: called with a pair or a dict, summarised, fitted, loaded, composed."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from qkv.metrics.of_tokens import Perplexity, TokenAccuracy, TokenCrossEntropy
 from qkv.model.embedding import TokenEmbedding
+from qkv.model.recurrent import Recurrent
 from qkv.run.load_model import load_model
 from qkv.training.schedule import WarmupSchedule
 from tests.support.layer_contract import stir
+from tests.support.processes import finish, start
 from tests.support.tiny_models import MODELS, SOURCE, TARGET, make_transformer, model_of
 
 NAMES = ("transformer", "recurrent", "decoder-only")
@@ -27,6 +32,51 @@ def test_a_pair_and_a_dict_are_read_as_two_arguments(name):
     for inputs in ((SOURCE, TARGET), [SOURCE, TARGET], {"target_ids": TARGET, "source_ids": SOURCE}):
         np.testing.assert_array_equal(model(inputs), expected)
     np.testing.assert_allclose(model.predict(inputs, verbose=0), expected, atol=1e-5)
+
+
+@by_name
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_ids_may_have_any_type_of_numbers(name, policy):
+    architecture, settings = MODELS[name]
+    model = architecture(**settings | {"vocabulary_size": 600}, dtype=policy)
+    source, target = SOURCE + 500 * (SOURCE > 0), TARGET + 500 * (TARGET > 0)  # too large for half precision
+    expected = model(source, target)
+    for dtype in ("float32", "uint16"):
+        np.testing.assert_array_equal(model(source.astype(dtype), target.astype(dtype)), expected)
+    states = model.encode(source.astype("float64")).states
+    np.testing.assert_array_equal(states, model.encode(source).states)
+
+
+@by_name
+def test_weights_of_classes_and_quantization_are_refused(name):
+    model = model_of(name)
+    with pytest.raises(ValueError, match=r"class_weight: .* sample_weight"):
+        model.fit((SOURCE, TARGET), TARGET, class_weight={1: 2.0})
+    with pytest.raises(ValueError, match=r"class_weight: .* sample_weight"):
+        model.train_on_batch((SOURCE, TARGET), TARGET, class_weight={1: 2.0})
+    with pytest.raises(NotImplementedError, match=r"Keras cannot quantize .*qkv export"):
+        model.quantize("int8")
+
+
+@by_name
+def test_a_side_longer_than_all_positions_is_refused_before_it_is_computed(name):
+    model, long = model_of(name), np.full((2, 13), 5)  # of 12
+    for ids, side in (((long, TARGET[:2]), "source"), ((SOURCE[:2], long), "target")):
+        if name == "recurrent":  # has no positions
+            assert model(*ids).shape[1] == ids[1].shape[1]
+            continue
+        with pytest.raises(ValueError, match=f"{side}_.*at most max_positions = 12 tokens, found 13"):
+            model(*ids)
+    relative = fresh(name) if name == "recurrent" else MODELS[name][0](**MODELS[name][1], positions="rotary")
+    assert relative(long, long[:, 1:]).shape == (2, 12, 17)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_compiled_by_xla_unless_it_steps_through_the_target(name, monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [SimpleNamespace(device_type="GPU")])
+    model = fresh(name)
+    model.compile()
+    assert model.jit_compile == (not isinstance(model, Recurrent))
 
 
 @by_name
@@ -57,6 +107,39 @@ def test_a_fitted_model_is_evaluated_and_saved_and_evaluates_the_same_when_loade
     scores = [x.evaluate((SOURCE, TARGET), outputs, verbose=0) for x in (model, load_model(tmp_path / "model.keras"))]
     assert scores[0][0] < history[-1]
     np.testing.assert_allclose(scores[1], scores[0], rtol=1e-5)
+
+
+REPLICATED = """
+import keras, numpy as np, tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+from qkv.metrics.of_tokens import Perplexity, TokenAccuracy, TokenCrossEntropy
+from tests.support.tiny_models import MODELS, SOURCE, TARGET
+
+sources, targets = np.repeat(SOURCE, 2, 0), np.repeat(TARGET, 2, 0)  # as many tokens for each replica
+outputs = np.roll(targets, -1, 1)
+
+def fit(name):
+    keras.utils.set_random_seed(0)
+    architecture, settings = MODELS[name]
+    model = architecture(**settings)
+    model.compile(keras.optimizers.SGD(0.1), TokenCrossEntropy(0.1), metrics=[TokenAccuracy(), Perplexity()])
+    weights = np.repeat([1.0, 2.0, 0.5], 2)
+    history = model.fit((sources, targets), outputs, 2, 2, 0, shuffle=False, sample_weight=weights).history
+    return list(history.values())
+
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+for name in ("transformer", "recurrent", "decoder-only"):
+    with strategy.scope():
+        replicated = fit(name)
+    np.testing.assert_allclose(replicated, fit(name), rtol=1e-4, err_msg=name)
+"""
+
+
+@pytest.mark.minutes
+def test_replicas_fit_as_one_device_does(tmp_path):
+    finish([start(["-c", REPLICATED], tmp_path)], [tmp_path])
 
 
 @by_name

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from qkv.text.lines.look import TextLook
+from qkv.text.lines.look import LookMeter, TextLook
 from tests.support import change_json
 from tests.support.text import measure_look
 
@@ -65,3 +65,11 @@ def test_a_look_with_a_fact_of_another_kind_is_none(fact, tmp_path):
     measure_look(NAMES, tokenized=True).write(tmp_path / "look.json")
     change_json(tmp_path / "look.json", **fact)
     assert TextLook.read(tmp_path / "look.json") is None
+
+
+def test_invisible_characters_are_counted_part_by_part():
+    meter, following = LookMeter(tokenized=True), LookMeter(tokenized=True)
+    meter.add(["a\xad cat\u200b .", "\xad"])
+    following.add(["a\xa0cat", "a cat"])
+    meter.update(following)
+    assert meter.invisible == {"U+00AD": 2, "U+200B": 1, "U+00A0": 1}

@@ -184,3 +184,39 @@ def test_after_some_lines_that_are_cut_no_more_are_named(typed, caplog):
 def test_a_single_text_in_the_place_of_a_list_is_refused_rather_than_read_by_letters(typed):
     with pytest.raises(InputError, match="expected a list of sentences, found the text 'the cat"):
         typed().read("the cat .")
+
+
+INVISIBLE = "the c\xadat \u200bsees\xa0the d\ufeffog\r?\xad"
+
+
+def test_invisible_characters_are_told_in_one_warning_with_their_number_and_what_is_read(typed, caplog):
+    reader = typed()
+    texts, ids = reader.read(["the cat", INVISIBLE, "\u200b", "the \u200d cat"], [4, 5, 6, 7])
+    assert texts[1] == INVISIBLE and ids[1:] == typed().read(["the cat sees the dog ?", "", "the cat"])[1]
+    reader.read([INVISIBLE])
+    assert caplog.messages == [
+        "warning: my.en:5: invisible characters that the training text does not have, left out: U+00AD (2), U+200B "
+        "(1), U+200D (1), U+FEFF (1); read as a space: U+000D (1), U+00A0 (1)"
+    ]
+    reader.read(["the cat", "the\ufe0f cat"])
+    assert caplog.messages[1:] == [
+        "warning: my.en:2: invisible characters that the training text does not have, left out: U+FE0F (1)"
+    ]
+
+
+def test_lines_are_compared_with_the_training_text_as_they_are_read(typed, caplog):
+    reader = typed(measure_look(["the cat ."], tokenized=True), longest=1000)
+    reader.read(["the dog ?\u200b"])
+    assert [message for message in caplog.messages if "look like" in message] == []
+    reader.read(["the cat.\u200b"])
+    assert any("marks are attached to words" in message for message in caplog.messages)
+
+
+def test_lines_that_are_divided_afterwards_keep_their_spaces(typed, caplog):
+    reader = typed()
+    assert reader.readable(["the cat.\u200b\tthe d\xadog ."]) == ["the cat.\tthe dog ."]
+    assert len(caplog.messages) == 1
+    with pytest.raises(InputError, match=r"my\.en:2: .* half a character"):
+        reader.readable(["a", "\ud800"])
+    with pytest.raises(InputError, match=r"my\.en:1: character 2 is NUL"):
+        reader.read(["a\0"])

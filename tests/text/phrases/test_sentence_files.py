@@ -38,3 +38,35 @@ def test_a_prefix_leaves_room_for_a_token(read, tokenizer):
         InputError, match=rf"prefix\.fr:2: {len(ids)} tokens; expected fewer than model\.max_positions \({len(ids)}\)"
     ):
         read("a\nle petit chien\n", len(ids)).take(2)
+
+
+def test_phrases_are_read_without_invisible_characters_which_are_told_once_a_file(tmp_path, tokenizer, caplog):
+    tokens = TokenText(tokenizer, tokenized=True)
+    texts = {
+        "prefix": "le ch\xadat\nle\xa0\xadchat\n",
+        "require": "ch\u200bat\tchien\nle\xa0chat\n",
+        "ban": "d\ufeffog\n",
+    }
+    files = {name: tmp_path / name for name in texts}
+    for name, text in texts.items():
+        files[name].write_text(text, encoding="utf-8")
+    given = ConstraintFiles(files["prefix"], files["require"], files["ban"], tokens, 24)
+    prefixes, required = given.take(2)
+    assert prefixes == tokenizer.encode(["le chat"]) * 2
+    assert [[phrase.text for phrase in row] for row in required] == [["chat", "chien"], ["le chat"]]
+    assert given.banned.texts == ("dog",)
+    told = [message.removeprefix("warning: ").partition(": ") for message in caplog.messages]
+    assert {place: message.partition(", ")[2] for place, _, message in told} == {
+        f"{tmp_path}/ban:1": "left out: U+FEFF (1)",
+        f"{tmp_path}/prefix:1": "left out: U+00AD (2); read as a space: U+00A0 (1)",
+        f"{tmp_path}/require:1": "left out: U+200B (1); read as a space: U+00A0 (1)",
+    }
+    assert len(told) == 3
+
+
+@pytest.mark.parametrize("name", ["prefix", "require", "ban"])
+def test_a_phrase_with_a_nul_is_refused(tmp_path, tokenizer, name):
+    (tmp_path / name).write_text("ch\0at\n", encoding="utf-8")
+    files = {each: tmp_path / each if each == name else None for each in ("prefix", "require", "ban")}
+    with pytest.raises(InputError, match=rf"{name}:1: character 3 is NUL"):
+        ConstraintFiles(*files.values(), TokenText(tokenizer, tokenized=True), 24).take(1)

@@ -5,7 +5,7 @@ import numpy as np
 from qkv.config.names.text import CORPUS_PROBLEMS
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.overlap import MOST_LINES, SharedSentences, report_overlap
-from qkv.text.selection import Findings, Selection, report_selection
+from qkv.text.selection import Findings, Selection, describe_invisible, report_selection
 
 
 def corpus_of(*pairs):
@@ -42,3 +42,11 @@ def test_all_findings_are_counted_and_the_first_are_listed():
     assert report["lines"]["duplicate"] == list(range(2, MOST_LINES + 2))
     overlap = overlap_of(training, training, "test")
     assert overlap["sources"] == count and overlap["lines"] == list(range(1, MOST_LINES + 1))
+
+
+def test_invisible_characters_are_named_by_how_many_there_are():
+    many = {f"U+200{digit}": digit for digit in range(1, 11)}
+    told = describe_invisible({"source": {}, "target": {"U+00AD": 1234, "U+00A0": 3, "U+FEFF": 3}, "third": many})
+    assert told.startswith("target U+00AD (1,234), U+00A0 (3), U+FEFF (3); third U+20010 (10), U+2009 (9), ")
+    assert told.endswith(", U+2003 (3) and 2 more")
+    assert describe_invisible({"source": {}, "target": {}}) == ""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from qkv.config.tokenizer import TokenizerSettings
 from qkv.errors import InputError
 from qkv.text.lines.line import words_of
-from qkv.text.tokens.run_tokenizer import train_tokenizer
+from qkv.text.tokens.run_tokenizer import VocabularySizeError, train_tokenizer
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from qkv.text.tokens.tokenizer import Tokenizer
 from tests.support.text import SENTENCES
@@ -150,10 +150,14 @@ def test_training_twice_gives_the_same_model(tmp_path, kind, tokenizers):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [5, 5000])
 def test_a_vocabulary_that_does_not_fit_the_text_is_refused(tmp_path, kind, size):
-    with pytest.raises(InputError, match=rf"tokenizer.vocabulary_size: {size} does not fit") as refusal:
+    with pytest.raises(VocabularySizeError, match=rf"tokenizer.vocabulary_size: {size} does not fit") as refusal:
         train(tmp_path / "model", kind=kind, vocabulary_size=size)
-    assert "\n" not in str(refusal.value)
-    assert not list(tmp_path.iterdir())
+    fitting = refusal.value.fitting
+    assert f"; set {fitting} or {'more' if size < fitting else 'less'}" in str(refusal.value)
+    assert "\n" not in str(refusal.value) and not list(tmp_path.iterdir())
+    assert train(tmp_path / "model", kind=kind, vocabulary_size=fitting).vocabulary_size == fitting
+    with pytest.raises(VocabularySizeError):
+        train(tmp_path / "model", kind=kind, vocabulary_size=fitting + (1 if size > fitting else -1))
 
 
 def test_a_file_that_is_no_tokenizer_is_named(tokenizer, tmp_path):
@@ -182,3 +186,64 @@ def test_words_of_many_sentences_equal_those_of_each_alone(tokenizer):
     texts = ["the cat sees the dog", "", " cats ", "dog"]
     assert tokenizer.words_from_text(texts) == [tokenizer.words_from_text([text])[0] for text in texts]
     assert tokenizer.words_from_text([]) == []
+
+
+LEFT_OUT = st.sampled_from("\xad\u200b\u200c\u200d\u202e\u2066\ufeff\ufe0f\u034f\u3164\u115f\x01\x7f\u06dd\U000e0041\0")
+
+
+@st.composite
+def with_characters_between(draw, texts, characters):
+    """A text, and the same with some characters inserted."""
+    text = draw(texts)
+    longer = text
+    for _ in range(draw(st.integers(1, 4))):
+        place = draw(st.integers(0, len(longer)))
+        longer = longer[:place] + draw(characters) + longer[place:]
+    return text, longer
+
+
+@given(texts=with_characters_between(TEXTS, LEFT_OUT))
+def test_characters_that_are_left_out_change_neither_ids_nor_the_numbers_of_words(model, texts):
+    text, longer = texts
+    assert model.encode([longer]) == model.encode([text]) and model.count_tokens([longer]) == model.count_tokens([text])
+    (words,), (longer_words,) = model.words_from_text([text]), model.words_from_text([longer])
+    # A word of such characters alone, between two spaces, keeps its number.
+    read = [number for number, word in enumerate(words_of(longer)) if model.as_read(word)]
+    assert longer_words == [None if word is None else read[word] for word in words]
+    if len(words_of(longer)) == len(words_of(text)):
+        assert longer_words == words
+
+
+@given(texts=with_characters_between(TEXTS, st.sampled_from("\r\t\xa0\u3000\u2028\x85")))
+def test_white_space_without_a_token_is_read_as_a_space_and_divides_no_word_that_is_counted(model, texts):
+    _, longer = texts
+    spaced = "".join(" " if character.isspace() else character for character in longer)
+    assert model.encode([longer]) == model.encode([spaced])
+    words, found = words_of(longer), model.words_from_text([longer])[0]
+    assert max((word for word in found if word is not None), default=-1) < len(words)
+    for token, word in zip(model.pieces(model.encode([longer])[0]), found, strict=True):
+        assert word is None or token.strip("\u2581") in words[word]
+
+
+def test_an_accent_after_a_character_that_is_left_out_is_composed_with_its_letter(model):
+    text = "e\u200d\u0301te\xad\u0301 e\u0301"
+    assert model.encode([text]) == model.encode(["été é"])
+    assert model.words_from_text([text]) == model.words_from_text(["été é"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_characters_of_the_training_text_are_read_and_not_left_out(kind, tmp_path):
+    texts = ["می\u200cخواهم a\xa0! ❤\ufe0f", "a می خواهم ا ❤ !"] * 20
+    model = train(tmp_path / "model", texts, kind=kind, vocabulary_size=20)
+    assert not {*"\u200c\xa0\ufe0f"} & {*"".join(model.unread)} and {"\u200d", "\xad"} <= {*model.unread.left_out}
+    for text in texts[:2]:
+        assert model.as_read(text) == text and UNK not in model.encode([text])[0]
+    assert model.encode(["می\u200cخواهم"]) != model.encode(["میخواهم"])
+    assert model.encode(["می\u200cخو\xadاهم"]) == model.encode(["می\u200cخواهم"])
+    assert model.side_models[0].encode(["a\xad"])[0][-1] == UNK  # training text stays as it is
+
+
+def test_a_line_without_what_is_left_out_keeps_the_numbers_of_its_words(model):
+    line = "t\xadhe \u200b \u200b\u200d cat\xa0\ufeff  \xad!"
+    assert model.without_format_characters(line) == "the \u200b \u200b\u200d cat\xa0  !"
+    assert model.without_format_characters("the cat") == "the cat"

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from qkv.errors import InputError
+from qkv.files.written import FileList
 from qkv.training.build import build_model_and_optimizer
 from qkv.training.checkpoints import Checkpoints, load_checkpoint, save_checkpoint
 from qkv.training.progress import Progress
@@ -247,3 +248,20 @@ def test_a_damaged_newest_checkpoint_is_replaced_by_the_one_before(saved, tmp_pa
     assert "update-00000003.npz: the checkpoint is missing or damaged" in caplog.text
     assert "continuing from the checkpoint before it" in caplog.text and "update-00000002.npz" in caplog.text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["update-00000001.npz", "update-00000002.npz"]
+
+
+def test_checkpoints_of_others_that_a_list_does_not_name_are_not_deleted(saved, tmp_path):
+    _, model, optimizer = saved
+    folder, files = tmp_path / "checkpoints", FileList(tmp_path)
+    checkpoints = Checkpoints(folder, keep=1)
+    folder.mkdir()
+    for name in ("update-00000001.npz", "update-00000099.npz"):
+        (folder / name).write_bytes(b"mine")
+    with files.recording():
+        for update in (2, 3):
+            checkpoints.save(model, optimizer, Progress(update=update))
+        assert checkpoints.restore(model, optimizer).update == 3
+        checkpoints.delete_superseded()
+    left = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert left.keys() == {"update-00000001.npz", "update-00000003.npz", "update-00000099.npz.other"}
+    assert left["update-00000001.npz"] == left["update-00000099.npz.other"] == b"mine"

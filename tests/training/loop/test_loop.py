@@ -138,8 +138,66 @@ def test_callbacks_get_events_in_order_and_logs_every_log_every_updates():
         "batch 3: update 4",
         "batch 4",
         "validation: update 5",
+        "epoch 1 end",
         "train end",
     ]
+
+
+class Logs(keras.callbacks.Callback):
+    """Keeps the logs of batches and epochs."""
+
+    def __init__(self):
+        super().__init__()
+        self.of_batches, self.of_epochs = [], []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.of_batches.append(logs)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.of_epochs.append((epoch, logs))
+
+
+def test_logs_have_the_epoch_in_validations_alone_since_keras_gives_it_beside_them():
+    logs, progress = Logs(), Progress()
+    FakeRun(validate_every=3).training(max_epochs=2).run(progress, [logs])
+    assert all("update" in row and "epoch" not in row for row in logs.of_batches)
+    assert [(epoch, row["update"]) for epoch, row in logs.of_epochs] == [(0, 3), (1, 6)]
+    assert all("epoch" not in row for _, row in logs.of_epochs)
+    assert [row["epoch"] for row in progress.history] == [1, 2]
+
+
+@pytest.mark.parametrize("limits", [{"max_epochs": 2}, {"max_updates": 4}], ids=["complete", "within"])
+def test_the_last_epoch_ends_after_the_last_validation(limits):
+    events = Events()
+    FakeRun(validate_every=99).training(**limits).run(Progress(), [events])
+    assert events.heard[-3:] == [events.heard[-3], "epoch 1 end", "train end"]
+    assert events.heard[-3].startswith("validation: ")
+
+
+def test_an_interruption_ends_no_epoch_unless_it_is_complete(tmp_path):
+    for batch, last in ((1, "batch 1: update 2"), (2, "epoch 0 end")):
+        events, progress = Events(), Progress()
+        run = FakeRun(folder=tmp_path / str(batch), validate_every=99)
+        assert run.training(max_epochs=2).run(progress, [events, Interrupt(batch)]) == "interrupted"
+        assert events.heard[-2:] == [last, "train end"]
+        assert not progress.history
+
+
+def test_a_callback_that_stops_at_the_end_of_an_epoch_gets_no_further_update():
+    class Stop(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.stop_training = True
+
+    progress = Progress()
+    assert FakeRun().training(max_updates=100).run(progress, [Stop()]) == "a callback stopped it"
+    assert (progress.update, progress.history[-1]["update"]) == (3, 3)
+
+
+def test_patience_counts_epochs_with_a_validation():
+    stopping = keras.callbacks.EarlyStopping(patience=2)  # in epochs of three updates
+    run, progress = FakeRun(validate_every=12), Progress()
+    assert run.training(max_updates=99).run(progress, [stopping]) == "a callback stopped it"
+    assert [row["update"] for row in progress.history] == [12, 24, 36]
 
 
 def test_a_callback_can_stop_training_as_in_keras():

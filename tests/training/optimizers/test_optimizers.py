@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from qkv.training.optimizers import make_optimizer
+from qkv.training.optimizers import OPTIMIZERS, make_optimizer
 from tests.support.tiny_models import make_transformer
 
 RATE = 0.01
@@ -57,3 +57,11 @@ def test_weight_decay_takes_a_part_of_each_matrix_and_nothing_of_embeddings_and_
         expected = -RATE * 0.5 * before if is_matrix else np.zeros_like(before)
         np.testing.assert_allclose(change - decayed_change, expected, atol=1e-6)
     assert matrices > 10
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_config_of_an_optimizer_has_all_its_arguments(name):
+    optimizer = make_optimizer(0.125, optimizer=name, beta_1=0.5, beta_2=0.75, epsilon=0.25, weight_decay=0.375)
+    again = type(optimizer).from_config(optimizer.get_config())
+    assert again.get_config() == optimizer.get_config()
+    assert {"beta_1": 0.5, "beta_2": 0.75, "epsilon": 0.25, "matrix_decay": 0.375}.items() <= again.get_config().items()

@@ -31,11 +31,11 @@ def describe_mechanism(mechanism, score="scaled_dot", dropout=0.0):
     description = describe_layer("mechanism", MECHANISMS, mechanism)
     if isinstance(description, str):
         return description
-    own = description["config"]
-    expected = {"score": describe_layer("score", SCORES, score), "dropout": dropout}
+    config = {"score": "scaled_dot", "dropout": 0.0, **description["config"]}
+    of_mechanism = {"score": describe_layer("score", SCORES, config.pop("score")), "dropout": config.pop("dropout")}
+    of_layer = {"score": describe_layer("score", SCORES, score), "dropout": dropout}
     for name, default in {"score": "scaled_dot", "dropout": 0.0}.items():
-        found = own.get(name, default)
-        if found not in (default, expected[name]):
-            given = f"the layer has {expected[name]!r}, its mechanism {found!r}"
-            raise ValueError(f"{name}: {given}; give {name} to the layer alone")
-    return {**description, "config": {name: value for name, value in own.items() if name not in expected}}
+        if of_mechanism[name] not in (default, of_layer[name]):
+            both = f"the layer has {of_layer[name]!r}, its mechanism {of_mechanism[name]!r}"
+            raise ValueError(f"{name}: {both}; give {name} to the layer alone")
+    return {**description, "config": config}

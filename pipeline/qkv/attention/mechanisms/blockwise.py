@@ -15,7 +15,6 @@ import operator
 import keras
 from keras import ops
 
-from ...layers.constructor import ConstructorConfig
 from ...layers.keras_layers import check_sizes, dynamic_shape
 from ...layers.tap import tap, where_changed
 from ..masks import LOWEST, masked_softmax
@@ -23,7 +22,7 @@ from .softmax import PairwiseMechanism
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Blockwise(ConstructorConfig, PairwiseMechanism):
+class Blockwise(PairwiseMechanism):
     """`weights = softmax(score(q, k))` like `Softmax`, but the context is summed up over blocks of keys.
 
     This is FlashAttention's algorithm (Dao et al. 2022, algorithms 1 and 4), for every score function: memory grows

@@ -7,7 +7,7 @@ P projected length (the paper's k).
 import keras
 from keras import ops
 
-from ...layers.constructor import ConstructorConfig, seed_of
+from ...layers.constructor import seed_of
 from ...layers.keras_layers import check_sizes, dynamic_shape
 from ..masks import masked_softmax
 from ..scores import glorot
@@ -15,7 +15,7 @@ from .softmax import Mechanism
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Linformer(ConstructorConfig, Mechanism):
+class Linformer(Mechanism):
     """`context = softmax(score(q, E k)) F v`, with learnt E and F of each head along the length (Wang et al. 2020,
     equation 7).
 

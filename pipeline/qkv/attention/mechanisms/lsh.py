@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from ...layers.constructor import ConstructorConfig
 from ...layers.keras_layers import check_sizes, dynamic_shape
 from ..masks import LOWEST, masked_softmax
 from ..scores import SCORES
@@ -20,7 +19,7 @@ ITSELF = -1e15  # below every score and above every masked one
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class LSH(ConstructorConfig, Mechanism):
+class LSH(Mechanism):
     """Softmax over those keys that a locality-sensitive hash finds (Reformer, Kitaev et al. 2020, section 2).
 
     Queries and keys are one projection, keys brought to unit length. A hash `argmax([k R; -k R])` with random R puts
@@ -109,7 +108,7 @@ class LSH(ConstructorConfig, Mechanism):
 
     def _hash(self, unit, rotation):
         """Returns the bucket of each position by one hash: `(B, H, S, K)`, `(H, K, buckets / 2) -> (B, H, S)`."""
-        rotated = ops.einsum("bhsk,hkn->bhsn", unit, rotation)
+        rotated = ops.einsum("bhsk,hkn->bhsn", unit, ops.cast(rotation, unit.dtype))
         if self.buckets == 1:
             return ops.zeros_like(rotated[..., 0], dtype="int32")
         return ops.argmax(ops.concatenate([rotated, -rotated], axis=-1), axis=-1)

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from ...layers.constructor import seed_of
+from ...layers.constructor import ConstructorConfig, ReplaceableLayers, build_once, seed_of
 from ...layers.keras_layers import Dropout, dynamic_shape
 from ...layers.tap import tap
 from ..by_name import describe_layer
@@ -26,7 +26,7 @@ class WeightsInFloat32:
         return context, keras.KerasTensor(weights.shape, "float32")
 
 
-class Mechanism(WeightsInFloat32, keras.Layer):
+class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.Layer):
     """Decides how much of each value a query gets; subclasses define how.
 
     `context = weights value` in every mechanism, except for dropout, so weights can be shown even for mechanisms that
@@ -87,7 +87,7 @@ class Mechanism(WeightsInFloat32, keras.Layer):
 
     def build(self, query_shape, key_shape, value_shape):
         if self.score is not None:
-            self.score.build(query_shape, key_shape)
+            build_once(self.score, query_shape, key_shape)
 
     def compare(self, query, key, bias=None):
         """Returns the scores, with the bias if there is one: `(B, H, T, S)`."""
@@ -114,14 +114,6 @@ class Mechanism(WeightsInFloat32, keras.Layer):
 
     def compute_output_shape(self, query_shape, key_shape, value_shape):
         return (*query_shape[:-1], value_shape[-1]), (*query_shape[:-1], key_shape[-2])
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "score": self.score_description,
-            "dropout": self.dropout.rate,
-            "seed": self.seed,
-        }
 
 
 class PairwiseMechanism(Mechanism):
@@ -191,7 +183,7 @@ class Sink(PairwiseMechanism):
 
     def weigh(self, scores, mask=None):
         scores = ops.cast(scores, "float32")
-        sinks = ops.reshape(self.sink, (1, -1, 1, 1))
+        sinks = ops.reshape(ops.cast(self.sink, "float32"), (1, -1, 1, 1))
         return _softmax_beside(scores, ops.broadcast_to(sinks, (*dynamic_shape(scores)[:3], 1)), mask)
 
 

@@ -55,19 +55,24 @@ CALLBACKS = {
     "CSVLogger": Callback("Keras' table of the metrics at the end of each epoch", (("append", True),), ("filename",)),
     "TerminateOnNaN": Callback("Keras' end of a training whose loss is not a number"),
 }
-REFUSED_CALLBACKS = {
+UNSUITABLE_CALLBACKS = {
     "BackupAndRestore": "every run resumes; see training.checkpoint_every_minutes",
-    "EarlyStopping": "use training.early_stopping",
-    "History": "history.csv in the run's folder has every validation",
-    "LambdaCallback": "functions are code: register a callback in a --plugins file",
+    "CallbackList": "list its callbacks themselves",
     "LearningRateScheduler": "use training.schedule, or register a schedule in a --plugins file",
-    "ModelCheckpoint": "use training.keep_checkpoints, training.early_stopping.metric and "
-    "training.checkpoint_every_minutes",
     "OrbaxCheckpoint": "use training.keep_checkpoints and training.checkpoint_every_minutes",
     "ProgbarLogger": "training prints its progress; see training.log_every_updates",
     "ReduceLROnPlateau": "use training.schedule",
-    "RemoteMonitor": "a config alone opens no connection: register a callback in a --plugins file",
     "SwapEMAWeights": "use training.average_checkpoints",
     "TensorBoard": "every run writes for TensorBoard; see inspection",
 }
-"""Callbacks of Keras that configs cannot name, and what to use in their place."""
+"""Callbacks of Keras that the training loop cannot call, from a config or from Python, and what to use instead."""
+REFUSED_CALLBACKS = {
+    **UNSUITABLE_CALLBACKS,
+    "EarlyStopping": "use training.early_stopping",
+    "History": "history.csv in the run's folder has every validation",
+    "LambdaCallback": "functions are code: register a callback in a --plugins file",
+    "ModelCheckpoint": "use training.keep_checkpoints, training.early_stopping.metric and "
+    "training.checkpoint_every_minutes",
+    "RemoteMonitor": "a config alone opens no connection: register a callback in a --plugins file",
+}
+"""Callbacks of Keras that configs cannot name, and what to use instead."""

@@ -10,6 +10,7 @@ Letters: B batch, H heads, T queries, S keys, V value size of a head, D width of
 import fnmatch
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -114,8 +115,8 @@ def put_activations(model: TranslationModel, pair: Pair, arrays: Mapping[str, np
 
 def check_index(name: str, index: int, size: int) -> None:
     """Raises an `InputError`, whose message begins with `name`, unless `index` is from 0 to `size - 1`."""
-    if not 0 <= index < size:
-        raise InputError(f"{name}: expected a number from 0 to {size - 1}, found {index}")
+    if not isinstance(index, Integral) or isinstance(index, bool) or not 0 <= index < size:
+        raise InputError(f"{name}: expected a number from 0 to {size - 1}, found {index!r:.60}")
 
 
 def _match_names(names: Sequence[str], known: list[str]) -> set[str]:
@@ -127,7 +128,7 @@ def _match_names(names: Sequence[str], known: list[str]) -> set[str]:
             hint = did_you_mean(name, known)
             if name.endswith("scores") and fnmatch.filter(known, name.removesuffix("scores") + "weights"):
                 hint = ": the mechanism there does not score each pair"
-            raise InputError(f"{name}: expected a name or glob of a value inside the model, found none{hint}")
+            raise InputError(f"{name:.60}: expected a name or glob of a value inside the model, found none{hint}")
         matching |= matches
     return matching
 

@@ -10,7 +10,6 @@ all pairs, P changes.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import keras
@@ -22,6 +21,7 @@ from ...config.names.inspection import OUTPUT_ABLATIONS
 from ...decoding.forced import forced_decode
 from ...errors import InputError
 from ...layers.tap import tapped
+from ...runtime.graphs import ModelGraph
 from ...runtime.parallel import in_order
 from ...text.batch import Batch, forced_batch
 from ...text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
@@ -185,9 +185,5 @@ def _make_graphs(model: keras.Model, layers: Sequence[CrossAttention]) -> tuple[
         return tf.map_fn(read_target, changes, fn_output_signature=results, parallel_iterations=1)
 
     ids = (tf.TensorSpec([None, None], tf.int32),) * 3
-    replacements_and_changes = tf.TensorSpec([None] * 6, tf.float32), tf.TensorSpec([None, 3], tf.int32)
-    graph = partial(tf.function, autograph=False)
-    return (
-        graph(read_outputs, input_signature=ids),
-        graph(read_changed, input_signature=ids + replacements_and_changes),
-    )
+    replacements_and_changes = (tf.TensorSpec([None] * 6, tf.float32), tf.TensorSpec([None, 3], tf.int32))
+    return (ModelGraph(model, read_outputs, ids), ModelGraph(model, read_changed, ids + replacements_and_changes))

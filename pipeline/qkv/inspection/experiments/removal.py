@@ -17,6 +17,7 @@ import pandas as pd
 import tensorflow as tf
 
 from ...layers.tap import tapped
+from ...runtime.graphs import ModelGraph
 from ...runtime.parallel import in_order
 from ...text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ...text.tokens.special_tokens import BOS, EOS, PAD
@@ -337,4 +338,4 @@ def _make_graph(model: keras.Model) -> Graph:
 
     shapes = [None, None], [None, None], [None, 2], [None]
     signature = [*(tf.TensorSpec(shape, tf.int32) for shape in shapes), tf.TensorSpec([None, None, None], tf.bool)]
-    return tf.function(read, input_signature=signature, autograph=False)
+    return ModelGraph(model, read, signature)

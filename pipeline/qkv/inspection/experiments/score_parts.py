@@ -36,8 +36,16 @@ def in_float64(model: keras.Model) -> keras.Model:
     """Makes a copy of a model that computes in float64, except for the softmax of its attention."""
     copy = type(model).from_config({**model.get_config(), "dtype": "float64"})
     copy.build()
-    copy.set_weights(model.get_weights())
+    copy_weights(model, copy)
     return copy
+
+
+def copy_weights(model: keras.Model, copy: keras.Model) -> None:
+    """Gives a copy of a model its weights, as they are saved: what LoRA adds to a matrix is part of it."""
+    for layer, twin in zip(model._flatten_layers(), copy._flatten_layers(), strict=True):
+        saved: dict[str, Any] = {}
+        layer.save_own_variables(saved)
+        twin.load_own_variables(saved)
 
 
 def explained_sites(model: keras.Model) -> list[str]:
@@ -220,7 +228,7 @@ def find_attention(model: keras.Model, pair: Pair, layer: str, head: int, row: i
     names = model.layer_names("decoder").items()  # of the encoder's layers as well
     layers = {name: candidate for candidate, name in names if isinstance(candidate, AttentionLayer)}
     if layer not in layers:
-        raise InputError(f"{layer}: expected one of {', '.join(layers)}{did_you_mean(layer, list(layers))}")
+        raise InputError(f"{layer:.60}: expected one of {', '.join(layers)}{did_you_mean(layer, list(layers))}")
     attention = layers[layer]
     if type(attention.score) not in PRODUCTS.values():
         name = attention.mechanism.score_name

@@ -6,7 +6,6 @@ multiples of 1 / 65,535, exact to 0.000008. A digest in the file identifies the 
 
 import base64
 import gzip
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -19,8 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...config.names.inspection import LABEL_SIDES, SITES
-from ...errors import InputError
-from ...files.atomic import writable_only
 from ..colours import HEAD_COLOURS, css_variables
 from ..record import Record
 from .data import ViewerRun, measure_labels
@@ -73,7 +70,7 @@ def viewer_page(
             scripts can add them, see scripts/store.js.
         opens_at: the attention that is shown first: any of `site`, `layer`, `head` (an index or `mean`) and `side`
             (`output` or `input`). Without a head, the page chooses a head, see scripts/heads.js.
-        origin: a digest of the evaluations shown, see `page_origin`.
+        origin: a digest of the evaluations shown, see `files.written.origin_of`.
         stages: if True, the runs are stages of one training, and a slider chooses one instead of showing all.
         extension: parts to add to the page; None for none.
     """
@@ -143,9 +140,6 @@ def _read(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
-_ORIGIN = re.compile(rb'<meta name="qkv-origin" content="([0-9a-f]+)">')
-
-
 def name_page(evaluations: Sequence[tuple[str, str]]) -> tuple[list[str], str]:
     """Chooses names for the evaluations on a page, and its title.
 
@@ -167,36 +161,6 @@ def name_page(evaluations: Sequence[tuple[str, str]]) -> tuple[list[str], str]:
 def file_name(title: str) -> str:
     """Returns the file name for a page with this title: `demo_and_narrow_test.html` for `demo and narrow, test`."""
     return re.sub(r"[^\w.-]+", "_", title)[:100] + ".html"
-
-
-def page_origin(folders: Sequence[Path]) -> str:
-    """Returns a digest of the folders of the evaluations on a page.
-
-    The page holds the digest instead of the paths, since users may publish it.
-    """
-    names = json.dumps([str(folder.resolve()) for folder in folders])
-    return hashlib.sha256(names.encode()).hexdigest()[:16]
-
-
-def refuse_other_file(path: Path, origin: str, shown: str = "these evaluations", option: str = "--output") -> None:
-    """Checks that writing a page to `path` overwrites nothing but a page of the same origin.
-
-    Devices and pipes may be written to.
-
-    Args:
-        path: the file to write.
-        origin: the digest of the new page, see `page_origin`.
-        shown: the evaluations of the page, in words, for the message.
-        option: the option that chooses the file, for the message.
-
-    Raises:
-        InputError: `path` is a page of another origin, another file, a folder, a disk or a socket.
-    """
-    if not path.exists() or writable_only(path):
-        return
-    existing = _ORIGIN.search(path.read_bytes()[:4096]) if path.is_file() else None
-    if existing is None or existing[1].decode() != origin:
-        raise InputError(f"{path}: already there, and not the page of {shown}; choose another {option}, or delete it")
 
 
 WITHOUT_LIST_STYLE = "nav { display: none; } #layout { grid-template-columns: minmax(0, 1fr); }"

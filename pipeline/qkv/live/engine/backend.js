@@ -34,7 +34,8 @@ class PageBackend {
     Object.assign(this, { ...facts, beams: [1], rows: false });
     this.model = new Transformer(header.model, arrays);
     this.subwords = new SubwordModel(header.tokenizer);
-    this.normalize = typedText(header.typed);
+    this.unread = header.tokenizer.unread;
+    this.normalize = typedText(header.typed, this.unread);
     this.units = header.units;
     this.special = header.model.special;
     this.limit = header.model.limits.max_positions;
@@ -66,7 +67,8 @@ class PageBackend {
     sentence.underAttended = sentence.underAttendedWords.map((word) => words[word].replaceAll(SPACE, "")).filter(Boolean).join(" ");
     const logProbability = result.logProbabilities.reduce((sum, value) => sum + value, 0);
     return {
-      sentence, units: this.units, ids: result.ids, logProbability, prefixTokens: prefix.length, difference: null,
+      sentence, units: this.units, ids: result.ids, logProbability, prefixTokens: prefix.length,
+      difference: describeUnread(text, this.unread),
       weights: join(Object.values(MODEL_SITES).flatMap((site) => result.attention[site])),
       alternatives: result.likeliest.map((row) => row.map(([id, value]) => [id, this.subwords.pieces[id], value])),
       nBest: [{ text: sentence.hypothesis, ids: result.ids, score: logProbability, logProbability }],

@@ -9,10 +9,15 @@ const EDGE = `(?:(?<=${WORD})(?!${WORD})|(?<!${WORD})(?=${WORD}))`; // Python's 
 const every = (pattern) => new RegExp(pattern, "gu");
 const strip = (text) => text.replace(every(`^[${WHITE}]+|[${WHITE}]+$`), "");
 
-// Returns the function of a line that `rules` describe; they are made by `pack_normalizer`, null for none.
-function typedText(rules) {
-  const compose = (line) => line.replaceAll("\n", " ").replace(/\r$/, "").normalize("NFC"); // as text/lines/line.py has it
-  if (!rules) return compose;
+// Returns the function of a line that `rules` describe; they are made by `pack_normalizer`, null for none. `unread`: the
+// invisible characters that the model does not read, which are left out or become spaces, by `pack_tokenizer`.
+function typedText(rules, unread) {
+  const [leftOut, spaces] = [unread.left_out, unread.spaces].map((letters) => every(`[${letters}]`));
+  const read = (line) => { // as text/lines/line.py and `Tokenizer.as_read` have it
+    if (line.includes("\0")) throw new Error("the text has a NUL character (U+0000); remove it");
+    return line.replaceAll("\n", " ").replace(/\r$/, "").replace(leftOut, "").replace(spaces, " ").normalize("NFC");
+  };
+  if (!rules) return read;
   const marked = new Set(rules.marked), capitalised = new Set(rules.capitalised);
   const divide = rules.moses ? mosesDivider(rules.moses) : rules.europarl ? europarlDivider(rules.europarl) : null;
   const isWhole = (word) => /^[\p{L}\p{N}]+$/u.test(word) || marked.has(word) || divide(word) === word;
@@ -27,7 +32,7 @@ function typedText(rules) {
     return parts.map(({ kept, text }) => (kept ? text : divide(text))).filter(Boolean).join(" ");
   };
   return (typed) => {
-    let line = compose(typed);
+    let line = read(typed);
     if (rules.lowercase && rules.capitals === "none") line = line.toLowerCase();
     if (divide && !line.split(" ").filter(Boolean).every(isWhole)) line = divideAround(line);
     if (rules.lowercase && rules.capitals === "names") {
@@ -35,6 +40,20 @@ function typedText(rules) {
     }
     return line;
   };
+}
+
+// Returns in words which invisible characters of a text the model does not read, null for none: see `describe_unread`.
+function describeUnread(text, unread) {
+  const told = [["left out", unread.left_out], ["read as a space", unread.spaces]].map(([what, letters]) => {
+    const counts = new Map();
+    for (const one of text.replaceAll("\n", " ").match(every(`[${letters}]`)) ?? []) {
+      counts.set(one.codePointAt(0), (counts.get(one.codePointAt(0)) ?? 0) + 1);
+    }
+    const codes = [...counts].sort(([one], [other]) => one - other);
+    const named = codes.map(([code, count]) => `U+${code.toString(16).toUpperCase().padStart(4, "0")} (${count})`);
+    return named.length ? `${what}: ${named.join(", ")}` : "";
+  }).filter(Boolean);
+  return told.length ? `invisible characters that the training text does not have, ${told.join("; ")}` : null;
 }
 
 // Moses' normaliser of punctuation and tokeniser, by the tables of the library: see `moses.rules`.

@@ -59,11 +59,12 @@ def parts_of(files: Corpus, corpora: Sequence[Section]) -> Iterator[tuple[Corpus
     return zip(files.parts if len(corpora) > 1 else [files], corpora, strict=True)
 
 
-def linked_parts_of(files: Corpus, corpora: Sequence[CorpusSettings]) -> Iterator[tuple[Corpus, Path, bool]]:
-    """Yields the pairs of each section of a list, the file of their links, and whether these are turned."""
+def linked_parts_of(files: Corpus, corpora: Sequence[CorpusSettings]) -> Iterator[tuple[Corpus, Path, bool, int]]:
+    """Yields the pairs of each section of a list, the file of their links, whether these are turned, and the number of
+    the first word."""
     for part, corpus in parts_of(files, corpora):
         assert corpus.alignments is not None  # the config has been checked
-        yield part, corpus.alignments, corpus.alignments_turned
+        yield part, corpus.alignments, corpus.alignments_turned, corpus.alignments_first_index
 
 
 def read_parallel_files(
@@ -144,7 +145,7 @@ def _select_split(corpus: Corpus, labels_file: str | Path | None, split: str | N
         counts = Counter(labels)
         known = ", ".join(f"{label} ({count:,})" for label, count in counts.most_common(10))
         hint = did_you_mean(split, list(counts))
-        raise InputError(f"{labels_file}: no lines of split {split!r}; there are {known}{hint}")
+        raise InputError(f"{labels_file}: no lines of split {split!r:.60}; there are {known}{hint}")
     return corpus.select(rows)
 
 
@@ -229,9 +230,11 @@ def _find_column(place: str | Path, names: Sequence[str], wanted: str | int) -> 
             return wanted
         raise InputError(f"{place}: no column {wanted}; the {len(names)} columns are numbered from 0 to {last}")
     if wanted not in names:
-        raise InputError(f"{place}: no column {wanted!r}; there are {', '.join(names)}{did_you_mean(wanted, names)}")
+        raise InputError(
+            f"{place}: no column {wanted!r:.60}; there are {', '.join(names)}{did_you_mean(wanted, names)}"
+        )
     if names.count(wanted) > 1:
-        raise InputError(f"{place}: {names.count(wanted)} columns are named {wanted!r}; rename all but one")
+        raise InputError(f"{place}: {names.count(wanted)} columns are named {wanted!r:.60}; rename all but one")
     return names.index(wanted)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import InputError
+from ...errors import InputError, quoted
 from ...files.atomic import output_when_done, write_output
 from ...files.paths import matching_files
 from ..lines.text_file import read_lines
@@ -18,7 +18,8 @@ from .corpus import Corpus, chunks
 
 Link = tuple[int, int]
 log = logging.getLogger(__name__)
-FROM_0 = r"write the file anew, counted from 0: perl -pe 's/(\d+)([-?p])(\d+)/($1-1).$2.($3-1)/ge' FILE > NEW"
+FROM_0 = r"write the file again, counted from 0: perl -pe 's/(\d+)([-?p])(\d+)/($1-1).$2.($3-1)/ge' FILE > NEW"
+IN_CONFIG = "set alignments_first_index: 1 beside alignments in the config"
 _LINK = re.compile(r"([0-9]{1,18})([-?p])([0-9]{1,18})(?::(.*))?")
 _PROBABILITY = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE]-?[0-9]{1,3})?")
 
@@ -44,44 +45,53 @@ class GoldAlignment:
         return GoldAlignment(*(frozenset((i + words, j) for i, j in links) for links in (self.sure, self.possible)))
 
 
-def read_pharaoh(path: str | Path, turned: bool = False) -> list[GoldAlignment]:
+def read_pharaoh(path: str | Path, turned: bool = False, first_index: int = 0) -> list[GoldAlignment]:
     """Reads links `i-j` (sure) and `i?j` or `ipj` (possible), one sentence pair a line.
 
     A link may have a probability, `i-j:0.93`, as `qkv align --probabilities` writes it. It changes nothing.
 
     Args:
-        path: the file, which counts words from 0; an empty line is a sentence pair without links.
+        path: the file; an empty line is a sentence pair without links.
         turned: whether the links in the file are target-source, as in a file of the opposite direction.
+        first_index: the number of the first word in the file, 0 or 1. The links that are returned count from 0.
 
     Raises:
-        InputError: as `read_lines`; a link is malformed, or a probability is no number from 0 to 1.
+        InputError: as `read_lines`; a link is malformed or below `first_index`, or a probability is no number from 0
+            to 1.
     """
-    return list(iterate_pharaoh(path, turned))
+    return list(iterate_pharaoh(path, turned, first_index))
 
 
-def iterate_pharaoh(path: str | Path, turned: bool = False) -> Iterator[GoldAlignment]:
+def iterate_pharaoh(path: str | Path, turned: bool = False, first_index: int = 0) -> Iterator[GoldAlignment]:
     """Yields what `read_pharaoh` returns line by line, for files of any length.
 
     Raises:
         InputError: as `read_pharaoh`, when the line is reached.
     """
     for number, line in enumerate(read_lines(path), start=1):
-        alignment = _parse_line(line, f"{path}:{number}")
+        alignment = _parse_line(line, f"{path}:{number}", first_index)
         yield alignment.turned if turned else alignment
 
 
-def _parse_line(line: str, place: str) -> GoldAlignment:
+def _parse_line(line: str, place: str, first_index: int) -> GoldAlignment:
     sure, possible = set(), set()
     for text in line.split():
         match = _LINK.fullmatch(text)
         if match is None:
-            raise InputError(f"{place}: {text!r} is no link; expected i-j (sure) or i?j (possible) with word numbers")
+            raise InputError(
+                f"{place}: {quoted(text)} is no link; expected i-j (sure) or i?j (possible) with word numbers"
+            )
         if match[4] is not None and not (_PROBABILITY.fullmatch(match[4]) and float(match[4]) <= 1):
             raise InputError(
-                f"{place}: {text!r} has no probability after its colon; expected a number from 0 to 1, such as "
-                f"{match[1]}{match[2]}{match[3]}:0.93, found {match[4]!r}; or leave out the colon"
+                f"{place}: {quoted(text)} has no probability after its colon; expected a number from 0 to 1, such as "
+                f"{match[1]}{match[2]}{match[3]}:0.93, found {quoted(match[4])}; or leave out the colon"
             )
-        link = int(match[1]), int(match[3])
+        link = int(match[1]) - first_index, int(match[3]) - first_index
+        if min(link) < 0:
+            raise InputError(
+                f"{place}: {text!r} has a word 0; expected words counted from 1, as the first index says; if the file "
+                "counts from 0, leave that out"
+            )
         possible.add(link)
         if match[2] == "-":
             sure.add(link)
@@ -108,20 +118,22 @@ def write_gold(path: str | Path, gold: Iterable[GoldAlignment]) -> None:
     write_output(Path(path), "".join(lines).encode())
 
 
-def iterate_links(corpus: Corpus, path: Path, turned: bool) -> Iterator[tuple[str, GoldAlignment]]:
+def iterate_links(
+    corpus: Corpus, path: Path, turned: bool, first_index: int = 0
+) -> Iterator[tuple[str, GoldAlignment]]:
     """Yields the links of each pair of a corpus, with their file and line.
 
     Args:
         corpus: the pairs.
         path: the file of the links, or the pattern of its files.
-        turned: see `read_pharaoh`.
+        turned, first_index: see `read_pharaoh`.
 
     Raises:
         InputError: as `read_pharaoh`; at the end, if there are more or fewer lines of links than pairs.
     """
     lines = 0
     for file in matching_files(path):
-        for number, alignment in enumerate(iterate_pharaoh(file, turned), start=1):
+        for number, alignment in enumerate(iterate_pharaoh(file, turned, first_index), start=1):
             lines += 1
             yield f"{file}:{number}", alignment
     check_count(path, lines, corpus)
@@ -131,24 +143,25 @@ def iterate_links_inside(
     corpus: Corpus,
     path: Path,
     turned: bool,
+    first_index: int,
     count: Callable[[Sequence[str], Sequence[str]], tuple[list[int], list[int]]],
 ) -> Iterator[GoldAlignment]:
     """Yields the links of each pair of a corpus but those that point outside its sentences; warns of these at the end.
 
     Args:
-        corpus, path, turned: see `iterate_links`.
+        corpus, path, turned, first_index: see `iterate_links`.
         count: counts the words of sources and targets.
 
     Raises:
-        InputError: as `iterate_links`.
+        InputError: as `iterate_links`; at the end, if the words seem to be counted from 1.
     """
-    outside = OutsideLinks()
-    links = iterate_links(corpus, path, turned)
+    outside = OutsideLinks(first_index, IN_CONFIG)
+    links = iterate_links(corpus, path, turned, first_index)
     for sources, targets in zip(chunks(corpus.source), chunks(corpus.target), strict=True):
         for source_words, target_words, (place, alignment) in zip(*count(sources, targets), links, strict=False):
             yield outside.leave_out(alignment, source_words, target_words, place)
     deque(links, maxlen=0)  # checks that no line is left
-    outside.warn()
+    outside.report()
 
 
 def check_count(path: str | Path, lines: int, corpus: Corpus) -> None:
@@ -160,18 +173,24 @@ def check_count(path: str | Path, lines: int, corpus: Corpus) -> None:
 
 
 class OutsideLinks:
-    """Finds links outside their sentences: a few in some published files, most where words are counted otherwise."""
+    """Finds links outside their sentences: a few in some published files, most if words are counted otherwise.
 
-    def __init__(self) -> None:
+    Args:
+        first_index: the number of the first word with which the file was read, 0 or 1.
+        remedy: what to do if it should have been 1.
+    """
+
+    def __init__(self, first_index: int = 0, remedy: str = FROM_0) -> None:
         self.links = self._lines = 0
         self._first = ""
-        self._fits_from_1 = True
+        self._first_index, self._remedy = first_index, remedy
+        self._seems_from_1 = first_index == 0
 
     def leave_out(self, alignment: GoldAlignment, source_words: int, target_words: int, place: str) -> GoldAlignment:
         """Returns the links inside a pair of so many words, and counts the others; `place` is their file and line."""
         links = alignment.possible
         inside = frozenset((i, j) for i, j in links if i < source_words and j < target_words)
-        self._fits_from_1 &= all(0 < i <= source_words and 0 < j <= target_words for i, j in links)
+        self._seems_from_1 &= all(min(link) > 0 for link in links)
         if len(inside) == len(links):
             return alignment
         self._first = self._first or f"{place}, of {source_words} and {target_words} words"
@@ -179,15 +198,18 @@ class OutsideLinks:
         self.links += len(links) - len(inside)
         return GoldAlignment(alignment.sure & inside, inside)
 
-    def warn(self) -> None:
-        """Says what lies outside, if anything, and what to do if the file counts words from 1."""
+    def report(self) -> None:
+        """Warns of the links that lie outside, if any.
+
+        Raises:
+            InputError: some do, and no link has a 0, so words seem to be counted from 1.
+        """
         if not self.links:
             return
-        log.warning(
-            "%d word links on %d lines point outside their sentences and are left out, the first ones at %s, "
-            "counted from 0%s",
-            self.links,
-            self._lines,
-            self._first,
-            f"; no link has a 0, and all fit if words are counted from 1: then {FROM_0}" if self._fits_from_1 else "",
-        )
+        found = f"{self.links} word links on {self._lines} lines point outside their sentences"
+        if self._seems_from_1:
+            raise InputError(
+                f"{self._first}: {found}, the first ones here, and no link has a 0; expected words counted from 0. If "
+                f"they are counted from 1, {self._remedy}; otherwise remove the links that lie outside"
+            )
+        log.warning("%s and are left out, the first ones at %s, counted from %d", found, self._first, self._first_index)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from ...files.json import read_json_object, write_json
-from .line import words_of
+from .line import INVISIBLE, name_code, words_of
 
 WORD = re.compile(r"\w+")
 _ESCAPED = re.compile(r"&(?:apos|quot|amp|lt|gt|#\d+);")
@@ -55,7 +55,8 @@ class TextLook:
 
 @dataclass
 class LookMeter:
-    """Measures what a text looks like, part by part; `tokenized` texts have spaces between words and marks."""
+    """Measures what a text looks like, part by part; `tokenized` texts have spaces between words and marks. Invisible
+    characters are counted by their codes, such as U+00AD."""
 
     tokenized: bool
     sentences: int = 0
@@ -65,10 +66,12 @@ class LookMeter:
     first_short: str = ""
     capitalised: set[str] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
+    invisible: Counter[str] = field(default_factory=Counter)
 
     def add(self, lines: Iterable[str]) -> None:
         """Reads the next lines."""
         for line in lines:
+            self.invisible.update(map(name_code, INVISIBLE.findall(line)))
             words = WORD.findall(line)
             if not words:
                 continue
@@ -91,6 +94,7 @@ class LookMeter:
         self.first_short = self.first_short or following.first_short
         self.capitalised |= following.capitalised
         self.counts.update(following.counts)
+        self.invisible.update(following.invisible)
 
     @property
     def look(self) -> TextLook:

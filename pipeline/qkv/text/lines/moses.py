@@ -5,6 +5,10 @@ import re
 from importlib import import_module
 from typing import Any
 
+from .line import class_of
+
+JAVASCRIPT = r"\u{{{:x}}}"  # a character in a regular expression of JavaScript, see `class_of`
+
 
 def tokenize(text: str, language: str, *, escaped: bool = False) -> str:
     """Unifies punctuation and puts one space between words and marks, as the text of many corpora has them.
@@ -49,7 +53,7 @@ def rules(language: str, *, escaped: bool = False) -> dict[str, Any]:
     kinds = {"alnum": "IsAlnum", "alpha": "IsAlpha", "number": "IsN", "lower": "IsLower"}
     return {
         "substitutions": [_to_javascript(*pair) for pair in _sacremoses("PunctNormalizer", code).substitutions],
-        **{name: _ranges(getattr(tokenizer, kind)) for name, kind in kinds.items()},
+        **{name: class_of(getattr(tokenizer, kind), JAVASCRIPT) for name, kind in kinds.items()},
         "prefixes": sorted(tokenizer.NONBREAKING_PREFIXES),
         "numeric": sorted(tokenizer.NUMERIC_ONLY_PREFIXES),
         "apostrophes": {"en": "en", "fr": "fr", "it": "fr"}.get(code, "other"),
@@ -61,14 +65,6 @@ def _to_javascript(pattern: str, replacement: str) -> list[str]:
     """Returns a substitution as JavaScript has it, whose classes are of ASCII alone and whose escapes are fewer."""
     pattern = re.sub(r"\\([!%])", r"\1", pattern).replace(r"\d", r"\p{Nd}")
     return [pattern, re.sub(r"\\g<(\d)>", r"$\1", replacement)]
-
-
-def _ranges(characters: str) -> str:
-    """Returns characters as the ranges of a class: `0-9A-Z`, in JavaScript's escapes."""
-    codes = sorted(set(map(ord, characters)))
-    starts = [code for code, before in zip(codes, [-2, *codes], strict=False) if code != before + 1]
-    ends = [code for code, after in zip(codes, [*codes[1:], -2], strict=True) if code != after - 1]
-    return "".join(rf"\u{{{start:x}}}-\u{{{end:x}}}" for start, end in zip(starts, ends, strict=True))
 
 
 def _code(language: str) -> str:

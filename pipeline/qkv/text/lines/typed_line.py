@@ -6,6 +6,7 @@ All sentences that are no part of a run's own text come this way: of streams and
 import functools
 import logging
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count, groupby
@@ -13,7 +14,7 @@ from itertools import count, groupby
 from ...errors import InputError
 from ..tokens.special_tokens import UNK
 from ..tokens.tokenizer import Tokenizer
-from .line import as_line, is_empty, without_tag
+from .line import as_line, is_empty, name_code, without_tag
 from .look import WORD, TextLook, find_difference
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,38 @@ class Normalizer:
         return word.isalnum() or word in self._look.marked or self._divide(word) == word
 
 
+class LineReader:
+    """Reads lines as `as_line` does, and warns once of each invisible character that the tokenizer does not read.
+
+    Args:
+        tokenizer: the run's, of the side that the lines are of.
+        dividers: characters that divide lines into parts, of which it does not warn.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, dividers: str = "") -> None:
+        self._tokenizer = tokenizer
+        self._named = set(dividers)
+
+    def __call__(self, lines: Iterable[tuple[str, str]]) -> list[str]:
+        """Returns the text of lines, each given after its place, as messages name it.
+
+        Raises:
+            InputError: a line has several lines in it, or is no text.
+        """
+        texts, counts, first = [], Counter[str](), ""
+        for place, line in lines:
+            texts.append(text := as_line(line, place))
+            if is_empty(text) or text == self._tokenizer.as_read(text):
+                continue
+            if unread := set(text).intersection("".join(self._tokenizer.unread)) - self._named:
+                first = first or place
+                counts.update({character: text.count(character) for character in sorted(unread)})
+        if counts:
+            self._named.update(counts)
+            log.warning("warning: %s: %s", first, describe_unread(counts, self._tokenizer))
+        return texts
+
+
 @dataclass
 class TypedText:
     """Reads lines that a person has written. It warns once where most of the lines that come together look unlike the
@@ -76,9 +109,13 @@ class TypedText:
     normalize: Callable[[str], str] | None
     longest: int
     name: str
+    _read_lines: LineReader = field(init=False)
     _seen: set[str] = field(default_factory=set, init=False)  # characters of lines that have unknown ones
     _unknown: int = field(default=0, init=False)
     _cut_lines: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._read_lines = LineReader(self.tokenizer)
 
     def read(self, lines: Iterable[str], numbers: Iterable[int] | None = None) -> tuple[list[str], list[list[int]]]:
         """Returns lines as the model reads them, and their tokens, which are not cut.
@@ -92,16 +129,25 @@ class TypedText:
         """
         if isinstance(lines, str):
             raise InputError(f"{self.name}: expected a list of sentences, found the text {lines!r:.60}: put it in [ ]")
-        places = (f"{self.name}:{number}" for number in numbers or count(1))
-        named = list(zip(lines, places, strict=False))
-        texts = [as_line(line, place) for line, place in named]
+        named = self._with_places(lines, numbers)
+        texts = self._read_lines(named)
         if self.normalize:
             texts = list(map(self.normalize, texts))
         ids = self.tokenizer.encode(texts)
-        self._warn_of_look([without_tag(text, self.tokenizer.tags) for text in texts])
-        for text, row, (_, place) in zip(texts, ids, named, strict=True):
+        read = list(map(self.tokenizer.as_read, texts))
+        self._warn_of_look([without_tag(text, self.tokenizer.tags) for text in read])
+        for text, row, (place, _) in zip(read, ids, named, strict=True):
             self._warn_of_line(text, row, place)
         return texts, ids
+
+    def readable(self, lines: Iterable[str], numbers: Iterable[int] | None = None) -> list[str]:
+        """Returns lines without the invisible characters that are left out, to be divided into sentences before they
+        are read; the arguments and errors are those of `read`."""
+        texts = self._read_lines(self._with_places(lines, numbers))
+        return list(map(self.tokenizer.without_format_characters, texts))
+
+    def _with_places(self, lines: Iterable[str], numbers: Iterable[int] | None) -> list[tuple[str, str]]:
+        return [(f"{self.name}:{number}", line) for line, number in zip(lines, numbers or count(1), strict=False)]
 
     def _warn_of_look(self, texts: Sequence[str]) -> None:
         if self.look is None:
@@ -141,16 +187,32 @@ class TypedText:
 
 
 def find_unknown(text: str, tokenizer: Tokenizer) -> list[str]:
-    """Returns the characters of a text that the vocabulary lacks, each once and in their order."""
-    characters = [character for character in dict.fromkeys(text) if not is_empty(character)]
-    return [one for one, ids in zip(characters, tokenizer.encode(characters), strict=True) if UNK in ids]
+    """Returns the characters of a text that are read as unknown, each once and in their order."""
+    characters = list(dict.fromkeys(tokenizer.as_read(text)))
+    encoded = zip(characters, tokenizer.encode(characters), strict=True)
+    # Invisible characters are not encoded by themselves.
+    unseen = tokenizer.lacking(character for character in characters if is_empty(character) and character != " ")
+    return [character for character, ids in encoded if UNK in ids or character in unseen]
 
 
 def name_characters(characters: Sequence[str]) -> str:
     """Returns characters as a message names them: the first few in quotes, those without a shape by their codes."""
     named = [
-        f"U+{ord(one):04X}" if not one.isprintable() or unicodedata.category(one).startswith("M") else repr(one)
+        name_code(one) if not one.isprintable() or unicodedata.category(one).startswith("M") else repr(one)
         for one in characters[:MOST_CHARACTERS]
     ]
     others = len(characters) - len(named)
     return ", ".join(named) + (f" and {others} more" if others else "")
+
+
+def describe_unread(characters: Iterable[str], tokenizer: Tokenizer) -> str:
+    """Returns in words which invisible characters of a text the model does not read, how many there are of each, and
+    what it reads instead; empty if there are none."""
+    counts = Counter(characters)
+    told = ("left out", tokenizer.unread.left_out), ("read as a space", tokenizer.unread.spaces)
+    named = [
+        f"{what}: {', '.join(f'{name_code(one)} ({counts[one]})' for one in unread)}"
+        for what, unread in ((what, sorted(counts.keys() & set(kind))) for what, kind in told)
+        if unread
+    ]
+    return f"invisible characters that the training text does not have, {'; '.join(named)}" if named else ""

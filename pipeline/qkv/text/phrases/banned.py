@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ..lines.text_file import read_lines
+from ..lines.typed_line import LineReader
 from ..tokens.special_tokens import BOS, EOS, PAD, UNK
 from .automaton import APART, JOINED, PhraseAutomaton
 from .token_text import DIVIDING, NOTHING, SPACE, Symbols, TokenText, contains
@@ -76,9 +77,11 @@ def read_banned(path: Path, tokens: TokenText, leads_out: bool = False) -> Banne
         leads_out: see `make_ban_table`.
 
     Raises:
-        InputError: a line is empty, or the table of the phrases would have more than `LARGEST_TABLE` entries.
+        InputError: a line is empty or is not text, or the table of the phrases would have more than `LARGEST_TABLE`
+            entries.
     """
-    texts = [" ".join(line.split()) for line in read_lines(path)]
+    lines = LineReader(tokens.tokenizer)((f"{path}:{number}", line) for number, line in enumerate(read_lines(path), 1))
+    texts = [" ".join(tokens.tokenizer.as_read(line).split()) for line in lines]
     if "" in texts:
         raise InputError(f"{path}:{texts.index('') + 1}: an empty line; expected a word or phrase on each line")
     texts = list(dict.fromkeys(texts))

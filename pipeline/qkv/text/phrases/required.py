@@ -56,7 +56,8 @@ def read_required(
     """
     rows = []
     for (place, line), prefix_length in zip(lines, prefix_lengths, strict=True):
-        texts = list(dict.fromkeys(" ".join(text.split()) for text in line.split("\t")))
+        phrases = map(tokens.tokenizer.as_read, line.split("\t"))
+        texts = list(dict.fromkeys(" ".join(text.split()) for text in phrases))
         texts = [] if is_empty(line) else texts
         if "" in texts:
             raise InputError(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ...errors import InputError
 from ..lines.text_file import read_lines
+from ..lines.typed_line import LineReader
 from ..tokens.tokenizer import Tokenizer
 from .banned import BannedPhrases, read_banned
 from .required import RequiredPhrase, read_required
@@ -32,6 +33,7 @@ class ConstraintFiles:
         self._prefix = prefix
         self._require = require
         self._lines = {path: read_lines(path) for path in (prefix, require) if path}
+        self._readers = {path: LineReader(tokens.tokenizer, dividers="\t" * (path == require)) for path in self._lines}
         self._taken = 0
         self._tokens = tokens
         self._longest = max_positions
@@ -65,7 +67,9 @@ class ConstraintFiles:
                 f"{path}: {len(lines):,} lines, and there are more sentences to translate; expected a line for each, "
                 "empty where nothing is given"
             )
-        return [(f"{path}:{number}", line) for number, line in enumerate(lines[first : self._taken], first + 1)]
+        places = [f"{path}:{number}" for number in range(first + 1, self._taken + 1)]
+        texts = self._readers[path](zip(places, lines[first : self._taken], strict=True))
+        return list(zip(places, texts, strict=True))
 
     def check_all_taken(self) -> None:
         """Raises an `InputError` if there are more lines than sentences."""

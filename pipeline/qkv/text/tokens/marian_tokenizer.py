@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from ...files.json import read_json_object
 from ..lines.line import visible
 from .special_tokens import UNK, WORD_START
 from .subword_models import SentencePieceModel
-from .tokenizer import Tokenizer
+from .tokenizer import Tokenizer, UnreadCharacters
 
 SIDES = ("source", "target")
 LARGEST_MODEL = 1 << 28  # bytes; one of 32,000 pieces has 800,000
@@ -63,6 +63,15 @@ class MarianTokenizer(Tokenizer):
         """See `Tokenizer.of_target`."""
         return self if self._side == "target" else MarianTokenizer(self._path, "target")
 
+    @cached_property
+    def unread(self) -> UnreadCharacters:
+        """None: text is read as by Hugging Face's tokenizer, to which such characters are unknown."""
+        return UnreadCharacters("", "")
+
+    def lacking(self, characters: Iterable[str]) -> list[str]:
+        """Returns the characters that are no tokens, nor are changed into some by the model's own rules."""
+        return self._given.lacking(characters)
+
     @property
     def side_models(self) -> tuple[SentencePieceModel, SentencePieceModel]:
         """See `Tokenizer.side_models`."""
@@ -95,6 +104,12 @@ class _MarianSubwords(SentencePieceModel):
         unknown = self._speller.id_to_piece(self._speller.unk_id())
         rows = ([unknown if token == UNK else self._pieces[token] for token in row] for row in ids)
         return [self._speller.decode_pieces(row).replace(WORD_START, " ").strip() for row in rows]
+
+    def lacking(self, characters: Iterable[str]) -> list[str]:
+        """Returns the characters that are read as unknown."""
+        pieces = {character: self._model.encode(character, out_type=str) for character in characters}
+        known = {*self._ids, WORD_START}
+        return [character for character, spelt in pieces.items() if not known.issuperset(spelt)]
 
     def _tokens(self, text: str) -> list[tuple[int, int]]:
         """Returns each token with the number of bytes of the text up to its end."""

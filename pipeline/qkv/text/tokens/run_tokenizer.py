@@ -1,6 +1,7 @@
 """The tokenizer of a run: trained by SentencePiece, or taken from an earlier start on the same text, or loaded."""
 
 import io
+import re
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -19,6 +20,18 @@ from .special_tokens import BOS, EOS, PAD, UNK
 from .tokenizer import Tokenizer
 
 MOST_SENTENCES = 500_000  # of both languages, to learn subwords from; SentencePiece holds them in memory
+
+
+class VocabularySizeError(InputError):
+    """The error that a training text cannot fill a vocabulary, or does not fit into it.
+
+    Attributes:
+        fitting: the nearest size that fits.
+    """
+
+    def __init__(self, size: int, reason: str, fitting: int) -> None:
+        super().__init__(f"tokenizer.vocabulary_size: {size} does not fit the training text: {reason}")
+        self.fitting = fitting
 
 
 def reuse_or_train_tokenizer(
@@ -69,7 +82,8 @@ def train_tokenizer(
         tags: further special tokens, which no text is cut into.
 
     Raises:
-        InputError: the text has too little variety for that many tokens, or too many characters for so few.
+        VocabularySizeError: the text has too little variety for that many tokens, or too many characters for so few.
+        InputError: SentencePiece refuses the text for another reason.
     """
     model = io.BytesIO()
     try:
@@ -91,8 +105,13 @@ def train_tokenizer(
         )
     except (RuntimeError, OSError) as error:
         reason = str(error).rsplit("] ", 1)[-1]
-        key = "tokenizer.vocabulary_size"
-        raise InputError(f"{key}: {vocabulary_size} does not fit the training text: {reason}") from None
+        if most := re.search(r"too high .* <= (\d+)", reason):
+            advice = f"it has words for at most {most[1]} tokens; set {most[1]} or less"
+            raise VocabularySizeError(vocabulary_size, advice, int(most[1])) from None
+        if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", reason):
+            advice = f"its characters alone take {least[1]} tokens; set {least[1]} or more, or lower character_coverage"
+            raise VocabularySizeError(vocabulary_size, advice, int(least[1])) from None
+        raise InputError(f"tokenizer: SentencePiece cannot learn from the training text: {reason}") from None
     write_atomically(path, model.getvalue())
 
 

@@ -4,14 +4,18 @@
 """
 
 import copy
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import sentencepiece
 
 from ...errors import InputError
-from ..lines.line import find_tag, without_tag
+from ..lines.line import FORMAT_CHARACTERS, OTHER_SPACES, compose, find_tag, without_tag
 from .special_tokens import BOS, EOS, PAD, UNK, WORD_START
 from .subword_models import SentencePieceModel, load_subword_model
 from .words import find_words
@@ -19,8 +23,22 @@ from .words import find_words
 UNKNOWN = " \u2047 "  # what SentencePiece writes for an unknown token, whose word ends before the last space
 
 
+class UnreadCharacters(NamedTuple):
+    """Invisible characters that a vocabulary lacks.
+
+    - left_out: those that are left out.
+    - spaces: white space, which is read as a space.
+    """
+
+    left_out: str
+    spaces: str
+
+
 class Tokenizer:
     """Applies a trained subword model.
+
+    Invisible characters without a token are not read as unknown ones, see `as_read`. Only `side_models`, which encode
+    training text, leave text as it is.
 
     If the model has tags, a source that begins with one has it as its first token; see `with_tag` for the others.
 
@@ -74,7 +92,7 @@ class Tokenizer:
             return self
         if tag is not None and tag not in self.tags:
             known = ", ".join(self.tags) or "none"
-            raise InputError(f"decoding.tag: the vocabulary has no tag {tag!r}; expected one of its tags: {known}")
+            raise InputError(f"decoding.tag: the vocabulary has no tag {tag!r:.60}; expected one of its tags: {known}")
         tagged = copy.copy(self)
         tagged.tag = tag
         return tagged
@@ -85,6 +103,32 @@ class Tokenizer:
         model = SentencePieceModel(self.model)
         return model, model
 
+    @cached_property
+    def unread(self) -> UnreadCharacters:
+        """The invisible characters without a token."""
+        return UnreadCharacters(*("".join(self.lacking(kind)) for kind in (FORMAT_CHARACTERS, OTHER_SPACES)))
+
+    def lacking(self, characters: Iterable[str]) -> list[str]:
+        """Returns the characters without a token."""
+        known = set().union(*self._pieces)
+        return [character for character in characters if character not in known]
+
+    @cached_property
+    def _read_instead(self) -> dict[int, str]:
+        return str.maketrans(dict.fromkeys(self.unread.left_out, "") | dict.fromkeys(self.unread.spaces, " "))
+
+    def as_read(self, text: str) -> str:
+        """Returns a text as `encode` reads it: with a space for white space without a token, and without other
+        invisible characters that have none. Training text has none of these."""
+        read = text.translate(self._read_instead)
+        return text if read == text else compose(read)
+
+    def without_format_characters(self, line: str) -> str:
+        """Returns a line without the characters that `encode` leaves out. The words of the line keep their numbers: one
+        of such characters alone stays."""
+        left_out = str.maketrans("", "", self.unread.left_out)
+        return " ".join(word.translate(left_out) or word for word in line.split(" "))
+
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Encodes sentences as ids, without BOS and EOS. What is nothing but a tag has no tokens."""
         return self._encode(sentences, self.tag)
@@ -94,6 +138,7 @@ class Tokenizer:
         return [len(ids) for ids in self._encode(sentences, None)]
 
     def _encode(self, sentences: Sequence[str], otherwise: str | None) -> list[list[int]]:
+        sentences = list(map(self.as_read, sentences))
         tags = [find_tag(text, self.tags) or otherwise for text in sentences]
         encoded = self._subwords.encode([without_tag(text, self.tags) for text in sentences])
         return [[self.tags[tag], *ids] if tag and ids else ids for tag, ids in zip(tags, encoded, strict=True)]
@@ -114,17 +159,34 @@ class Tokenizer:
         return [self._processor.get_score(token) for token in range(self.vocabulary_size)]
 
     def words_from_text(self, sentences: Sequence[str], unit: str = "spaces") -> list[list[int | None]]:
-        """Returns the word of each token of `encode(sentences)` by byte offsets, for `spaces` as in `words_of`."""
+        """Returns the word of each token of `encode(sentences)` by byte offsets, for `spaces` as in `words_of`. Words
+        are those of the sentences as they are written, so one that is not read keeps its number."""
         words: list[list[int | None]] = []
-        rest = self._subwords.ends([without_tag(text, self.tags) for text in sentences])
-        for text, ends in zip(sentences, rest, strict=True):
-            tag = find_tag(text, self.tags)
+        lines = list(map(self.as_read, sentences))
+        rest = self._subwords.ends([without_tag(line, self.tags) for line in lines])
+        for text, line, ends in zip(sentences, lines, rest, strict=True):
+            tag = find_tag(line, self.tags)
             if tag and ends:
                 size = len(tag.encode())
                 ends = [size, *(end + size + 1 for end in ends)]
+            if line != text:
+                ends = self._ends_as_written(text, ends)
             added = [None] if self.tag and not tag else []
             words.append([*added, *find_words(text, ends, unit)])
         return words
+
+    def _ends_as_written(self, text: str, ends: Sequence[int]) -> list[int]:
+        """Returns the number of bytes of a text up to the end of each token, given those of the text `as_read`."""
+        read, written = [0], [0]
+        for word in re.findall("[^ ]* ?", text):  # accents are not composed across a space
+            before = read[-1], written[-1]
+            for length in range(1, len(word) + 1):
+                part = word[:length]
+                read.append(before[0] + len(self.as_read(part).encode()))
+                written.append(before[1] + len(part.encode()))
+        # A mark of a word's beginning, which has no bytes, is where the word begins.
+        places = np.searchsorted(np.maximum.accumulate(read), np.maximum(ends, 1))
+        return np.array(written)[places].tolist()
 
     def words_from_ids(self, ids: Sequence[int], unit: str = "spaces") -> list[int | None]:
         """Returns the word of `decode([ids])` of each id, see `find_words`; None for special tokens, often for tags.

@@ -1,7 +1,6 @@
 """Probe sentences while a model is trained: their translations are printed, and their attention is archived, which
 shows when alignment emerges."""
 
-import shutil
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TextIO
 import keras
 
 from ...decoding.translator import Translator
-from ...inspection.archive import ArchiveWriter, probe_archives
+from ...inspection.archive import ArchiveWriter, delete_archive, probe_archives
 from ...inspection.record import Record, shorten
 from ...inspection.recorder import AttentionRecorder
 from ...runtime.streams import EscapingStream
@@ -89,7 +88,7 @@ class ProbeArchive(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         for archive, update in probe_archives(self.folder):
             if update > self.first_update:
-                shutil.rmtree(archive)
+                delete_archive(archive)
         if self.first_update == 0 and 0 in self.updates:
             self._archive(0)
 
@@ -104,7 +103,7 @@ class ProbeArchive(keras.callbacks.Callback):
         if not self.pairs:
             return
         archive = self.folder / f"update-{update:08d}"
-        shutil.rmtree(archive, ignore_errors=True)  # left by a crash
+        delete_archive(archive)  # left by a crash
         records = list(self.recorder.record_references(*zip(*self.pairs, strict=True)))
         with ArchiveWriter(archive, manifest={"update": update}) as writer:
             for record in records:

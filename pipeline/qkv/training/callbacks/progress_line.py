@@ -60,8 +60,8 @@ class ProgressLine(keras.callbacks.Callback):
         if logs:
             self._print(self._line(logs), rewritable=True)
         elif self.progress.seconds - self.printed_at >= LONGEST_SILENCE_SECONDS:
-            place = {"update": self.progress.update, "epoch": self.progress.epoch}
-            self._print(self._line({**place, "minutes": self.progress.seconds / 60}), rewritable=True)
+            logs = {"update": self.progress.update, "minutes": self.progress.seconds / 60}
+            self._print(self._line(logs), rewritable=True)
 
     def on_test_begin(self, logs=None):
         self._print_status(f"update {self.progress.update:>6}  validating")
@@ -78,7 +78,7 @@ class ProgressLine(keras.callbacks.Callback):
             self.first = logs["update"], seconds
             self.first_total = self.progress.total_updates
         left = self._seconds_left(logs["update"], seconds)
-        fields = [f"update {logs['update']:>6.0f}", f"epoch {logs['epoch'] + 1:.0f}"]
+        fields = [f"update {logs['update']:>6.0f}", f"epoch {self.progress.epoch + 1}"]
         fields += [form.format(logs[name]) for name, form in MEANS.items() if name in logs]
         fields += [form.format(logs[name]) for name, form in COUNTS.items() if logs.get(name)]
         if left is not None:

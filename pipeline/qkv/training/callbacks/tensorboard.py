@@ -21,6 +21,7 @@ from ...config.names.translation import METRICS
 from ...decoding.translator import Translator
 from ...files.atomic import write_atomically
 from ...files.run_directory import EVENT_FILES, RunDirectory
+from ...files.written import FileList
 from ...inspection.attention_card import AttentionCard, best_head
 from ...inspection.head_tables import heads_table
 from ...inspection.measures import MEASURES
@@ -81,8 +82,9 @@ class TensorBoard(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         for name, folder in self.folders.items():
             if self.first_update:
-                forget_from(folder, self.first_update + 1)
-            self.writers[name] = tf.summary.create_file_writer(str(folder))
+                forget_from(folder, self.first_update + 1, self.run.written)
+            suffix = self.run.written.add_events(folder)
+            self.writers[name] = tf.summary.create_file_writer(str(folder), filename_suffix=suffix)
         if not self.first_update:
             with self.writers["training"].as_default(step=0):
                 tf.summary.graph(self.recorder.forced_graph.get_concrete_function().graph.as_graph_def())
@@ -200,8 +202,9 @@ def as_hyperparameters(values: Mapping[str, Any]) -> dict[str, bool | int | floa
     return {name: value if isinstance(value, bool | int | float) else str(value) for name, value in values.items()}
 
 
-def forget_from(folder: Path, update: int) -> None:
-    """Makes TensorBoard hide this update and later ones in the folder's earlier event files."""
+def forget_from(folder: Path, update: int, written: FileList) -> None:
+    """Makes TensorBoard hide this update and later ones in the folder's earlier event files, by a file that is added to
+    the list of the run."""
     if not (files := sorted(folder.glob(EVENT_FILES))):
         return
     now = time.time()
@@ -209,6 +212,7 @@ def forget_from(folder: Path, update: int) -> None:
     # Twice: TensorBoard takes the first one that it reads for the start of the run, and hides nothing.
     events = [Event(wall_time=now, file_version="brain.Event:2"), start, start]
     path = files[-1].with_name(f"{files[-1].name}.resumed")  # read after all earlier files, and before any later one
+    written.add(path)
     with tf.io.TFRecordWriter(str(path)) as writer:
         for event in events:
             writer.write(event.SerializeToString())

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 import unicodedata
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from qkv.errors import InputError
 from qkv.text.corpora.word_links import read_pharaoh
-from qkv.text.lines.line import as_line, is_empty
+from qkv.text.lines.line import FORMAT_CHARACTERS, INVISIBLE, OTHER_SPACES, as_line, class_of, is_empty, list_sentences
 from qkv.text.lines.stream import ArrivingLines
 from qkv.text.lines.text_file import read_lines
 from qkv.text.shards import find_empty
@@ -53,7 +54,7 @@ def test_every_way_of_reading_gives_the_same_lines(all_ways, data, lines):
     assert all_ways(data) == [lines] * 3
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"), max_size=8), min_size=1))
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\0"), max_size=8), min_size=1))
 def test_files_streams_and_python_agree_on_any_text(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("text") / "lines"
     texts = [texts[0].lstrip("\ufeff") or "a", *texts[1:]]
@@ -139,3 +140,47 @@ def test_packed_text_is_named_where_it_is_not_unpacked(write):
 def test_a_sentence_that_is_no_text_is_refused(other):
     with pytest.raises(InputError, match="sentence:1: expected text, found "):
         as_line(other, "sentence:1")
+
+
+def test_sentences_from_python_are_one_text_or_any_ordered_container_of_texts():
+    assert list_sentences("a", "x") == ["a"]
+    for texts in (["a", "b"], ("a", "b"), iter(["a", "b"]), {"a": 1, "b": 2}.keys(), np.array(["a", "b"])):
+        assert list_sentences(texts, "x") == ["a", "b"]
+    assert list_sentences([], "x") == []
+
+
+@pytest.mark.parametrize("value", [None, 5, b"a", bytearray(b"a"), {"a": "b"}, {"a"}, ["a", 5], [["a"]], np.array("a")])
+def test_what_is_no_sentence_is_refused_under_the_name_of_its_argument(value):
+    with pytest.raises(InputError, match=r"^x(:1|:2)?: expected "):
+        list_sentences(value, "x")
+
+
+EVERY_CHARACTER = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+
+
+def test_every_format_and_control_character_is_left_out_or_white_space():
+    of_unicode = {character for character in EVERY_CHARACTER if unicodedata.category(character) in ("Cc", "Cf")}
+    spaces = {character for character in EVERY_CHARACTER if character.isspace()}
+    assert of_unicode - spaces <= set(FORMAT_CHARACTERS)
+    assert set(OTHER_SPACES) == spaces - {" "}
+    others = {unicodedata.category(character) for character in set(FORMAT_CHARACTERS) - of_unicode}
+    assert others == {"Mn", "Lo", "Cn"}  # such as variation selectors, Hangul fillers, unassigned tags
+    assert {"\u034f", "\u115f", "\u3164", "\ufe0f", "\U000e0041"} <= set(FORMAT_CHARACTERS)
+    assert not set("a\u0301漢\ue000\ufffe\ufffd|<-") & set(FORMAT_CHARACTERS + OTHER_SPACES)
+    assert INVISIBLE.findall("a\u00adb c\u00a0\u200d") == ["\u00ad", "\u00a0", "\u200d"]
+
+
+CODE = r"\U{:08x}"  # a character in a regular expression of Python
+
+
+@given(st.sets(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_the_ranges_of_a_class_match_its_characters_alone(characters):
+    expression = re.compile(f"[{class_of(characters, CODE)}]")
+    others = {chr(min(ord(character) + 1, 0x10FFFF)) for character in characters}
+    assert {character for character in characters | others if expression.match(character)} == characters
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\0", "a\0"])
+def test_a_sentence_with_a_nul_is_refused_with_its_place(text):
+    with pytest.raises(InputError, match=rf"my\.en:3: character {text.index(chr(0)) + 1} is NUL .*; remove it: tr -d"):
+        as_line(text, "my.en:3")

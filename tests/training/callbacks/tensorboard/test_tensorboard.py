@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from qkv.files.run_directory import RunDirectory
+from qkv.files.written import FileList
 from qkv.inspection.attention_card import AttentionCard
 from qkv.inspection.measures import MEASURES
 from qkv.training.callbacks import tensorboard
@@ -53,7 +54,7 @@ def test_updates_after_a_resumed_checkpoint_are_shown_once_however_often_a_run_i
     """Event files are read in the order of their names, which say the second in which each was made."""
     for session, first in enumerate([1, 3, 2, 2]):
         if session:
-            forget_from(tmp_path, first)
+            forget_from(tmp_path, first, FileList(tmp_path))
         before = set(tmp_path.iterdir())
         write_losses(tmp_path, {step: 10.0 * session + step for step in range(first, 5)})
         (written,) = set(tmp_path.iterdir()) - before
@@ -69,7 +70,7 @@ def test_updates_after_a_resumed_checkpoint_are_shown_once_however_often_a_run_i
 
 def test_without_event_files_of_ours_there_is_nothing_to_hide(tmp_path):
     (tmp_path / "others.tfevents").touch()
-    forget_from(tmp_path, 3)
+    forget_from(tmp_path, 3, FileList(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["others.tfevents"]
 
 

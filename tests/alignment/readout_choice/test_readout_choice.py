@@ -1,12 +1,15 @@
 """Heads of two directions that link the same words are found, wherever they are."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from qkv.alignment.readout import AlignmentReadout
-from qkv.alignment.readout_choice import most_agreeing
+from qkv.alignment.readout_choice import find_readout, last_layer, most_agreeing
+from qkv.errors import InputError
+from qkv.files.run_directory import RunDirectory
 from tests.support.viewer import make_record
 
 PAIRS = [("the cat sleeps", "le chat dort bien"), ("a b c d", "u v w"), ("one two", "un deux trois")]
@@ -55,3 +58,29 @@ def test_a_pair_with_an_empty_side_changes_nothing(source, target):
     forward, backward = planted(AlignmentReadout(1, 2, "input"), AlignmentReadout(0, 1, "output"))
     empty = make_record(9, source, target), make_record(9, target, source)
     assert most_agreeing([empty[0], *forward], [empty[1], *backward]) == most_agreeing(forward, backward)
+
+
+DIGITS = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "at",
+    ["", "1", "-1,mean,output", "١,mean,output", "0.0,mean,output"]
+    + ["1_0,mean,output", "²,mean,output", "nan,mean,output", "0,mean,output\n", 0]
+    + [pytest.param(f"{DIGITS},mean,output", id="layer"), pytest.param(f"0,{DIGITS},output", id="head")]
+    + [pytest.param(f"0,mean,output,{DIGITS}", id="links")],
+)
+def test_a_place_that_is_no_layer_head_and_side_is_refused(at):
+    with pytest.raises(InputError, match=r"^expected LAYER,HEAD,SIDE such as 1,mean,output .*; found ") as caught:
+        find_readout(None, at)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_model_without_cross_attention_has_no_place_to_read_links():
+    record = make_record(0, "a", "b")
+    record = replace(record, attention={"cross": record.attention["cross"][:0]})  # as a recorder makes it
+    recorder = SimpleNamespace(record_references=lambda sources, targets: iter([record]))
+    run = SimpleNamespace(directory=RunDirectory("random"), recorder=lambda sites: recorder)
+    for choose in (last_layer, lambda run: find_readout(run, "0,mean,output")):
+        with pytest.raises(InputError, match="random: its model has no cross-attention, and so no links to read"):
+            choose(run)
