@@ -34,7 +34,7 @@ MAY_CHANGE, KEPT = "may change", "kept"
 
 
 def composed(value: str) -> str:
-    """Returns text that a config gives to the model in the normal form of all text, see `text.line.compose`."""
+    """Returns text that a config gives to the model in the normal form of all text, see `text.lines.line.compose`."""
     return unicodedata.normalize("NFC", value)
 
 

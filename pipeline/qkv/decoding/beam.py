@@ -162,11 +162,15 @@ def beam_search(
     """Extends K hypotheses of every sentence by one token at a time.
 
     Each step looks at the 2 K likeliest extensions of a sentence's hypotheses. Those of the first K that end in EOS are
-    stored as finished, with their score; the first K of the others stay live. A sentence is done when K hypotheses are
-    finished, when no live one can still reach the N best, or at its maximum length, where live hypotheses fill the
-    remaining places. It then leaves the batch. Ties go to the better hypothesis and the lower id, so that the same
-    input gives the same output. With K = 1 this is greedy search. In a graph the size of the batch must be unknown,
-    since the batch shrinks.
+    stored as finished, with their score; the first K of the others stay live.
+
+    A sentence is done when no live hypothesis can still reach the N best, or at its maximum length, where live
+    hypotheses fill the remaining places. It is also done when K hypotheses are finished; with `end="worst"` only if the
+    worst of them beats the best live one at its present length. A sentence that is done leaves the batch, so in a graph
+    the size of the batch must be unknown.
+
+    Ties go to the better hypothesis and the lower id, so equal inputs give equal outputs. With K = 1 this is greedy
+    search.
 
     Args:
         next_token_logits: takes the last tokens int32 `(A * K, 1)` and both states, and returns logits `(A * K, V)` for

@@ -132,7 +132,7 @@ class SavedTranslator(tf.Module):
 
     def _tokenize(self, text):
         """Reads text as the run does: composed, without the invisible characters that it does not read, and none where
-        there is nothing to be seen, see `text.line`."""
+        there is nothing to be seen, see `text.lines.line`."""
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")  # bytes that are not UTF-8 become U+FFFD
         for characters, read in self._own.unread:
             text = tf.strings.regex_replace(text, characters, read)

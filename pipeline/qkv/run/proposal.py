@@ -70,7 +70,7 @@ class Proposal:
     Args:
         size: of the model.
         vocabulary_size: of the tokenizer.
-        batch_tokens: the maximum number of target tokens of a batch.
+        batch_tokens: the maximum number of positions on the longer side of a batch, padding included.
         dropout: the rate of dropout.
         learning_rate: its peak.
         minutes: of training.

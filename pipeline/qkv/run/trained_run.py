@@ -281,7 +281,10 @@ class TrainedRun:
 
     @property
     def float64_model(self) -> keras.Model:
-        """A copy of the model, with its present weights, that computes in float64, see `inspection.split_score`."""
+        """A copy of the model, with its present weights, that computes in float64.
+
+        See `inspection.experiments.score_parts.in_float64`.
+        """
         copy = self.graphs.get((self.model, "float64"), lambda: in_float64(self.model))
         copy_weights(self.model, copy)
         return copy

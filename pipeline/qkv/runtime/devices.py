@@ -160,7 +160,7 @@ def visible_gpus() -> list[Gpu]:
 
 def fast_formats() -> list[str]:
     """Returns the Keras dtype policies whose products the processor, or all GPUs in use, have units for, the best
-    first; float16 for a single GPU alone, see `check_several_devices`."""
+    first; float16 for a single GPU alone, see `training.step.TrainStep`."""
     gpus = visible_gpus()
     if not gpus:
         return ["mixed_bfloat16"] if _cpu_multiplies_bfloat16() else []
@@ -213,7 +213,7 @@ CPU = Sizes(
     search_sentences=64,
     most_batches=MOST_WORKERS,
 )
-# Not measured: no GPU was at hand. (4096, V) scores of 32,000 words are half a gigabyte in float32.
+# Not tuned yet. (4096, V) scores of 32,000 words are half a gigabyte in float32.
 GPU = Sizes(
     update_slices=1,
     loss_chunk_tokens=4096,

@@ -27,8 +27,8 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item], proc
     """Computes `map(function, items)` in processes, in order.
 
     They end with this one, however it ends. A thread reads the items, which may arrive one by one, such as lines that
-    are typed: each result is yielded as soon as it and those before it are there. At most one item for each process and
-    one more is computed ahead of the caller, so that memory stays flat.
+    are typed: each result is yielded as soon as it and those before it are there. At most `processes + 2` items are
+    computed ahead of the caller, so that memory stays flat.
 
     Args:
         function: can be pickled, and is sent to each process once.

@@ -78,15 +78,15 @@ def select_training_pairs(
     max_length_ratio: float | None,
     filters: TextFilters | None,
 ) -> Selection:
-    """Selects the pairs to train on, and logs the number of the others.
+    """Selects the pairs to train on, and logs the number of odd and filtered pairs by reason.
 
     Args:
         training: all pairs.
-        encoded: the same, encoded.
-        facts: the findings in their text.
-        longest: the maximum numbers of tokens of a source and a target, inclusive.
-        max_length_ratio: inclusive; None to keep pairs of any ratio.
-        filters: what the text was filtered by, and whether pairs that equal an earlier one are left out; None: nothing.
+        encoded: the same pairs, encoded.
+        facts: the result of reading their text.
+        longest: the maximum numbers of tokens in a source and in a target, inclusive.
+        max_length_ratio: the largest ratio of the lengths of the two sides, inclusive. None keeps pairs of any ratio.
+        filters: the filters that the text was read with. They also say whether to drop duplicates. None keeps all.
 
     Raises:
         InputError: no pair is left.
@@ -232,7 +232,11 @@ def describe_invisible(counts: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def report_selection(training: Corpus, selection: Selection) -> dict[str, Any]:
-    """Counts the pairs that are left out by reason, and lists the first `MOST_LINES` lines of each."""
+    """Returns the selection for the corpus report.
+
+    Odd and filtered pairs are counted by reason, whether they were kept or dropped, and the first `MOST_LINES` lines of
+    each reason are listed.
+    """
     findings, filtered = selection.findings, selection.filtered
     return {
         "files": training.name,

@@ -61,7 +61,7 @@ def load_checkpoint(
         path: the checkpoint.
         model: the model.
         optimizer: its optimizer; None for a model that is only used.
-        origin: of which run the checkpoint must be, see `text.provenance.origin_of`.
+        origin: of which run the checkpoint must be, see `text.corpora.provenance.origin_of`.
 
     Raises:
         InputError: the checkpoint is missing, damaged, of another run, or of a model with other settings. The model is
@@ -128,7 +128,7 @@ def _check_origin(path: Path, progress: Progress, origin: Mapping[str, str]) -> 
 class Checkpoints:
     """The folder of a run's checkpoints.
 
-    Each validation saves one, such as `update-00000500.npz`, and copies it to `best.npz` if it is the best so far.
+    Each validation saves one, such as `update-00000500.npz`, and saves it as `best.npz`, too, if it is the best so far.
     Between validations there is at most one interim checkpoint, such as `passing-00000512.npz`; the next validation
     deletes it. A checkpoint is on the disk before an older one is deleted, and if the newest is damaged later, training
     continues from the one before.
@@ -136,7 +136,7 @@ class Checkpoints:
     Args:
         folder: the folder, which need not exist yet.
         keep: number of recent checkpoints of validations to keep.
-        origin: of which run they are, see `text.provenance.origin_of`; a checkpoint of another is not loaded.
+        origin: of which run they are, see `text.corpora.provenance.origin_of`; a checkpoint of another is not loaded.
     """
 
     def __init__(self, folder: Path, keep: int = 1, origin: Mapping[str, str] | None = None) -> None:

@@ -34,7 +34,7 @@ class Progress:
         split_positions: batches of as many positions, padding included, did not fit into memory, and larger ones are
             computed in parts; None as long as all have fitted.
         split_updates: number of updates that were computed in parts.
-        origin: what tells the run from others, see `text.provenance.origin_of`.
+        origin: the run's fingerprint, see `text.corpora.provenance.origin_of`.
     """
 
     __pydantic_config__ = ConfigDict(strict=True, extra="forbid")

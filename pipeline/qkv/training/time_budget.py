@@ -30,7 +30,8 @@ class TimeBudget:
         updates_per_epoch: number of updates of an epoch.
         validate_every: updates between two validations; None for `VALIDATIONS` of them.
         workers: all workers, which follow the chief's estimates.
-        agree_every: number of updates between two questions to the chief before the first estimate.
+        agree_every: the number of updates between two questions to the chief, whether the first total can be estimated
+            and whether the training is late. 1 for a single process.
     """
 
     schedule: ClockSchedule

@@ -85,7 +85,7 @@ def link_tokens(source: np.ndarray, target: np.ndarray, word_links: Iterable[Lin
     """Links every token of a word with every token of each word that it is linked with, given the word of each token.
 
     Links that point outside the sentence are left out. Words that share a token are linked together, as in
-    `alignment.shared_tokens`.
+    `alignment.word_matrix`.
     """
     sides = _tokens_of_words(source), _tokens_of_words(target)
     linked = {tokens for link in word_links for tokens in product(*map(_linked_tokens, sides, link))}
