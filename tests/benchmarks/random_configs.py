@@ -232,6 +232,8 @@ def fields_of(settings: Settings, prefix: str = "") -> Iterator[tuple[str, Field
     """The keys of a config, with those of the sections that it has, but for the insides of a corpus."""
     for name, field in type(settings).model_fields.items():
         value = getattr(settings, name)
+        if name == "alignments_first_index":
+            continue  # the files of links count from 0
         if not isinstance(value, Settings) or isinstance(value, CorpusSettings):
             yield f"{prefix}{name}", field
         else:

@@ -143,8 +143,8 @@ def test_the_examples_of_the_page_run_from_a_wheel(site, tmp_path):
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
         file.write_text("".join(lines[: 1000 if "train" in file.name else 20]), encoding="utf-8")
     code = "\n".join([UNOPTIMISED, *examples, "print(qkv.__file__)"])
-    assert code.count('"training.max_updates": 200') == 1
-    code = code.replace('"training.max_updates": 200', '"training.max_updates": 20, "training.warmup_updates": 5')
+    assert code.count('{"max_updates": 200}') == 1
+    code = code.replace('{"max_updates": 200}', '{"max_updates": 20, "warmup_updates": 5}')
     (tmp_path / "examples.py").write_text(code, encoding="utf-8")
     lines = run(site, "examples.py", cwd=tmp_path).splitlines()
     assert (lines[0], lines[-1]) == ("le chat dort .", str(site / "qkv" / "__init__.py"))

@@ -356,7 +356,7 @@ def test_standard_input_with_lone_surrogates_or_of_another_kind_is_named(data, p
     ("data", "lines"),
     [
         (b"", 0),
-        (b"\xef\xbb\xbfa\r\nb\n\n\rc\n\0\n\x01\x7f\n" + "a\u2028b\x85c\x0bd\nno line feed at the end".encode(), 8),
+        (b"\xef\xbb\xbfa\r\nb\n\n\rc\n\x02\n\x01\x7f\n" + "a\u2028b\x85c\x0bd\nno line feed at the end".encode(), 8),
         (b"word " * 200_000 + b"\n" + b"w" * 1_000_000, 2),
     ],
     ids=["nothing", "a mark, mixed ends, control characters and other separators, no end", "1 MB of words, 1 MB word"],

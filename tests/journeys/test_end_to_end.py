@@ -118,6 +118,7 @@ def sentences(evaluated):
 
 def test_evaluation_leaves_its_files_and_no_others(evaluated):
     assert sorted(files_below(evaluated)) == [
+        ".written",
         "alignments.pharaoh",
         "attention/manifest.json",
         "attention/sentences.jsonl",
