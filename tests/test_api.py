@@ -236,11 +236,22 @@ class TestEvaluate:
         assert (evaluation.path.name, len(evaluation.archive)) == ("mine.en", 3)
         assert evaluation.scores.empty and "mine.en" in evaluation._repr_html_()
 
+    def test_links_of_ones_own_may_count_from_one(self, own, tmp_path):
+        texts = {"source": SOURCES[:1], "reference": TARGETS[:1], "alignments": ["1-1 2-2 3-3 4-4 5-5 6-6"]}
+        for key, lines in texts.items():
+            (tmp_path / key).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        files = {key: tmp_path / key for key in texts}
+        with pytest.raises(qkv.InputError, match=r"alignments:1, of 6 and 6 words: .* \(first_index=1 from Python\)"):
+            own.evaluate(**files, name="linked")
+        assert "AER" in own.evaluate(**files, first_index=1, name="linked").scores.index
+
     @pytest.mark.parametrize(
         ("given", "told"),
         [
             ({"set_name": "tset"}, r"set_name: expected test or validation, found 'tset'; did you mean test\?"),
             ({"reference": "a"}, "reference: needs source"),
+            ({"source": "README.md", "alignments": "a"}, "alignments: needs source and reference"),
+            ({"first_index": 2}, "first_index: expected 0 or 1, found 2"),
             ({"set_name": "test", "source": "a"}, "expected no name of a set beside source"),
             ({"source": "nowhere.en"}, "nowhere.en"),
             ({"name": "a/b"}, "name: "),

@@ -352,6 +352,8 @@ class Run:
         *,
         source: str | Path | None = None,
         reference: str | Path | None = None,
+        alignments: str | Path | None = None,
+        first_index: int = 0,
         name: str | None = None,
         **decoding: Any,
     ) -> "Evaluation":
@@ -361,6 +363,8 @@ class Run:
             set_name: `test`, the default, or `validation`: a set of the run's config.
             source: a file of sentences of your own instead, one a line.
             reference: the file of their translations.
+            alignments: the file of gold alignments between `source` and `reference`, in Pharaoh format.
+            first_index: the number of the first word in that file, 0 or 1.
             name: of the results' folder in `evaluations`; by default the set, or the name of the source file.
             decoding: see `translate`.
 
@@ -374,6 +378,11 @@ class Run:
         given = {"source": source, "reference": reference}
         a_file = "the path of a text file with one sentence a line (translate takes the sentences themselves)"
         texts = [None if path is None else as_path(path, key, a_file) for key, path in given.items()]
+        links = None if alignments is None else as_path(alignments, "alignments", "the path of a file of word links")
+        if links is not None and reference is None:
+            raise InputError("alignments: needs source and reference, whose words it links")
+        if first_index not in (0, 1):
+            raise InputError(f"first_index: expected 0 or 1, found {first_index!r:.60}")
         _check_name(set_name, "set_name", f"{' or '.join(SETS)} (text of your own is given as source=)")
         _check_name(name, "name", "the name of a folder")
         if source is None:
@@ -384,7 +393,7 @@ class Run:
                 raise InputError(wrong or f"set_name: expected {' or '.join(SETS)}, found {set_name!r:.60}{hint}")
         elif set_name is not None:
             raise InputError(f"set_name: expected no name of a set beside source, found {set_name!r:.60}")
-        for path in filter(None, texts):
+        for path in filter(None, (*texts, links)):
             check_text(path)
         if name is None:
             name = set_name or Path(source or "").name
@@ -395,7 +404,7 @@ class Run:
         if texts[0] is None:
             data = read_configured_set(run, name, str(set_name))
         else:
-            data = read_own_set(run, name, texts[0], texts[1])
+            data = read_own_set(run, name, texts[0], texts[1], links, first_index)
         metrics = evaluate_set(EvaluationRequest(run, data))
         return Evaluation(run.directory.evaluation(name).root, metrics)
 

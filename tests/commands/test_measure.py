@@ -215,7 +215,7 @@ def test_gold_links_of_a_file_may_count_from_one(tmp_path, capsys):
     write(tmp_path / "a")
     arguments = [str(tmp_path / "a"), "--alignments", write_lines(tmp_path, "1-1 2-2\n1-1 1-2\n")]
     assert measure.main(arguments) == 2
-    assert "If they are counted from 1, give --first_index 1;" in capsys.readouterr().err
+    assert "If they are counted from 1, give --first_index 1 (first_index=1 from Python);" in capsys.readouterr().err
     assert measure.main([*arguments, "--first_index", "1"]) == 0
     assert measured(tmp_path / "a")["alignment"]["gold_links_out_of_range"] == 0
     assert measure.main([str(tmp_path / "a"), "--first_index", "1"]) == 2

@@ -46,7 +46,8 @@ def test_links_counted_from_one_are_refused_with_the_option_that_reads_them(run,
     from_1.write_text("".join(f"{re.sub('[0-9]+', lambda number: str(int(number[0]) + 1), line)}\n" for line in lines))
     run.cutter = AT_SPACES
     files = [tmp_path / f"test.{side}" for side in ("en", "fr")]
-    with pytest.raises(InputError, match=r"from_1\.align:\d+, of .* If they are counted from 1, give --first_index 1;"):
+    told = r"from_1\.align:\d+, of .* If they are counted from 1, give --first_index 1 \(first_index=1 from Python\);"
+    with pytest.raises(InputError, match=told):
         request.read_own_set(run, "mine", *files, from_1)
     read = request.read_own_set(run, "mine", *files, from_1, first_index=1).gold
     assert read.gold == request.read_own_set(run, "mine", *files, tmp_path / "test.align").gold.gold

@@ -19,7 +19,7 @@ from ..text.tokens.words import AT_SPACES, WordCutter, WordUnits, word_ends
 from .error_rate import check_ranges
 from .readout import aligned_sites
 
-FIRST_INDEX = "give --first_index 1"
+FIRST_INDEX = "give --first_index 1 (first_index=1 from Python)"
 
 
 @dataclass(frozen=True)
