@@ -95,6 +95,7 @@ class SetTables:
             The types of heads for pages, see `describe_types`.
         """
         types = self._types.table()
+        types_for_pages = describe_types(types)
         heads = add_types(self._heads.table_with_intervals(), types)
         sentence_heads = self._heads.sentences()
         write_csv(types, folder.head_types)
@@ -105,7 +106,7 @@ class SetTables:
             write_pharaoh(folder.alignments, map(set, self._links))
             if self._readout.calibration:
                 write_pharaoh(folder.link_probabilities, self._links)
-        return describe_types(types)
+        return types_for_pages
 
 
 def write_readout_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -> None:
