@@ -3,7 +3,6 @@
 import argparse
 import codecs
 import logging
-import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -70,10 +69,8 @@ def edited_config(path: Path, settings: Mapping[str, Any]) -> bytes:
         ) from None
 
 
-def check_can_be_written(config: Path, file: Path) -> None:
-    """Raises an `InputError` if a proposal cannot be written into a file, or not into the text of the config."""
-    if file.is_file() and not (file.stat().st_mode & 0o222 and os.access(file, os.W_OK)):
-        raise InputError(f"{file}: this file is read-only; change its permissions, or choose another name for --write")
+def check_can_be_edited(config: Path) -> None:
+    """Raises an `InputError` if a proposal cannot be written into the text of the config."""
     example = propose(pairs=1, tokens_per_pair=1, minutes=1, work_per_second=1).settings()
     edited_config(config, dict.fromkeys(example, "proposed"))
 
@@ -149,7 +146,7 @@ def main(arguments: list[str]) -> None:
     if given.write is not None:
         refuse_input(given.write, inputs_of_training(config), "--write")
     if given.write is not None:
-        check_can_be_written(Path(given.config), given.write)
+        check_can_be_edited(Path(given.config))
     logging.basicConfig(handlers=[OutputHandler()])
     proposed: Mapping[str, Any] = {}
     with minding_interrupts():

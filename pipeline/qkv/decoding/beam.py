@@ -83,7 +83,7 @@ class BeamSettings:
 
     @property
     def uses_coverage(self) -> bool:
-        """Whether there is a coverage penalty."""
+        """True if there is a coverage penalty."""
         return not is_number(self.coverage_penalty, 0)
 
     @property

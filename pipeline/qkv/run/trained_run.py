@@ -99,8 +99,10 @@ class TrainedRun:
     @cached_property
     def translator(self) -> Translator:
         """The translator with the search of the config."""
-        search, read = build_search(self.config.decoding, self.config.run.seed, self.banned), self._read
-        return build_translator(self.model, self.tokenizer, self.config, search, self.target_tokens, read, self.graphs)
+        search = build_search(self.config.decoding, self.config.run.seed, self.banned)
+        return build_translator(
+            self.model, self.tokenizer, self.config, search, self.target_tokens, self._read, self.graphs
+        )
 
     @cached_property
     def target_tokens(self) -> TokenText:
@@ -205,14 +207,20 @@ class TrainedRun:
     def recorder(self, sites: Sequence[str], units: WordUnits = BETWEEN_SPACES) -> AttentionRecorder:
         """Returns a recorder of the attention of those sites, the same one whenever sites and units are the same."""
         refuse_after_fork()
-        every, longest = tuple(dict.fromkeys(sites)), self.config.model.max_positions
+        different_sites = tuple(dict.fromkeys(sites))
+        max_positions = self.config.model.max_positions
 
         def make_recorder() -> AttentionRecorder:
             return AttentionRecorder(
-                self.model, self.tokenizer, sites=every, max_positions=longest, threads=parallel_batches(), units=units
+                self.model,
+                self.tokenizer,
+                sites=different_sites,
+                max_positions=max_positions,
+                threads=parallel_batches(),
+                units=units,
             )
 
-        return self.graphs.get((self.model, self.tokenizer, longest, every, units), make_recorder)
+        return self.graphs.get((self.model, self.tokenizer, max_positions, different_sites, units), make_recorder)
 
     def cache(self, sentences: Sequence[Sentence], names: Sequence[str] = ("*",)) -> list[Inside]:
         """Returns scores, weights, queries, keys, values, each head's part of the output, the residual stream (of a
@@ -295,10 +303,7 @@ class TrainedRun:
         Raises:
             InputError: it is neither text nor a pair of texts.
         """
-        is_pair = (
-            isinstance(sentence, tuple | list) and len(sentence) == 2 and all(isinstance(x, str) for x in sentence)
-        )
-        if not (is_pair or isinstance(sentence, str)):
+        if not (isinstance(sentence, str) or _is_pair(sentence)):
             raise InputError(f"sentence: expected text, or a pair (source, target) of texts, found {sentence!r:.60}")
         refuse_after_fork()
         translator = self.translator
