@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> None:
         from qkv.text.corpora.formats import read_corpus
         from qkv.text.corpora.word_links import iterate_pharaoh, write_pharaoh
         from qkv.text.lines.line import words_of
-        from qkv.text.tokens.words import WordCutter
+        from qkv.text.tokens.words import WordSegmenter
 
     data = load_run_config(options.config).data
     settings, *others = data.training_corpora
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> None:
     if program is None:
         raise InputError("eflomal-align is not installed: pip install eflomal")
     corpus = read_corpus(settings)
-    units = WordCutter(data.words.source, data.words.target, data.tokenized).units(corpus.source, corpus.target)
+    units = WordSegmenter(data.words.source, data.words.target, data.tokenized).units(corpus.source, corpus.target)
     if "subwords" in units:
         raise InputError(
             f"{options.config}: subwords count as words (data.words), and only a run has them; expected words between "

@@ -8,15 +8,15 @@ import pytest
 
 import evaluate
 import train
-from qkv.attention.mechanisms import MECHANISMS
-from qkv.attention.scores import SCORES
-from qkv.config import names
+from qkv.attention.mechanisms import MECHANISM_CLASSES
+from qkv.attention.scores import SCORE_CLASSES
+from qkv.config import choices
 from qkv.config.yaml import dump_yaml
 from qkv.inspection import AttentionArchive
 from qkv.inspection.measures import MEASURES
-from qkv.metrics import METRICS
+from qkv.metrics import METRIC_FUNCTIONS
 from qkv.plugins import register_schedule, register_score
-from qkv.training.schedule import SCHEDULES, WarmupSchedule
+from qkv.training.schedule import SCHEDULE_FUNCTIONS, WarmupSchedule
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
 PLUGIN = """
@@ -65,8 +65,13 @@ def first_key(site):
 @pytest.fixture(autouse=True)
 def tables_as_they_were():
     """Whatever a test registers goes with it."""
-    listed = [names.model.SCORES, names.model.MECHANISMS, names.training.SCHEDULES, names.translation.METRICS]
-    tables = [*listed, SCORES, MECHANISMS, SCHEDULES, METRICS, MEASURES]
+    listed = [
+        choices.model.SCORE_INFO,
+        choices.model.MECHANISM_INFO,
+        choices.training.SCHEDULE_INFO,
+        choices.translation.METRIC_INFO,
+    ]
+    tables = [*listed, SCORE_CLASSES, MECHANISM_CLASSES, SCHEDULE_FUNCTIONS, METRIC_FUNCTIONS, MEASURES]
     before = [dict(table) for table in tables]
     yield
     for table, rows in zip(tables, before, strict=True):
@@ -139,8 +144,8 @@ def test_a_name_that_is_taken_or_cannot_be_written_is_refused(name, told):
 
 
 def test_the_facts_of_a_registered_score_are_those_of_its_class():
-    register_score("mine")(SCORES["dot"])
-    assert names.model.SCORES["mine"].by_angle
-    assert names.model.SCORES["mine"].is_product
-    register_score("other")(SCORES["concat"])
-    assert not names.model.SCORES["other"].by_angle
+    register_score("mine")(SCORE_CLASSES["dot"])
+    assert choices.model.SCORE_INFO["mine"].by_angle
+    assert choices.model.SCORE_INFO["mine"].is_product
+    register_score("other")(SCORE_CLASSES["concat"])
+    assert not choices.model.SCORE_INFO["other"].by_angle

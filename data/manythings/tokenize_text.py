@@ -7,7 +7,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
 from qkv.commands.cli import exit_cleanly
-from qkv.config.names.text import EUROPARL_LANGUAGES
+from qkv.config.choices.text import EUROPARL_LANGUAGES
 from qkv.errors import InputError
 from qkv.runtime.streams import write_result
 from qkv.text.lines.europarl_words import tokenize

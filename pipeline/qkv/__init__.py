@@ -15,6 +15,7 @@ examples. The packages, in the order in which they may import each other:
 - `text`: parallel text -> cleaned pairs -> subword ids -> batches
 - `layers`, `attention`, `model`: Keras layers, the attention layers, and the architectures made of them
 - `decoding`: greedy search, beam search, sampling, and teacher-forced passes
+- `losses`: the loss for `compile` of Keras
 - `statistics`: how sure a number over sentences is: intervals and tests
 - `metrics`: BLEU, chrF and likelihood
 - `inspection`: records of attention, their archive, measures, heat maps, the viewer
@@ -37,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from . import losses as losses
     from . import metrics as metrics
     from .api import Evaluation as Evaluation
     from .api import Run as Run
@@ -51,8 +53,7 @@ if TYPE_CHECKING:
     from .attention import SelfAttention as SelfAttention
     from .errors import InputError as InputError
     from .inspection.archive import AttentionArchive as AttentionArchive
-    from .metrics import of_tokens as losses  # noqa: F401
-    from .run.batches import batches as batches
+    from .run.keras_batches import batches as batches
     from .run.load_model import DecoderOnly as DecoderOnly
     from .run.load_model import Recurrent as Recurrent
     from .run.load_model import Transformer as Transformer
@@ -66,17 +67,17 @@ _PLACES = {
     "attention": ("AdditiveAttention", "CrossAttention", "MultiHeadAttention", "SelfAttention"),
     "errors": ("InputError",),
     "inspection.archive": ("AttentionArchive",),
-    "run.batches": ("batches",),
+    "run.keras_batches": ("batches",),
     "run.load_model": ("DecoderOnly", "Recurrent", "Transformer", "load_model"),  # registers all that is saved
 }
 """The names of each module that are the package's as well."""
 
-_MODULES = {"losses": "metrics.of_tokens", "metrics": "metrics"}
-"""Modules under a name of the package."""
+_MODULES = ("losses", "metrics")
+"""Modules that are imported when they are first used, as names of the package."""
 
 
 def __getattr__(name: str) -> Any:
-    place = _MODULES.get(name) or next((place for place, names in _PLACES.items() if name in names), None)
+    place = name if name in _MODULES else next((place for place, names in _PLACES.items() if name in names), None)
     if place is None:
         raise AttributeError(f"module 'qkv' has no attribute {name!r}")
     module = import_module(f".{place}", "qkv")

@@ -15,10 +15,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
 from weakref import ref
 
-from .config.names.inspection import SYMMETRISATIONS
+from .config.choices.inspection import SYMMETRISATIONS
 from .config.run import dotted_settings, with_decoding, with_decoding_values
 from .errors import InputError, did_you_mean
-from .exchange.export import BEAM, ExportWishes, write_export
+from .exchange.export import BEAM, ExportRequest, write_export
 from .files.atomic import new_folder
 from .files.paths import as_path, check_path, check_text
 from .inspection.archive import AttentionArchive
@@ -316,8 +316,8 @@ class Run:
         """
         from .alignment.aligned_text import AlignedText
         from .alignment.aligner import choose_readouts, link_calibration
-        from .alignment.linking import Direction, Linking, read_links
-        from .alignment.readout_choice import find_readout
+        from .alignment.linking import Direction, Linking, iterate_links
+        from .alignment.readout_selection import find_readout
 
         refuse_after_fork()
         _check_name(at, "at", "text such as '1,mean,output'")
@@ -342,7 +342,7 @@ class Run:
             self._linkings[at] = directions[0].readout, linking
         found = [
             links if isinstance(links, dict) else dict.fromkeys(sorted(links), math.nan)
-            for links in read_links(directions, linking, subwords=False)
+            for links in iterate_links(directions, linking, subwords=False)
         ]
         return found[0] if isinstance(sources, str) else found
 
@@ -435,7 +435,7 @@ class Run:
             raise InputError(f"format: expected the name of a format, such as 'saved_model', found {format!r:.60}")
         written = as_path(folder, "folder", "the folder to write")
         _check_name(at, "at", "text such as '1,mean,output'")
-        wishes = ExportWishes(format, quantization, at)
+        wishes = ExportRequest(format, quantization, at)
         check_path(written / "manifest.json")
         config = with_decoding(self.config, BEAM)
         wishes.check(config, self.path, written)

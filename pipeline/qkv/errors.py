@@ -14,17 +14,17 @@ from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile
 
-MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO)
+PATH_ERRORS = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO)
 """Error numbers of paths that no file can have, and of pipes and devices without another end."""
 LONGEST_SHOWN = 1000
 """The longest path, in characters, that a message has whole."""
 
-REFUSALS = {
+ADVICE = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room and start the same command again"),
     errno.EFBIG: "allow larger files (ulimit -f unlimited, or another disk) and start the same command again",
     errno.EROFS: "choose a folder that can be written to",
     **dict.fromkeys((errno.EACCES, errno.EPERM), "change its permissions, or choose another folder"),
-    **dict.fromkeys(MISTAKES, "expected the path of something that is there"),
+    **dict.fromkeys(PATH_ERRORS, "expected the path of something that is there"),
 }
 """Advice for each error number of a file system that refuses to read or write."""
 
@@ -36,17 +36,17 @@ DAMAGE = (
 )
 
 
-def refusal(error: Exception) -> str | None:
+def file_system_message(error: Exception) -> str | None:
     """Returns what the file system refused and how to mend it; None for any other error."""
     if isinstance(error, OSError):
-        if error.errno in REFUSALS:
+        if error.errno in ADVICE:
             place = f"{_shortened(str(error.filename))}: " if error.filename else ""
-            return f"{place}{error.strerror}; {REFUSALS[error.errno]}"
+            return f"{place}{error.strerror}; {ADVICE[error.errno]}"
         if str(error.strerror).startswith("No usable temporary directory"):
             return f"{error.strerror}; make room there, or set TMPDIR to a folder that can be written to"
         return None
     if type(error).__module__.startswith("tensorflow"):  # its own errors of writing are no OSErrors
-        for number, advice in REFUSALS.items():
+        for number, advice in ADVICE.items():
             before, said, _ = str(error).partition(reason := os.strerror(number))
             if said:
                 place = re.sub(r"^\{\{.*\}\}", "", before.split("\n")[-1]).strip(" ;")

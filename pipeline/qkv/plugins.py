@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 
 from keras.callbacks import Callback
 
-from .attention.mechanisms import MECHANISMS
+from .attention.mechanisms import MECHANISM_CLASSES
 from .attention.mechanisms.softmax import Mechanism
-from .attention.scores import SCORES, Score
-from .config import names
+from .attention.scores import SCORE_CLASSES, Score
+from .config import choices
 from .inspection.measures import MEASURES, Measure
-from .metrics import METRICS
-from .training.callbacks import CALLBACKS
-from .training.schedule import SCHEDULES
+from .metrics import METRIC_FUNCTIONS
+from .training.callbacks import CALLBACK_FACTORIES
+from .training.schedule import SCHEDULE_FUNCTIONS
 
 Entry = TypeVar("Entry")
 
@@ -40,10 +40,10 @@ def register_score(name: str, *, meaning: str = "a plugin's") -> Callable[[type[
         ValueError: the name is taken or cannot be written in a config.
     """
 
-    def row(score: type[Score]) -> names.model.Score:
-        return names.model.Score(meaning, score.projected, score.by_angle, score.is_product)
+    def row(score: type[Score]) -> choices.model.ScoreInfo:
+        return choices.model.ScoreInfo(meaning, score.projected, score.by_angle, score.is_product)
 
-    return _decorator(name, names.model.SCORES, row, SCORES)
+    return _decorator(name, choices.model.SCORE_INFO, row, SCORE_CLASSES)
 
 
 def register_mechanism(
@@ -54,16 +54,16 @@ def register_mechanism(
     Args:
         name: what configs call it.
         meaning: what it does, for help texts.
-        refused: the sites of `names.model.ATTENTION_SITES` where it cannot be used, each with the reason.
+        refused: the sites of `choices.model.ATTENTION_SITES` where it cannot be used, each with the reason.
 
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
 
-    def row(mechanism: type[Mechanism]) -> names.model.Mechanism:
+    def row(mechanism: type[Mechanism]) -> choices.model.MechanismInfo:
         biased = mechanism.takes_bias or not mechanism.uses_score
-        distances = tuple(kind for kind in names.model.RELATIVE_POSITIONS if biased or kind != "alibi")
-        return names.model.Mechanism(
+        distances = tuple(kind for kind in choices.model.RELATIVE_POSITIONS if biased or kind != "alibi")
+        return choices.model.MechanismInfo(
             meaning,
             refused,
             mechanism.uses_score,
@@ -72,13 +72,13 @@ def register_mechanism(
             has_sink=mechanism.has_sink,
         )
 
-    return _decorator(name, names.model.MECHANISMS, row, MECHANISMS)
+    return _decorator(name, choices.model.MECHANISM_INFO, row, MECHANISM_CLASSES)
 
 
 def register_schedule(
     name: str, *, meaning: str = "a plugin's", ends_at_zero: bool = False
 ) -> Callable[[Callable], Callable]:
-    """Registers a learning-rate schedule: a function like those of `qkv.training.schedule.SCHEDULES`.
+    """Registers a learning-rate schedule: a function like those of `qkv.training.schedule.SCHEDULE_FUNCTIONS`.
 
     Args:
         name: what configs call it.
@@ -88,8 +88,8 @@ def register_schedule(
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    row = names.training.Schedule(meaning, ends_at_zero)
-    return _decorator(name, names.training.SCHEDULES, lambda _: row, SCHEDULES)
+    row = choices.training.Schedule(meaning, ends_at_zero)
+    return _decorator(name, choices.training.SCHEDULE_INFO, lambda _: row, SCHEDULE_FUNCTIONS)
 
 
 def register_metric(
@@ -108,8 +108,8 @@ def register_metric(
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    row = names.translation.Metric(title or name, digits, lower_is_better)
-    return _decorator(name, names.translation.METRICS, lambda _: row, METRICS)
+    row = choices.translation.Metric(title or name, digits, lower_is_better)
+    return _decorator(name, choices.translation.METRIC_INFO, lambda _: row, METRIC_FUNCTIONS)
 
 
 def register_callback(
@@ -125,7 +125,9 @@ def register_callback(
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    return _decorator(name, names.training.CALLBACKS, lambda _: names.training.Callback(meaning), CALLBACKS)
+    return _decorator(
+        name, choices.training.CALLBACK_INFO, lambda _: choices.training.Callback(meaning), CALLBACK_FACTORIES
+    )
 
 
 def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:

@@ -8,7 +8,7 @@ from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.head_scores import HeadCounts, best_row
 from qkv.alignment.links import grow_diag
 from qkv.alignment.readout import AlignmentReadout
-from qkv.config.names.inspection import EXTRACTIONS
+from qkv.config.choices.inspection import EXTRACTIONS
 from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.oracles import one_hot, word_matrix_by_loops
 from tests.support.records import score_heads

@@ -10,7 +10,7 @@ from qkv.alignment.gold import GoldSet
 from qkv.alignment.head_scores import GoldScores
 from qkv.alignment.link_probabilities import calibrate
 from qkv.alignment.readout import AlignmentReadout, describe_readout
-from qkv.config.names.inspection import PROBABLE
+from qkv.config.choices.inspection import PROBABLE
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.tokens.words import BETWEEN_SPACES
 from tests.support.records import make_calibration, noisy_pairs

@@ -8,8 +8,8 @@ import pytest
 
 from qkv.attention import AdditiveAttention, CrossAttention, SelfAttention
 from qkv.attention.by_name import describe_layer
-from qkv.attention.mechanisms import LSH, MECHANISMS, Linformer, Softmax
-from qkv.attention.scores import SCORES, Concat, Cosine, ScaledDot
+from qkv.attention.mechanisms import LSH, MECHANISM_CLASSES, Linformer, Softmax
+from qkv.attention.scores import SCORE_CLASSES, Concat, Cosine, ScaledDot
 
 X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
 
@@ -59,7 +59,7 @@ def test_a_layer_given_as_an_example_gives_its_arguments_and_shares_no_weights()
     np.testing.assert_allclose(np.exp(first.score.log_scale), 3)
     assert len({id(score), id(first.score), id(second.score)}) == 3
     assert first.score.path.endswith("mechanism/score")
-    assert describe_layer("score", SCORES, score) == {"class_name": "cosine", "config": {"initial_scale": 3.0}}
+    assert describe_layer("score", SCORE_CLASSES, score) == {"class_name": "cosine", "config": {"initial_scale": 3.0}}
 
 
 def test_score_and_dropout_of_the_attention_layer_are_those_of_its_mechanism():
@@ -98,7 +98,7 @@ def test_a_layer_with_weights_is_no_example():
         SelfAttention(2, 4, score=score)
 
 
-@pytest.mark.parametrize("table", [SCORES, MECHANISMS])
+@pytest.mark.parametrize("table", [SCORE_CLASSES, MECHANISM_CLASSES])
 def test_every_name_describes_its_class(table):
     for name, class_ in table.items():
         assert describe_layer("layer", table, class_())["class_name"] == name

@@ -7,7 +7,7 @@ import pytest
 from qkv.attention.cross_attention import CrossAttention
 from qkv.attention.mechanisms import Linformer
 from qkv.attention.multi_head import MultiHeadAttention
-from qkv.attention.scores import SCORES
+from qkv.attention.scores import SCORE_CLASSES
 from qkv.attention.self_attention import SelfAttention
 from tests.support.layer_contract import assert_close, stir
 
@@ -25,7 +25,7 @@ def spread(kernel, shared):
     return np.repeat(heads, H // shared, axis=-2).reshape(*kernel.shape[:-1], H * size)
 
 
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", SCORE_CLASSES)
 @pytest.mark.parametrize("shared", [1, 2])
 def test_shared_heads_are_heads_whose_keys_and_values_have_equal_projections(shared, score):
     x, memory = draw(B, T, 8), draw(B, S, 7, seed=1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.attention.scores import SCORES, Additive, Cosine, General, make_score
+from qkv.attention.scores import SCORE_CLASSES, Additive, Cosine, General, make_score
 from tests.support import oracles
 from tests.support.layer_contract import stir
 
@@ -17,7 +17,9 @@ def learnt(layer):
 
 
 @pytest.mark.parametrize("heads", [3, 1])
-@pytest.mark.parametrize(("name", "config"), [*((name, {}) for name in SCORES), ("additive", {"use_bias": True})])
+@pytest.mark.parametrize(
+    ("name", "config"), [*((name, {}) for name in SCORE_CLASSES), ("additive", {"use_bias": True})]
+)
 def test_scores_equal_the_formula_for_each_pair_and_head(name, config, heads):
     generator = np.random.default_rng(0)
     query, key = generator.normal(size=(4, heads, 15, 8)), generator.normal(size=(4, heads, 9, 8))
@@ -88,7 +90,7 @@ def test_cosine_of_a_zero_vector_is_zero_with_finite_gradients():
     assert np.isfinite(tape.gradient(scores, query)).all()
 
 
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", SCORE_CLASSES)
 def test_a_score_function_may_be_built_inside_a_graph(name):
     layer = make_score(name)
 

@@ -38,7 +38,7 @@ import pandas as pd
 import tensorflow as tf
 
 from qkv.attention.additive import AdditiveAttention
-from qkv.attention.mechanisms import MECHANISMS
+from qkv.attention.mechanisms import MECHANISM_CLASSES
 from qkv.attention.relative_positions import Distances, alibi_bias, rotation
 from qkv.attention.self_attention import SelfAttention
 from qkv.runtime.machine import keep_freed_memory
@@ -62,7 +62,7 @@ class Variant:
         pairs: of how many queries and keys one head computes scores, for a length; forward.
         held: how many numbers the largest array holds for each of these.
         growth: the expected exponents of time and memory.
-        mechanism: its name among `MECHANISMS`; None for Keras' own.
+        mechanism: its name among `MECHANISM_CLASSES`; None for Keras' own.
     """
 
     layers: Callable
@@ -77,7 +77,7 @@ def heads(mechanism, **settings):
 
     def layers(length):
         known = {name: value(length) if callable(value) else value for name, value in settings.items()}
-        layer = SelfAttention(HEADS, SIZE, mechanism=MECHANISMS[mechanism](**known))
+        layer = SelfAttention(HEADS, SIZE, mechanism=MECHANISM_CLASSES[mechanism](**known))
         return [layer], lambda x: layer(x)[0]
 
     return layers
@@ -296,7 +296,7 @@ def main():
     if options.additive:
         compare_additive(options.length, options.batch or 8, options.turns)
         return
-    names = [name for name in options.mechanisms.split(",") if VARIANTS[name].mechanism in (None, *MECHANISMS)]
+    names = [name for name in options.mechanisms.split(",") if VARIANTS[name].mechanism in (None, *MECHANISM_CLASSES)]
     lengths = [int(length) for length in options.lengths.split(",")]
     table = pd.DataFrame(list(rows_of(names, lengths, options.batch or 1, options.gigabytes)))
     slopes = pd.DataFrame(list(exponents(table)))

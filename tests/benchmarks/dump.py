@@ -15,7 +15,7 @@ from pathlib import Path
 from qkv.runtime.import_tensorflow import importing_tensorflow
 
 with importing_tensorflow():
-    from qkv.evaluation.evaluation_folder import record_resumably
+    from qkv.evaluation.resumable import record_resumably
     from qkv.inspection.archive import ArchiveWriter
     from qkv.inspection.recorder import pair_translations
     from qkv.run.trained_run import TrainedRun, load_run

@@ -157,16 +157,16 @@ def manifest(folder: Path) -> Read:
     return lambda folder: check_golden(RunDirectory(folder), run.model, run.tokenizer.vocabulary_size)
 
 
-def look(folder: Path) -> Read:
+def style(folder: Path) -> Read:
     """What the source text of a run looks like, and a typed sentence that is made to look so."""
-    from qkv.text.lines.look import TextLook
+    from qkv.text.lines.style import TextStyle
     from qkv.text.lines.typed_line import Normalizer
     from tests.support.text import measure_look
 
     measure_look(demo_lines("test.en").decode().splitlines(), tokenized=True).write(folder / "source_look.json")
 
     def read(folder: Path) -> object:
-        found = TextLook.read(folder / "source_look.json")
+        found = TextStyle.read(folder / "source_look.json")
         return found and Normalizer(found, True, lambda text: text.replace(".", " ."))("The cat sleeps.")
 
     return read
@@ -256,8 +256,8 @@ def unfinished(folder: Path) -> Read:
     from types import SimpleNamespace
 
     from qkv.decoding.translator import Translation
-    from qkv.evaluation.evaluation_folder import translate_resumably
     from qkv.evaluation.request import EvaluationSet, TokenisedSet
+    from qkv.evaluation.resumable import translate_resumably
     from qkv.inspection.archive import ArchiveWriter, AttentionArchive
     from qkv.text.tokens.encoding import EncodedSentences
     from tests.support.viewer import make_record
@@ -292,7 +292,7 @@ def unfinished(folder: Path) -> Read:
 KINDS: dict[str, Callable[[Path], Read]] = {
     kind.__name__: kind
     for kind in (
-        *(corpus, table, stdin, pharaoh, given_words, config, tokenizer, encoded, look),
+        *(corpus, table, stdin, pharaoh, given_words, config, tokenizer, encoded, style),
         *(translations, evaluation, archive, manifest, weights, checkpoint, run, prepared, unfinished),
     )
 }

@@ -20,7 +20,7 @@ import numpy as np
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
-from qkv.config.names.inspection import SITES
+from qkv.config.choices.inspection import SITES
 from qkv.decoding.build import build_search
 from qkv.inspection.recorder import pair_translations
 from qkv.live import model_page

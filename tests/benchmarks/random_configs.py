@@ -32,10 +32,10 @@ from unittest import mock
 from pydantic.fields import FieldInfo
 
 from qkv.config import RunConfig
+from qkv.config.choices.model import ARCHITECTURES
+from qkv.config.choices.translation import BLEU_TOKENIZERS
 from qkv.config.corpus import CorpusSettings, LinkedTextSettings, ListedCorpusSettings, SetSettings
 from qkv.config.inspection import Probe
-from qkv.config.names.model import ARCHITECTURES
-from qkv.config.names.translation import BLEU_TOKENIZERS
 from qkv.config.run import dump, make_run_config
 from qkv.config.schema import OneOf, Settings
 from qkv.errors import InputError

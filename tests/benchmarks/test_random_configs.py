@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from qkv.config.names.model import MECHANISMS
+from qkv.config.choices.model import MECHANISM_INFO
 from qkv.config.run import flat_settings
 from tests.benchmarks.random_configs import Draw, check_run, fields_of, names_of, write_corpora
 
@@ -23,7 +23,7 @@ def test_every_name_of_every_list_is_drawn_within_a_hundred_configs(text, tmp_pa
         drawn |= {(key, value) for key, value in flat_settings(config.model_dump()) if isinstance(value, str | bool)}
     refused = {
         (f"model.attention.{site}.mechanism", name)
-        for name, mechanism in MECHANISMS.items()
+        for name, mechanism in MECHANISM_INFO.items()
         for site, _ in mechanism.refused
     }
     assert listed - drawn == refused

@@ -14,7 +14,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from qkv.config.names.model import ATTENTION_SITES
+from qkv.config.choices.model import ATTENTION_SITES
 from qkv.decoding.build import build_translator
 from qkv.decoding.greedy import GreedySearch
 from qkv.inspection.colours import HEAD_COLOURS

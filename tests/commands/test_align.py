@@ -86,11 +86,11 @@ def reverse(text, runs):
 def spread_here(monkeypatch):
     """What `--workers` sends to processes is packed, unpacked and computed in this one, which has TensorFlow."""
 
-    def spread(function, items, workers):
+    def map_in_processes(function, items, workers):
         assert workers == 2
         return (pickle.loads(pickle.dumps(function))(*pickle.loads(pickle.dumps((item,)))) for item in items)
 
-    monkeypatch.setattr(linking, "spread", spread)
+    monkeypatch.setattr(linking, "map_in_processes", map_in_processes)
 
 
 def write_links(path, arguments):

@@ -13,7 +13,7 @@ import pytest
 from qkv.commands import doctor
 from qkv.config import load_run_config
 from qkv.config.run import dump, flat_settings
-from qkv.run import checkup
+from qkv.run import doctor as run_doctor
 from qkv.run.proposal import Proposal
 from qkv.training.build import build_batches_and_step
 from tests.support.tiny_runs import small_config, write_small_corpus
@@ -40,7 +40,7 @@ def test_the_doctor_reports_on_everything_and_leaves_nothing_behind(config_file,
         assert not config.training.xla
         return build_batches_and_step(config, *parts)
 
-    monkeypatch.setattr(checkup, "build_batches_and_step", build)
+    monkeypatch.setattr(run_doctor, "build_batches_and_step", build)
     before = sorted(config_file.parent.rglob("*"))
     assert doctor.main([str(config_file), "--training.max_updates", "1000", "--training.xla", "true"]) == 0
     lines, proposal = findings(capsys)
@@ -115,9 +115,9 @@ def propose_at_once(monkeypatch, meanwhile=lambda: None, settings=SETTINGS):
 
     def check_up(config):
         meanwhile()
-        yield checkup.CheckupLine("proposal", "", settings=settings)
+        yield run_doctor.CheckupLine("proposal", "", settings=settings)
 
-    monkeypatch.setattr(checkup, "check_up", check_up)
+    monkeypatch.setattr(run_doctor, "check_up", check_up)
 
 
 def refuse_to_measure(config):
@@ -147,7 +147,7 @@ def test_a_config_with_aliases_is_written_or_refused_before_measuring(config_fil
     assert doctor.main([str(tmp_path / "aliases.yaml"), "--write", str(tmp_path / "better.yaml")]) == 0
     assert load_run_config(tmp_path / "better.yaml").model.d_model == 128
     capsys.readouterr()
-    monkeypatch.setattr(checkup, "check_up", refuse_to_measure)
+    monkeypatch.setattr(run_doctor, "check_up", refuse_to_measure)
     (tmp_path / "shared.yaml").write_text(text.replace("warmup_updates: 2", "warmup_updates: *width"), encoding="utf-8")
     assert doctor.main([str(tmp_path / "shared.yaml"), "--write", str(tmp_path / "refused.yaml")]) == 2
     assert "shared.yaml: a proposal cannot be written into it: it has anchors" in capsys.readouterr().err
@@ -155,7 +155,7 @@ def test_a_config_with_aliases_is_written_or_refused_before_measuring(config_fil
 
 
 def test_a_read_only_file_is_refused_before_measuring(config_file, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(checkup, "check_up", refuse_to_measure)
+    monkeypatch.setattr(run_doctor, "check_up", refuse_to_measure)
     (tmp_path / "mine.yaml").write_text("mine")
     (tmp_path / "mine.yaml").chmod(0o444)
     assert doctor.main([str(config_file), "--write", str(tmp_path / "mine.yaml")]) == 2

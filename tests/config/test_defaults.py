@@ -5,8 +5,8 @@ import inspect
 import pytest
 
 from qkv.attention import CrossAttention, MultiHeadAttention, SelfAttention
-from qkv.attention.mechanisms import MECHANISMS, Linformer
-from qkv.config import names
+from qkv.attention.mechanisms import MECHANISM_CLASSES, Linformer
+from qkv.config import choices
 from qkv.config.attention import EncoderSelfAttentionSettings
 from qkv.config.model import RecurrentSettings, TransformerSettings
 from qkv.model.build import MODELS
@@ -25,8 +25,8 @@ OF_ATTENTION = [
     for layer in (MultiHeadAttention, SelfAttention, CrossAttention)
 ]
 OF_MECHANISMS = [
-    (EncoderSelfAttentionSettings, MECHANISMS[name], {key: key for key in row.settings})
-    for name, row in names.model.MECHANISMS.items()
+    (EncoderSelfAttentionSettings, MECHANISM_CLASSES[name], {key: key for key in row.settings})
+    for name, row in choices.model.MECHANISM_INFO.items()
     if row.settings
 ]
 # A single layer drops nothing unless it is told to, as in Keras: dropout is compared for models alone.

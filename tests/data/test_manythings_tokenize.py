@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.manythings import tokenize_text
-from qkv.config.names.text import EUROPARL_LANGUAGES
+from qkv.config.choices.text import EUROPARL_LANGUAGES
 from qkv.text.lines.europarl_words import join, tokenize, unify
 
 

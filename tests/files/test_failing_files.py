@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qkv.errors import InputError
-from qkv.evaluation.evaluation_folder import evaluation_folder
+from qkv.evaluation.resumable import evaluation_folder
 from qkv.files.atomic import replaced_when_done, write_atomically
 from qkv.files.json import write_json
 from qkv.files.run_directory import EvaluationDirectory, RunDirectory
@@ -100,9 +100,7 @@ def evaluate(final, number):
 
 
 def test_a_failed_evaluation_leaves_the_old_one_or_the_new_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "qkv.evaluation.evaluation_folder.is_running", lambda process: False
-    )  # what failed was another's
+    monkeypatch.setattr("qkv.evaluation.resumable.is_running", lambda process: False)  # what failed was another's
 
     def number_in(folder):
         archive = AttentionArchive(folder / "evaluations" / "test" / "attention")

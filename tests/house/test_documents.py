@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from qkv import __main__ as program
-from qkv.attention.scores import SCORES
+from qkv.attention.scores import SCORE_CLASSES
 from qkv.commands.cli import file_to_write, folder_to_write, text_file
 from qkv.commands.train import parse_train_arguments
-from qkv.config import load_run_config, names
+from qkv.config import choices, load_run_config
 from qkv.files.run_directory import RunDirectory
 from tests.support import ROOT
 from tests.support.documents import EXPORT, KERAS, PYTHON, recipe
@@ -287,7 +287,7 @@ def training_command(run):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    tables = [names.model.SCORES, SCORES]
+    tables = [choices.model.SCORE_INFO, SCORE_CLASSES]
     before = [dict(table) for table in tables]
     yield Folder(tmp_path_factory.mktemp("readme"))
     for table, rows in zip(tables, before, strict=True):  # without what plugins registered

@@ -22,6 +22,7 @@ ORDER = [
     "attention",
     "model",
     "decoding",
+    "losses",
     "statistics",
     "metrics",
     "inspection",
@@ -171,7 +172,7 @@ READERS = {
     "evaluation": "page request systems tuning",
     "exchange": "export marian_config marian_import",
     "model": "build",
-    "run": "__init__ ancestor batches checkup ensemble manifest start trained_run training",
+    "run": "__init__ ancestor doctor ensemble keras_batches manifest start trained_run training",
     "text": "corpora.formats corpora.held_out corpora.provenance prepare tokens.run_tokenizer training_text",
     "training": "build callbacks.build",
 }
@@ -188,7 +189,8 @@ def test_settings_stop_at_the_door():
         for path in MODULES
         if path.parent != PIPELINE / "config"
         and any(
-            module.startswith("qkv.config") and not module.startswith("qkv.config.names") for module in imports_of(path)
+            module.startswith("qkv.config") and not module.startswith("qkv.config.choices")
+            for module in imports_of(path)
         )
     }
     assert readers == READERS

@@ -38,5 +38,5 @@ def test_nine_files_and_the_tap_lead_from_ids_to_logits():
         "attention/scores",
         "layers/keras_layers",
         "layers/tap",  # returns what it is given
-        "layers/constructor",  # watches the attributes that Keras sets
+        "layers/constructor_config",  # watches the attributes that Keras sets
     }

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qkv.config.names.inspection import SITES
-from qkv.config.names.text import WORD_MARKS
+from qkv.config.choices.inspection import SITES
+from qkv.config.choices.text import WORD_MARKS
 from qkv.inspection import AttentionArchive
 from qkv.inspection.archive import METADATA, OPTIONAL
 from tests.support import ROOT

@@ -9,7 +9,7 @@ import tensorflow as tf
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.links import as_links, extract_links
 from qkv.alignment.word_matrix import row_words, word_matrix
-from qkv.config.names.inspection import LABEL_SIDES
+from qkv.config.choices.inspection import LABEL_SIDES
 from qkv.decoding.forced import forced_pass
 from qkv.inspection.experiments.faithfulness import Scorer, score_diagonal
 from qkv.inspection.experiments.removal import ScoredSentence, measure_sentences

@@ -21,10 +21,10 @@ import train
 from qkv.alignment.aligned_text import AlignedText
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.linking import Direction
-from qkv.alignment.readout_choice import find_readout
+from qkv.alignment.readout_selection import find_readout
 from qkv.commands import align, translate, view
 from qkv.config import load_run_config
-from qkv.config.names.inspection import SOURCE_SCORERS
+from qkv.config.choices.inspection import SOURCE_SCORERS
 from qkv.evaluation import request
 from qkv.evaluation.tables import read_translations
 from qkv.files.json import read_json_object

@@ -10,7 +10,7 @@ import pytest
 
 import evaluate
 import qkv
-from qkv.alignment.readout_choice import read_choice
+from qkv.alignment.readout_selection import read_choice
 from qkv.commands import align, compare, draw, explain, export, live, measure, translate, view
 from qkv.commands import doctor as doctor_command
 from qkv.errors import InputError

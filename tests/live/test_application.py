@@ -10,11 +10,11 @@ from werkzeug.test import Client
 
 from qkv.errors import InputError
 from qkv.inspection.archive import AttentionArchive
+from qkv.live.access import TOKEN_HEADER, AccessCheck
 from qkv.live.application import MOST_BYTES, MOST_WAITING, LivePage
-from qkv.live.gate import TOKEN_HEADER, Gate
 from qkv.live.live_run import Answer
 from qkv.live.page import live_page
-from qkv.live.question import MOST_CHARACTERS, LogitQuestion, Question, ScoreQuestion
+from qkv.live.question import LONGEST_QUESTION, LogitQuestion, Question, ScoreQuestion
 from tests.support.processes import PATIENCE_SECONDS
 from tests.support.viewer import make_record
 
@@ -64,8 +64,8 @@ def stub(tmp_path, monkeypatch):
 def client(stub):
     run = {"name": "stub", "sites": {"cross": [2, 3]}, "units": {}, "heads": {}}
     facts = {"runs": [run], "examples": ["</script>"]}
-    gate = Gate(["localhost", "127.0.0.1"], ["proxy.example"], TOKEN)
-    return Client(LivePage([stub], live_page("a & <title>", facts), gate))
+    access = AccessCheck(["localhost", "127.0.0.1"], ["proxy.example"], TOKEN)
+    return Client(LivePage([stub], live_page("a & <title>", facts), access))
 
 
 def ask(client, path="/answer", headers=HEADERS, **question):
@@ -129,7 +129,7 @@ def test_a_request_from_the_page_itself_is_answered(client):
             "question: row: ",
         ),
         (b'{"text": "a", "changes": [{"site": "cross", "layer": 0, "head": 0, "change": "x"}]}', "changes.0.change: "),
-        (b'{"text": "' + b"a" * (MOST_CHARACTERS + 1) + b'"}', "text: "),
+        (b'{"text": "' + b"a" * (LONGEST_QUESTION + 1) + b'"}', "text: "),
         (b'{"text": "\xff"}', "question: "),
         (b"[" * 100_000, "question: "),
     ],
@@ -163,7 +163,7 @@ def test_a_text_is_divided_for_who_may_ask(client, stub):
     assert divided.status_code == 200 and divided.json == {"sentences": ["a b", "c"], "spaces": [" / "]}
     assert ask(client, "/divide").json is None and stub.asked == ["a b / c", "a b"]
     assert ask(client, "/divide", headers={"Host": "localhost"}).status_code == 403
-    for wrong in ({"run": 1}, {"text": "a" * (MOST_CHARACTERS + 1)}, {"more": 1}):
+    for wrong in ({"run": 1}, {"text": "a" * (LONGEST_QUESTION + 1)}, {"more": 1}):
         refused = ask(client, "/divide", **wrong)
         assert refused.status_code == 400 and refused.json["error"].startswith(next(iter(wrong)))
 

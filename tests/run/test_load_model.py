@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from qkv.errors import InputError
+from qkv.losses import TokenCrossEntropy
 from qkv.metrics import TokenAccuracy
-from qkv.metrics.of_tokens import TokenCrossEntropy
 from qkv.run.load_model import load_model
 from tests.support import ROOT
 from tests.support.tiny_models import SOURCE, TARGET, make_transformer

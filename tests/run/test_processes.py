@@ -22,7 +22,7 @@ def end(item):
 
 def test_a_process_that_is_killed_is_told_in_one_sentence():
     with pytest.raises(LostWorkerError, match=r"one of the 2 processes of --workers was killed, .* give fewer"):
-        list(processes.spread(end, [1], 2))
+        list(processes.map_in_processes(end, [1], 2))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from queue import Queue
 import pytest
 
 from qkv.runtime.machine import is_running
-from qkv.runtime.parallel import in_order, in_processes
+from qkv.runtime.parallel import in_processes, in_threads
 from tests.support.processes import PATIENCE_SECONDS
 
 STARTS_AND_WAITS = """
@@ -95,20 +95,20 @@ def test_results_come_in_the_order_of_the_items(workers):
             last.set()
         return item * item
 
-    assert list(in_order(late, range(20), workers)) == [item * item for item in range(20)]
+    assert list(in_threads(late, range(20), workers)) == [item * item for item in range(20)]
 
 
 def test_only_some_items_are_taken_ahead_of_the_reader():
     taken = []
-    results = in_order(lambda item: item, (taken.append(item) or item for item in range(100)), workers=2)
+    results = in_threads(lambda item: item, (taken.append(item) or item for item in range(100)), workers=2)
     next(results)
     assert len(taken) == 3
 
 
 def test_a_single_item_is_computed_by_the_reader_itself():
-    (found,) = in_order(lambda item: (item, threading.current_thread()), ["a"], workers=2)
+    (found,) = in_threads(lambda item: (item, threading.current_thread()), ["a"], workers=2)
     assert found == ("a", threading.current_thread())
-    assert list(in_order(str, [], workers=2)) == []
+    assert list(in_threads(str, [], workers=2)) == []
 
 
 def test_an_exception_of_a_worker_reaches_the_reader():
@@ -117,7 +117,7 @@ def test_an_exception_of_a_worker_reaches_the_reader():
             raise ValueError("three")
         return item
 
-    results = in_order(fails, range(10), workers=2)
+    results = in_threads(fails, range(10), workers=2)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ValueError, match="three"):
         next(results)

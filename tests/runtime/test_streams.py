@@ -13,7 +13,7 @@ import pytest
 
 from qkv.__main__ import COMMANDS
 from qkv.commands.cli import exit_cleanly, log_to_output
-from qkv.errors import refusal
+from qkv.errors import file_system_message
 from qkv.runtime.streams import Control, EscapingStream, Messages
 from qkv.training.callbacks.progress_line import ProgressLine
 from tests.support import ROOT
@@ -171,8 +171,10 @@ write_result({TEXT!r})
 
 def test_a_temporary_folder_that_cannot_be_written_is_named():
     full = FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
-    assert refusal(full).startswith("No usable temporary directory found in ['/tmp']; make room there, or set TMPDIR")
-    assert refusal(FileNotFoundError(errno.ENOENT, "No such file or directory", "x")) is None
+    assert file_system_message(full).startswith(
+        "No usable temporary directory found in ['/tmp']; make room there, or set TMPDIR"
+    )
+    assert file_system_message(FileNotFoundError(errno.ENOENT, "No such file or directory", "x")) is None
 
 
 def test_a_full_disk_that_tensorflow_tells_of_is_one_line_too():
@@ -181,7 +183,7 @@ def test_a_full_disk_that_tensorflow_tells_of_is_one_line_too():
     path = Path("runs") / "x" / "events.v2"
     node = "{{function_node __wrapped__FlushSummaryWriter_device_/job:localhost/device:CPU:0}} "
     error = tf.errors.ResourceExhaustedError(None, None, f"{node}{path}; No space left on device")
-    assert refusal(error) == f"{path}: No space left on device; make room and start the same command again"
+    assert file_system_message(error) == f"{path}: No space left on device; make room and start the same command again"
     large = tf.errors.UnknownError(None, None, f"{node}{path}; File too large")
-    assert refusal(large).startswith(f"{path}: File too large; allow larger files")
-    assert refusal(tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")) is None
+    assert file_system_message(large).startswith(f"{path}: File too large; allow larger files")
+    assert file_system_message(tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")) is None

@@ -11,7 +11,7 @@ from keras.src.testing import TestCase
 
 from qkv.attention.additive import AdditiveAttention
 from qkv.attention.cross_attention import CrossAttention
-from qkv.attention.mechanisms import MECHANISMS
+from qkv.attention.mechanisms import MECHANISM_CLASSES
 from qkv.layers.keras_layers import Dropout
 from qkv.model.decoder_only import CausalBlock
 from qkv.model.embedding import PositionalEmbedding
@@ -29,7 +29,7 @@ arguments_of_keras = {
 }
 CASES = {
     **LAYERS,
-    **{f"mechanism: {name}": LayerCase(mechanism, PAIRS) for name, mechanism in MECHANISMS.items()},
+    **{f"mechanism: {name}": LayerCase(mechanism, PAIRS) for name, mechanism in MECHANISM_CLASSES.items()},
     "mechanism: linformer": LayerCase(linformer, PAIRS),
     "mechanism: lsh": LayerCase(lsh, PAIRS | {"query": (B, 2, S, 4)}),  # of one sequence
     "part: causal block": LayerCase(block(CausalBlock), {"x": (B, S, 8)}),

@@ -6,7 +6,7 @@ from qkv.attention.additive import AdditiveAttention
 from qkv.attention.cross_attention import CrossAttention
 from qkv.attention.mechanisms import LSH, Linformer
 from qkv.attention.multi_head import MultiHeadAttention
-from qkv.attention.scores import SCORES, Additive
+from qkv.attention.scores import SCORE_CLASSES, Additive
 from qkv.attention.self_attention import SelfAttention
 from qkv.model.embedding import PositionalEmbedding, TokenEmbedding
 from qkv.model.transformer import BlockSpec, DecoderBlock, EncoderBlock, FeedForward, Residual
@@ -17,7 +17,7 @@ TWO = {"x": (B, T, 8), "memory": (B, S, 6)}
 heads = partial(partial, num_heads=2, key_dim=4)
 SCORE_CASES = {
     name: LayerCase(score, {"query": (B, 2, T, 4), "key": (B, 2, S, 4)}, length_axis=2)
-    for name, score in {**SCORES, "additive with bias": partial(Additive, use_bias=True)}.items()
+    for name, score in {**SCORE_CLASSES, "additive with bias": partial(Additive, use_bias=True)}.items()
 }
 SINK = {
     "weights_are_a_distribution": "part of a row goes to the sink",

@@ -12,7 +12,8 @@ from keras import ops
 from qkv.decoding.beam import BeamSearch, BeamSettings
 from qkv.decoding.greedy import GreedySearch
 from qkv.layers.keras_layers import Dense, LayerNormalization
-from qkv.metrics.of_tokens import Perplexity, TokenAccuracy, TokenCrossEntropy
+from qkv.losses import TokenCrossEntropy
+from qkv.metrics.token_metrics import Perplexity, TokenAccuracy
 from qkv.run.load_model import load_model
 from tests.support.layer_cases import ATTENTION_CASES, MASKED_CASES, PART_CASES, SCORE_CASES
 from tests.support.layer_contract import B, LayerCase, S, arrays, stir

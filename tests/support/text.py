@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from qkv.text.lines.look import LookMeter
+from qkv.text.lines.style import StyleMeter
 from qkv.text.tokens.encoding import EncodedSentences
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD, UNK, WORD_START
 from tests.support import ROOT
@@ -185,6 +185,6 @@ def lines_with(odd, seed, count=200):
 
 
 def measure_look(lines, tokenized):
-    meter = LookMeter(tokenized)
+    meter = StyleMeter(tokenized)
     meter.add(lines)
-    return meter.look
+    return meter.style

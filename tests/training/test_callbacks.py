@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from qkv.config import names
+from qkv.config import choices
 from qkv.errors import InputError
+from qkv.losses import TokenCrossEntropy
 from qkv.metrics import Perplexity, TokenAccuracy
-from qkv.metrics.of_tokens import TokenCrossEntropy
 from qkv.run import train
-from qkv.training.callbacks import CALLBACKS, check_callbacks, make_callback
+from qkv.training.callbacks import CALLBACK_FACTORIES, check_callbacks, make_callback
 from qkv.training.progress import Progress
 from tests.support.documents import KERAS, PLUGINS, recipe
 from tests.support.tiny_models import SOURCE, TARGET, make_transformer
@@ -29,9 +29,9 @@ CLASSES = {name for name, found in vars(keras.callbacks).items() if inspect.iscl
 
 
 def test_every_callback_of_keras_is_either_listed_or_refused():
-    listed = set(names.training.CALLBACKS) | set(names.training.REFUSED_CALLBACKS)
+    listed = set(choices.training.CALLBACK_INFO) | set(choices.training.REFUSED_CALLBACKS)
     assert CLASSES - {"Callback"} == listed
-    assert set(CALLBACKS) == set(names.training.CALLBACKS)
+    assert set(CALLBACK_FACTORIES) == set(choices.training.CALLBACK_INFO)
 
 
 TABLE = KERAS.read_text(encoding="utf-8").split("| callback | ")[1].split("\n\n")[0]
@@ -42,7 +42,7 @@ REFUSED = {name for name, (_, train) in ROWS.items() if train.startswith("refuse
 def test_the_table_of_the_page_has_every_callback_of_keras():
     assert set(ROWS) == CLASSES
     told = {name: ROWS[name][1].removeprefix("refused: ").replace("`", "") for name in REFUSED}
-    assert told == names.training.UNSUITABLE_CALLBACKS
+    assert told == choices.training.UNSUITABLE_CALLBACKS
 
 
 class Posted:
@@ -97,7 +97,9 @@ def make_every_callback(folder):
 @pytest.mark.parametrize("name", sorted(REFUSED - {"OrbaxCheckpoint"}))
 def test_a_callback_that_the_loop_cannot_call_is_refused_by_name(tmp_path, name):
     callback = make_every_callback(tmp_path)[0][name]
-    told = f"callbacks: keras.callbacks.{name} cannot be used in qkv.train: {names.training.UNSUITABLE_CALLBACKS[name]}"
+    told = (
+        f"callbacks: keras.callbacks.{name} cannot be used in qkv.train: {choices.training.UNSUITABLE_CALLBACKS[name]}"
+    )
     with pytest.raises(InputError, match=re.escape(told)):
         check_callbacks([Mine(), callback])
     below = type(name, (type(callback),), {"__init__": lambda self: None})()
@@ -353,8 +355,8 @@ def test_the_table_of_epochs_is_in_the_folder_of_the_run_and_goes_on_when_a_run_
 
 
 def test_what_a_plugin_returns_must_be_a_callback(tmp_path, monkeypatch):
-    monkeypatch.setitem(names.training.CALLBACKS, "odd", names.training.Callback("odd"))
-    monkeypatch.setitem(CALLBACKS, "odd", lambda: 3)
+    monkeypatch.setitem(choices.training.CALLBACK_INFO, "odd", choices.training.Callback("odd"))
+    monkeypatch.setitem(CALLBACK_FACTORIES, "odd", lambda: 3)
     with pytest.raises(InputError, match=r"odd: expected a keras\.callbacks\.Callback, found int"):
         make_callback("odd", {}, tmp_path)
 
@@ -390,9 +392,9 @@ class StubbedMLflow:
 @pytest.fixture
 def registered():
     """Registers the example of the page, and takes it away again."""
-    before = dict(names.training.CALLBACKS), dict(CALLBACKS)
+    before = dict(choices.training.CALLBACK_INFO), dict(CALLBACK_FACTORIES)
     yield lambda: exec(recipe("register_callback", PLUGINS), {})
-    for table, rows in zip((names.training.CALLBACKS, CALLBACKS), before, strict=True):
+    for table, rows in zip((choices.training.CALLBACK_INFO, CALLBACK_FACTORIES), before, strict=True):
         table.clear()
         table.update(rows)
 

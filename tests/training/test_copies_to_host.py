@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from qkv.config.names.inspection import SITES
+from qkv.config.choices.inspection import SITES
 from qkv.decoding.beam import BeamSearch, BeamSettings
 from qkv.decoding.forced import make_forced_graph
 from qkv.decoding.greedy import GreedySearch

@@ -17,7 +17,7 @@ from qkv.files.run_directory import RunDirectory
 from qkv.inspection.archive import probe_archives
 from qkv.run import train
 from qkv.run.trained_run import load_run
-from qkv.text.corpora.provenance import check_settings
+from qkv.text.corpora.provenance import check_same_settings
 from qkv.training import loop
 from qkv.training.callbacks import build
 from tests.support import files_below
@@ -148,7 +148,7 @@ def test_a_run_whose_settings_were_edited_is_not_continued(change, has_checkpoin
     message = capsys.readouterr().err
     assert f"{copied.config}: changed since the run began:\n  " in message and f"\n  {change}\n" in message
     edit(copied.config, *EDITS[change][::-1])
-    check_settings(load_run_config(copied.config), copied)
+    check_same_settings(load_run_config(copied.config), copied)
 
 
 @pytest.mark.minutes
@@ -163,11 +163,11 @@ def test_text_that_was_moved_is_known_by_its_contents(copied, corpus, tmp_path):
     moved = shutil.copytree(corpus, tmp_path / "moved")
     text = copied.config.read_text(encoding="utf-8").replace(f"{corpus}/", f"{moved}/")
     copied.config.write_text(text, encoding="utf-8")
-    check_settings(load_run_config(copied.config), copied)
+    check_same_settings(load_run_config(copied.config), copied)
     for name in ("train.en", "validation.fr"):
         copied.config.write_text(text.replace(f"{moved}/{name}", f"{moved}/test.en"), encoding="utf-8")
         with pytest.raises(InputError, match=rf"began:\n  data\.\w+\.\w+: {corpus}/{name}, not {moved}/test\.en\n"):
-            check_settings(load_run_config(copied.config), copied)
+            check_same_settings(load_run_config(copied.config), copied)
 
 
 @pytest.mark.parametrize("has_checkpoints", [True, False])

@@ -13,10 +13,10 @@ from qkv.config.ancestor import check_ancestor
 from qkv.errors import InputError
 from qkv.files.paths import sha256
 from qkv.files.run_directory import RunDirectory
-from qkv.model.parts import weights_of_part
+from qkv.model.freezing import weights_of_part
 from qkv.run import train
 from qkv.run.ancestor import take_ancestor
-from qkv.run.checkup import check_up
+from qkv.run.doctor import check_up
 from qkv.run.manifest import golden_logits
 from qkv.run.trained_run import load_run
 from qkv.training.build import build_model_and_optimizer

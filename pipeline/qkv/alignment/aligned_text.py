@@ -73,7 +73,7 @@ def read_set(run: RunDirectory, name: str) -> Corpus:
 
     Args:
         run: the folder of the run.
-        name: one of `config.names.text.DATA_SETS`.
+        name: one of `config.choices.text.DATA_SETS`.
 
     Raises:
         InputError: there is no such set, or the set joins corpora with tags.

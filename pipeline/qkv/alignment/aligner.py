@@ -18,7 +18,7 @@ from .gold import missing_choice_file, read_choice_set
 from .link_probabilities import LEAST_PAIRS, Calibration, calibrate
 from .linking import Direction
 from .readout import AlignmentReadout, describe_readout
-from .readout_choice import find_readout, last_layer, most_agreeing
+from .readout_selection import find_readout, last_layer, most_agreeing
 
 AGREEMENT_PAIRS = 500  # enough to tell heads apart
 log = logging.getLogger(__name__)

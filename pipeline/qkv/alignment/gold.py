@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from ..config import RunConfig
+from ..config.choices.inspection import SITES
 from ..config.corpus import CorpusSettings
-from ..config.names.inspection import SITES
 from ..errors import InputError
 from ..files.paths import missing_file
 from ..inspection.archive import AttentionArchive
 from ..text.corpora.corpus import Corpus
 from ..text.corpora.formats import read_corpus
 from ..text.corpora.word_links import FROM_0, IN_CONFIG, GoldAlignment, check_count, read_pharaoh
-from ..text.tokens.words import AT_SPACES, WordCutter, WordUnits, word_ends
+from ..text.tokens.words import AT_SPACES, WordSegmenter, WordUnits, word_ends
 from .error_rate import check_ranges
 from .readout import aligned_sites
 
@@ -48,7 +48,7 @@ def read_gold_set(
     corpus: Corpus,
     path: str | Path,
     turned: bool = False,
-    cutter: WordCutter = AT_SPACES,
+    cutter: WordSegmenter = AT_SPACES,
     first_index: int = 0,
     remedy: str = FROM_0,
 ) -> GoldSet:
@@ -74,7 +74,7 @@ def read_gold_set(
 
 
 def read_configured_gold(
-    settings: CorpusSettings | Sequence[CorpusSettings], name: str, cutter: WordCutter
+    settings: CorpusSettings | Sequence[CorpusSettings], name: str, cutter: WordSegmenter
 ) -> GoldSet | None:
     """Reads the set that a section of the config names; None where it has no gold alignments, and for a list."""
     if not isinstance(settings, CorpusSettings) or settings.alignments is None:
@@ -111,7 +111,7 @@ def missing_choice_file(config: RunConfig) -> Path | None:
     return missing_file(settings)
 
 
-def read_choice_set(config: RunConfig, cutter: WordCutter) -> GoldSet | None:
+def read_choice_set(config: RunConfig, cutter: WordSegmenter) -> GoldSet | None:
     """Reads the set on which readouts are chosen; None if it has no gold alignments, or its files are not there."""
     settings = choice_settings(config)
     if settings is None or missing_choice_file(config) is not None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..config.names.inspection import LABEL_SIDES, PROBABLE
+from ..config.choices.inspection import LABEL_SIDES, PROBABLE
 from ..inspection.record import Record
 from ..statistics.logistic_regression import reliability_table
 from ..statistics.resampling import ratio, ratio_interval

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..config.names.inspection import LABEL_SIDES
+from ..config.choices.inspection import LABEL_SIDES
 from ..files.json import write_json
 from ..inspection.record import Record
 from ..statistics.logistic_regression import (

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..config.names.inspection import MEAN_WEIGHTS, PROBABLE
+from ..config.choices.inspection import MEAN_WEIGHTS, PROBABLE
 from ..inspection.record import Record
-from ..run.processes import RunParts, spread
+from ..run.processes import RunParts, map_in_processes
 from ..text.corpora.word_links import Link
 from ..text.lines.typed_line import TypedText
 from ..text.tokens.words import BETWEEN_SPACES, WordUnits
@@ -32,8 +32,8 @@ class Linking:
     """Links the words of a pair.
 
     Args:
-        way: how runs are combined: one of `names.inspection.SYMMETRISATIONS` or `PROBABLE`, which are of one run or of
-            two opposite ones, or `MEAN_WEIGHTS`, which is of any number.
+        way: how runs are combined: one of `choices.inspection.SYMMETRISATIONS` or `PROBABLE`, for one run or two
+            opposite ones; or `MEAN_WEIGHTS`, for any number of runs.
         calibration: needed for `PROBABLE`, the links that are more probable than its threshold, and for
             `with_probabilities`.
         with_probabilities: whether links are the keys of a dictionary of their probabilities.
@@ -161,7 +161,7 @@ class Direction:
         return [self.run.typed_text(name, side, normalizes=self.normalizes) for name, side in sides]
 
 
-def read_links(directions: Sequence[Direction], linking: Linking, subwords: bool) -> Iterator[Collection[Link]]:
+def iterate_links(directions: Sequence[Direction], linking: Linking, subwords: bool) -> Iterator[Collection[Link]]:
     """Yields the links of each pair: (source word, target word).
 
     Args:
@@ -182,16 +182,16 @@ PART_PAIRS = 1024  # a multiple of the pairs that a recorder batches together, s
 def align_in_processes(
     directions: Sequence[Direction], linking: Linking, subwords: bool, workers: int
 ) -> Iterator[Collection[Link]]:
-    """Yields the links of each pair as `read_links` does, computed by so many processes, or by this one."""
+    """Yields the links of each pair as `iterate_links` does, computed by so many processes, or by this one."""
     if workers == 1:
-        return read_links(directions, linking, subwords)
+        return iterate_links(directions, linking, subwords)
     bare = [
         replace(one, run=RunParts((one.run.directory.root,), "best", one.run.config), text=AlignedText([], []))
         for one in directions
     ]
     text, units = directions[0].text, directions[0].units
     parts = (text.part(start, start + PART_PAIRS) for start in range(0, len(text), PART_PAIRS))
-    return chain.from_iterable(spread(partial(_align, bare, units, linking, subwords), parts, workers))
+    return chain.from_iterable(map_in_processes(partial(_align, bare, units, linking, subwords), parts, workers))
 
 
 def _align(
@@ -199,4 +199,4 @@ def _align(
 ) -> list[Collection[Link]]:
     """Returns the links of a part of the text, in a process of its own, which loads the runs from their parts."""
     own = [replace(one.on(text, units), run=one.run.run) for one in directions]
-    return list(read_links(own, linking, subwords))
+    return list(iterate_links(own, linking, subwords))

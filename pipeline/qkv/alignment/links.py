@@ -56,11 +56,11 @@ EXTRACTORS: dict[str, Callable[[WordLinks], np.ndarray]] = {
     "grow-diag-over-0.02": lambda links: links.grown & (links.matrix > 0.02),
     **{f"over-{threshold}": _over(threshold) for threshold in (0.1, 0.2, 0.3, 0.4)},
 }
-"""The function of each of `config.names.inspection.EXTRACTIONS`."""
+"""The function of each of `config.choices.inspection.EXTRACTIONS`."""
 
 
 def extract_links(matrix: np.ndarray, extraction: str) -> np.ndarray:
-    """Extracts links from a `word_matrix` in one of the ways of `config.names.inspection.EXTRACTIONS`: bool, of the
+    """Extracts links from a `word_matrix` in one of the ways of `config.choices.inspection.EXTRACTIONS`: bool, of the
     same shape. Of equal weights the first wins; a row or column of zeros links nothing."""
     return EXTRACTORS[extraction](WordLinks(matrix))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..config.names.inspection import PROBABLE, SITES
+from ..config.choices.inspection import PROBABLE, SITES
 from ..inspection.record import Record
 from ..text.corpora.word_links import Link
 from .link_probabilities import Calibration, probabilities_of
@@ -37,7 +37,7 @@ class AlignmentReadout:
         layer: from 0.
         head: from 0, or `mean` for the average of the layer's heads.
         side: the target tokens that the rows align, `output` or `input`; see `row_words`.
-        extraction: which words are linked, one of `config.names.inspection.EXTRACTIONS`.
+        extraction: which words are linked, one of `config.choices.inspection.EXTRACTIONS`.
         site: the attention that is read, one of `aligned_sites()`.
         chosen_on: the name of the set (or another reason) that chose it; empty where none has.
         calibration: the probabilities of links in the layer, if they are known.
@@ -84,7 +84,7 @@ class AlignmentReadout:
         """Reads the word links of a record."""
         if self.likely:
             return set(self.link_probabilities(record))
-        return as_links(read_links(record, self.weights(record), self.side, self.extraction))
+        return as_links(extract_word_links(record, self.weights(record), self.side, self.extraction))
 
     def link_probabilities(self, record: Record) -> dict[Link, float]:
         """Reads the word links of a record with their probabilities, by the calibration."""
@@ -98,7 +98,7 @@ class AlignmentReadout:
         return spread_links(*grouped_attention(record, self.weights(record), self.side))
 
 
-def read_links(record: Record, weights: np.ndarray, side: str, extraction: str) -> np.ndarray:
+def extract_word_links(record: Record, weights: np.ndarray, side: str, extraction: str) -> np.ndarray:
     """Returns the links of words, bool `(..., target words, source words)`, read off attention `(..., T, S)`."""
     matrix, source, target = grouped_attention(record, weights, side)
     return spread_links(extract_links(matrix, extraction), source, target)

@@ -9,15 +9,15 @@ from typing import Any
 import keras
 from keras import ops
 
-from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once, plain, seed_of, seeded
+from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once, seed_of, seeded, to_json_value
 from ..layers.keras_layers import Dense, check_sizes, dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap, where_changed
 from .by_name import describe_layer, make_layer
 from .masks import check_keras_mask, join_masks
-from .mechanisms import MECHANISMS, describe_mechanism
+from .mechanisms import MECHANISM_CLASSES, describe_mechanism
 from .mechanisms.softmax import WeightsInFloat32
-from .scores import SCORES
+from .scores import SCORE_CLASSES
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ class AttentionSpec:
             value_dim=value_dim,
             output_dim=self.output_dim or width,
             mechanism=describe_mechanism(self.mechanism, self.score, self.dropout),
-            score=describe_layer("score", SCORES, self.score),
+            score=describe_layer("score", SCORE_CLASSES, self.score),
             value_projection=self.projection if self.value_projection is None else self.value_projection,
             key_value_heads=self.key_value_heads or heads,
-            kernel_initializer=plain(self.kernel_initializer),
-            bias_initializer=plain(self.bias_initializer),
-            kernel_regularizer=plain(self.kernel_regularizer),
+            kernel_initializer=to_json_value(self.kernel_initializer),
+            bias_initializer=to_json_value(self.bias_initializer),
+            kernel_regularizer=to_json_value(self.kernel_regularizer),
         )
         projected = self.projection and self.value_projection
         if heads % self.key_value_heads or not (projected or heads == self.key_value_heads):
@@ -138,7 +138,7 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
         self.num_heads, self.key_value_heads = spec.num_heads, spec.key_value_heads
         self.key_dim, self.value_dim, self.output_dim = spec.key_dim, spec.value_dim, spec.output_dim
         own = {"seed": seed_of("mechanism", seed), "name": "mechanism", "dtype": self.dtype_policy}
-        self.mechanism = make_layer(MECHANISMS, spec.mechanism, score=spec.score, dropout=spec.dropout, **own)
+        self.mechanism = make_layer(MECHANISM_CLASSES, spec.mechanism, score=spec.score, dropout=spec.dropout, **own)
         self.output_projection = self._dense(self.output_dim, "output") if spec.value_projection else None
         self._make_projections()  # last: random seeds are drawn in this order
 

@@ -11,7 +11,7 @@ import math
 import keras
 from keras import ops
 
-from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once, seed_of
+from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once, seed_of
 from ..layers.keras_layers import check_sizes, dynamic_shape
 from .by_name import describe_layer, make_layer
 
@@ -329,7 +329,7 @@ class Concat(Score):
         return self.additive.prepare(query, ops.einsum("bhsk,hku->bhsu", key, kernel[:, size:]))
 
 
-SCORES: dict[str, type[Score]] = {**PRODUCTS, "cosine": Cosine, "additive": Additive, "concat": Concat}
+SCORE_CLASSES: dict[str, type[Score]] = {**PRODUCTS, "cosine": Cosine, "additive": Additive, "concat": Concat}
 
 
 def make_score(score, **arguments):
@@ -339,4 +339,4 @@ def make_score(score, **arguments):
         >>> make_score("cosine").initial_scale, make_score(Cosine(initial_scale=2.0)).initial_scale
         (10.0, 2.0)
     """
-    return make_layer(SCORES, describe_layer("score", SCORES, score), **arguments)
+    return make_layer(SCORE_CLASSES, describe_layer("score", SCORE_CLASSES, score), **arguments)

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from ..layers.constructor import build_once
+from ..layers.constructor_config import build_once
 from ..layers.tap import tap
 from .masks import join_masks
 from .multi_head import AttentionLayer

@@ -4,9 +4,9 @@ import argparse
 import logging
 import sys
 
-from ..config.names import describe
-from ..config.names.inspection import EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS
-from ..config.names.text import DATA_SETS
+from ..config.choices import describe
+from ..config.choices.inspection import EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS
+from ..config.choices.text import DATA_SETS
 from ..config.run import load_started_run
 from ..errors import InputError
 from ..runtime.import_tensorflow import importing_tensorflow

@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
+from ..config.choices import describe
+from ..config.choices.translation import BLEU_TOKENIZERS
 from ..config.decoding import DecodingSettings
 from ..config.ensemble import check_members, check_members_search
-from ..config.names import describe
-from ..config.names.translation import BLEU_TOKENIZERS
 from ..config.run import RunConfig, RunSettings, load_trained_run, with_decoding
 from ..config.schema import expectation, help_text
-from ..errors import MISTAKES, InputError, LostWorkerError, did_you_mean, invocation, refusal
+from ..errors import PATH_ERRORS, InputError, LostWorkerError, did_you_mean, file_system_message, invocation
 from ..files.paths import check_file_to_write, check_folder_to_write, check_text, is_unicode, name_problem
 from ..files.run_directory import RunDirectory
 from ..run.processes import RunParts
@@ -323,11 +323,11 @@ def _report(error: BaseException) -> int:
     assert isinstance(error, Exception)
     if isinstance(error, InputError | LostWorkerError):
         # What may not be read is not damaged.
-        denied = refusal(error.__context__) if isinstance(error.__context__, PermissionError) else None
+        denied = file_system_message(error.__context__) if isinstance(error.__context__, PermissionError) else None
         return _fail(f"error: {denied or error}", 2 if isinstance(error, InputError) else TRY_AGAIN)
-    if refused := refusal(error):
+    if refused := file_system_message(error):
         output = "" if can_flush(sys.stdout) else "standard output: "
-        return _fail(f"error: {output}{refused}", 2 if getattr(error, "errno", None) in MISTAKES else 1)
+        return _fail(f"error: {output}{refused}", 2 if getattr(error, "errno", None) in PATH_ERRORS else 1)
     raise error
 
 

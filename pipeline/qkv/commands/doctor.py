@@ -121,13 +121,13 @@ def minding_interrupts() -> Iterator[None]:
 
 def describe_exports(model: BaseModel) -> Iterator[str]:
     """Yields a setting that has no counterpart in a program for which runs are exported, if there is one, for each."""
-    from ..exchange.counterpart import STANDARD_TRANSFORMER, check_settings
+    from ..exchange.compatibility import STANDARD_TRANSFORMER, check_supported
     from ..exchange.marian_export import SUPPORTED
 
     programs = {"CTranslate2": STANDARD_TRANSFORMER, "Hugging Face's Marian": SUPPORTED}
     for program, supported in programs.items():
         try:
-            check_settings(model, supported, program, "model")
+            check_supported(model, supported, program, "model")
         except InputError as error:
             yield str(error)
 
@@ -151,7 +151,7 @@ def main(arguments: list[str]) -> None:
     proposed: Mapping[str, Any] = {}
     with minding_interrupts():
         with importing_tensorflow():
-            from ..run.checkup import CheckupLine, check_up
+            from ..run.doctor import CheckupLine, check_up
         for line in chain(check_up(config), (CheckupLine("export", text) for text in describe_exports(config.model))):
             sys.stdout.write(f"{line.subject:<12}{'' if line.fine else 'LOOK: '}{line.text}\n")
             sys.stdout.flush()

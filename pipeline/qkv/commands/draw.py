@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..config.names import describe
-from ..config.names.inspection import LABEL_SIDES, SITES, site_name
+from ..config.choices import describe
+from ..config.choices.inspection import LABEL_SIDES, SITES, site_name
 from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 from ..files.written import origin_of, refuse_other_file

@@ -5,7 +5,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from ..config.names.inspection import EXPERIMENTS
+from ..config.choices.inspection import EXPERIMENT_HELP
 from ..config.run import TUNED, RunConfig, settings_of_set
 from ..errors import InputError, invocation
 from ..files.atomic import refuse_folder
@@ -53,7 +53,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     cli.add_constraint_options(parser, "; each adds its name to the results' folder")
     cli.add_bleu_option(parser, default="the run's")
-    for name, meaning in EXPERIMENTS.items():
+    for name, meaning in EXPERIMENT_HELP.items():
         parser.add_argument(
             f"--{name}", type=cli.whole_number(0, 1_000_000), default=0, metavar="N", help=f"{meaning} (default: 0)"
         )
@@ -98,7 +98,7 @@ def check_options(options: argparse.Namespace) -> RunConfig:
     for name in cli.CONSTRAINTS:
         if options.forced and getattr(options, name):
             raise InputError(f"--forced reads whole references, so --{name} has no effect; leave one of them out")
-    for name in EXPERIMENTS:
+    for name in EXPERIMENT_HELP:
         if getattr(options, name) and options.others:
             raise InputError(f"--{name} is an experiment on one model; evaluate each run of the ensemble by itself")
     if options.tune and options.others:
@@ -178,7 +178,7 @@ def main(arguments: list[str]) -> None:
         replace(run, banned=given.banned),
         replace(data, prefixes=prefixes, required=required),
         options.forced,
-        {name: sentences for name in EXPERIMENTS if (sentences := getattr(options, name))},
+        {name: sentences for name in EXPERIMENT_HELP if (sentences := getattr(options, name))},
         cli.make_processes(options, run.config),
     )
     if options.tune == "off":  # not before all else has been read, so that a command that is refused deletes nothing

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config.names.inspection import SITES, site_name
+from ..config.choices.inspection import SITES, site_name
 from ..errors import InputError, did_you_mean, quoted
 from ..files.atomic import output_when_done
 from ..files.written import refuse_input

@@ -3,9 +3,9 @@
 import argparse
 import logging
 
-from ..config.names import describe
+from ..config.choices import describe
 from ..config.run import load_trained_run, with_decoding
-from ..exchange.export import BEAM, CHECKED_SENTENCES, EXPORT_FORMATS, QUANTIZATIONS, ExportWishes, write_export
+from ..exchange.export import BEAM, CHECKED_SENTENCES, EXPORT_FORMATS, QUANTIZATIONS, ExportRequest, write_export
 from ..files.atomic import new_folder
 from ..runtime.import_tensorflow import importing_tensorflow
 from . import cli
@@ -56,7 +56,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Exports the run, checks it, writes the manifest."""
     options = make_parser().parse_args(arguments)
-    wishes = ExportWishes(options.format, options.quantization, options.at, options.sentences)
+    wishes = ExportRequest(options.format, options.quantization, options.at, options.sentences)
     options.run.check_weights(options.checkpoint)
     config = with_decoding(load_trained_run(options.run), vars(options) | BEAM)
     wishes.check(config, options.run.root, options.folder)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
+from .choices.model import MECHANISM_INFO
 from .messages import as_yaml
 from .model import ArchitectureSettings
-from .names.model import MECHANISMS
 from .run import RunConfig, flat_settings, load_started_run
 
 FREE = re.compile(r"model\.((\w+_)?dropout|source_loss)")
@@ -60,7 +60,7 @@ def _has_weights_by_position(model: ArchitectureSettings) -> bool:
     if getattr(model, "positions", "") == "learned":
         return True
     sites = getattr(model, "attention", ())
-    return any("projected_length" in MECHANISMS[site.mechanism].settings for _, site in sites)
+    return any("projected_length" in MECHANISM_INFO[site.mechanism].settings for _, site in sites)
 
 
 def other_text(config: RunConfig, ancestor: RunConfig) -> list[str]:

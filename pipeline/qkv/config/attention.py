@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .names.model import MECHANISMS, RELATIVE_POSITIONS, SCORES, fixed_weights, mechanisms_at
+from .choices.model import MECHANISM_INFO, RELATIVE_POSITIONS, SCORE_INFO, fixed_weights, mechanisms_at
 from .schema import MOST_UNITS, OneOf, Settings
 
 
@@ -12,11 +12,11 @@ class AttentionSettings(Settings):
     """The attention of one site."""
 
     site: ClassVar[str]
-    """The site, one of `names.model.ATTENTION_SITES`, to which these settings apply."""
+    """The site, one of `choices.model.ATTENTION_SITES`, to which these settings apply."""
 
-    mechanism: Annotated[str, OneOf(MECHANISMS, extensible=True)] = "softmax"
+    mechanism: Annotated[str, OneOf(MECHANISM_INFO, extensible=True)] = "softmax"
     """Turn scores into weights by this mechanism."""
-    score: Annotated[str, OneOf(SCORES, extensible=True)] = "scaled_dot"
+    score: Annotated[str, OneOf(SCORE_INFO, extensible=True)] = "scaled_dot"
     """Compare a query q and a key k by this function."""
     key_dim: int | None = Field(default=None, ge=1, le=MOST_UNITS)
     """Give each head queries and keys of this size. null: d_model / num_heads."""
@@ -34,7 +34,7 @@ class AttentionSettings(Settings):
     @field_validator("mechanism")
     @classmethod
     def _check_site(cls, mechanism: str) -> str:
-        reason = dict(MECHANISMS[mechanism].refused).get(cls.site)
+        reason = dict(MECHANISM_INFO[mechanism].refused).get(cls.site)
         if reason is not None:
             raise ValueError(f"{mechanism} {reason}; expected {', '.join(mechanisms_at(cls.site))}")
         return mechanism
@@ -46,8 +46,8 @@ class AttentionSettings(Settings):
         if self.mechanism in fixed_weights() and useless:
             names = " and ".join(useless)
             raise ValueError(f"mechanism {self.mechanism} compares nothing: leave out {names}, or use softmax")
-        if self.mechanism == "lsh" and not SCORES[self.score].by_angle:
-            by_angle = [name for name, score in SCORES.items() if score.by_angle]
+        if self.mechanism == "lsh" and not SCORE_INFO[self.score].by_angle:
+            by_angle = [name for name, score in SCORE_INFO.items() if score.by_angle]
             raise ValueError(
                 f"mechanism lsh finds keys by their angle, which {self.score} does not depend on: expected one of "
                 f"{', '.join(by_angle)}, or mechanism softmax or blockwise"
@@ -76,16 +76,16 @@ class AttentionSettings(Settings):
                 )
         if positions not in RELATIVE_POSITIONS or self.site == "cross":
             return
-        if positions not in MECHANISMS[self.mechanism].distances:
-            names = [name for name in mechanisms_at(self.site) if positions in MECHANISMS[name].distances]
+        if positions not in MECHANISM_INFO[self.mechanism].distances:
+            names = [name for name in mechanisms_at(self.site) if positions in MECHANISM_INFO[name].distances]
             raise ValueError(
                 f"mechanism {self.mechanism} does not work with positions {positions}: expected one of "
                 f"{', '.join(names)}"
             )
-        if positions != "rotary" or not MECHANISMS[self.mechanism].compares:
+        if positions != "rotary" or not MECHANISM_INFO[self.mechanism].compares:
             return
-        if not SCORES[self.score].by_angle:
-            expected = [name for name, score in SCORES.items() if score.by_angle]
+        if not SCORE_INFO[self.score].by_angle:
+            expected = [name for name, score in SCORE_INFO.items() if score.by_angle]
             raise ValueError(
                 f"positions rotary turn queries and keys, and score {self.score} does not depend on their angle: "
                 f"expected one of {', '.join(expected)}"

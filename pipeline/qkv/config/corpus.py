@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator,
 from ..files.paths import match_files
 from .schema import MOST_COUNTED, Settings, Text
 
-Column = Annotated[int, Field(ge=0, le=100_000)] | str
+ColumnKey = Annotated[int, Field(ge=0, le=100_000)] | str
 PARQUET = ".parquet"
 
 
@@ -49,9 +49,9 @@ class CorpusSettings(LinkedTextSettings):
     table: Path | None = None
     """Read the pairs from this table instead, TSV or CSV, plain, gzip or zstd, or Parquet; patterns work as for
     source."""
-    source_column: Column = 0
+    source_column: ColumnKey = 0
     """Take source sentences from this column of the table, its number from 0 or its name in the header."""
-    target_column: Column = 1
+    target_column: ColumnKey = 1
     """Take target sentences from this column of the table, its number from 0 or its name in the header."""
     separator: str | None = None
     """Divide the columns of the table at this character. null: a comma in a .csv file, whose columns may be in double

@@ -5,9 +5,9 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from .choices.text import EUROPARL_LANGUAGES, SCRIPTS, WORD_UNITS
+from .choices.translation import BLEU_TOKENIZERS, bleu_tokenizer_of
 from .corpus import CorpusSettings, ListedCorpusSettings, SetSettings, TrainingTextSettings
-from .names.text import EUROPARL_LANGUAGES, SCRIPTS, WORD_UNITS
-from .names.translation import BLEU_TOKENIZERS, bleu_tokenizer_of
 from .schema import MAY_CHANGE, OneOf, Settings
 
 Script = Annotated[str, BeforeValidator(lambda name: name.title() if isinstance(name, str) else name), OneOf(SCRIPTS)]

@@ -5,9 +5,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ..errors import did_you_mean
+from .choices.translation import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES
 from .data import DataSettings
 from .model import ArchitectureSettings
-from .names.translation import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES
 from .schema import KEPT, OneOf, Settings, Text
 
 

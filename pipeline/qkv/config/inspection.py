@@ -4,9 +4,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from .choices.inspection import SITES, site_name
 from .corpus import LinkedTextSettings
 from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
-from .names.inspection import SITES, site_name
 from .schema import MOST_COUNTED, OneOf, Settings, Text
 
 

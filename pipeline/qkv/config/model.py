@@ -6,23 +6,23 @@ from typing import Annotated, Any, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from .attention import DecoderOnlyAttention, TransformerAttention
-from .data import DataSettings
-from .names.model import (
+from .choices.model import (
     ACTIVATIONS,
     ARCHITECTURES,
-    MECHANISMS,
+    MECHANISM_INFO,
     NORMS,
     POSITION_PLACES,
     POSITIONS,
     RECURRENT_DECODERS,
-    SCORES,
+    SCORE_INFO,
     TIED_EMBEDDINGS,
     fixed_weights,
 )
+from .data import DataSettings
 from .schema import MOST_UNITS, OneOf, Probability, Settings
 
 Architecture = Annotated[str, OneOf(ARCHITECTURES)]
-RecurrentAttention = Annotated[str, OneOf(lambda: [*SCORES, *fixed_weights(), "none"], extensible=True)]
+RecurrentAttention = Annotated[str, OneOf(lambda: [*SCORE_INFO, *fixed_weights(), "none"], extensible=True)]
 
 
 class ArchitectureSettings(Settings):
@@ -101,7 +101,7 @@ class BlocksSettings(ArchitectureSettings):
                     "attention must say its key_dim and value_dim"
                 )
             settings.check_within(self.positions, self.d_model, self.num_heads)
-            if not MECHANISMS[settings.mechanism].holds_weights and self.attention_dropout:
+            if not MECHANISM_INFO[settings.mechanism].holds_weights and self.attention_dropout:
                 raise ValueError(
                     f"attention_dropout ({self.attention_dropout}) needs weights to drop, and "
                     f"attention.{site}.mechanism {settings.mechanism} never holds them all: set it to 0 (dropout acts "
@@ -127,7 +127,9 @@ class TransformerSettings(BlocksSettings):
     @property
     def guided_heads(self) -> tuple[int, int]:
         """See `ArchitectureSettings`."""
-        return (self.decoder_layers, self.num_heads) if MECHANISMS[self.attention.cross.mechanism].guided else (0, 0)
+        return (
+            (self.decoder_layers, self.num_heads) if MECHANISM_INFO[self.attention.cross.mechanism].guided else (0, 0)
+        )
 
 
 class DecoderOnlySettings(BlocksSettings):

@@ -235,7 +235,7 @@ def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings 
     return settings
 
 
-KEPT_BUT = changeable_in_words(RunConfig) + " (limits at which the learning rate reaches zero are kept)"
+CHANGEABLE_SETTINGS = changeable_in_words(RunConfig) + " (limits at which the learning rate reaches zero are kept)"
 """Which settings a resumed run may change, in words."""
 
 

@@ -21,7 +21,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from ..errors import did_you_mean
 from ..files.paths import is_unicode
-from .names import describe
+from .choices import describe
 
 MOST_UNITS = 65_536  # the largest width of a layer
 MOST_COUNTED = 1_000_000_000
@@ -47,7 +47,7 @@ class OneOf:
     Unlike in `typing.Literal`, the names are looked up when a value is checked, so that plugins can add to them.
 
     Args:
-        names: a table of `qkv.config.names`, or a function that lists names.
+        names: a table of `qkv.config.choices`, or a function that lists names.
         extensible: whether plugins can add to them.
     """
 

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from .names.text import TOKENIZERS
+from .choices.text import TOKENIZERS
 from .schema import OneOf, Probability, Settings
 
 

@@ -6,18 +6,18 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from .choices.inspection import LABEL_SIDES
+from .choices.model import MODEL_PARTS, PARTS_MISSING, WHOLE_MODEL
+from .choices.training import CALLBACK_INFO, OPTIMIZER_MEANINGS, REFUSED_CALLBACKS, SCHEDULE_INFO
+from .choices.translation import METRIC_INFO
 from .data import DataSettings
 from .model import ArchitectureSettings, RecurrentSettings
-from .names.inspection import LABEL_SIDES
-from .names.model import MODEL_PARTS, PARTS_MISSING, WHOLE_MODEL
-from .names.training import CALLBACKS, OPTIMIZERS, REFUSED_CALLBACKS, SCHEDULES
-from .names.translation import METRICS
 from .schema import MAY_CHANGE, MOST_COUNTED, OneOf, Probability, Settings
 from .tokenizer import TokenizerSettings
 
 PLAIN = (str, int, float, bool, type(None))
-CallbackName = Annotated[str, OneOf(lambda: CALLBACKS, extensible=True)]
-MetricName = Annotated[str, OneOf(lambda: [name for name, row in METRICS.items() if row.chooses], extensible=True)]
+CallbackName = Annotated[str, OneOf(lambda: CALLBACK_INFO, extensible=True)]
+MetricName = Annotated[str, OneOf(lambda: [name for name, row in METRIC_INFO.items() if row.chooses], extensible=True)]
 
 
 class CallbackSettings(Settings):
@@ -107,7 +107,7 @@ class LossSettings(Settings):
 class OptimizerSettings(Settings):
     """The optimizer, which turns gradients into updates."""
 
-    optimizer: Annotated[str, OneOf(OPTIMIZERS)] = "adam"
+    optimizer: Annotated[str, OneOf(OPTIMIZER_MEANINGS)] = "adam"
     """Turn gradients into updates by this optimiser."""
     beta_1: Probability = 0.9
     """Decay Adam's mean of the gradients by this factor per update."""
@@ -154,7 +154,7 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
     older GPUs with native float16 products, otherwise float32."""
     learning_rate: float = Field(default=0.002, ge=1e-12, le=100)
     """Reach this peak learning rate at the end of warm-up."""
-    schedule: Annotated[str, OneOf(SCHEDULES, extensible=True)] = "inverse_sqrt"
+    schedule: Annotated[str, OneOf(SCHEDULE_INFO, extensible=True)] = "inverse_sqrt"
     """Change the learning rate after warm-up by this schedule."""
     warmup_updates: int = Field(default=1000, ge=0, le=MOST_COUNTED)
     """Raise the learning rate over this many updates, with schedule clock over at most 15 % of the total."""
@@ -169,7 +169,7 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
     @model_validator(mode="before")
     @classmethod
     def _spread_validations_over_measured_total(cls, values: Any) -> Any:
-        schedule = SCHEDULES.get(str(values.get("schedule"))) if isinstance(values, Mapping) else None
+        schedule = SCHEDULE_INFO.get(str(values.get("schedule"))) if isinstance(values, Mapping) else None
         return {"validate_every_updates": None, **values} if schedule and schedule.measures_total else values
 
     def check_with(self, data: DataSettings, tokenizer: TokenizerSettings, model: ArchitectureSettings) -> None:
@@ -224,7 +224,7 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
     @property
     def planned_limits(self) -> tuple[str, ...]:
         """The limits at which the learning rate reaches zero, which a resumed run keeps."""
-        schedule = SCHEDULES[self.schedule]
+        schedule = SCHEDULE_INFO[self.schedule]
         if schedule.measures_total:
             return ("max_updates", "max_epochs", "max_minutes")
         return ("max_updates",) if schedule.ends_at_zero else ()
@@ -236,7 +236,7 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
 
     @model_validator(mode="after")
     def _check_limits(self) -> Self:
-        schedule = SCHEDULES[self.schedule]
+        schedule = SCHEDULE_INFO[self.schedule]
         if schedule.measures_total and self.max_minutes is None:
             raise ValueError(f"schedule {self.schedule} needs max_minutes, found null")
         if self.validate_every_updates is None and not (schedule.measures_total or schedule.ends_at_zero):

@@ -51,8 +51,8 @@ class BeamSettings:
             of a finished hypothesis.
         min_length: the minimum number of tokens before EOS.
         no_repeat_ngram: no n-gram of this length occurs twice in a hypothesis; 0 allows all.
-        divisor: by what log-probabilities are divided, one of `names.translation.LENGTH_DIVISORS`; above it is gnmt.
-        end: when the search of a sentence ends, one of `config.names.translation.BEAM_ENDS`.
+        divisor: by what log-probabilities are divided, one of `choices.translation.LENGTH_DIVISORS`; above it is gnmt.
+        end: when the search of a sentence ends, one of `config.choices.translation.BEAM_ENDS`.
         force_eos: whether the last of the tokens that a target may have is EOS, as certain.
         renormalize: whether hypotheses are ranked by the probability among the tokens that may come next, and not among
             all tokens.

@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from ..config.names.inspection import SITES
+from ..config.choices.inspection import SITES
 from ..layers.keras_layers import dynamic_shape
 from ..layers.tap import tapped
 from ..runtime.graphs import ModelGraph
@@ -44,7 +44,7 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Teacher
         target_input: int `(B, T)`, from BOS on.
         target_output: int `(B, U)`, up to EOS. Pass no columns where only attention is wanted: the logits of U
             positions cost as much as one or two layers.
-        sites: which attention to return, among those `config.names.inspection.SITES` that a forced pass gives.
+        sites: which attention to return, among those `config.choices.inspection.SITES` that a forced pass gives.
     """
     return forced_decode(model, model.encode(source, training=False), target_input, target_output, sites)
 
@@ -126,7 +126,7 @@ ForcedGraph = Callable[..., TeacherForced]
 
 
 def make_forced_graph(model: keras.Model, sites: Sequence[str] = ()) -> ForcedGraph:
-    """Makes a `ModelGraph` of `forced_pass` for any `TranslationModel` and any of `config.names.inspection.SITES`."""
+    """Makes a `ModelGraph` of `forced_pass` for any `TranslationModel` and any of `config.choices.inspection.SITES`."""
 
     def read(source, target_input, target_output):
         batch = source, target_input, target_output

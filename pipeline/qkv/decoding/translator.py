@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ..errors import InputError
 from ..runtime.graphs import GraphCache, ModelGraph
-from ..runtime.parallel import in_order
+from ..runtime.parallel import in_threads
 from ..text.batch import pad
 from ..text.batch_plan import round_up
 from ..text.phrases.required import RequiredPhrase, tokens_needed
@@ -130,7 +130,7 @@ class Translator:
         translations = [[Translation("", [], [EOS], [0.0], truncated=False)] for _ in rows]
         order = sorted((i for i, row in enumerate(rows) if any(row)), key=lambda i: -len(rows[i].source))
         batches = [order[first : first + self.batch_sentences] for first in range(0, len(order), self.batch_sentences)]
-        results = in_order(self._translate_batch, ([rows[i] for i in batch] for batch in batches), self.workers)
+        results = in_threads(self._translate_batch, ([rows[i] for i in batch] for batch in batches), self.workers)
         for batch, result in zip(batches, results, strict=True):
             for i, n_best in zip(batch, result, strict=True):
                 is_cut = len(rows[i].source) < len(source_ids[i])

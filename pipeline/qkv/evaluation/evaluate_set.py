@@ -18,7 +18,7 @@ import pandas as pd
 from ..alignment.gold import alignment_sites
 from ..alignment.head_scores import GoldScores, ReadoutScores
 from ..alignment.readout import AlignmentReadout
-from ..alignment.readout_choice import choose_readout, kept_readout
+from ..alignment.readout_selection import choose_readout, kept_readout
 from ..decoding.translator import Translation
 from ..files.atomic import write_output
 from ..files.json import write_json
@@ -35,10 +35,10 @@ from ..metrics.likelihood import Likelihood, LikelihoodSum
 from ..run.ensemble import TrainedEnsemble
 from ..run.manifest import archive_manifest
 from ..text.tokens.words import WordUnits
-from .evaluation_folder import evaluation_folder, fingerprint, record_resumably, translate_resumably
-from .experiments import EXPERIMENTS, write_spectra
+from .experiments import EXPERIMENT_RUNNERS, write_spectra
 from .page import PAGE_SENTENCES, make_viewer_run
 from .request import EvaluationRequest, TokenisedSet
+from .resumable import evaluation_folder, fingerprint, record_resumably, translate_resumably
 from .tables import SetTables, write_readout_scores, write_translations
 
 OWN_SENTENCES_DRAWN = 3
@@ -53,7 +53,7 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
     """
     started = time.monotonic()
     run, data = request.run, request.data
-    experiments = [EXPERIMENTS[name] for name in request.experiments]
+    experiments = [EXPERIMENT_RUNNERS[name] for name in request.experiments]
     for experiment in experiments:
         experiment.check(run.model)  # before anything is written
     text = TokenisedSet.of(data, run.tokenizer)
@@ -124,7 +124,7 @@ def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -
 
 
 def _sites_to_record(request: EvaluationRequest) -> list[str]:
-    of_experiments = chain.from_iterable(EXPERIMENTS[name].sites for name in request.experiments)
+    of_experiments = chain.from_iterable(EXPERIMENT_RUNNERS[name].sites for name in request.experiments)
     return [*request.run.config.inspection.attention, *_sites_to_compare(request), *of_experiments]
 
 

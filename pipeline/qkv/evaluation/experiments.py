@@ -1,7 +1,8 @@
 """Experiments on the heads of an evaluated run, with their files: how much the loss rises where a head is replaced, and
 how faithful attention is, also beside gold links as scores of source tokens. And the spectra of the heads.
 
-A new experiment is a function with a row in `EXPERIMENTS` here, and its help in `config.names.inspection.EXPERIMENTS`.
+To add an experiment, add its function to `EXPERIMENT_RUNNERS`, and its help to
+`config.choices.inspection.EXPERIMENT_HELP`.
 """
 
 import logging
@@ -188,7 +189,7 @@ class Experiment(NamedTuple):
     check: Callable[[keras.Model], None] = lambda model: None
 
 
-EXPERIMENTS = {
+EXPERIMENT_RUNNERS = {
     "perturb": Experiment(write_perturbation, check=check_perturbable),
     "faithfulness": Experiment(write_faithfulness, sites=aligned_sites()),
 }

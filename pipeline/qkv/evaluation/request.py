@@ -9,7 +9,7 @@ from typing import Any
 
 from ..alignment.gold import FIRST_INDEX, GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..alignment.readout import AlignmentReadout
-from ..alignment.readout_choice import kept_readout
+from ..alignment.readout_selection import kept_readout
 from ..config.run import settings_of_set
 from ..inspection.recorder import ForcedPair, pair_references
 from ..run.ensemble import TrainedEnsemble
@@ -67,7 +67,7 @@ class EvaluationRequest:
         data: the set.
         force_references: whether to record the attention over the references, which there must be, instead of the
             translations.
-        experiments: the number of first sentences for each experiment that is made, by its name in `EXPERIMENTS`.
+        experiments: the number of first sentences for each experiment, by its name in `EXPERIMENT_RUNNERS`.
         spread_over: the processes that translate and record, and what they need; None for this process alone.
         ensemble: the names of the models that have translated together, of which the run is one.
     """

@@ -11,7 +11,7 @@ from ..files.atomic import write_atomically
 from ..model.embedding import sinusoidal_positions
 from ..run.trained_run import TrainedRun
 from ..text.tokens.special_tokens import BOS, EOS, UNK
-from .counterpart import STANDARD_TRANSFORMER, NamedWeights, check_settings
+from .compatibility import STANDARD_TRANSFORMER, NamedWeights, check_supported
 
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 TOKENIZER_FILE = "sentencepiece.model"
@@ -23,7 +23,7 @@ def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float3
     Raises:
         InputError: the package is missing, or it has no counterpart of something in the model.
     """
-    check_settings(run.config.model, STANDARD_TRANSFORMER, "CTranslate2", "model")
+    check_supported(run.config.model, STANDARD_TRANSFORMER, "CTranslate2", "model")
     specs = import_optional(
         "ctranslate2.specs", "this format needs the package ctranslate2: python -m pip install ctranslate2"
     )

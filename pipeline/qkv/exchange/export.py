@@ -19,7 +19,7 @@ CHECKED_SENTENCES = 100
 log = logging.getLogger(__name__)
 
 
-class ExportWishes(NamedTuple):
+class ExportRequest(NamedTuple):
     """The request of an export.
 
     - format: a key of `EXPORT_FORMATS`.
@@ -55,7 +55,7 @@ class ExportWishes(NamedTuple):
             raise InputError(f"{folder}: TensorFlow loads no SavedModel from a path with *, ?, [ or \\; choose another")
 
 
-def write_export(run: "TrainedRun", folder: Path, wishes: ExportWishes) -> None:
+def write_export(run: "TrainedRun", folder: Path, request: ExportRequest) -> None:
     """Writes a run into a folder, checks what it has written, and writes `manifest.json`.
 
     Raises:
@@ -64,26 +64,26 @@ def write_export(run: "TrainedRun", folder: Path, wishes: ExportWishes) -> None:
     from .parity import check_parity, read_check_sentences
 
     manifest: dict[str, Any] = {
-        "format": wishes.format,
+        "format": request.format,
         "run": run.config.run.name,
         "weights": run.weights.name,
         "weights_sha256": sha256(run.weights),
         "tokenizer_sha256": sha256(run.directory.tokenizer),
         "languages": [run.config.data.source_language, run.config.data.target_language],
-        "versions": installed_versions(EXPORT_FORMATS[wishes.format].packages),
+        "versions": installed_versions(EXPORT_FORMATS[request.format].packages),
         "decoding": run.config.decoding.model_dump(),
         "max_positions": run.config.model.max_positions,
     }
-    exported = EXPORT_FORMATS[wishes.format].write(run, folder, wishes, manifest)
-    sentences = read_check_sentences(run, wishes.sentences) if wishes.sentences else []
+    exported = EXPORT_FORMATS[request.format].write(run, folder, request, manifest)
+    sentences = read_check_sentences(run, request.sentences) if request.sentences else []
     manifest["checked"] = bool(sentences) and exported is not None
     if manifest["checked"]:
-        exact = wishes.quantization in (None, "float32")
+        exact = request.quantization in (None, "float32")
         manifest["check"] = check_parity(run, exported, sentences, exact)
     write_json(folder / "manifest.json", manifest)
 
 
-def _write_saved_model(run: "TrainedRun", folder: Path, wishes: "ExportWishes", manifest: dict[str, Any]) -> Any:
+def _write_saved_model(run: "TrainedRun", folder: Path, request: "ExportRequest", manifest: dict[str, Any]) -> Any:
     from ..text.tokens.subword_models import has_tensorflow_text
 
     if not has_tensorflow_text():
@@ -91,26 +91,26 @@ def _write_saved_model(run: "TrainedRun", folder: Path, wishes: "ExportWishes", 
             "this format needs the package tensorflow-text, in the version of TensorFlow; install it where it has "
             "a wheel, which Windows has not, or choose another --format"
         )
-    from ..alignment.readout_choice import find_readout, last_layer
+    from ..alignment.readout_selection import find_readout, last_layer
     from .saved_model import LoadedSavedModel, SavedTranslator, write_saved_model
 
-    readout = find_readout(run, wishes.at) or (last_layer(run) if run.config.model.has_cross_attention else None)
-    if readout and not wishes.at:  # what the gold alignments choose may need more than one row of weights
+    readout = find_readout(run, request.at) or (last_layer(run) if run.config.model.has_cross_attention else None)
+    if readout and not request.at:  # what the gold alignments choose may need more than one row of weights
         readout = replace(readout, site="cross", extraction="target", likely=False)
     write_saved_model(SavedTranslator(run, readout), folder)
     manifest["links"] = readout and readout.to_json()
     return LoadedSavedModel(folder)
 
 
-def _write_ctranslate2(run: "TrainedRun", folder: Path, wishes: "ExportWishes", manifest: dict[str, Any]) -> Any:
+def _write_ctranslate2(run: "TrainedRun", folder: Path, request: "ExportRequest", manifest: dict[str, Any]) -> Any:
     from .ctranslate2_model import LoadedCTranslate2, write_ctranslate2
 
-    manifest["quantization"] = wishes.quantization or "float32"
+    manifest["quantization"] = request.quantization or "float32"
     write_ctranslate2(run, folder, manifest["quantization"])
     return LoadedCTranslate2(folder, run)
 
 
-def _write_marian(run: "TrainedRun", folder: Path, wishes: "ExportWishes", manifest: dict[str, Any]) -> Any:
+def _write_marian(run: "TrainedRun", folder: Path, request: "ExportRequest", manifest: dict[str, Any]) -> Any:
     from .marian_export import LoadedMarian, write_marian
 
     write_marian(run, folder)
@@ -132,7 +132,7 @@ class ExportFormat(NamedTuple):
 
     meaning: str
     packages: tuple[str, ...]
-    write: Callable[["TrainedRun", Path, "ExportWishes", dict[str, Any]], Any]
+    write: Callable[["TrainedRun", Path, "ExportRequest", dict[str, Any]], Any]
 
 
 EXPORT_FORMATS = {

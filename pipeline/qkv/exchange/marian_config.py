@@ -12,7 +12,7 @@ from ..config.schema import MOST_UNITS, OneOf, Probability
 from ..errors import InputError
 from ..files.json import read_json_object
 
-SAME = {"d_model", "encoder_layers", "decoder_layers", "dropout", "attention_dropout", "activation_dropout"}
+SAME_NAMED_KEYS = {"d_model", "encoder_layers", "decoder_layers", "dropout", "attention_dropout", "activation_dropout"}
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation: what changes nothing
@@ -156,7 +156,7 @@ def read_marian_config(folder: Path) -> MarianConfig:
     tokenizer = folder / "tokenizer_config.json"
     return MarianConfig(
         model={
-            **model.model_dump(include=SAME),
+            **model.model_dump(include=SAME_NAMED_KEYS),
             "num_heads": model.encoder_attention_heads,
             "d_ff": model.encoder_ffn_dim,
             "norm": "post",

@@ -11,7 +11,7 @@ from ..files.atomic import write_atomically
 from ..files.json import write_json
 from ..run.trained_run import TrainedRun
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
-from .counterpart import OF_TRAINING, STANDARD_TRANSFORMER, NamedWeights, check_settings
+from .compatibility import OF_TRAINING, STANDARD_TRANSFORMER, NamedWeights, check_supported
 from .marian_weights import marian_layers
 
 SUPPORTED: Mapping[str, Any] = {
@@ -36,7 +36,7 @@ def write_marian(run: TrainedRun, folder: Path) -> None:
         InputError: Marian has no counterpart of something in the model.
     """
     settings: Any = run.config.model
-    check_settings(settings, SUPPORTED, "Marian", "model")
+    check_supported(settings, SUPPORTED, "Marian", "model")
     weights = NamedWeights(run)
     arrays = _arrays(weights, settings)
     weights.check_all_taken(run.directory.root)

@@ -166,7 +166,7 @@ OPENERS: Mapping[str, Callable[[Path], dict[str, StoredArray]]] = {
 }
 
 
-NEVER = -30.0  # a bias: probabilities times `exp` of it vanish in a float32 sum
+BANNED_TOKEN_BIAS = -30.0  # a bias: probabilities times `exp` of it vanish in a float32 sum
 POSITIONS_APART = 5e-3  # half-precision files round positions
 
 
@@ -273,10 +273,10 @@ def _read_output_bias(weights: MarianWeights, config: MarianConfig, vocabulary: 
     given = np.zeros(config.target_size, "float32")
     if "final_logits_bias" in weights:
         given = weights.read("final_logits_bias", 1, config.target_size)[0]
-    given[[i for i in config.banned if i != config.start]] += NEVER  # searches never find BOS anyway
-    bias = np.where(vocabulary.target == NONE, np.float32(NEVER), given[vocabulary.target])
+    given[[i for i in config.banned if i != config.start]] += BANNED_TOKEN_BIAS  # searches never find BOS anyway
+    bias = np.where(vocabulary.target == NONE, np.float32(BANNED_TOKEN_BIAS), given[vocabulary.target])
     if not config.has_start_piece:
-        bias[BOS] = given[config.start] + NEVER
+        bias[BOS] = given[config.start] + BANNED_TOKEN_BIAS
     return bias
 
 

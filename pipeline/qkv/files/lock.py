@@ -19,7 +19,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 HOLDER = "process "  # begins what is in the file of a lock
-MOST_CHARACTERS = 500
+LOCK_TEXT_LENGTH = 500
 FAR_BYTE = 1 << 30  # Windows locks bytes, also against reading: one that is never written
 
 
@@ -74,7 +74,7 @@ def _locked_file(lock: Path, what: str, folder: Path) -> TextIO:
             lock_file(file)
             locked = True
         file.seek(0)
-        found = file.read(MOST_CHARACTERS)
+        found = file.read(LOCK_TEXT_LENGTH)
         file.seek(0)
         if not locked:
             file.close()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import MISTAKES, InputError
+from ..errors import PATH_ERRORS, InputError
 from .atomic import writable_only
 
 _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH  # not what root may do besides
@@ -29,7 +29,7 @@ def as_path(value: Any, name: str, expected: str) -> Path:
     try:
         path.stat()
     except OSError as error:
-        if error.errno in MISTAKES:
+        if error.errno in PATH_ERRORS:
             raise InputError(f"{name}: expected {expected}, found {str(path)!r:.60}: {error.strerror}") from None
     except ValueError:
         raise InputError(f"{name}: expected {expected}, found {str(path)!r:.60}: no file can have this name") from None

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
-from ..config.names.inspection import SITES
-from ..config.names.text import WORD_UNITS
+from ..config.choices.inspection import SITES
+from ..config.choices.text import WORD_UNITS
 from ..errors import DAMAGE, InputError, quoted
 from ..files.arrays import ArrayFile
 from ..files.atomic import is_temporary, write_atomically

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..config.names import describe
-from ..config.names.inspection import RECORD_MODES, SITES
-from ..config.names.text import WORD_MARKS
+from ..config.choices import describe
+from ..config.choices.inspection import RECORD_MODES, SITES
+from ..config.choices.text import WORD_MARKS
 from ..errors import InputError, quoted
 from ..files.paths import is_unicode
 from ..text.corpora.word_links import GoldAlignment, write_gold
@@ -83,9 +83,9 @@ def write_archive(
         sentences: the sentence pairs with their tokens.
         weights: an iterable, possibly a generator, with one item for each sentence: the cross-attention
             `(layer, head, target token, source token)`, after the softmax and before dropout, without padding; or a
-            mapping from sites (`cross` and others of `config.names.inspection.SITES`) to such arrays. Arrays may be of
-            any type that NumPy can convert. The weights of 256 sentences are held in memory.
-        marks: the marks by which tokens show where words begin, one of `config.names.text.WORD_MARKS`; or a pair for
+            mapping from sites (`cross` and others of `config.choices.inspection.SITES`) to such arrays. Arrays may
+            have any type that NumPy can convert. The weights of 256 sentences are held in memory.
+        marks: the marks by which tokens show where words begin, one of `config.choices.text.WORD_MARKS`; or a pair for
             source and target.
         special_tokens: the tokens that belong to no word, such as `</s>`.
         mode: the origin of the targets: `forced` for a given text; `greedy`, `beam` or `sampling` for translations by

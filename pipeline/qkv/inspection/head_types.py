@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..config.names.inspection import HEAD_TYPES, SITES
+from ..config.choices.inspection import HEAD_TYPES, SITES
 from ..errors import DAMAGE, InputError
 from ..statistics.significance import PermutedSums, holm, p_upper_bound, permuted_sums, resampled_sums
 from ..text.corpora.word_links import GoldAlignment

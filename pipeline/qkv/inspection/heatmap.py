@@ -18,7 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from ..config.names.inspection import LABEL_SIDES, SITES
+from ..config.choices.inspection import LABEL_SIDES, SITES
 from ..files.atomic import write_output
 from ..files.written import ORIGIN
 from .colours import INK
@@ -36,7 +36,7 @@ def attention_figure(
 
     Args:
         record: the sentence.
-        site: one of `config.names.inspection.SITES` that the record holds.
+        site: one of `config.choices.inspection.SITES` that the record holds.
         layer: the index of the layer.
         head: the index of the head; None to draw all heads side by side. Heads are not averaged.
         side: the target tokens that label the rows: `output` (the token that row t predicts) or `input` (the token that

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..config.names.inspection import SITES
+from ..config.choices.inspection import SITES
 from .record import Record
 
 

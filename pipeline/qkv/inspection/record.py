@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..config.names.inspection import RECORD_MODES, SITES, site_name
-from ..config.names.text import WORD_UNITS
+from ..config.choices.inspection import RECORD_MODES, SITES, site_name
+from ..config.choices.text import WORD_UNITS
 from ..errors import InputError, quoted
 from ..text.lines.line import words_of
 from .colours import INK
@@ -46,14 +46,14 @@ class Record:
         token_log_probabilities: T natural logarithms, of the output tokens; none where they are unknown.
         mode: `greedy`, `beam`, `sampling` or `forced`.
         truncated: whether the target stopped at the length limit, without EOS.
-        attention: site (`cross`, and optionally others of `config.names.inspection.SITES`) to float32 weights
+        attention: site (`cross`, and optionally others of `config.choices.inspection.SITES`) to float32 weights
             `(layer, head, query, key)`, after the softmax and before dropout. `norms` are the weights of the
             cross-attention, each times the length of the value vector that it weighs, as shares of the row (Kobayashi
             et al. 2020). `gradients` are not attention but gradient times input, also as shares of the row, with one
             layer and one head (Ding et al. 2019).
         sinks: site to float32 `(layer, head, query)`, for sites whose mechanism has a sink: the share of each row that
             went to no key, which makes its sum one.
-        source_unit: what counts as a word of the source, one of `config.names.text.WORD_UNITS`.
+        source_unit: what counts as a word of the source, one of `config.choices.text.WORD_UNITS`.
         target_unit: what counts as a word of the hypothesis.
         prefix_tokens: how many of the first target output tokens were given to the search, which found the others.
         required: the phrases that the search had to find.

@@ -12,10 +12,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..config.names.inspection import SITES
+from ..config.choices.inspection import SITES
 from ..decoding.forced import make_forced_graph
 from ..decoding.translator import Translation
-from ..runtime.parallel import in_order
+from ..runtime.parallel import in_threads
 from ..text.batch import forced_batch
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ..text.tokens.special_tokens import BOS, EOS
@@ -67,7 +67,7 @@ class AttentionRecorder:
     Args:
         model: any `TranslationModel`.
         tokenizer: the tokenizer of the model.
-        sites: the sites of attention that can be recorded, any of `config.names.inspection.SITES`.
+        sites: the sites of attention that can be recorded, any of `config.choices.inspection.SITES`.
         batch_tokens: the maximum number of positions of either side of a batch, padding included.
         max_positions: the maximum number of tokens on either side, EOS included. `record_references` cuts longer
             sentences.
@@ -150,7 +150,7 @@ class AttentionRecorder:
             return self._read_batch(batch, self.sites if sites is None else sites)
 
         # One stream over all windows, so that batches are read while the caller processes earlier pairs.
-        results = chain.from_iterable(in_order(read_batch, batches(), self.threads))
+        results = chain.from_iterable(in_threads(read_batch, batches(), self.threads))
         for first in results:
             order = orders.popleft()
             window = dict(zip(order, [first, *islice(results, len(order) - 1)], strict=True))

@@ -28,7 +28,7 @@ from ..files.atomic import check_own_folder, new_folder
 from ..inspection.archive import ArchiveWriter
 from ..inspection.viewer.page import content_policy
 from ..run.manifest import archive_manifest
-from .gate import Gate
+from .access import AccessCheck
 from .live_run import Answer, LiveRun
 from .page import SERVED
 from .question import MOST_KEPT, LogitQuestion, Question, SaveRequest, ScoreQuestion, TextQuestion, read_request
@@ -48,11 +48,11 @@ HEADERS = {
 
 
 class LivePage:
-    """The live page as a WSGI application: runs that answer, the page's HTML, and the gate that says who may ask."""
+    """The live page as a WSGI application: runs that answer, the page's HTML, and the access that says who may ask."""
 
-    def __init__(self, runs: Sequence[LiveRun], page: str, gate: Gate) -> None:
+    def __init__(self, runs: Sequence[LiveRun], page: str, access: AccessCheck) -> None:
         self._runs = runs
-        self._gate = gate
+        self._access = access
         self._places = BoundedSemaphore(1 + MOST_WAITING)
         self._turn = Lock()
         self._kept: OrderedDict[int, tuple[LiveRun, Answer]] = OrderedDict()
@@ -76,7 +76,7 @@ class LivePage:
 
     def _respond(self, request: Request) -> Response:
         try:
-            self._gate.check(request)
+            self._access.check(request)
             endpoint, _ = self._addresses.bind_to_environ(request.environ).match()
             response = endpoint(request)
         except InputError as error:

@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from ..config.names.inspection import SITES
-from ..config.names.model import ATTENTION_SITES
+from ..config.choices.inspection import SITES
+from ..config.choices.model import ATTENTION_SITES
 from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translation, Translator
 from ..errors import InputError
@@ -31,7 +31,7 @@ from ..run.trained_run import TrainedRun
 from ..runtime.graphs import ModelGraph
 from ..text.batch import forced_batch
 from ..text.lines.line import as_line, without_tag
-from ..text.lines.look import find_difference
+from ..text.lines.style import find_difference
 from ..text.lines.typed_line import describe_unread, find_unknown, name_characters
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from ..text.tokens.tokenizer import Tokenizer
@@ -220,10 +220,10 @@ class LiveRun:
         None."""
         if unread := describe_unread(typed.replace("\n", " "), self.run.tokenizer):
             return unread
-        text, look = without_tag(source, self.run.tokenizer.tags), self.run.looks["source"]
+        text, style = without_tag(source, self.run.tokenizer.tags), self.run.styles["source"]
         if unknown := find_unknown(text, self.run.tokenizer):
             return f"the vocabulary has no {name_characters(unknown)}"
-        return find_difference(text, look) if look else None
+        return find_difference(text, style) if style else None
 
 
 NO_ROW = (-1, 0, 0)

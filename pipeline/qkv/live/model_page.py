@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
-from ..config.names.inspection import SITES
+from ..config.choices.inspection import SITES
 from ..errors import InputError
 from ..evaluation.page import page_facts
-from ..exchange.counterpart import STANDARD_TRANSFORMER, NamedWeights, check_settings
+from ..exchange.compatibility import STANDARD_TRANSFORMER, NamedWeights, check_supported
 from ..files.atomic import write_output
 from ..files.written import refuse_input
 from ..inspection.head_types import describe_types, read_head_types
@@ -109,7 +109,7 @@ def check_model(run: TrainedRun) -> None:
         InputError: it is too large, or has a part without a counterpart.
     """
     settings: Any = run.config.model
-    check_settings(settings, SUPPORTED, PAGE, "model")
+    check_supported(settings, SUPPORTED, PAGE, "model")
     if run.config.decoding.force_eos:
         raise InputError(f"decoding.force_eos: True has no counterpart in {PAGE}; expected False")
     if (count := run.model.count_params()) > MOST_PARAMETERS:
@@ -189,14 +189,14 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
 
 def pack_normalizer(run: TrainedRun) -> dict[str, Any] | None:
     """Returns the rules of `data.normalize` for typed text, as `typed_text.js` applies them; None without rules."""
-    settings, look, language = run.config.data.normalize, run.looks["source"], run.config.data.source_language
-    if settings is None or look is None:
+    settings, style, language = run.config.data.normalize, run.styles["source"], run.config.data.source_language
+    if settings is None or style is None:
         return None
     return {
         "lowercase": settings.lowercase,
-        "capitals": look.capitals,
-        "capitalised": sorted(look.capitalised),
-        "marked": sorted(look.marked) if settings.moses or settings.europarl else [],
-        "moses": moses.rules(language, escaped=look.escaped) if settings.moses else None,
+        "capitals": style.capitals,
+        "capitalised": sorted(style.capitalised),
+        "marked": sorted(style.marked) if settings.moses or settings.europarl else [],
+        "moses": moses.rules(language, escaped=style.escaped) if settings.moses else None,
         "europarl": europarl_words.rules(language) if settings.europarl else None,
     }

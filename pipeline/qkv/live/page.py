@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..config.names.inspection import SITES
+from ..config.choices.inspection import SITES
 from ..errors import InputError
 from ..inspection.experiments.intervention import CHANGES
 from ..inspection.viewer.data import ViewerRun

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ..errors import InputError
 from ..inspection.experiments.intervention import CHANGES
 
-MOST_CHARACTERS = 5000
+LONGEST_QUESTION = 5000
 MOST_TOKENS = 10_000
 MOST_BEAM = 10
 MOST_KEPT = 200  # answers that can be saved
@@ -19,11 +19,11 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class Head(_Part):
+class HeadReference(_Part):
     """One head.
 
     Attributes:
-        site: its place, one of `config.names.model.ATTENTION_SITES`.
+        site: its place, one of `config.choices.model.ATTENTION_SITES`.
         layer: index of its layer.
         head: its index.
     """
@@ -33,7 +33,7 @@ class Head(_Part):
     head: Index
 
 
-class HeadChange(Head):
+class HeadChange(HeadReference):
     """One head whose weights are replaced.
 
     Attributes:
@@ -43,7 +43,7 @@ class HeadChange(Head):
     change: Literal[*CHANGES]  # type: ignore[valid-type]
 
 
-class GivenRow(Head):
+class GivenRow(HeadReference):
     """One row of a head's weights that is given.
 
     Attributes:
@@ -63,7 +63,7 @@ class TextQuestion(_Part):
         run: index of the run.
     """
 
-    text: str = Field(max_length=MOST_CHARACTERS)
+    text: str = Field(max_length=LONGEST_QUESTION)
     run: Index = 0
 
 
@@ -107,7 +107,7 @@ class LogitQuestion(TextQuestion):
     query: Index
 
 
-class ScoreQuestion(LogitQuestion, Head):
+class ScoreQuestion(LogitQuestion, HeadReference):
     """The question why a head looks where it looks in one row."""
 
 

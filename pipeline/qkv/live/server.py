@@ -22,8 +22,8 @@ from ..evaluation.page import page_facts
 from ..inspection.experiments.intervention import CHANGES
 from ..inspection.head_types import describe_types, read_head_types
 from ..run.trained_run import load_run
+from .access import AccessCheck
 from .application import MOST_BYTES, LivePage
-from .gate import Gate
 from .live_run import LiveRun
 from .page import describe_changes, find_examples, live_page
 from .question import Question
@@ -100,10 +100,10 @@ def serve(
         "examples": examples,
     }
     shown = socket.gethostname() if host in EVERY_ADDRESS else f"[{host}]" if ":" in host else host
-    gate = Gate([*LOCAL_NAMES, shown], allow_hosts)
+    access = AccessCheck([*LOCAL_NAMES, shown], allow_hosts)
     title = " and ".join(run.name for run in runs)
-    server = LiveServer(LivePage(runs, live_page(title, facts), gate), host, port)
-    return ServedPage(server, f"http://{shown}:{server.port}/?token={gate.token}", height)
+    server = LiveServer(LivePage(runs, live_page(title, facts), access), host, port)
+    return ServedPage(server, f"http://{shown}:{server.port}/?token={access.token}", height)
 
 
 def _describe(live: LiveRun, examples: Sequence[str]) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """The metrics of validation and evaluation, by name.
 
-To add a metric, add its function to `METRICS` and its row to `config.names.translation.METRICS`. Then validation
-computes it, the progress line and `history.csv` show it, evaluation writes it, and the best checkpoint can be chosen by
-it.
+To add a metric, add its function to `METRIC_FUNCTIONS` and its row to `config.choices.translation.METRIC_INFO`. Then
+validation computes it, the progress line and `history.csv` show it, evaluation writes it, and it can choose the best
+checkpoint.
 
 - `bleu`: BLEU, chrF and TER
 - `likelihood`: loss, perplexity and token accuracy of references
-- `of_tokens`: losses and metrics for Keras' `compile`
+- `token_metrics`: `TokenAccuracy` and `Perplexity`, for Keras' `compile`
 
 `TokenAccuracy` and `Perplexity`, for `compile` of Keras, are imported when they are first used.
 """
@@ -19,16 +19,16 @@ from .bleu import score_bleu
 
 if TYPE_CHECKING:
     from .likelihood import Likelihood
-    from .of_tokens import Perplexity as Perplexity
-    from .of_tokens import TokenAccuracy as TokenAccuracy
+    from .token_metrics import Perplexity as Perplexity
+    from .token_metrics import TokenAccuracy as TokenAccuracy
 
 
 def __getattr__(name: str) -> Any:
     if name not in ("Perplexity", "TokenAccuracy"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import of_tokens
+    from . import token_metrics
 
-    return getattr(of_tokens, name)
+    return getattr(token_metrics, name)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class MetricInputs:
     bleu_tokenizer: str
 
 
-METRICS: dict[str, Callable[[MetricInputs], float]] = {
+METRIC_FUNCTIONS: dict[str, Callable[[MetricInputs], float]] = {
     "loss": lambda inputs: inputs.likelihood.loss,
     "perplexity": lambda inputs: inputs.likelihood.perplexity,
     "token_accuracy": lambda inputs: inputs.likelihood.token_accuracy,
@@ -57,5 +57,5 @@ METRICS: dict[str, Callable[[MetricInputs], float]] = {
 
 
 def measure_all(inputs: MetricInputs) -> dict[str, float]:
-    """Computes all metrics, in the order of `METRICS`."""
-    return {name: measure(inputs) for name, measure in METRICS.items()}
+    """Computes all metrics, in the order of `METRIC_FUNCTIONS`."""
+    return {name: measure(inputs) for name, measure in METRIC_FUNCTIONS.items()}

@@ -13,7 +13,7 @@ import sacrebleu
 from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 from sacrebleu.utils import SACREBLEU_DIR
 
-from ..config.names.translation import BLEU_TOKENIZERS
+from ..config.choices.translation import BLEU_TOKENIZERS
 from ..errors import InputError
 from ..statistics.resampling import sentence_counts
 from ..statistics.significance import p_of_exchanges
@@ -26,7 +26,7 @@ def check_bleu_tokenizer(name: str, key: str = "data.bleu_tokenizer") -> None:
     """Checks that the packages and files that a tokenizer of BLEU needs are installed.
 
     Args:
-        name: one of `config.names.translation.BLEU_TOKENIZERS`.
+        name: one of `config.choices.translation.BLEU_TOKENIZERS`.
         key: the setting or option that the user chose the tokenizer with, for the message.
 
     Raises:
@@ -54,7 +54,7 @@ def make_bleu(tokenizer: str, effective_order: bool = False) -> sacrebleu.BLEU:
     """Makes sacreBLEU's BLEU (Papineni et al. 2002; Post 2018).
 
     Args:
-        tokenizer: the tokenizer that splits text into words, one of `config.names.translation.BLEU_TOKENIZERS`.
+        tokenizer: the tokenizer that splits text into words, one of `config.choices.translation.BLEU_TOKENIZERS`.
         effective_order: if True, orders of n-grams longer than the text are left out. Sentence BLEU needs it.
     """
     # "force" only silences the warning about tokenised text.

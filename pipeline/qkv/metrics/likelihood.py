@@ -8,7 +8,7 @@ import numpy as np
 
 from ..decoding.forced import ForcedGraph
 from ..errors import InputError
-from ..runtime.parallel import in_order
+from ..runtime.parallel import in_threads
 from ..text.batch import make_batch
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ..text.tokens.encoding import EncodedPairs, EncodedSentences
@@ -122,7 +122,7 @@ class LikelihoodMeter:
 
     def measure(self) -> Likelihood:
         """Measures the likelihood with the model's current weights."""
-        loss, correct = np.sum(list(in_order(self._measure_batch, self.batches, self.workers)), axis=0)
+        loss, correct = np.sum(list(in_threads(self._measure_batch, self.batches, self.workers)), axis=0)
         tokens = int(np.sum(self.target.lengths)) + len(self.target)
         return Likelihood(float(loss) / tokens, float(correct) / tokens)
 

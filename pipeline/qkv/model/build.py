@@ -3,8 +3,8 @@
 from typing import Any
 
 from ..config.attention import AttentionSettings
+from ..config.choices.model import MECHANISM_INFO
 from ..config.model import BlocksSettings, DecoderOnlySettings, ModelSettings, RecurrentSettings, TransformerSettings
-from ..config.names.model import MECHANISMS
 from .decoder_only import DecoderOnly
 from .interface import TranslationModel
 from .recurrent import Recurrent
@@ -33,12 +33,12 @@ def build_model(settings: ModelSettings, vocabulary_size: int, precision: str = 
 
 def _attention_arguments(settings: AttentionSettings, max_positions: int) -> dict[str, Any]:
     """Returns the arguments of an attention layer."""
-    own = settings.model_dump(include=set(MECHANISMS[settings.mechanism].settings))
+    own = settings.model_dump(include=set(MECHANISM_INFO[settings.mechanism].settings))
     if settings.mechanism == "linformer":
         own["max_length"] = max_positions
     names = {"mechanism", "score", "key_dim", "value_dim", "key_value_heads", "projection", "value_projection"}
     arguments = settings.model_dump(include=names)
-    if not MECHANISMS[settings.mechanism].compares:  # then no queries and keys are needed
+    if not MECHANISM_INFO[settings.mechanism].compares:  # then no queries and keys are needed
         arguments["projection"] = False
     if own:
         arguments["mechanism"] = {"class_name": settings.mechanism, "config": own}

@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from ..attention.masks import causal_mask, padding_mask
-from ..layers.constructor import build_once
+from ..layers.constructor_config import build_once
 from ..layers.keras_layers import LayerNormalization, check_sizes, dynamic_shape
 from ..layers.tap import tap
 from .embedding import PositionalEmbedding, check_length, make_embeddings

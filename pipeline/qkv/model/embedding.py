@@ -8,8 +8,8 @@ import numpy as np
 from keras import ops
 
 from ..attention.relative_positions import NO_DISTANCES, Distances, alibi_bias, rotation
-from ..config.names.model import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
-from ..layers.constructor import ConstructorConfig, ReplaceableLayers
+from ..config.choices.model import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
+from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers
 from ..layers.keras_layers import Dropout, check_sizes, dynamic_shape, row_product
 from ..layers.tap import tap
 
@@ -126,7 +126,7 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
     """Adds positions to embeddings and applies dropout.
 
     Args:
-        kind: a key of `names.model.POSITIONS`; nothing is added for "rotary" and "alibi", which act on self-attention.
+        kind: a key of `choices.model.POSITIONS`; "rotary" and "alibi" act on self-attention and add nothing here.
         site: "input" adds a vector for each position; "queries_and_keys" leaves that to every attention layer, which
             takes it from `on_queries_and_keys`, so that values stay free of it (Carion et al. 2020, DETR, appendix
             A.1).

@@ -20,7 +20,7 @@ import keras
 from keras import ops
 
 from ..attention.multi_head import AttentionLayer
-from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once
+from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once
 from ..layers.keras_layers import dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
 
@@ -136,7 +136,7 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         return ()
 
     def sinks(self, memory, output) -> dict[str, tuple]:
-        """Returns the share of each row that went to no key, for each of `config.names.inspection.SITES` with a sink:
+        """Returns the share of each row that went to no key, for each of `config.choices.inspection.SITES` with a sink:
         tuples over layers of float32 `(B, H, queries)`.
 
         Args:

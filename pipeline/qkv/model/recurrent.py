@@ -11,10 +11,10 @@ from keras import ops
 
 from ..attention.additive import AdditiveAttention
 from ..attention.masks import padding_mask
-from ..attention.mechanisms import MECHANISMS
+from ..attention.mechanisms import MECHANISM_CLASSES
 from ..attention.multi_head import MultiHeadAttention
-from ..attention.scores import SCORES, Concat
-from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once
+from ..attention.scores import SCORE_CLASSES, Concat
+from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once
 from ..layers.keras_layers import Dense, Dropout, check_sizes, dynamic_shape
 from ..layers.tap import tap
 from .embedding import make_embeddings
@@ -355,8 +355,8 @@ def make_attention(kind, units, hidden_dim, memory_size, policy):
         return None
     if kind == "additive":
         return AdditiveAttention(units, name="attention", dtype=policy)
-    compares = kind not in MECHANISMS  # mechanisms of fixed weights have no score
-    projected = kind in SCORES and SCORES[kind].projected
+    compares = kind not in MECHANISM_CLASSES  # mechanisms of fixed weights have no score
+    projected = kind in SCORE_CLASSES and SCORE_CLASSES[kind].projected
     score = Concat(units=units) if kind == "concat" else kind
     return MultiHeadAttention(
         1,

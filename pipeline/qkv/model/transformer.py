@@ -15,8 +15,8 @@ from ..attention.cross_attention import CrossAttention
 from ..attention.masks import causal_mask, join_masks, padding_mask
 from ..attention.relative_positions import NO_DISTANCES, Distances
 from ..attention.self_attention import SelfAttention
-from ..config.names.model import NORMS
-from ..layers.constructor import ConstructorConfig, ReplaceableLayers, build_once
+from ..config.choices.model import NORMS
+from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once
 from ..layers.keras_layers import Dense, Dropout, LayerNormalization, check_sizes, dynamic_shape
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap
@@ -39,7 +39,7 @@ class Transformer(TranslationModel):
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post", see `Residual`.
-        positions: a key of `names.model.POSITIONS`. "rotary" and "alibi" act on both self-attentions: tokens of two
+        positions: a key of `choices.model.POSITIONS`. "rotary" and "alibi" act on both self-attentions: tokens of two
             sentences have no distance, so cross-attention has no positions then.
         positions_on: "input", or "queries_and_keys" of every attention (Carion et al. 2020, DETR, appendix A.1).
         activation: of the feed-forward networks.

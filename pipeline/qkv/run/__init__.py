@@ -8,7 +8,7 @@
 - `start`: a training before it starts: a new run, or one that was started before
 - `training`: one training, from its settings to `model.keras`
 - `batches`, `load_model`: the batches of a training, and its model, for Keras
-- `checkup`, `proposal`: a training checked before it starts, and the model that would suit the time
+- `doctor`, `proposal`: a training checked before it starts, and the model that would suit the time
 """
 
 from collections.abc import Sequence

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import keras
 
+from .. import losses as losses
 from ..errors import InputError
 from ..files.paths import as_path
-from ..metrics import of_tokens as of_tokens
+from ..metrics import token_metrics as token_metrics
 from ..model.decoder_only import DecoderOnly as DecoderOnly
 from ..model.recurrent import Recurrent as Recurrent
 from ..model.transformer import Transformer as Transformer

@@ -11,8 +11,8 @@ import keras
 import numpy as np
 
 from ..config import RunConfig
-from ..config.names.inspection import SITES
-from ..config.names.model import MECHANISMS
+from ..config.choices.inspection import SITES
+from ..config.choices.model import MECHANISM_INFO
 from ..errors import InputError, invocation
 from ..files.json import read_json_if_whole, write_json
 from ..files.paths import sha256
@@ -123,7 +123,7 @@ def archive_manifest(run: Any) -> dict[str, Any]:
     attention = getattr(run.config.model, "attention", None)
     mechanisms = {name: getattr(attention, site.weighed_at, None) for name, site in SITES.items() if site.weighed_at}
     # The weights of these sites are no shares of a row, but mixed with weights of any sign.
-    if signed := [name for name, at in mechanisms.items() if at and not MECHANISMS[at.mechanism].gives_shares]:
+    if signed := [name for name, at in mechanisms.items() if at and not MECHANISM_INFO[at.mechanism].gives_shares]:
         facts["signed"] = signed
     manifest = read_json_if_whole(run.directory.manifest)
     names = ("versions", "git_commit", "model_sha256", "tokenizer_sha256")

@@ -58,7 +58,7 @@ class RunParts:
 
     def translate(self, items: Iterable[tuple[Any, ...]]) -> Iterator[list[list[Any]]]:
         """Yields what `Translator.translate_ids` returns for each of the arguments."""
-        return spread(self._translate, items, self.workers)
+        return map_in_processes(self._translate, items, self.workers)
 
     def _translate(self, item: tuple[Any, ...]) -> list[list[Any]]:
         return self.run.translator.translate_ids(*item)
@@ -66,13 +66,13 @@ class RunParts:
     def record(self, windows: Iterable[Sequence[Any]], recorder: Any, sites: Sequence[str]) -> Iterator[Any]:
         """Yields the records of pairs, a window at a time, as a recorder of the run makes them."""
         function = partial(self._record, recorder.sites, recorder.units, tuple(sites))
-        return chain.from_iterable(spread(function, windows, self.workers))
+        return chain.from_iterable(map_in_processes(function, windows, self.workers))
 
     def _record(self, recorded: tuple[str, ...], units: Any, sites: tuple[str, ...], pairs: Sequence[Any]) -> list[Any]:
         return list(self.run.recorder(recorded, units).record(pairs, sites))
 
 
-def spread(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+def map_in_processes(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """Computes `map(function, items)` in processes, in order, each result as soon as it and those before it are there.
 
     Raises:

@@ -35,7 +35,7 @@ class ModelSize:
     num_heads: int
 
 
-class Choice(NamedTuple):
+class Preset(NamedTuple):
     """A size that is worth its time from a certain training on.
 
     - size: of the model.
@@ -52,11 +52,11 @@ class Choice(NamedTuple):
 
 # Smallest first.
 CHOICES = (
-    Choice(ModelSize(1, 1, 64, 256, 4), 2000, 0, 0.003),
-    Choice(ModelSize(2, 1, 128, 256, 4), 4000, 1, 0.003),
-    Choice(ModelSize(4, 4, 128, 256, 4), 8000, 10, 0.002),
-    Choice(ModelSize(4, 4, 192, 384, 4), 8000, 25, 0.002),
-    Choice(ModelSize(6, 6, 512, 2048, 8), 16000, 400, 0.0007),
+    Preset(ModelSize(1, 1, 64, 256, 4), 2000, 0, 0.003),
+    Preset(ModelSize(2, 1, 128, 256, 4), 4000, 1, 0.003),
+    Preset(ModelSize(4, 4, 128, 256, 4), 8000, 10, 0.002),
+    Preset(ModelSize(4, 4, 192, 384, 4), 8000, 25, 0.002),
+    Preset(ModelSize(6, 6, 512, 2048, 8), 16000, 400, 0.0007),
 )
 # The vocabulary that so many training pairs can fill, and the dropout that so many passes over them need.
 VOCABULARIES = ((0, 1000), (2_000, 2000), (20_000, 4000), (100_000, 8000), (500_000, 16000))
@@ -143,7 +143,7 @@ def propose(
     work = 60 * minutes * (1 - VALIDATING_SHARE) * work_per_second
     filled = min(_by_threshold(VOCABULARIES, pairs), most_tokens or math.inf)
 
-    def fitted(choice: Choice) -> tuple[int, int, float]:
+    def fitted(choice: Preset) -> tuple[int, int, float]:
         """Returns vocabulary size, batch size, and the number of target tokens that can be read."""
         vocabulary = min(choice.vocabulary_size, filled)
         read = {batch: work / token_cost(choice.size, vocabulary, batch) for batch in BATCHES}

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from ..config import RunConfig, load_run_config
 from ..config.ancestor import check_ancestor
-from ..config.run import KEPT_BUT, changes_of_result, load_started_run
+from ..config.run import CHANGEABLE_SETTINGS, changes_of_result, load_started_run
 from ..errors import InputError, invocation
 from ..files.paths import check_folder_to_write, check_text, check_writable, matching_files, new_name_problem
 from ..files.run_directory import RunDirectory
@@ -40,7 +40,7 @@ def load_training(
         config = load_started_run(started, overrides, origin)
         if changes := changes_of_result(load_started_run(started), config):
             raise InputError(
-                f"--{', --'.join(changes)}: a resumed run keeps its settings, except {KEPT_BUT}; "
+                f"--{', --'.join(changes)}: a resumed run keeps its settings, except {CHANGEABLE_SETTINGS}; "
                 "for other settings start a new run with --config and --run.name"
             )
         return config, path

@@ -23,23 +23,23 @@ from ..runtime.devices import parallel_batches
 from ..runtime.graphs import GraphCache
 from ..runtime.import_tensorflow import refuse_after_fork
 from ..text.corpora.held_out import with_held_out_files
-from ..text.corpora.provenance import check_settings, origin_of
+from ..text.corpora.provenance import check_same_settings, origin_of
 from ..text.lines import europarl_words, moses
 from ..text.lines.line import beyond_tag
-from ..text.lines.look import TextLook
 from ..text.lines.sentences import SentenceSplitter
+from ..text.lines.style import TextStyle
 from ..text.lines.typed_line import Normalizer, TypedText
 from ..text.phrases.banned import BannedPhrases
 from ..text.phrases.token_text import TokenText
 from ..text.tokens.run_tokenizer import load_tokenizer
 from ..text.tokens.special_tokens import BOS, EOS
 from ..text.tokens.tokenizer import Tokenizer
-from ..text.tokens.words import BETWEEN_SPACES, WordCutter, WordUnits
+from ..text.tokens.words import BETWEEN_SPACES, WordSegmenter, WordUnits
 from ..training.checkpoints import Checkpoints, load_checkpoint
 from .manifest import check_digests, check_golden
 from .weights import check_weights_file, load_weights
 
-Sentence = str | tuple[str, str]
+SentenceOrPair = str | tuple[str, str]
 """A source, whose translation is searched and then read; or a source and the target that is read."""
 
 
@@ -110,10 +110,10 @@ class TrainedRun:
         return self.banned.tokens if self.banned else TokenText(self.tokenizer, self.config.data.tokenized)
 
     @cached_property
-    def looks(self) -> dict[str, TextLook | None]:
-        """The look of the training text by side, `source` and `target`; None for an imported run."""
+    def styles(self) -> dict[str, TextStyle | None]:
+        """The style of the training text by side, `source` and `target`; None for an imported run."""
         paths = {"source": self.directory.source_look, "target": self.directory.target_look}
-        return {side: TextLook.read(path) for side, path in paths.items()}
+        return {side: TextStyle.read(path) for side, path in paths.items()}
 
     @cached_property
     def normalizer(self) -> Callable[[str], str] | None:
@@ -130,18 +130,18 @@ class TrainedRun:
         """
         data = self.config.data
         settings = data.normalize
-        look = self.looks[side]
+        style = self.styles[side]
         language = data.source_language if side == "source" else data.target_language
-        if settings is None or look is None:
+        if settings is None or style is None:
             return None
         divide = None
         if settings.moses and divides:
-            divide = partial(moses.tokenize, language=language, escaped=look.escaped)
+            divide = partial(moses.tokenize, language=language, escaped=style.escaped)
         elif settings.europarl and divides and language in europarl_words.PATTERNS:
             divide = partial(europarl_words.tokenize, language=language)
         tokenizer = self.tokenizer if side == "source" else self.tokenizer.of_target
         clean = tokenizer.as_read if divides else tokenizer.without_format_characters
-        normalize = beyond_tag(Normalizer(look, settings.lowercase, divide), self.tokenizer.tags)
+        normalize = beyond_tag(Normalizer(style, settings.lowercase, divide), self.tokenizer.tags)
         return lambda line: normalize(clean(line))
 
     def typed_text(
@@ -157,7 +157,7 @@ class TrainedRun:
         """
         return TypedText(
             self.tokenizer if side == "source" else self.tokenizer.of_target,
-            self.looks[side],
+            self.styles[side],
             self.make_normalizer(side, divides=divides) if normalizes else None,
             self.config.model.max_positions - 1,
             name,
@@ -197,12 +197,12 @@ class TrainedRun:
         return moses.detokenize(text, data.target_language)
 
     @cached_property
-    def cutter(self) -> WordCutter:
+    def cutter(self) -> WordSegmenter:
         """The cutter of text into words, as the config says."""
         data = self.config.data
         count_tokens = self.tokenizer.count_tokens, self.tokenizer.of_target.count_tokens
         tags = self.tokenizer.tags
-        return WordCutter(data.words.source, data.words.target, data.tokenized, count_tokens, tags=tags)
+        return WordSegmenter(data.words.source, data.words.target, data.tokenized, count_tokens, tags=tags)
 
     def recorder(self, sites: Sequence[str], units: WordUnits = BETWEEN_SPACES) -> AttentionRecorder:
         """Returns a recorder of the attention of those sites, the same one whenever sites and units are the same."""
@@ -222,7 +222,7 @@ class TrainedRun:
 
         return self.graphs.get((self.model, self.tokenizer, max_positions, different_sites, units), make_recorder)
 
-    def cache(self, sentences: Sequence[Sentence], names: Sequence[str] = ("*",)) -> list[Inside]:
+    def cache(self, sentences: Sequence[SentenceOrPair], names: Sequence[str] = ("*",)) -> list[Inside]:
         """Returns scores, weights, queries, keys, values, each head's part of the output, the residual stream (of a
         recurrent model the states) and the logits, by name, while each sentence is read.
 
@@ -247,7 +247,7 @@ class TrainedRun:
             found.append(self._inside(pair, predicted, logits, arrays))
         return found
 
-    def patch(self, clean: Sentence, corrupted: Sentence, names: Sequence[str]) -> Inside:
+    def patch(self, clean: SentenceOrPair, corrupted: SentenceOrPair, names: Sequence[str]) -> Inside:
         """Reads a sentence with the named values of another one in the place of its own.
 
         Args:
@@ -263,7 +263,7 @@ class TrainedRun:
         pair, predicted = self.read_ids(corrupted)
         return self._inside(pair, predicted, patch_activations(self.model, given, pair, names), {})
 
-    def explain_score(self, sentence: Sentence, layer: str, *, head: int, row: int) -> ScoreParts:
+    def explain_score(self, sentence: SentenceOrPair, layer: str, *, head: int, row: int) -> ScoreParts:
         """Splits scores of a row into what query and key take from token, position and each sublayer; norms are fixed.
 
         Args:
@@ -297,7 +297,7 @@ class TrainedRun:
         copy_weights(self.model, copy)
         return copy
 
-    def read_ids(self, sentence: Sentence) -> tuple[Pair, list[int]]:
+    def read_ids(self, sentence: SentenceOrPair) -> tuple[Pair, list[int]]:
         """Returns the source ids and, from BOS on, the target ids that the model reads, and those that it predicts.
 
         Raises:
@@ -374,6 +374,6 @@ def load_run(root: Path, checkpoint: str = "best", tuned: bool = True) -> Traine
         load_weights(model, weights)
         check_golden(run, model, tokenizer.vocabulary_size)
     else:
-        check_settings(config, run, "model.")
+        check_same_settings(config, run, "model.")
         load_checkpoint(weights, model, origin=origin_of(run, config.run.seed))
     return TrainedRun(run, config, tokenizer, model, weights)

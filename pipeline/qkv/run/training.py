@@ -23,7 +23,7 @@ from ..files.atomic import replaced_when_done
 from ..files.json import read_json_object
 from ..files.run_directory import RunDirectory
 from ..metrics.bleu import check_bleu_tokenizer, count_words, explain_low_bleu
-from ..model.parts import describe_parameters
+from ..model.freezing import describe_parameters
 from ..runtime.devices import (
     choose_devices,
     describe_devices,
@@ -35,10 +35,10 @@ from ..runtime.devices import (
 from ..runtime.machine import keep_freed_memory
 from ..runtime.workers import Workers, join_workers, noticing_lost_workers
 from ..text.corpora.held_out import with_held_out_files
-from ..text.corpora.provenance import check_prepared, check_settings, data_sha256, prepared_sha256, recorded_sha256
+from ..text.corpora.provenance import check_prepared, check_same_settings, data_sha256, prepared_sha256, recorded_sha256
 from ..text.prepare import prepare_text
 from ..text.training_text import TrainingText, load_text
-from ..training.batch_size import known_batch_tokens
+from ..training.batch_size import resolve_batch_tokens
 from ..training.batches import TrainingBatches
 from ..training.build import (
     build_batches_and_step,
@@ -54,8 +54,8 @@ from ..training.callbacks.tensorboard import count_ids, write_projector
 from ..training.checkpoints import Checkpoints, keep_best_weights
 from ..training.progress import Progress
 from ..training.seeds import give_replicas_own_seeds
-from ..training.stopping import INTERRUPTED, StoppingRules, shortcoming
-from ..training.workers import SingleProcess, check_same_settings, check_same_text, restore_together, wait_for_text
+from ..training.stopping import INTERRUPTED, StoppingRules, training_advice
+from ..training.workers import SingleProcess, check_equal_settings, check_equal_text, restore_together, wait_for_text
 from .ancestor import Ancestor, take_ancestor
 from .manifest import write_manifest
 
@@ -76,21 +76,23 @@ def run_training(
     with noticing_lost_workers(joined):
         strategy = start_devices(config)
         common = config.model_dump(mode="json", exclude={"run": {"directory"}})  # which may differ between machines
-        check_same_settings(workers, dict(flat_settings(common)))
+        check_equal_settings(workers, dict(flat_settings(common)))
         assert config.run.name  # the command line has set it
         wait_for_text(workers)
         with open_run_folder(config.run.directory / config.run.name, resume, writes=workers.is_chief) as run:
             named = make_callbacks(config, run) if workers.is_chief else []  # at once, so that a mistake is told first
             ancestor, text = prepare(config, run)
             if not isinstance(workers, SingleProcess):
-                check_same_text(workers, data_sha256(with_held_out_files(config, run).data, run) | prepared_sha256(run))
+                check_equal_text(
+                    workers, data_sha256(with_held_out_files(config, run).data, run) | prepared_sha256(run)
+                )
             schedule = build_schedule(config, strategy)
             model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, schedule, strategy)
             checkpoints = build_checkpoints(config, run)
             progress = restore(config, run, checkpoints, model, optimizer, workers, ancestor)
             give_replicas_own_seeds(model, strategy)
             build = partial(build_batches_and_step, config, text, model, optimizer, strategy)
-            batches, step = build(known_batch_tokens(config.batches.batch_tokens, progress, build))
+            batches, step = build(resolve_batch_tokens(config.batches.batch_tokens, progress, build))
             _report_start(model, batches)
             # Validations are many, so they use greedy search, which is fast, whatever the config sets for the model.
             translator = build_translator(model, text.tokenizer, config, GreedySearch())
@@ -214,7 +216,7 @@ def prepare(config: RunConfig, run: RunDirectory) -> tuple[Ancestor | None, Trai
     keras.utils.set_random_seed(config.run.seed)  # after a model was loaded, as if there had been none
     if not run.corpus_report.is_file():
         return ancestor, prepare_text(config, run)
-    check_settings(config, run)
+    check_same_settings(config, run)
     check_prepared(run)
     return ancestor, load_text(config, run)
 
@@ -296,7 +298,7 @@ def _report_finished(config: RunConfig, run: RunDirectory, text: TrainingText, p
         message = "%d updates were computed in parts, since they did not fit into memory; %d were left out in float16"
         log.info(message, progress.split_updates, progress.loss_scale.get("skipped", 0))
     stopping = settings.early_stopping
-    if advice := shortcoming(progress, settings.warmup_updates, stopping.metric, stopping.patience):
+    if advice := training_advice(progress, settings.warmup_updates, stopping.metric, stopping.patience):
         log.info("%s", advice)
     best, tokenizer = progress.best_validation, config.data.scoring_tokenizer
     words = count_words(text.validation.target, tokenizer)

@@ -103,7 +103,7 @@ DEVICES = "/dev"
 DRIVER = "/proc/driver/nvidia/gpus"
 WINDOWS_GPU, WINDOWS_LIBRARY = "/dev/dxg", "/usr/lib/wsl/lib/libcuda.so.1"  # within the Linux of Windows
 LIBRARIES = "nvidia", "nvidia.cudnn"  # of the extra [gpu], as Python packages, the outer one first
-REASONS = 'TF_CPP_MIN_LOG_LEVEL=0 python -c "import tensorflow as tf; tf.config.list_physical_devices()"'
+EXPLAIN_COMMAND = 'TF_CPP_MIN_LOG_LEVEL=0 python -c "import tensorflow as tf; tf.config.list_physical_devices()"'
 INSTALL = 'python -m pip install ".[gpu]"'
 
 
@@ -120,7 +120,7 @@ def why_unseen() -> str | None:
     if _has_device():
         if not all(map(importlib.util.find_spec, LIBRARIES)):
             return f"CUDA's libraries are missing: {INSTALL}"
-        return f"CUDA's libraries or the driver do not fit; TensorFlow says why: {REASONS}"
+        return f"CUDA's libraries or the driver do not fit; TensorFlow says why: {EXPLAIN_COMMAND}"
     if Path(DRIVER).is_dir() and any(Path(DRIVER).iterdir()):
         return "this container was not given it: start it with --gpus all (Docker) or --nv (Apptainer)"
     if sys.platform == "win32" and shutil.which("nvidia-smi"):

@@ -90,7 +90,7 @@ def _compute(item):
     return _function(item)
 
 
-def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+def in_threads(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """Computes `map(function, items)` in threads, in order.
 
     At most `workers` items are computed ahead of the caller, so that memory stays flat. A single item needs no thread,

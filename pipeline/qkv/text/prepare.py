@@ -35,13 +35,13 @@ from .selection import (
     report_selection,
     select_training_pairs,
 )
-from .shards import PairReader, folder_name, read_pairs
+from .shards import ShardReader, folder_name, read_pairs
 from .tokens.bpe_dropout import draw_segmentations, segmentation_names
 from .tokens.encoding import EncodedPairs, encode_pairs, put_tags
 from .tokens.run_tokenizer import reuse_or_train_tokenizer
 from .tokens.token_links import TokenLinker
 from .tokens.tokenizer import Tokenizer
-from .tokens.words import WordCutter
+from .tokens.words import WordSegmenter
 from .training_text import TrainingText, mixture_of, open_text
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     tokenizer = reuse_or_train_tokenizer(config, training, run, digests)
     filters = TextFilters(**data.filters.model_dump()) if data.filters else None
     sentences = {name: SharedSentences.of(other) for name, other in others.items()}
-    reader = PairReader(tokenizer.side_models, data.tokenized, sentences, filters)
+    reader = ShardReader(tokenizer.side_models, data.tokenized, sentences, filters)
     encoded, facts = read_pairs(training, reader, folder=_shard_folder(config, run, training, others, digests))
     longest = data.max_source_tokens, data.max_target_tokens
     selection = select_training_pairs(
@@ -100,9 +100,9 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
         put_tags(pairs.select(selection.kept, np.concatenate(joined)), tagged).save(run.encoded / name)
     encode_pairs(validation, tokenizer).save(run.encoded / "validation")
 
-    for meter, path in zip(facts.looks, (run.source_look, run.target_look), strict=True):
-        meter.look.write(path)
-    invisible = {side: dict(meter.invisible) for side, meter in zip(("source", "target"), facts.looks, strict=True)}
+    for meter, path in zip(facts.styles, (run.source_look, run.target_look), strict=True):
+        meter.style.write(path)
+    invisible = {side: dict(meter.invisible) for side, meter in zip(("source", "target"), facts.styles, strict=True)}
     if counted := describe_invisible(invisible):
         log.info("invisible characters in the training text: %s", counted)
     report = {
@@ -166,7 +166,7 @@ def _make_linker(
     """Reads the word links of all pairs of the training files, and keeps the links of the pairs that are trained on."""
     # Training text has no tags yet, so both sides are plain.
     count_tokens = tuple(lambda texts, model=model: [*map(len, model.encode(texts))] for model in tokenizer.side_models)
-    cutter = WordCutter(data.words.source, data.words.target, data.tokenized, count_tokens)
+    cutter = WordSegmenter(data.words.source, data.words.target, data.tokenized, count_tokens)
     units = cutter.units(training.source, training.target)
     cutter.log_found(units)
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..config.names.text import CORPUS_FILTERS, CORPUS_PROBLEMS
+from ..config.choices.text import CORPUS_FILTERS, CORPUS_PROBLEMS
 from ..errors import InputError
 from ..files.arrays import ArrayStore
 from .corpora.corpus import Corpus
 from .corpora.filters import TextFilters, find_repeated, with_near_duplicates
 from .corpora.mixture import Mixture
 from .corpora.overlap import MOST_LINES
-from .shards import Reading
+from .shards import ShardData
 from .tokens.encoding import EncodedPairs
 
 CHUNK_PAIRS = 1 << 17  # judged at a time
@@ -72,7 +72,7 @@ class Selection:
 def select_training_pairs(
     training: Corpus,
     encoded: EncodedPairs,
-    facts: Reading,
+    facts: ShardData,
     *,
     longest: tuple[int, int],
     max_length_ratio: float | None,
@@ -111,7 +111,7 @@ def select_training_pairs(
 
 
 def _find_reasons(
-    encoded: EncodedPairs, facts: Reading, longest: tuple[int, int], max_length_ratio: float | None
+    encoded: EncodedPairs, facts: ShardData, longest: tuple[int, int], max_length_ratio: float | None
 ) -> np.ndarray:
     repeated = find_repeated(facts.digests)
     reasons = ArrayStore(np.uint8)

@@ -31,7 +31,7 @@ from .corpora.corpus import Corpus, Sides, is_large, shard_numbers, shard_of, sh
 from .corpora.filters import TextFilters, digest_pairs
 from .corpora.overlap import SharedSentences
 from .lines.line import is_empty
-from .lines.look import LookMeter
+from .lines.style import StyleMeter
 from .tokens.encoding import EncodedPairs, SentenceStore, smallest_type
 from .tokens.subword_models import SentencePieceModel
 
@@ -39,11 +39,11 @@ VERSION = 4  # of the files, and of everything that is computed for them: a new 
 LEFTOVER_SECONDS = 3600
 log = logging.getLogger(__name__)
 _SIDES = "source", "target"
-_FACTS = TypeAdapter(tuple[tuple[LookMeter, LookMeter], dict[str, SharedSentences]])
+_FACTS = TypeAdapter(tuple[tuple[StyleMeter, StyleMeter], dict[str, SharedSentences]])
 _ARRAYS = {"empty": bool, "digests": np.uint64, "filtered": np.uint8, "near_digests": np.uint64}
 
 
-class Reading(NamedTuple):
+class ShardData(NamedTuple):
     """Some pairs, or the whole text, as they were read.
 
     - sides: the ids of their sources and of their targets, one sentence after the other, and the number of each
@@ -52,7 +52,7 @@ class Reading(NamedTuple):
     - digests: see `digest_pairs`.
     - filtered: see `TextFilters.find`; all 0 where there are no filters.
     - near_digests: see `TextFilters.digest`.
-    - looks: what the sources and the targets look like.
+    - styles: what the sources and the targets look like.
     - shared: for each other set, which of its sentences are among them.
     """
 
@@ -61,13 +61,13 @@ class Reading(NamedTuple):
     digests: np.ndarray
     filtered: np.ndarray
     near_digests: np.ndarray
-    looks: tuple[LookMeter, LookMeter]
+    styles: tuple[StyleMeter, StyleMeter]
     shared: dict[str, SharedSentences]
 
 
 @dataclass(frozen=True)
-class PairReader:
-    """Reads pairs: encodes them and finds what a `Reading` says of them.
+class ShardReader:
+    """Reads pairs: encodes them and finds what a `ShardData` says of them.
 
     Args:
         models: the encoders of sources and targets.
@@ -81,16 +81,16 @@ class PairReader:
     others: Mapping[str, SharedSentences]
     filters: TextFilters | None = None
 
-    def __call__(self, pairs: Sides) -> Reading:
-        looks = LookMeter(self.tokenized), LookMeter(self.tokenized)
-        for look, sentences in zip(looks, pairs, strict=True):
-            look.add(sentences)
+    def __call__(self, pairs: Sides) -> ShardData:
+        styles = StyleMeter(self.tokenized), StyleMeter(self.tokenized)
+        for style, sentences in zip(styles, pairs, strict=True):
+            style.add(sentences)
         sides = list(map(_encode, self.models, pairs))
         shared = {name: other.met_in(*pairs) for name, other in self.others.items()}
         filtered, near_digests = np.zeros(len(pairs[0]), np.uint8), np.zeros(0, np.uint64)
         if self.filters is not None:
             filtered, near_digests = self.filters.find(*pairs), self.filters.digest(*pairs)
-        return Reading(sides, find_empty(*pairs), digest_pairs(*pairs), filtered, near_digests, looks, shared)
+        return ShardData(sides, find_empty(*pairs), digest_pairs(*pairs), filtered, near_digests, styles, shared)
 
 
 def _encode(model: SentencePieceModel, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -111,8 +111,8 @@ def folder_name(facts: Any) -> str:
 
 
 def read_pairs(
-    corpus: Corpus, reader: PairReader, processes: int | None = None, folder: Path | None = None
-) -> tuple[EncodedPairs, Reading]:
+    corpus: Corpus, reader: ShardReader, processes: int | None = None, folder: Path | None = None
+) -> tuple[EncodedPairs, ShardData]:
     """Reads a corpus once, a shard at a time, and returns the encoded pairs and what was found.
 
     Args:
@@ -140,7 +140,7 @@ def _delete_leftovers(folder: Path) -> None:
                 path.unlink()
 
 
-def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, Reading]:
+def gather_readings(readings: Iterable[ShardData]) -> tuple[EncodedPairs, ShardData]:
     """Puts the readings of all parts of a text together, of which there is at least one."""
     readings = iter(readings)
     first = next(readings)
@@ -152,8 +152,8 @@ def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, Reading]
         for name, array in arrays.items():
             array.add(getattr(reading, name))
         if reading is not first:
-            for look, following in zip(first.looks, reading.looks, strict=True):
-                look.update(following)
+            for style, following in zip(first.styles, reading.styles, strict=True):
+                style.update(following)
             for name, sentences in reading.shared.items():
                 first.shared[name].update(sentences)
     source, target = (store.finish() for store in stores)
@@ -161,13 +161,13 @@ def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, Reading]
     return EncodedPairs(source, target), first._replace(sides=(), **whole)
 
 
-def _make(reader: PairReader, missing: tuple[Path, Sides]) -> None:
+def _make(reader: ShardReader, missing: tuple[Path, Sides]) -> None:
     """Reads a shard and writes the reading, so that nothing of it travels between processes."""
     file, pairs = missing
     _write(file, reader(pairs))
 
 
-def _read_or_make(corpus: Corpus, reader: PairReader, number: int, file: Path) -> Reading:
+def _read_or_make(corpus: Corpus, reader: ShardReader, number: int, file: Path) -> ShardData:
     try:
         with file.open("rb") as content, np.load(content, allow_pickle=False) as arrays:
             return _reading(arrays)
@@ -179,18 +179,18 @@ def _read_or_make(corpus: Corpus, reader: PairReader, number: int, file: Path) -
     return reading
 
 
-def _write(file: Path, reading: Reading) -> None:
+def _write(file: Path, reading: ShardData) -> None:
     """Writes a reading; processes that write one at the same time write the same bytes."""
     arrays = {name: getattr(reading, name) for name in _ARRAYS}
     for side, (ids, lengths) in zip(_SIDES, reading.sides, strict=True):
         arrays |= {f"{side}_ids": ids, f"{side}_lengths": lengths.astype(np.int32)}
-    facts = [*map(vars, reading.looks)], {name: vars(shared) for name, shared in reading.shared.items()}
+    facts = [*map(vars, reading.styles)], {name: vars(shared) for name, shared in reading.shared.items()}
     arrays["facts"] = np.frombuffer(json.dumps(facts, default=sorted).encode(), np.uint8)
     with replaced_when_done(file) as temporary, temporary.open("wb") as content:
         np.savez(content, allow_pickle=False, **arrays)
 
 
-def _reading(arrays: Any) -> Reading:
-    looks, shared = _FACTS.validate_json(arrays["facts"].tobytes())
+def _reading(arrays: Any) -> ShardData:
+    styles, shared = _FACTS.validate_json(arrays["facts"].tobytes())
     sides = [(arrays[f"{side}_ids"], arrays[f"{side}_lengths"].astype(np.int64)) for side in _SIDES]
-    return Reading(sides, **{name: arrays[name] for name in _ARRAYS}, looks=looks, shared=shared)
+    return ShardData(sides, **{name: arrays[name] for name in _ARRAYS}, styles=styles, shared=shared)

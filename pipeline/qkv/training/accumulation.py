@@ -30,7 +30,7 @@ class Accumulation:
             InputError: not even one sentence fits into memory.
         """
         while True:
-            parts = [_cut(batch, progress.split_positions)[0] for batch in batches]
+            parts = [_plan_parts(batch, progress.split_positions)[0] for batch in batches]
             try:
                 metrics = self._make(batches, parts)
             except tf.errors.ResourceExhaustedError:
@@ -56,8 +56,8 @@ class Accumulation:
         """Lowers the number of positions from which on batches are cut, for this update and later ones, unless they
         cannot be cut further, or several machines train: the others wait already."""
         number = progress.update + 1
-        positions = max(_cut(batch, progress.split_positions)[1] for batch in batches)
-        smaller = max(_cut(batch, positions)[1] for batch in batches)
+        positions = max(_plan_parts(batch, progress.split_positions)[1] for batch in batches)
+        smaller = max(_plan_parts(batch, positions)[1] for batch in batches)
         if smaller == positions or self.step.strategy.cluster_resolver is not None:
             shapes = ", ".join(str(tuple(x.shape)) for x in batches[-1].arrays if hasattr(x, "shape"))
             raise InputError(
@@ -141,7 +141,7 @@ def _add_to(sums: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> None:
         total.assign_add(value)
 
 
-def _cut(batch: Batch, limit: int | None) -> tuple[int, int]:
+def _plan_parts(batch: Batch, limit: int | None) -> tuple[int, int]:
     """Returns the number of parts, a power of two, and the positions of the largest, fewer than `limit` if possible.
 
     Of a batch over several devices, the largest share counts.

@@ -29,7 +29,7 @@ PRECISION = 16  # the numbers that are tried are this part of themselves apart
 KEPT_FREE = 0.1  # share of what fits, for the optimizer and for what memory loses between arrays
 
 
-def known_batch_tokens(
+def resolve_batch_tokens(
     setting: int | Literal["auto"], progress: Progress, build: Callable[[int], tuple[TrainingBatches, TrainStep]]
 ) -> int:
     """Returns the size of batches: a number as it is; for `auto` the number that was found when the run began, or else
@@ -70,8 +70,8 @@ def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> 
     pairs = [side.lengths.max() for pairs in batches.segmentations for side in pairs.sides]
     longest = int(round_up(max(pairs) + 1, batches.length_multiple))
     least = longest * step.replicas
-    with seeds.kept(step.model):
-        found = largest(_make_probe(step, longest), least, max(limit, least))
+    with seeds.preserve_generators(step.model):
+        found = largest_fitting(_make_probe(step, longest), least, max(limit, least))
     if not found:
         raise InputError(
             f"batches.batch_tokens auto: not even a sentence of {longest} tokens fits into the GPU's memory; lower "
@@ -104,7 +104,7 @@ def _make_probe(step: TrainStep, length: int) -> Callable[[int], bool]:
     return fits
 
 
-def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
+def largest_fitting(fits: Callable[[int], bool], least: int, most: int) -> int:
     """Returns about the largest number that fits, by bisection; 0 if not even `least` does.
 
     Args:

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from ..config import RunConfig
-from ..config.names.training import SCHEDULES
+from ..config.choices.training import SCHEDULE_INFO
 from ..config.training import LimitSettings, LossSettings, OptimizerSettings, PaceSettings, StepSettings
 from ..decoding.forced import make_forced_graph
 from ..decoding.translator import Translator
@@ -16,7 +16,7 @@ from ..files.run_directory import RunDirectory
 from ..metrics import MetricInputs, measure_all
 from ..metrics.likelihood import LikelihoodMeter
 from ..model.build import build_model
-from ..model.parts import freeze_parts
+from ..model.freezing import freeze_parts
 from ..runtime.devices import parallel_batches, resolve_precision, slices_per_update
 from ..runtime.workers import Workers
 from ..text.batch_plan import coarse_lengths
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 def build_schedule(config: RunConfig, strategy: tf.distribute.Strategy) -> ClockSchedule | WarmupSchedule:
     """Builds the schedule of the learning rate."""
     settings = config.training
-    if SCHEDULES[settings.schedule].measures_total:
+    if SCHEDULE_INFO[settings.schedule].measures_total:
         with strategy.scope():
             return ClockSchedule(settings.learning_rate, settings.warmup_updates)
     return WarmupSchedule(settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates)
@@ -108,7 +108,7 @@ def build_validation(
 ) -> Callable[[], dict[str, float]]:
     """Builds the function that measures the model, as it is when called, on the validation set.
 
-    It returns each of `config.names.translation.METRICS`, its name preceded by `val_`.
+    It returns each of `config.choices.translation.METRIC_INFO`, its name preceded by `val_`.
     """
     meter = LikelihoodMeter(
         make_forced_graph(model),
@@ -173,5 +173,5 @@ def build_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
 def build_limits(config: RunConfig) -> Limits:
     """Builds the limits at which training ends."""
     settings = config.training
-    schedule = SCHEDULES[settings.schedule]
+    schedule = SCHEDULE_INFO[settings.schedule]
     return Limits(**settings.part(LimitSettings), measured=schedule.measures_total, ends_at_zero=schedule.ends_at_zero)

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..config.names.translation import rank
+from ..config.choices.translation import rank
 from ..errors import DAMAGE, InputError
 from ..files.arrays import ArrayFile
 from ..files.atomic import replaced_when_done

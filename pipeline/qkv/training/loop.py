@@ -15,7 +15,7 @@ from typing import Any
 
 import keras
 
-from ..config.names.translation import rank
+from ..config.choices.translation import rank
 from ..runtime.workers import Workers
 from .accumulation import Accumulation
 from .batches import TrainingBatches

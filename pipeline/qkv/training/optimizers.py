@@ -140,19 +140,19 @@ class StackedMuon(keras.optimizers.Muon):
         return {**others, **renamed, "matrix_decay": self.matrix_decay}
 
 
-OPTIMIZERS: dict[str, Callable[..., keras.optimizers.Optimizer]] = {"adam": FusedAdam, "muon": StackedMuon}
-"""The classes of `config.names.training.OPTIMIZERS`: each takes a schedule, `beta_1`, `beta_2`, `epsilon`,
+OPTIMIZER_CLASSES: dict[str, Callable[..., keras.optimizers.Optimizer]] = {"adam": FusedAdam, "muon": StackedMuon}
+"""The classes of `config.choices.training.OPTIMIZER_MEANINGS`: each takes a schedule, `beta_1`, `beta_2`, `epsilon`,
 `matrix_decay` and `name`."""
 
 
 def make_optimizer(
     schedule: Any, *, optimizer: str, beta_1: float, beta_2: float, epsilon: float, weight_decay: float = 0.0
 ) -> keras.optimizers.Optimizer:
-    """Makes one of `OPTIMIZERS` with Adam's arguments and a schedule of the learning rate, or a number.
+    """Makes one of `OPTIMIZER_CLASSES` with Adam's arguments and a schedule of the learning rate, or a number.
 
     Each update shrinks every matrix by `weight_decay` times the learning rate (Loshchilov and Hutter 2019); token
     embeddings and vectors are not decayed.
     """
-    return OPTIMIZERS[optimizer](
+    return OPTIMIZER_CLASSES[optimizer](
         schedule, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, matrix_decay=weight_decay, name=optimizer
     )

@@ -30,13 +30,13 @@ def constant(update, warmup, total):
     return 1.0
 
 
-SCHEDULES: dict[str, Callable[[Any, int, int | None], Any]] = {
+SCHEDULE_FUNCTIONS: dict[str, Callable[[Any, int, int | None], Any]] = {
     "inverse_sqrt": inverse_sqrt,
     "linear": linear,
     "cosine": cosine,
     "constant": constant,
 }
-"""The functions that compute the share of the peak after warm-up, one for each of `names.training.SCHEDULES`.
+"""The functions that compute the share of the peak after warm-up, one for each of `choices.training.SCHEDULE_INFO`.
 
 Each takes the update, a float tensor that counts from 1; the number of warm-up updates, at least 1; and the update at
 which zero is reached, or None.
@@ -48,7 +48,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """Rises evenly from zero to the peak, then changes as `kind` says. Updates are counted from 0.
 
     Args:
-        kind: a key of `SCHEDULES`.
+        kind: a key of `SCHEDULE_FUNCTIONS`.
         peak: the highest learning rate, reached at update `warmup_updates - 1`.
         warmup_updates: number of updates over which the learning rate rises.
         total_updates: the update at which schedules that end at zero reach it.
@@ -68,7 +68,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, update):
         done = ops.cast(update, "float32") + 1
         warmup = max(self.warmup_updates, 1)
-        after = SCHEDULES[self.kind](done, warmup, self.total_updates)
+        after = SCHEDULE_FUNCTIONS[self.kind](done, warmup, self.total_updates)
         return self.peak * ops.minimum(ops.minimum(done / warmup, after), 1)
 
     def get_config(self):

@@ -20,7 +20,7 @@ def generators(model: keras.Model) -> list[keras.Variable]:
 
 
 @contextmanager
-def kept(model: keras.Model) -> Iterator[None]:
+def preserve_generators(model: keras.Model) -> Iterator[None]:
     """Sets the generators back, after the block, to where they are now."""
     states = [(variable, keras.ops.convert_to_numpy(variable)) for variable in generators(model)]
     yield

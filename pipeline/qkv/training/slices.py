@@ -33,7 +33,7 @@ class SlicedSums:
         _make_global_generator()  # if Keras' session was cleared meanwhile
         states = [seed.value * 1 for seed in self._seeds]
         sums = []
-        for part in _cut(batch, self._slices):
+        for part in _split_batch(batch, self._slices):
             sums.append(self._graph(states, *part.arrays))
             states = [
                 state + tf.constant([0, self._draws[id(seed)]], state.dtype)
@@ -76,7 +76,7 @@ def _make_global_generator() -> None:
             keras.random.uniform(())
 
 
-def _cut(batch: Batch, number: int) -> Iterator[Batch]:
+def _split_batch(batch: Batch, number: int) -> Iterator[Batch]:
     rows = tf.shape(batch.source)[0]
     bounds = [rows * i // number for i in range(number + 1)]
     for start, end in pairwise(bounds):

@@ -189,7 +189,7 @@ def check_finite(update: int, logs: Mapping[str, float]) -> None:
 FEW_UPDATES = 300  # with fewer, even a small translator has hardly begun to learn
 
 
-def shortcoming(progress: Progress, warmup_updates: int, metric: str, patience: int | None = None) -> str | None:
+def training_advice(progress: Progress, warmup_updates: int, metric: str, patience: int | None = None) -> str | None:
     """Returns why a training that has ended may be worth little and what to change, in one line; None if nothing
     seems wrong. Early stopping, with its `patience`, explains why the last validations brought no gain."""
     updates = progress.update

@@ -56,7 +56,7 @@ class WorkerVotes:
 PREPARING = "to prepare the text"
 
 
-def check_same_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
+def check_equal_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
     """Raises an `InputError` if the settings of the workers differ. `settings` has values by dotted key."""
     chief_settings, *others = workers.exchange("settings", dict(settings), "to start")
     for index, worker_settings in enumerate(others, 1):
@@ -78,7 +78,7 @@ def wait_for_text(workers: Workers) -> None:
         workers.receive(0, "text", PREPARING)
 
 
-def check_same_text(workers: Workers, digests: Mapping[str, str]) -> None:
+def check_equal_text(workers: Workers, digests: Mapping[str, str]) -> None:
     """Raises an `InputError` if workers have different files. `digests` has digests by the name of the file."""
     _compare_files(workers, "text", digests, PREPARING)
 

@@ -10,8 +10,8 @@ from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.gold import read_configured_gold, read_gold_set
 from qkv.alignment.head_scores import alignment_metrics, best_row
 from qkv.alignment.readout import AlignmentReadout
+from qkv.config.choices.inspection import EXTRACTIONS
 from qkv.config.corpus import CorpusSettings
-from qkv.config.names.inspection import EXTRACTIONS
 from qkv.errors import InputError
 from qkv.inspection.record import Record
 from qkv.text.corpora.corpus import Corpus

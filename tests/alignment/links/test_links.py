@@ -5,7 +5,7 @@ import pytest
 
 from qkv.alignment.links import as_links, extract_links
 from qkv.alignment.word_matrix import word_matrix
-from qkv.config.names.inspection import EXTRACTIONS
+from qkv.config.choices.inspection import EXTRACTIONS
 from tests.support.oracles import one_hot
 
 

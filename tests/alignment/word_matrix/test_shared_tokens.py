@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.alignment.readout import AlignmentReadout, read_links
+from qkv.alignment.readout import AlignmentReadout, extract_word_links
 from qkv.alignment.word_matrix import group_words, spread_links
 from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.records import score_heads
@@ -47,7 +47,7 @@ LINKS = {(3, 0), (4, 0), (5, 0), (0, 1), (1, 1), (0, 2), (1, 2)}
 @pytest.mark.parametrize("extraction", ["target", "mutual", "over-0.4"])
 def test_links_of_characters_are_those_of_their_tokens(record, extraction):
     assert AlignmentReadout(0, 0, "output", extraction).links(record) == LINKS
-    found = read_links(record, record.attention["cross"], "output", "target")[0, 0]
+    found = extract_word_links(record, record.attention["cross"], "output", "target")[0, 0]
     assert {(int(i), int(j)) for j, i in np.argwhere(found)} == LINKS
 
 

@@ -18,7 +18,7 @@ from qkv.attention.mechanisms import blockwise as tiles
 from qkv.attention.mechanisms.blockwise import Blockwise
 from qkv.attention.mechanisms.softmax import Softmax
 from qkv.attention.multi_head import MultiHeadAttention
-from qkv.attention.scores import SCORES, Additive, Concat, DotProduct
+from qkv.attention.scores import SCORE_CLASSES, Additive, Concat, DotProduct
 from qkv.attention.self_attention import SelfAttention
 from tests.support.layer_contract import arrays, assert_close, stir
 
@@ -91,7 +91,7 @@ def graphs():
 # of comparison.
 @pytest.mark.parametrize(
     ("score", "block_size", "rows", "columns"),
-    [(score, 3, T, S) for score in SCORES] + [("additive", 1, 2, 3), ("general", 64, T, S)],
+    [(score, 3, T, S) for score in SCORE_CLASSES] + [("additive", 1, 2, 3), ("general", 64, T, S)],
 )
 def test_context_weights_and_gradients_equal_those_of_softmax(score, block_size, rows, columns):
     arguments = inputs(rows=rows, columns=columns)

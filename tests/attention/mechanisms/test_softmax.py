@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from qkv.attention.mechanisms.softmax import Sink, Softmax
-from qkv.attention.scores import SCORES
+from qkv.attention.scores import SCORE_CLASSES
 from tests.support import oracles
 from tests.support.layer_contract import assert_close
 
@@ -36,7 +36,7 @@ def test_weights_are_those_of_a_softmax_over_the_keys_and_the_sink(inputs):
     assert weights.numpy().sum(-1).max() < 1
 
 
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", SCORE_CLASSES)
 def test_a_sink_of_minus_infinity_is_the_softmax(inputs, score):
     sink = make_sink(inputs, [-1e9, -1e9], score=score)
     softmax = Softmax(score=score)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from qkv.attention import AdditiveAttention, CrossAttention, MultiHeadAttention, SelfAttention
-from qkv.attention.mechanisms import MECHANISMS
+from qkv.attention.mechanisms import MECHANISM_CLASSES
 from tests.support.layer_contract import assert_close
 
 X = np.ones((1, 3, 8), "float32")
@@ -51,9 +51,9 @@ def test_without_value_projection_the_context_is_as_wide_as_the_values_of_all_he
         SelfAttention(2, 4, value_dim=3, output_dim=5, value_projection=False)
 
 
-@pytest.mark.parametrize("name", sorted(MECHANISMS))
+@pytest.mark.parametrize("name", sorted(MECHANISM_CLASSES))
 def test_mechanisms_drop_nothing_unless_asked_to_and_guess_no_axis_of_a_mask(name):
-    mechanism = MECHANISMS[name](**{"max_length": 9} if name == "linformer" else {})
+    mechanism = MECHANISM_CLASSES[name](**{"max_length": 9} if name == "linformer" else {})
     assert mechanism.dropout.rate == 0
     if name not in ("softmax", "sink"):  # which leave it to NumPy's rules
         with pytest.raises(ValueError, match=r"mask: .*found .*\(5, 5\)"):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from qkv.attention import AdditiveAttention, CrossAttention, MultiHeadAttention, SelfAttention, from_keras
-from qkv.attention.mechanisms import LSH, MECHANISMS, Linformer
-from qkv.attention.scores import SCORES
+from qkv.attention.mechanisms import LSH, MECHANISM_CLASSES, Linformer
+from qkv.attention.scores import SCORE_CLASSES
 from tests.support.layer_contract import B, S, T
 
 X = np.random.default_rng(0).normal(size=(B, T, 8)).astype("float32")
@@ -16,16 +16,16 @@ NOTHING_DROPPED = {"blockwise": {"dropout": 0.0}}
 SEEDED = [
     *(
         pytest.param(CrossAttention, {"num_heads": 2, "key_dim": 4, "score": name}, id=f"score {name}")
-        for name in SCORES
+        for name in SCORE_CLASSES
     ),
     *(
         pytest.param(
-            SelfAttention if MECHANISMS[name].shares_query_and_key else CrossAttention,
+            SelfAttention if MECHANISM_CLASSES[name].shares_query_and_key else CrossAttention,
             {"num_heads": 2, "key_dim": 4, "mechanism": MECHANISM_SETTINGS.get(name, name)}
             | NOTHING_DROPPED.get(name, {}),
             id=f"mechanism {name}",
         )
-        for name in MECHANISMS
+        for name in MECHANISM_CLASSES
     ),
     pytest.param(AdditiveAttention, {"units": 4}, id="additive"),
 ]

@@ -6,7 +6,7 @@ import pytest
 
 from qkv.attention.cross_attention import CrossAttention
 from qkv.attention.multi_head import MultiHeadAttention
-from qkv.attention.scores import SCORES
+from qkv.attention.scores import SCORE_CLASSES
 from qkv.attention.self_attention import SelfAttention
 from tests.support import oracles
 from tests.support.layer_contract import assert_close, stir
@@ -31,7 +31,7 @@ def matrices(layer):
     return {side: [w.numpy() for w in getattr(layer, f"{side}_projection").weights] for side in sides}
 
 
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", SCORE_CLASSES)
 def test_context_and_weights_equal_the_formula(inputs, mask, score):
     layer = ready(MultiHeadAttention(2, 4, value_dim=3, output_dim=5, score=score), *inputs)
     context, weights = call(layer, *inputs, attention_mask=mask)
@@ -81,7 +81,7 @@ def test_keras_multi_head_attention_agrees_with_the_same_weights(inputs, mask, u
     np.testing.assert_allclose(context, expected_context, atol=1e-5)
 
 
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", SCORE_CLASSES)
 def test_self_attention_is_multi_head_attention_of_a_sequence_to_itself(inputs, score):
     x = inputs[0]
     layer = ready(SelfAttention(2, 4, value_dim=3, score=score), x)

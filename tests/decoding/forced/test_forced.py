@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.config import names
+from qkv.config import choices
 from qkv.decoding.forced import forced_pass
 from qkv.model.recurrent import Recurrent
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.searches import greedily
 from tests.support.tiny_models import MODELS, RECURRENT, SOURCE, TWO_LAYERS, make_model, shared_transformer
 
-SITES = [name for name, site in names.inspection.SITES.items() if site.forced]
+SITES = [name for name, site in choices.inspection.SITES.items() if site.forced]
 L = 9  # of targets; sources have 7 tokens
 B, S, H, LAYERS = *SOURCE.shape, 2, 2
 

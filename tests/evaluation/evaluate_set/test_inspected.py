@@ -14,10 +14,10 @@ from keras import ops
 
 from qkv.commands import compare, draw, measure, view
 from qkv.evaluation import evaluate_set as inspected
-from qkv.evaluation import evaluation_folder
+from qkv.evaluation import resumable
 from qkv.evaluation.evaluate_set import evaluate_set
-from qkv.evaluation.evaluation_folder import fingerprint
 from qkv.evaluation.request import EvaluationRequest, EvaluationSet
+from qkv.evaluation.resumable import fingerprint
 from qkv.files.written import LIST
 from qkv.inspection import AttentionArchive
 from qkv.inspection.archive import ArchiveWriter
@@ -145,7 +145,7 @@ def test_a_killed_evaluation_goes_on_with_the_member_it_was_at_and_ends_with_the
         evaluate_set(request_of("whole.again"))
     first = written[: written.index("killed")]
     assert first == [("transformer", id_) for id_ in range(5)] + [("recurrent", id_) for id_ in range(3)]
-    monkeypatch.setattr(evaluation_folder, "is_running", lambda process: False)
+    monkeypatch.setattr(resumable, "is_running", lambda process: False)
     evaluate_set(request_of("whole.again"))
     # The shard that was not whole is recorded again, and so is the last one of a complete archive.
     expected = [("transformer", 4)] + [("recurrent", id_) for id_ in (2, 3, 4)]

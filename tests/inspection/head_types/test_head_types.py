@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from qkv.config.names.inspection import HEAD_TYPES
+from qkv.config.choices.inspection import HEAD_TYPES
 from qkv.inspection.experiments.score_parts import in_float64, split_score
 from qkv.inspection.head_types import COLUMNS, HeadTypesMeter
 from qkv.text.corpora.word_links import GoldAlignment

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from qkv.config.names.translation import BLEU_TOKENIZERS
+from qkv.config.choices.translation import BLEU_TOKENIZERS
 from qkv.errors import InputError
 from qkv.metrics import bleu
 from qkv.metrics.bleu import check_bleu_tokenizer, make_bleu, score_bleu, score_translations

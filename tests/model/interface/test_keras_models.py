@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.metrics.of_tokens import Perplexity, TokenAccuracy, TokenCrossEntropy
+from qkv.losses import TokenCrossEntropy
+from qkv.metrics.token_metrics import Perplexity, TokenAccuracy
 from qkv.model.embedding import TokenEmbedding
 from qkv.model.recurrent import Recurrent
 from qkv.run.load_model import load_model
@@ -114,7 +115,8 @@ import keras, numpy as np, tensorflow as tf
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
-from qkv.metrics.of_tokens import Perplexity, TokenAccuracy, TokenCrossEntropy
+from qkv.losses import TokenCrossEntropy
+from qkv.metrics.token_metrics import Perplexity, TokenAccuracy
 from tests.support.tiny_models import MODELS, SOURCE, TARGET
 
 sources, targets = np.repeat(SOURCE, 2, 0), np.repeat(TARGET, 2, 0)  # as many tokens for each replica

@@ -3,7 +3,7 @@
 from qkv.files.json import write_json
 from qkv.files.run_directory import RunDirectory
 from qkv.text.corpora import provenance
-from qkv.text.corpora.provenance import check_prepared, check_settings
+from qkv.text.corpora.provenance import check_prepared, check_same_settings
 from tests.support.tiny_runs import small_config
 
 
@@ -28,5 +28,5 @@ def test_a_report_without_settings_and_digests_is_accepted(tmp_path):
     run.tokenizer.touch()
     for report in ({"sha256": {}}, {"settings": None, "prepared_sha256": []}, None):
         write_json(run.corpus_report, report)
-        check_settings(small_config(tmp_path, tmp_path, "run"), run)
+        check_same_settings(small_config(tmp_path, tmp_path, "run"), run)
         check_prepared(run)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from qkv.errors import InputError
 from qkv.text.lines import europarl_words, moses
-from qkv.text.lines.look import find_difference
-from qkv.text.lines.typed_line import MOST_CHARACTERS, MOST_CUT_LINES, Normalizer, TypedText
+from qkv.text.lines.style import find_difference
+from qkv.text.lines.typed_line import MOST_CUT_LINES, MOST_REPORTED, Normalizer, TypedText
 from tests.support import ROOT
 from tests.support.text import SENTENCES, measure_look
 
@@ -26,9 +26,9 @@ def demo_look(language):
     return measure_look(lines_of(f"train.{language}"), tokenized=True)
 
 
-def normalizer(look, language="en", lowercase=True, divides=True):
-    divide = functools.partial(moses.tokenize, language=language, escaped=look.escaped) if divides else None
-    return Normalizer(look, lowercase, divide)
+def normalizer(style, language="en", lowercase=True, divides=True):
+    divide = functools.partial(moses.tokenize, language=language, escaped=style.escaped) if divides else None
+    return Normalizer(style, lowercase, divide)
 
 
 @pytest.mark.parametrize("language", ["en", "fr"])
@@ -70,25 +70,25 @@ def test_only_the_first_word_is_lower_cased_where_names_have_capitals(typed, exp
 
 
 def test_everything_is_lower_cased_where_the_text_has_no_capitals():
-    look = measure_look(["a man , his hat and a woman &apos;s dog ."], tokenized=True)
-    assert normalizer(look)("A Man, his Hat and a Woman's dog.") == "a man , his hat and a woman &apos;s dog ."
+    style = measure_look(["a man , his hat and a woman &apos;s dog ."], tokenized=True)
+    assert normalizer(style)("A Man, his Hat and a Woman's dog.") == "a man , his hat and a woman &apos;s dog ."
 
 
 def test_nothing_is_lower_cased_where_sentences_begin_with_capitals():
-    look = measure_look(["The dog .", "Where is it ?"], tokenized=True)
-    assert normalizer(look)("The Dog.") == "The Dog ."
+    style = measure_look(["The dog .", "Where is it ?"], tokenized=True)
+    assert normalizer(style)("The Dog.") == "The Dog ."
 
 
 def test_what_is_not_asked_for_is_not_done():
-    look = demo_look("en")
-    assert normalizer(look, lowercase=False)("The cat.") == "The cat ."
-    assert normalizer(look, divides=False)("The cat.") == "the cat."
+    style = demo_look("en")
+    assert normalizer(style, lowercase=False)("The cat.") == "The cat ."
+    assert normalizer(style, divides=False)("The cat.") == "the cat."
 
 
 @given(st.text(alphabet="aBé'.,!? &-“", max_size=30))
 def test_a_normalised_line_stays_as_it_is(line):
-    look = measure_look(["a b ' . , ! ? & - \" é", "aB bé"], tokenized=True)
-    normalize = Normalizer(look, True, functools.partial(europarl_words.tokenize, language="en"))
+    style = measure_look(["a b ' . , ! ? & - \" é", "aB bé"], tokenized=True)
+    normalize = Normalizer(style, True, functools.partial(europarl_words.tokenize, language="en"))
     once = normalize(line)
     assert normalize(once) == once
 
@@ -118,8 +118,8 @@ def test_a_line_of_another_look_is_told_why(training, tokenized, line, reason):
 def typed(tokenizer):
     """Makes a reader of text like that of the tokenizer."""
 
-    def make(look=None, normalize=None, longest=20):
-        return TypedText(tokenizer, look, normalize, longest, "my.en")
+    def make(style=None, normalize=None, longest=20):
+        return TypedText(tokenizer, style, normalize, longest, "my.en")
 
     return make
 
@@ -160,10 +160,10 @@ def test_each_unknown_character_is_named_once_with_its_line(typed, caplog):
 
 def test_of_many_unknown_characters_the_first_are_named_and_no_more_warnings_come(typed, caplog):
     reader = typed()
-    reader.read(["".join(map(chr, range(0x4E00, 0x4E00 + MOST_CHARACTERS + 5)))])
+    reader.read(["".join(map(chr, range(0x4E00, 0x4E00 + MOST_REPORTED + 5)))])
     reader.read(["漢"])
     (message,) = caplog.messages
-    assert message.count("', '") == MOST_CHARACTERS - 1 and " and 5 more, which" in message
+    assert message.count("', '") == MOST_REPORTED - 1 and " and 5 more, which" in message
 
 
 def test_each_line_that_is_cut_is_named(typed, caplog):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qkv.config.names.text import CORPUS_PROBLEMS
+from qkv.config.choices.text import CORPUS_PROBLEMS
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.filters import digest_pairs, find_repeated
 from qkv.text.selection import Findings, find_odd_pairs

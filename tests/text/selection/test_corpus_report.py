@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qkv.config.names.text import CORPUS_PROBLEMS
+from qkv.config.choices.text import CORPUS_PROBLEMS
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.overlap import MOST_LINES, SharedSentences, report_overlap
 from qkv.text.selection import Findings, Selection, describe_invisible, report_selection

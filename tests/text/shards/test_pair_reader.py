@@ -7,7 +7,7 @@ from qkv.text.corpora import corpus as corpora
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.filters import digest_pairs
 from qkv.text.corpora.overlap import SharedSentences
-from qkv.text.shards import PairReader, find_empty, read_pairs
+from qkv.text.shards import ShardReader, find_empty, read_pairs
 from tests.support.text import SENTENCES, measure_look
 
 SOURCES = [*SENTENCES, "", "A long sentence , which has more than sixty characters in all ."]
@@ -17,7 +17,7 @@ OTHER = Corpus([SENTENCES[0], SENTENCES[1], "x"], [TARGETS[0], "y", TARGETS[2]],
 
 @pytest.fixture(scope="module")
 def reader(tokenizer):
-    return PairReader(tokenizer.side_models, True, {"test": SharedSentences.of(OTHER)})
+    return ShardReader(tokenizer.side_models, True, {"test": SharedSentences.of(OTHER)})
 
 
 @pytest.mark.parametrize(("shard", "processes"), [(100, None), (3, None), (1, 1), (2, 2)])
@@ -29,7 +29,9 @@ def test_a_reading_finds_what_readings_for_each_purpose_would(tokenizer, reader,
         assert [row.tolist() for row in found] == tokenizer.encode(sentences)
     np.testing.assert_array_equal(facts.empty, find_empty(SOURCES, TARGETS))
     np.testing.assert_array_equal(facts.digests, digest_pairs(SOURCES, TARGETS))
-    assert [meter.look for meter in facts.looks] == [measure_look(side, tokenized=True) for side in (SOURCES, TARGETS)]
+    assert [meter.style for meter in facts.styles] == [
+        measure_look(side, tokenized=True) for side in (SOURCES, TARGETS)
+    ]
     assert facts.shared == {"test": SharedSentences.of(OTHER).met_in(SOURCES, TARGETS)}
 
 

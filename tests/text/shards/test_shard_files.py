@@ -10,7 +10,7 @@ from qkv.text.corpora import corpus
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.filters import TextFilters
 from qkv.text.corpora.overlap import SharedSentences
-from qkv.text.shards import PairReader, folder_name, read_pairs
+from qkv.text.shards import ShardReader, folder_name, read_pairs
 from tests.support.text import SENTENCES
 
 SOURCES = [*SENTENCES, "", "Some &apos; ÉCRIT 3"]
@@ -22,7 +22,7 @@ OTHER = Corpus([SENTENCES[0]], [TARGETS[0]], [1], "other.tsv")
 @pytest.fixture(scope="module")
 def reader(tokenizer):
     filters, others = TextFilters(digits=True, near_duplicates=True), {"test": SharedSentences.of(OTHER)}
-    return PairReader(tokenizer.side_models, True, others, filters)
+    return ShardReader(tokenizer.side_models, True, others, filters)
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def assert_same(found, expected):
         assert one.ids.tolist() == other.ids.tolist() and one.starts.tolist() == other.starts.tolist()
     for name in ("empty", "digests", "filtered", "near_digests"):
         np.testing.assert_array_equal(getattr(found[1], name), getattr(expected[1], name))
-    assert [one.look for one in found[1].looks] == [one.look for one in expected[1].looks] and found[
+    assert [one.style for one in found[1].styles] == [one.style for one in expected[1].styles] and found[
         1
     ].shared == expected[1].shared
 

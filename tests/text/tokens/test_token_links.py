@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qkv.config.names.text import WORD_UNITS
+from qkv.config.choices.text import WORD_UNITS
 from qkv.text.batch import link_matrices
 from qkv.text.corpora import corpus as corpora
 from qkv.text.corpora.corpus import Corpus
@@ -17,7 +17,7 @@ from qkv.text.tokens import token_links
 from qkv.text.tokens.bpe_dropout import BPEDropout, sample_segmentation
 from qkv.text.tokens.encoding import EncodedPairs, EncodedSentences, encode_sentences
 from qkv.text.tokens.special_tokens import UNK
-from qkv.text.tokens.token_links import TokenLinker, find_words, link_tokens
+from qkv.text.tokens.token_links import TokenLinker, iterate_word_numbers, link_tokens
 from qkv.text.tokens.words import BETWEEN_SPACES, NO_WORD
 from tests.support.text import SENTENCES
 
@@ -62,7 +62,7 @@ def test_words_are_counted_as_in_evaluation_whatever_is_in_the_text(tokenizers, 
         text = tokenizer.as_read(text)  # training text is learnt with all its characters
         (expected,) = tokenizer.words_from_text([text], unit)
         for model in tokenizer.side_models:
-            (found,) = find_words(model, unit, [text])
+            (found,) = iterate_word_numbers(model, unit, [text])
             assert [None if word == NO_WORD else word for word in found.tolist()] == expected
 
 
@@ -71,10 +71,10 @@ def test_words_are_counted_as_in_evaluation_whatever_is_in_the_text(tokenizers, 
 @given(sentences=st.lists(st.text("aeht▁ \u00a0猫☃", max_size=12), min_size=1, max_size=3))
 def test_drawn_tokens_belong_to_the_words_of_their_last_characters(tokenizer, dropout, unit, sentences):
     model = tokenizer.side_models[1]
-    usual = list(find_words(model, unit, sentences))
+    usual = list(iterate_word_numbers(model, unit, sentences))
     encoded = EncodedSentences.from_rows(model.encode(sentences))
     ids, ends = sample_segmentation(sentences, encoded, BPEDropout.of(tokenizer, dropout), 1, 1000, model)
-    words = list(find_words(model, unit, sentences, ends))
+    words = list(iterate_word_numbers(model, unit, sentences, ends))
     for number, sentence in enumerate(sentences):
         if not dropout:
             assert words[number].tolist() == usual[number].tolist()

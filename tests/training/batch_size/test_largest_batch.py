@@ -1,4 +1,4 @@
-"""The largest batch that fits into a GPU: found by trying, without a trace in the model."""
+"""The largest_fitting batch that fits into a GPU: found by trying, without a trace in the model."""
 
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from qkv.errors import InputError
 from qkv.training import batch_size
-from qkv.training.batch_size import LEAST_BATCHES, MOST_TOKENS, PROCESSOR_TOKENS, find_batch_tokens, largest
+from qkv.training.batch_size import LEAST_BATCHES, MOST_TOKENS, PROCESSOR_TOKENS, find_batch_tokens, largest_fitting
 from qkv.training.loss import TotalLoss
 from qkv.training.step import TrainStep
 from tests.support.tiny_models import make_transformer
@@ -28,7 +28,7 @@ def test_the_search_ends_close_below_what_fits(fitting, least, most):
         tried.append(number)
         return number <= fitting
 
-    found = largest(fits, least, most)
+    found = largest_fitting(fits, least, most)
     assert all(least <= number <= most for number in tried) and len(tried) < 24
     if fitting < least:
         assert found == 0

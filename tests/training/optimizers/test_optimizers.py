@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from qkv.training.optimizers import OPTIMIZERS, make_optimizer
+from qkv.training.optimizers import OPTIMIZER_CLASSES, make_optimizer
 from tests.support.tiny_models import make_transformer
 
 RATE = 0.01
@@ -59,7 +59,7 @@ def test_weight_decay_takes_a_part_of_each_matrix_and_nothing_of_embeddings_and_
     assert matrices > 10
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", OPTIMIZER_CLASSES)
 def test_the_config_of_an_optimizer_has_all_its_arguments(name):
     optimizer = make_optimizer(0.125, optimizer=name, beta_1=0.5, beta_2=0.75, epsilon=0.25, weight_decay=0.375)
     again = type(optimizer).from_config(optimizer.get_config())

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from qkv.training.progress import Progress
-from qkv.training.stopping import Limits, StoppingRules, shortcoming
+from qkv.training.stopping import Limits, StoppingRules, training_advice
 from tests.support.training import ONE_VOTE
 
 
@@ -26,7 +26,7 @@ def ended(update, validations=(500, 1000), best=1000, **more):
     ],
 )
 def test_a_training_that_has_ended_too_early_says_what_to_change(progress, warmup, patience, said):
-    advice = shortcoming(progress, warmup, "bleu", patience)
+    advice = training_advice(progress, warmup, "bleu", patience)
     if said is None:
         assert advice is None
     else:

@@ -8,7 +8,7 @@ from qkv.errors import InputError
 from qkv.runtime.cluster import Cluster
 from qkv.training.checkpoints import Checkpoints
 from qkv.training.progress import Progress
-from qkv.training.workers import SingleProcess, check_same_settings, check_same_text, restore_together, wait_for_text
+from qkv.training.workers import SingleProcess, check_equal_settings, check_equal_text, restore_together, wait_for_text
 
 
 class TwoWorkers:
@@ -38,20 +38,20 @@ class TwoWorkers:
 @pytest.mark.parametrize("index", [0, 1])
 def test_settings_that_differ_are_named_with_their_workers(index):
     theirs = {"run.seed": 1, "model.dropout": 0.2}
-    check_same_settings(TwoWorkers(index, {"settings": theirs}), dict(theirs))
+    check_equal_settings(TwoWorkers(index, {"settings": theirs}), dict(theirs))
     mine = {"run.seed": 1, "model.dropout": 0.1}
     values = (0.1, 0.2) if index == 0 else (0.2, 0.1)
     expected = rf"config: model.dropout is {values[1]} on worker 1 \(b:2\), expected {values[0]} as on worker 0 \(a:1\)"
     with pytest.raises(InputError, match=expected):
-        check_same_settings(TwoWorkers(index, {"settings": theirs}), mine)
+        check_equal_settings(TwoWorkers(index, {"settings": theirs}), mine)
 
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_file_that_differs_is_named_and_one_that_a_worker_lacks_is_not(index):
-    check_same_text(TwoWorkers(index, {"text": {"train.en": "1"}}), {"train.en": "1", "train.de": "2"})
-    check_same_text(TwoWorkers(index, {"text": {"train.en": "1", "train.de": "2"}}), {"train.en": "1"})
+    check_equal_text(TwoWorkers(index, {"text": {"train.en": "1"}}), {"train.en": "1", "train.de": "2"})
+    check_equal_text(TwoWorkers(index, {"text": {"train.en": "1", "train.de": "2"}}), {"train.en": "1"})
     with pytest.raises(InputError, match=r"train\.de: worker 1 \(b:2\) has another file than worker 0 \(a:1\)"):
-        check_same_text(
+        check_equal_text(
             TwoWorkers(index, {"text": {"train.en": "1", "train.de": "2"}}), {"train.en": "1", "train.de": "3"}
         )
 

@@ -1,14 +1,14 @@
 """The mechanisms by name: what is done with the scores."""
 
 from ..by_name import describe_layer
-from ..scores import SCORES
+from ..scores import SCORE_CLASSES
 from .blockwise import Blockwise
 from .fixed_weights import Last, OneHot, Uniform
 from .linformer import Linformer
 from .lsh import LSH
 from .softmax import Mechanism, Sink, Softmax
 
-MECHANISMS: dict[str, type[Mechanism]] = {
+MECHANISM_CLASSES: dict[str, type[Mechanism]] = {
     "softmax": Softmax,
     "sink": Sink,
     "blockwise": Blockwise,
@@ -28,12 +28,15 @@ def describe_mechanism(mechanism, score="scaled_dot", dropout=0.0):
     Raises:
         ValueError: no mechanism has that name, or a mechanism that is given as a layer has another score or dropout.
     """
-    description = describe_layer("mechanism", MECHANISMS, mechanism)
+    description = describe_layer("mechanism", MECHANISM_CLASSES, mechanism)
     if isinstance(description, str):
         return description
     config = {"score": "scaled_dot", "dropout": 0.0, **description["config"]}
-    of_mechanism = {"score": describe_layer("score", SCORES, config.pop("score")), "dropout": config.pop("dropout")}
-    of_layer = {"score": describe_layer("score", SCORES, score), "dropout": dropout}
+    of_mechanism = {
+        "score": describe_layer("score", SCORE_CLASSES, config.pop("score")),
+        "dropout": config.pop("dropout"),
+    }
+    of_layer = {"score": describe_layer("score", SCORE_CLASSES, score), "dropout": dropout}
     for name, default in {"score": "scaled_dot", "dropout": 0.0}.items():
         if of_mechanism[name] not in (default, of_layer[name]):
             both = f"the layer has {of_layer[name]!r}, its mechanism {of_mechanism[name]!r}"

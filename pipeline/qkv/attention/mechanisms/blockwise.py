@@ -92,7 +92,7 @@ class Pairs:
         self.comparison, self.query, self.key, self.learnt, self.mask = comparison, query, key, learnt, mask
         batch, heads, length, _ = dynamic_shape(query)
         numbers = batch * heads * comparison.numbers_a_pair(query)
-        self.rows, self.columns = cut_pairs(length, dynamic_shape(key)[2], numbers, limit)
+        self.rows, self.columns = choose_block_sizes(length, dynamic_shape(key)[2], numbers, limit)
 
     def compare(self, i, j):
         """Returns the scores of a pair of blocks, and the function that computes their gradient."""
@@ -252,16 +252,16 @@ def stack(make, count):
     return ops.map(functools.partial(operator.call, make), ops.arange(count, dtype="int32"))
 
 
-def cut_pairs(query_length, key_length, numbers_a_pair, limit):
-    """Cuts T and S, a `Cut` each, so that a pair of blocks holds at most `NUMBERS_A_BLOCK` numbers, where each pair of
-    positions has `numbers_a_pair`; blocks are as nearly square as T and S allow, and of at most `limit` positions."""
+def choose_block_sizes(query_length, key_length, numbers_a_pair, limit):
+    """Returns the blocks of T and of S. A pair of blocks holds at most `NUMBERS_A_BLOCK` numbers, if each pair of
+    positions has `numbers_a_pair`. Blocks are as square as T and S allow, and have at most `limit` positions."""
     pairs = 1 + NUMBERS_A_BLOCK // (1 + numbers_a_pair)  # never none, and some for an empty batch
     rows = lesser(lesser(query_length, limit), square_root(pairs))
     columns = lesser(lesser(key_length, limit), pairs // rows)
-    return Cut(query_length, rows), Cut(key_length, columns)
+    return Blocks(query_length, rows), Blocks(key_length, columns)
 
 
-class Cut:
+class Blocks:
     """A length cut into blocks of one size.
 
     If the length is not a multiple of the size, the last block starts early and shares some positions with the one

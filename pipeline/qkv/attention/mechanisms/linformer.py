@@ -7,7 +7,7 @@ P projected length (the paper's k).
 import keras
 from keras import ops
 
-from ...layers.constructor import seed_of
+from ...layers.constructor_config import seed_of
 from ...layers.keras_layers import check_sizes, dynamic_shape
 from ..masks import masked_softmax
 from ..scores import glorot

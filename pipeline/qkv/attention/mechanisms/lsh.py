@@ -12,10 +12,10 @@ from keras import ops
 
 from ...layers.keras_layers import check_sizes, dynamic_shape
 from ..masks import LOWEST, masked_softmax
-from ..scores import SCORES
+from ..scores import SCORE_CLASSES
 from .softmax import Mechanism
 
-ITSELF = -1e15  # below every score and above every masked one
+SELF_SCORE = -1e15  # below every score and above every masked one
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -73,7 +73,7 @@ class LSH(Mechanism):
         if buckets != 1 and buckets % 2:
             raise ValueError(f"buckets: expected 1 or an even number, found {buckets}")
         if not self.score.by_angle:
-            by_angle = ", ".join(name for name, score in SCORES.items() if score.by_angle)
+            by_angle = ", ".join(name for name, score in SCORE_CLASSES.items() if score.by_angle)
             raise ValueError(f"score: lsh hashes angles; expected one of {by_angle}, found {self.score_name!r}")
         self.buckets = buckets
         self.chunk_length = chunk_length
@@ -103,7 +103,7 @@ class LSH(Mechanism):
         parts, log_sums, windows = zip(*found, strict=True)
         shares = ops.split(masked_softmax(ops.concatenate(log_sums, axis=-1)), self.rounds, axis=-1)
         context = sum(ops.cast(share, part.dtype) * part for share, part in zip(shares, parts, strict=True))
-        weights = [spread(window, places) for window, places in zip(windows, rounds, strict=True)]
+        weights = [scatter_to_keys(window, places) for window, places in zip(windows, rounds, strict=True)]
         return context, sum(share * part for share, part in zip(shares, weights, strict=True))
 
     def _hash(self, unit, rotation):
@@ -141,14 +141,14 @@ class LSH(Mechanism):
         keys = ops.expand_dims(with_chunk_before(source % length, axis=-1), -2)
         if mask is not None:
             allowed = ops.logical_and(allowed, pick_mask(mask, queries, keys))
-        scores = ops.where(queries == keys, ITSELF, scores - ops.log(ops.maximum(times, 1.0)))
+        scores = ops.where(queries == keys, SELF_SCORE, scores - ops.log(ops.maximum(times, 1.0)))
         log_sum = ops.logsumexp(ops.where(allowed, scores, LOWEST), axis=-1, keepdims=True)
         weights = masked_softmax(scores, allowed)
         context = ops.matmul(ops.cast(self.dropout(weights, training=training), value.dtype), value)
         return tuple(take_rows(x, rounds[r].slot, axes=4) for x in (context, log_sum, weights))
 
 
-class Places(NamedTuple):
+class ChunkPositions(NamedTuple):
     """The places of the positions after one round of hashing. All are int `(B, H, S)`.
 
     Args:
@@ -180,10 +180,10 @@ def place(bucket, buckets, chunk_length):
     before = ops.where(rank < chunk_length, -1, chunk - 1)
     batch, heads, length = dynamic_shape(bucket)
     row = range_along(batch, 0, 3) * count_chunks(length, buckets, chunk_length) + chunk
-    return Places(chunk, before, offset, (row * heads + range_along(heads, 1, 3)) * chunk_length + offset)
+    return ChunkPositions(chunk, before, offset, (row * heads + range_along(heads, 1, 3)) * chunk_length + offset)
 
 
-def spread(window, places):
+def scatter_to_keys(window, places):
     """Spreads weights on two chunks over all keys: `(B, H, T, 2 m) -> (B, H, T, S)`."""
     width = window.shape[-1]
     batch, heads, length = dynamic_shape(places.chunk)

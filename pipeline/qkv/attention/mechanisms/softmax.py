@@ -9,12 +9,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from ...layers.constructor import ConstructorConfig, ReplaceableLayers, build_once, seed_of
+from ...layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once, seed_of
 from ...layers.keras_layers import Dropout, dynamic_shape
 from ...layers.tap import tap
 from ..by_name import describe_layer
 from ..masks import LOWEST, masked_softmax
-from ..scores import SCORES, make_score
+from ..scores import SCORE_CLASSES, make_score
 
 
 class WeightsInFloat32:
@@ -78,7 +78,7 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
     def __init__(self, score="scaled_dot", dropout=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.seed = seed
-        self.score_description = describe_layer("score", SCORES, score)
+        self.score_description = describe_layer("score", SCORE_CLASSES, score)
         self.score: Any = None
         if self.uses_score:
             own = {"seed": seed_of("score", seed), "name": "score", "dtype": self.dtype_policy}

@@ -17,7 +17,7 @@ MEAN = "mean"
 class Scorer(NamedTuple):
     """A method that scores the importance of source tokens.
 
-    - scorer: one of `config.names.inspection.SOURCE_SCORERS`.
+    - scorer: one of `config.choices.inspection.SOURCE_SCORERS`.
     - layer: the index of the layer; `mean` for all layers; empty if the method has no layers.
     - head: the index of the head; `mean` for all heads; empty if the method has no heads.
     """

@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ...config.names.inspection import SOURCE_SCORERS
+from ...config.choices.inspection import SOURCE_SCORERS
 from ..heatmap import WEIGHTS
 from .faithfulness import FAITHFULNESS_MEASURES, Scorer
 

@@ -12,8 +12,8 @@ from keras import ops
 
 from ...attention.cross_attention import CrossAttention
 from ...attention.multi_head import AttentionLayer
-from ...config.names.inspection import SITES
-from ...config.names.model import MECHANISMS
+from ...config.choices.inspection import SITES
+from ...config.choices.model import MECHANISM_INFO
 from ...layers.keras_layers import dynamic_shape
 from ...layers.tap import Hook, tapped
 from ...model.transformer import Transformer
@@ -163,7 +163,7 @@ def changeable_layers(model: keras.Model) -> dict[str, list[AttentionLayer]]:
     They are a Transformer's layers with mechanisms whose weights are shares of a row. Other architectures have none.
 
     Returns:
-        The layers by site, one of `config.names.model.ATTENTION_SITES`; a site is left out if its weights are not
+        The layers by site, one of `config.choices.model.ATTENTION_SITES`; a site is left out if its weights are not
         shares.
     """
     if not isinstance(model, Transformer):
@@ -172,7 +172,7 @@ def changeable_layers(model: keras.Model) -> dict[str, list[AttentionLayer]]:
     def gives_shares(layer: AttentionLayer) -> bool:
         mechanism = layer.spec.mechanism
         name = mechanism if isinstance(mechanism, str) else mechanism["class_name"]
-        return name in MECHANISMS and MECHANISMS[name].gives_shares
+        return name in MECHANISM_INFO and MECHANISM_INFO[name].gives_shares
 
     return {
         SITES[site].weighed_at: layers

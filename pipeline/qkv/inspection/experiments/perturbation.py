@@ -17,12 +17,12 @@ import numpy as np
 import tensorflow as tf
 
 from ...attention.cross_attention import CrossAttention
-from ...config.names.inspection import OUTPUT_ABLATIONS
+from ...config.choices.inspection import OUTPUT_ABLATIONS
 from ...decoding.forced import forced_decode
 from ...errors import InputError
 from ...layers.tap import tapped
 from ...runtime.graphs import ModelGraph
-from ...runtime.parallel import in_order
+from ...runtime.parallel import in_threads
 from ...text.batch import Batch, forced_batch
 from ...text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ...text.tokens.special_tokens import PAD
@@ -60,7 +60,7 @@ def perturbation_effects(
 
     Returns:
         First the effects of replacing weights, for each layer, head and one of `CHANGES`. Then the effects of replacing
-        outputs, for each layer, head and one of `config.names.inspection.OUTPUT_ABLATIONS`. With a single pair,
+        outputs, for each layer, head and one of `config.choices.inspection.OUTPUT_ABLATIONS`. With a single pair,
         `resampled` is left out: there is no other sentence to take an output from.
     """
     layers = cross_attention_layers(model)
@@ -70,7 +70,7 @@ def perturbation_effects(
     batches = [(rows, forced_batch([pairs[row] for row in rows])) for rows in plan]
 
     outputs: list[Any] = [None] * len(pairs)
-    batch_outputs = in_order(lambda batch: read_outputs(*batch[1].ids).numpy(), batches, threads)
+    batch_outputs = in_threads(lambda batch: read_outputs(*batch[1].ids).numpy(), batches, threads)
     for rows, outputs_of_rows in zip(plan, batch_outputs, strict=True):
         for row, output in zip(rows, outputs_of_rows, strict=True):
             outputs[row] = output[: lengths[row]]
@@ -93,7 +93,7 @@ def perturbation_effects(
         return sum_effects(log_probabilities, likeliest, is_token)
 
     sums = np.zeros((len(pairs), len(changes), len(EFFECTS)))
-    for rows, sums_of_rows in zip(plan, in_order(measure, batches, threads), strict=True):
+    for rows, sums_of_rows in zip(plan, in_threads(measure, batches, threads), strict=True):
         sums[rows] = sums_of_rows
     return HeadEffects([(layer, head, names[change]) for layer, head, change in changes], sums, lengths)
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from ...layers.tap import tapped
 from ...runtime.graphs import ModelGraph
-from ...runtime.parallel import in_order
+from ...runtime.parallel import in_threads
 from ...text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ...text.tokens.special_tokens import BOS, EOS, PAD
 from .faithfulness import KEYS, SUMS, Scorer, as_shares
@@ -89,7 +89,7 @@ def measure_sentences(
     def measure(sentence: ScoredSentence) -> list[dict[str, Any]]:
         return [*_measure(reader, sentence, shares)]
 
-    rows = [row for rows_of_sentence in in_order(measure, measurable, threads) for row in rows_of_sentence]
+    rows = [row for rows_of_sentence in in_threads(measure, measurable, threads) for row in rows_of_sentence]
     return pd.DataFrame(rows, columns=["id", *KEYS, "tokens", *SUMS])
 
 

@@ -22,7 +22,7 @@ from ...attention.multi_head import AttentionLayer
 from ...attention.relative_positions import Distances, rotation
 from ...attention.scores import PRODUCTS
 from ...attention.self_attention import SelfAttention
-from ...config.names.model import ATTENTION_SITES
+from ...config.choices.model import ATTENTION_SITES
 from ...errors import InputError, did_you_mean
 from ...model.transformer import Transformer
 from .activations import Pair, check_index, read_activations
@@ -49,7 +49,7 @@ def copy_weights(model: keras.Model, copy: keras.Model) -> None:
 
 
 def explained_sites(model: keras.Model) -> list[str]:
-    """Returns the sites whose scores `split_score` can split, of `config.names.model.ATTENTION_SITES`.
+    """Returns the sites whose scores `split_score` can split, of `config.choices.model.ATTENTION_SITES`.
 
     The list is empty unless the model is a Transformer with the mechanism `softmax` at all sites. Sites are left out if
     their score is not a product, and self-attention if its positions are ALiBi.
@@ -66,7 +66,7 @@ def layer_name(site: str, layer: int) -> str:
     """Returns the name of an attention layer, such as `decoder.0.cross`.
 
     Args:
-        site: one of `config.names.model.ATTENTION_SITES`.
+        site: one of `config.choices.model.ATTENTION_SITES`.
         layer: the index of the layer.
     """
     side, kind = ("decoder", "cross") if site == "cross" else site.split("_")

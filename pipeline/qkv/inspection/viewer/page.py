@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...config.names.inspection import LABEL_SIDES, SITES
+from ...config.choices.inspection import LABEL_SIDES, SITES
 from ..colours import HEAD_COLOURS, css_variables
 from ..record import Record
 from .data import ViewerRun, measure_labels

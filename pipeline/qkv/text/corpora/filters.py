@@ -10,7 +10,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from ...config.names.text import CORPUS_FILTERS
+from ...config.choices.text import CORPUS_FILTERS
 
 SCRIPT_SHARE = 0.5
 """The least share of the letters of a side that must belong to its script."""
@@ -32,7 +32,7 @@ class TextFilters:
     """The filters of pairs, by the names of `CORPUS_FILTERS`.
 
     Args:
-        source_script: the script of the source, one of `config.names.text.SCRIPTS`; None allows any script.
+        source_script: the script of the source, one of `config.choices.text.SCRIPTS`; None allows any script.
         target_script: the same for the target.
         identical: whether to drop pairs whose sides are the same text, apart from white space and case.
         digits: whether to drop pairs whose sides have different digits.

@@ -10,7 +10,7 @@ from typing import Any
 from ...config import RunConfig
 from ...config.corpus import CorpusSettings
 from ...config.data import DataSettings
-from ...config.run import KEPT_BUT, changes_of_result, make_run_config
+from ...config.run import CHANGEABLE_SETTINGS, changes_of_result, make_run_config
 from ...errors import InputError
 from ...files.json import read_json_if_whole
 from ...files.paths import files_like, is_pattern, sha256
@@ -73,7 +73,7 @@ def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
     return origin
 
 
-def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> None:
+def check_same_settings(config: RunConfig, run: RunDirectory, section: str = "") -> None:
     """Checks that settings equal those with which the text of the run was prepared. Data files may have moved.
 
     Args:
@@ -102,7 +102,7 @@ def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> N
         shown = "\n  ".join(changes)
         raise InputError(
             f"{run.config}: changed since the run began:\n  {shown}\nPut the values back: a run keeps its settings, "
-            f"except {KEPT_BUT}; for other settings start a new run with --config and --run.name"
+            f"except {CHANGEABLE_SETTINGS}; for other settings start a new run with --config and --run.name"
         )
 
 

@@ -15,10 +15,10 @@ from ...errors import InputError
 from ..tokens.special_tokens import UNK
 from ..tokens.tokenizer import Tokenizer
 from .line import as_line, is_empty, name_code, without_tag
-from .look import WORD, TextLook, find_difference
+from .style import WORD, TextStyle, find_difference
 
 log = logging.getLogger(__name__)
-MOST_CHARACTERS = 10  # that are named as unknown; once there are as many, later ones are not
+MOST_REPORTED = 10  # that are named as unknown; once there are as many, later ones are not
 MOST_CUT_LINES = 20
 
 
@@ -26,37 +26,37 @@ class Normalizer:
     """Lower-cases and divides typed lines as the training text is. Lines that look like it stay as they are.
 
     Args:
-        look: of the training text.
+        style: of the training text.
         lowercase: whether to lower-case. Where the training text has capitals, only the first word of a line is
             lower-cased, unless the training text has it with its capital or its sentences begin with capitals.
         divide: puts a space between words and marks; None leaves them as they are.
     """
 
-    def __init__(self, look: TextLook, lowercase: bool, divide: Callable[[str], str] | None) -> None:
-        self._look = look
+    def __init__(self, style: TextStyle, lowercase: bool, divide: Callable[[str], str] | None) -> None:
+        self._style = style
         self._lowercase = lowercase
         self._divide = divide and functools.lru_cache(maxsize=10_000)(divide)  # typed words are soon repeated
 
     def __call__(self, line: str) -> str:
         """Returns a line as the training text would have it."""
-        if self._lowercase and self._look.capitals == "none":
+        if self._lowercase and self._style.capitals == "none":
             line = line.lower()
         if self._divide and not all(map(self._is_whole, filter(None, line.split(" ")))):
             parts = [(kept, " ".join(words)) for kept, words in groupby(line.split(" "), self._is_kept)]
             line = " ".join(filter(None, (part if kept else self._divide(part) for kept, part in parts)))
-        first = WORD.search(line) if self._lowercase and self._look.capitals == "names" else None
-        if first and first[0] not in self._look.capitalised:
+        first = WORD.search(line) if self._lowercase and self._style.capitals == "names" else None
+        if first and first[0] not in self._style.capitalised:
             line = line[: first.start()] + first[0].lower() + line[first.end() :]
         return line
 
     def _is_kept(self, word: str) -> bool:
         """Returns whether a word is one of the training text's that Moses would divide among others, such as `'s`."""
-        return word in self._look.marked and any(map(str.isalnum, word))
+        return word in self._style.marked and any(map(str.isalnum, word))
 
     def _is_whole(self, word: str) -> bool:
         """Returns whether a word is one of the training text's, or would not be divided."""
         assert self._divide
-        return word.isalnum() or word in self._look.marked or self._divide(word) == word
+        return word.isalnum() or word in self._style.marked or self._divide(word) == word
 
 
 class LineReader:
@@ -93,19 +93,19 @@ class LineReader:
 
 @dataclass
 class TypedText:
-    """Reads lines that a person has written. It warns once where most of the lines that come together look unlike the
+    """Reads lines that a person has written. It warns once if most of the lines that come together look unlike the
     training text, once of each character that the model does not know, and of each line that is cut.
 
     Args:
         tokenizer: the run's, of the side that the lines are of.
-        look: of the training text on that side; None where it is not known.
+        style: of the training text on that side; None where it is not known.
         normalize: makes a line look like it; None to read lines as they are.
         longest: the maximum number of tokens that are read of a line, without EOS.
         name: of the text in messages, such as the path of its file.
     """
 
     tokenizer: Tokenizer
-    look: TextLook | None
+    style: TextStyle | None
     normalize: Callable[[str], str] | None
     longest: int
     name: str
@@ -150,20 +150,20 @@ class TypedText:
         return [(f"{self.name}:{number}", line) for line, number in zip(lines, numbers or count(1), strict=False)]
 
     def _warn_of_look(self, texts: Sequence[str]) -> None:
-        if self.look is None:
+        if self.style is None:
             return
-        found = [difference for text in texts if (difference := find_difference(text, self.look))]
+        found = [difference for text in texts if (difference := find_difference(text, self.style))]
         if 2 * len(found) > sum(not is_empty(text) for text in texts):
             log.warning(
                 "warning: the input does not look like the text that the run was trained on: %s; expected sentences "
                 "such as: %s",
                 found[0],
-                self.look.example,
+                self.style.example,
             )
-            self.look = None
+            self.style = None
 
     def _warn_of_line(self, text: str, ids: Sequence[int], place: str) -> None:
-        if UNK in ids and self._unknown < MOST_CHARACTERS:
+        if UNK in ids and self._unknown < MOST_REPORTED:
             new = "".join(character for character in dict.fromkeys(text) if character not in self._seen)
             self._seen.update(new)
             if unknown := find_unknown(new, self.tokenizer):
@@ -199,7 +199,7 @@ def name_characters(characters: Sequence[str]) -> str:
     """Returns characters as a message names them: the first few in quotes, those without a shape by their codes."""
     named = [
         name_code(one) if not one.isprintable() or unicodedata.category(one).startswith("M") else repr(one)
-        for one in characters[:MOST_CHARACTERS]
+        for one in characters[:MOST_REPORTED]
     ]
     others = len(characters) - len(named)
     return ", ".join(named) + (f" and {others} more" if others else "")

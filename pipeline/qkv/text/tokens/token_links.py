@@ -60,11 +60,11 @@ class TokenLinker:
 
 def _link_part(sides: Sequence[tuple[SentencePieceModel, str]], part: Any) -> list[np.ndarray]:
     texts, ends, links = part
-    source, target = (find_words(*side, *own) for side, *own in zip(sides, texts, ends, strict=True))
+    source, target = (iterate_word_numbers(*side, *own) for side, *own in zip(sides, texts, ends, strict=True))
     return list(map(link_tokens, source, target, (row.reshape(-1, 2).tolist() for row in links)))
 
 
-def find_words(
+def iterate_word_numbers(
     model: SentencePieceModel, unit: str, texts: Sequence[str], ends: Sequence[Sequence[int]] | None = None
 ) -> Iterator[np.ndarray]:
     """Yields for each token of each text the number of its word, or `NO_WORD`, as evaluation finds it: from the place

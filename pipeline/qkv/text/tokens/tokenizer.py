@@ -18,7 +18,7 @@ from ...errors import InputError
 from ..lines.line import FORMAT_CHARACTERS, OTHER_SPACES, compose, find_tag, without_tag
 from .special_tokens import BOS, EOS, PAD, UNK, WORD_START
 from .subword_models import SentencePieceModel, load_subword_model
-from .words import find_words
+from .words import word_of_each_token
 
 UNKNOWN = " \u2047 "  # what SentencePiece writes for an unknown token, whose word ends before the last space
 
@@ -172,7 +172,7 @@ class Tokenizer:
             if line != text:
                 ends = self._ends_as_written(text, ends)
             added = [None] if self.tag and not tag else []
-            words.append([*added, *find_words(text, ends, unit)])
+            words.append([*added, *word_of_each_token(text, ends, unit)])
         return words
 
     def _ends_as_written(self, text: str, ends: Sequence[int]) -> list[int]:
@@ -189,7 +189,7 @@ class Tokenizer:
         return np.array(written)[places].tolist()
 
     def words_from_ids(self, ids: Sequence[int], unit: str = "spaces") -> list[int | None]:
-        """Returns the word of `decode([ids])` of each id, see `find_words`; None for special tokens, often for tags.
+        """Returns the word of each id in `decode([ids])`, see `word_of_each_token`; None for special tokens and tags.
 
         A model may spell a word with other tokens than `encode`, so this uses the ids, not the text.
         """
@@ -201,5 +201,5 @@ class Tokenizer:
         ]
         lengths = accumulate(len(text.encode()) for text in spelt)
         ends = [length - (text == UNKNOWN) for text, length in zip(spelt, lengths, strict=True)]
-        words = find_words("".join(spelt), ends, unit)
+        words = word_of_each_token("".join(spelt), ends, unit)
         return [None if token in self._silent else word for token, word in zip(ids, words, strict=True)]

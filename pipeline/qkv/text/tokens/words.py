@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class WordUnits(NamedTuple):
-    """The units that count as words on each side, by the names of `config.names.text.WORD_UNITS`."""
+    """The units that count as words on each side, by the names of `config.choices.text.WORD_UNITS`."""
 
     source: str = "spaces"
     target: str = "spaces"
@@ -44,11 +44,11 @@ BETWEEN_SPACES = WordUnits()
 
 
 @dataclass(frozen=True)
-class WordCutter:
+class WordSegmenter:
     """The cutting of a run's sentences into words.
 
     Args:
-        source: the unit of the source, one of `config.names.text.WORD_UNITS`; None to judge by the text.
+        source: the unit of the source, one of `config.choices.text.WORD_UNITS`; None to judge by the text.
         target: likewise of the target.
         tokenized: whether words are known to be separated by spaces.
         count_tokens: count the tokens of each source and of each target, where subwords may count as words.
@@ -86,7 +86,7 @@ class WordCutter:
                 log.info("the %s has no spaces between words: its %s count as words (data.words.%s)", side, unit, side)
 
 
-AT_SPACES = WordCutter(*BETWEEN_SPACES)
+AT_SPACES = WordSegmenter(*BETWEEN_SPACES)
 
 
 def has_spaces(sentences: Iterable[str]) -> bool:
@@ -104,7 +104,7 @@ def has_spaces(sentences: Iterable[str]) -> bool:
     return not mostly_one or len(text) < LONG_SENTENCES * len(sample)
 
 
-def find_words(text: str, token_ends: Sequence[int], unit: str) -> list[int | None]:
+def word_of_each_token(text: str, token_ends: Sequence[int], unit: str) -> list[int | None]:
     """Returns the word of the last byte of each token, given the byte after it, for a lone space of the next one; None
     after the last word. `unit` is one of `WORD_UNITS`."""
     if unit == "subwords":
@@ -199,7 +199,7 @@ def _without_spaces(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Marks:
+class MarkingScheme:
     """The marks with which tokens spell where words begin and end.
 
     Args:
@@ -227,12 +227,12 @@ class Marks:
         return "".join(bare(token, self.sign) for token in tokens)
 
 
-MARKS: dict[str, Marks] = {
-    "sentencepiece": Marks(WORD_START, decode=_without_spaces),
-    "byte_level": Marks("\u0120", decode=_decode_bytes),
-    "wordpiece": Marks("##", divides=False),
-    "end_of_word": Marks("</w>", at_end=True),
-    "joiner": Marks("@@", at_end=True, divides=False),
-    "none": Marks(decode=_without_spaces),
+MARKS: dict[str, MarkingScheme] = {
+    "sentencepiece": MarkingScheme(WORD_START, decode=_without_spaces),
+    "byte_level": MarkingScheme("\u0120", decode=_decode_bytes),
+    "wordpiece": MarkingScheme("##", divides=False),
+    "end_of_word": MarkingScheme("</w>", at_end=True),
+    "joiner": MarkingScheme("@@", at_end=True, divides=False),
+    "none": MarkingScheme(decode=_without_spaces),
 }
-"""Each of `config.names.text.WORD_MARKS`."""
+"""Each of `config.choices.text.WORD_MARKS`."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 
-from ...config import names
-from ...config.names.translation import METRICS
+from ...config import choices
+from ...config.choices.translation import METRIC_INFO
 from ...errors import InputError, did_you_mean
 from ...files.paths import name_problem
 from ...files.run_directory import RunDirectory
@@ -35,7 +35,7 @@ class EpochTable(keras.callbacks.Callback):
         self.table.on_train_end(logs)
 
 
-CALLBACKS: dict[str, Callable[..., keras.callbacks.Callback]] = {
+CALLBACK_FACTORIES: dict[str, Callable[..., keras.callbacks.Callback]] = {
     "CSVLogger": EpochTable,
     "TerminateOnNaN": keras.callbacks.TerminateOnNaN,
 }
@@ -43,12 +43,12 @@ CALLBACKS: dict[str, Callable[..., keras.callbacks.Callback]] = {
 
 
 def make_callback(name: str, arguments: Mapping[str, Any], folder: Path) -> keras.callbacks.Callback:
-    """Makes one of `config.names.training.CALLBACKS`; files that its arguments name are in the folder of the run.
+    """Makes one of `config.choices.training.CALLBACK_INFO`; files that its arguments name are in the folder of the run.
 
     Raises:
         InputError: it does not take these arguments.
     """
-    row, make = names.training.CALLBACKS[name], CALLBACKS[name]
+    row, make = choices.training.CALLBACK_INFO[name], CALLBACK_FACTORIES[name]
     given = {**dict(row.defaults), **arguments}
     try:
         inspect.signature(make).bind(**given)
@@ -77,7 +77,7 @@ def check_callbacks(callbacks: Any) -> list[keras.callbacks.Callback]:
         callbacks: what `fit` of Keras takes: a list of callbacks, a single one, or None.
 
     Raises:
-        InputError: an item is not a callback, is one of `names.training.UNSUITABLE_CALLBACKS`, or monitors or prints
+        InputError: an item is not a callback, is one of `choices.training.UNSUITABLE_CALLBACKS`, or monitors or prints
             a value that training does not log.
     """
     callbacks = [] if callbacks is None else keras.tree.flatten(callbacks)
@@ -87,7 +87,7 @@ def check_callbacks(callbacks: Any) -> list[keras.callbacks.Callback]:
             raise InputError(
                 f"callbacks: expected a list of keras.callbacks.Callback objects, found {callback!r:.60} in it{hint}"
             )
-        for name, instead in names.training.UNSUITABLE_CALLBACKS.items():
+        for name, instead in choices.training.UNSUITABLE_CALLBACKS.items():
             if isinstance(callback, getattr(keras.callbacks, name, ())):
                 raise InputError(f"callbacks: keras.callbacks.{name} cannot be used in qkv.train: {instead}")
         if isinstance(callback, keras.callbacks.EarlyStopping | keras.callbacks.ModelCheckpoint):
@@ -99,7 +99,7 @@ def check_callbacks(callbacks: Any) -> list[keras.callbacks.Callback]:
 
 def _check_monitor(callback: Any) -> None:
     """Checks the metric that a callback monitors, and sets its direction."""
-    logged = ["loss", *(f"val_{name}" for name in METRICS)]
+    logged = ["loss", *(f"val_{name}" for name in METRIC_INFO)]
     if callback.monitor not in logged:
         hint = did_you_mean(str(callback.monitor), logged)
         raise InputError(
@@ -107,13 +107,13 @@ def _check_monitor(callback: Any) -> None:
             f"{callback.monitor!r:.60}{hint}"
         )
     if callback.mode == "auto":
-        callback.mode = "min" if METRICS[callback.monitor.removeprefix("val_")].lower_is_better else "max"
+        callback.mode = "min" if METRIC_INFO[callback.monitor.removeprefix("val_")].lower_is_better else "max"
 
 
 def _check_file_name(callback: keras.callbacks.ModelCheckpoint) -> None:
     """Checks the fields of a checkpoint's file name, such as `{val_loss:.2f}`, which are filled in while it trains."""
     if callback.save_freq == "epoch":
-        known = {"epoch": 1, **dict.fromkeys(["update", "loss", *(f"val_{name}" for name in METRICS)], 1.0)}
+        known = {"epoch": 1, **dict.fromkeys(["update", "loss", *(f"val_{name}" for name in METRIC_INFO)], 1.0)}
     else:
         known = {"epoch": 1, "batch": 1}  # most updates have no logs
     try:

@@ -9,7 +9,7 @@ from typing import TextIO
 import keras
 import pandas as pd
 
-from ...config.names.translation import METRICS
+from ...config.choices.translation import METRIC_INFO
 from ...files.atomic import write_atomically
 from ...runtime.streams import Control
 from ..progress import Progress
@@ -67,7 +67,7 @@ class ProgressLine(keras.callbacks.Callback):
         self._print_status(f"update {self.progress.update:>6}  validating")
 
     def on_test_end(self, logs=None):
-        metrics = [f"{row.title} {logs[f'val_{name}']:.{row.digits}f}" for name, row in METRICS.items()]
+        metrics = [f"{row.title} {logs[f'val_{name}']:.{row.digits}f}" for name, row in METRIC_INFO.items()]
         after = f"after {clock(60 * logs['minutes'])}"
         line = "  ".join([f"update {logs['update']:>6.0f}", f"validation: {metrics[0]}", *metrics[1:], after])
         self._print(line, rewritable=False)

@@ -17,7 +17,7 @@ from tensorboard.plugins.hparams import api as hparams_api
 from tensorboard.plugins.image.metadata import create_summary_metadata
 from tensorboard.plugins.projector import ProjectorConfig
 
-from ...config.names.translation import METRICS
+from ...config.choices.translation import METRIC_INFO
 from ...decoding.translator import Translator
 from ...files.atomic import write_atomically
 from ...files.run_directory import EVENT_FILES, RunDirectory
@@ -124,7 +124,7 @@ class TensorBoard(keras.callbacks.Callback):
     def _scalars(self, run: str, values: dict[str, float], logs: dict[str, float]) -> None:
         with self.writers[run].as_default(step=int(logs["update"])):
             for name, value in values.items():
-                section = "metrics" if name in METRICS or run == "validation" else run
+                section = "metrics" if name in METRIC_INFO or run == "validation" else run
                 # TensorFlow refuses Python's numbers above 3e38, the perplexity of a training that diverges.
                 tf.summary.scalar(f"{section}/{name}", np.float64(value), description=DESCRIPTIONS.get(name))
 

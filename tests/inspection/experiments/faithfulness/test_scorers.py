@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.config.names.inspection import SOURCE_SCORERS
+from qkv.config.choices.inspection import SOURCE_SCORERS
 from qkv.inspection.experiments.faithfulness import Scorer, as_shares, draw_noise, score_diagonal, score_sources
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.config.names.inspection import OUTPUT_ABLATIONS
+from qkv.config.choices.inspection import OUTPUT_ABLATIONS
 from qkv.decoding.forced import make_forced_graph
 from qkv.inspection.experiments.perturbation import perturbation_effects
 from qkv.layers.tap import tapped

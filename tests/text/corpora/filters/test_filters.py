@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qkv.config.names.text import CORPUS_FILTERS
+from qkv.config.choices.text import CORPUS_FILTERS
 from qkv.text.corpora.filters import TextFilters, with_near_duplicates
 
 NAMES = [None, *CORPUS_FILTERS]

@@ -228,7 +228,7 @@ def test_runs_with_the_same_text_share_a_cache(corpus, tmp_path, monkeypatch):
     prepared(corpus, tmp_path, "first", train, **cached)
     assert len(list((tmp_path / "cache").iterdir())) == 1
     with monkeypatch.context() as patch:
-        patch.setattr(shards.PairReader, "__call__", lambda *_: 1 / 0)
+        patch.setattr(shards.ShardReader, "__call__", lambda *_: 1 / 0)
         prepared(corpus, tmp_path, "second", train, **cached | {"model.d_model": 16, "run.seed": 1})
         with pytest.raises(ZeroDivisionError):
             prepared(corpus, tmp_path, "third", [train[1], train[0]], **cached)
@@ -240,7 +240,7 @@ def test_a_preparation_that_was_killed_goes_on_by_its_shards(corpus, tmp_path, m
     monkeypatch.setattr(corpora, "SHARD_PAIRS", 16)
     monkeypatch.setattr(shards, "usable_cores", lambda: 1)
     prepared(corpus, tmp_path, "whole", files(corpus, "train"))
-    read, call = [], shards.PairReader.__call__
+    read, call = [], shards.ShardReader.__call__
 
     def read_or_die(reader, pairs):
         if len(read) % 3 == 2:
@@ -249,7 +249,7 @@ def test_a_preparation_that_was_killed_goes_on_by_its_shards(corpus, tmp_path, m
         read.append(pairs[0][0])
         return call(reader, pairs)
 
-    monkeypatch.setattr(shards.PairReader, "__call__", read_or_die)
+    monkeypatch.setattr(shards.ShardReader, "__call__", read_or_die)
     config = small_config(corpus, tmp_path, "killed", {"data.train": files(corpus, "train")})
     run = RunDirectory.create(tmp_path / "killed")
     kills = 0

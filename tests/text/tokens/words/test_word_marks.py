@@ -2,7 +2,7 @@
 
 import pytest
 
-from qkv.config.names.text import WORD_MARKS
+from qkv.config.choices.text import WORD_MARKS
 from qkv.text.tokens.words import other_marks, spell_words, words_by_marks
 
 SPECIAL = ("<s>", "</s>")

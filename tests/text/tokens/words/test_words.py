@@ -3,7 +3,15 @@
 import pytest
 
 from qkv.text.lines.line import words_of
-from qkv.text.tokens.words import BETWEEN_SPACES, NO_WORD, WordCutter, WordUnits, find_words, has_spaces, word_numbers
+from qkv.text.tokens.words import (
+    BETWEEN_SPACES,
+    NO_WORD,
+    WordSegmenter,
+    WordUnits,
+    has_spaces,
+    word_numbers,
+    word_of_each_token,
+)
 
 SPACED = {
     "English": ["The cat eats an apple.", "Hello!", "Go."],
@@ -40,16 +48,16 @@ def test_their_absence_is_found(name):
 
 def test_a_setting_comes_before_what_is_known_and_that_before_what_is_found():
     text = UNSPACED["Chinese"]
-    assert WordCutter().units(text, text) == ("subwords", "subwords")
-    assert WordCutter(otherwise="characters").units(SPACED["English"], text) == ("spaces", "characters")
-    assert WordCutter(tokenized=True).units(text, text) == BETWEEN_SPACES
-    assert WordCutter("characters", tokenized=True).units(text, text) == ("characters", "spaces")
+    assert WordSegmenter().units(text, text) == ("subwords", "subwords")
+    assert WordSegmenter(otherwise="characters").units(SPACED["English"], text) == ("spaces", "characters")
+    assert WordSegmenter(tokenized=True).units(text, text) == BETWEEN_SPACES
+    assert WordSegmenter("characters", tokenized=True).units(text, text) == ("characters", "spaces")
 
 
 def test_only_sides_without_a_setting_are_told_of(caplog):
     with caplog.at_level("INFO"):
-        WordCutter("characters").log_found(WordUnits("characters", "subwords"))
-        WordCutter().log_found(BETWEEN_SPACES)
+        WordSegmenter("characters").log_found(WordUnits("characters", "subwords"))
+        WordSegmenter().log_found(BETWEEN_SPACES)
     assert caplog.messages == [
         "the target has no spaces between words: its subwords count as words (data.words.target)"
     ]
@@ -57,12 +65,12 @@ def test_only_sides_without_a_setting_are_told_of(caplog):
 
 def test_tags_before_sources_do_not_pass_for_words():
     text = [f"<zh> {sentence}" for sentence in UNSPACED["short Chinese"]]
-    assert WordCutter(tags=("<zh>",)).units(text, SPACED["English"]) == WordUnits("subwords", "spaces")
-    assert WordCutter().units(text, SPACED["English"]) == BETWEEN_SPACES
+    assert WordSegmenter(tags=("<zh>",)).units(text, SPACED["English"]) == WordUnits("subwords", "spaces")
+    assert WordSegmenter().units(text, SPACED["English"]) == BETWEEN_SPACES
 
 
 def test_words_are_counted_by_unit():
-    cutter = WordCutter(count_tokens=(lambda sources: [7] * len(sources), lambda targets: [8] * len(targets)))
+    cutter = WordSegmenter(count_tokens=(lambda sources: [7] * len(sources), lambda targets: [8] * len(targets)))
     sentences = ["猫 吃\u3000苹果。", ""]
     assert cutter.count(sentences, sentences, WordUnits("spaces", "characters")) == ([2, 0], [5, 0])
     assert [len(words_of(text)) for text in sentences] == [2, 0]
@@ -72,7 +80,7 @@ def test_words_are_counted_by_unit():
 def test_a_token_belongs_to_the_word_of_its_last_byte():
     text = "猫 吃苹果"  # 3 bytes a character
     ends = [3, 4, 10, 13]  # 猫, a lone space, 吃苹, 果
-    assert find_words(text, ends, "spaces") == [0, 1, 1, 1]
-    assert find_words(text, ends, "characters") == [0, 1, 2, 3]
-    assert find_words(text, ends, "subwords") == [0, 1, 2, 3]
+    assert word_of_each_token(text, ends, "spaces") == [0, 1, 1, 1]
+    assert word_of_each_token(text, ends, "characters") == [0, 1, 2, 3]
+    assert word_of_each_token(text, ends, "subwords") == [0, 1, 2, 3]
     assert word_numbers([3, 10], ends).tolist() == [0, 1, 1, NO_WORD]

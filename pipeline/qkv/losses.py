@@ -1,0 +1,73 @@
+"""The loss of target tokens, for `compile` of Keras: a mean over all tokens of a batch except padding.
+
+Weights of sentences, `(B,)` or `(B, 1)`, and of tokens, `(B, T)`, multiply the losses. Where the logits carry a mask of
+Keras, as after `Embedding(mask_zero=True)`, tokens that it hides count as padding.
+
+Letters: B batch, T target positions, V vocabulary.
+"""
+
+import keras
+from keras import ops
+from keras.src.backend import set_keras_mask  # public to layers alone, by `compute_mask`
+
+from .text.tokens.special_tokens import PAD
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class TokenCrossEntropy(keras.losses.Loss):
+    """The cross-entropy of each target token, with label smoothing (Szegedy et al. 2016, section 7), as `train.py` has
+    it: `logsumexp(l) - (1 - e) l[target] - e mean(l)` for the logits l.
+
+    Args:
+        label_smoothing: e, the probability that is spread evenly over the vocabulary.
+        **kwargs: further arguments of `keras.losses.Loss`. The mean of `reduction` is a mean over tokens. A `dtype` of
+            half precision, which cannot hold large ids, is replaced by float32.
+
+    Call arguments:
+        y_true: int `(B, T)`, the target tokens, ending in EOS; 0 for padding.
+        y_pred: logits, float `(B, T, V)`.
+        sample_weight: weights of sentences, `(B,)` or `(B, 1)`, or of tokens, `(B, T)`; None for equal weights.
+
+    Returns:
+        The mean over the tokens of the batch, a float scalar; 0 if there are none. With `reduction=None`, the losses
+        `(B, T)`, which are 0 for padding.
+
+    Example:
+        >>> round(float(TokenCrossEntropy()([[3, 0]], keras.ops.zeros((1, 2, 4)))), 4)  # log(4)
+        1.3863
+    """
+
+    def __init__(self, label_smoothing=0.0, name="token_cross_entropy", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.label_smoothing = label_smoothing
+
+    @property
+    def dtype(self):
+        dtype = super().dtype
+        return "float32" if dtype in ("bfloat16", "float16") else dtype
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        return super().__call__(y_true, y_pred, None if sample_weight is None else by_sentence(sample_weight))
+
+    def call(self, y_true, y_pred):
+        losses = cross_entropies(y_true, y_pred, self.label_smoothing)
+        set_keras_mask(losses, ops.not_equal(y_true, PAD))  # Keras takes the mean over what its mask leaves
+        return losses
+
+    def get_config(self):
+        return {**super().get_config(), "label_smoothing": self.label_smoothing}
+
+
+def cross_entropies(targets, logits, label_smoothing=0.0):
+    """Computes the cross-entropy of each token, 0 for padding: `(B, T)`, `(B, T, V) -> (B, T)`."""
+    targets = ops.cast(targets, "int32")
+    right = ops.take_along_axis(logits, ops.expand_dims(targets, -1), axis=-1)[..., 0]
+    if label_smoothing:  # or a logit of minus infinity, which is never a target, would make 0 * mean no number
+        right = (1 - label_smoothing) * right + label_smoothing * ops.mean(logits, -1)
+    return ops.where(ops.equal(targets, PAD), 0.0, ops.logsumexp(logits, axis=-1) - right)
+
+
+def by_sentence(weights):
+    """Gives weights of sentences an axis of tokens: `(B,) -> (B, 1)`; others are returned unchanged."""
+    weights = ops.convert_to_tensor(weights)
+    return ops.expand_dims(weights, 1) if len(weights.shape) == 1 else weights

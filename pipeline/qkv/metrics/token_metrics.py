@@ -1,0 +1,71 @@
+"""The metrics of target tokens, for `compile` of Keras: means over all tokens of a batch except padding.
+
+Weights of sentences, `(B,)` or `(B, 1)`, and of tokens, `(B, T)`, multiply the tokens' numbers. If the logits carry
+a Keras mask, as after `Embedding(mask_zero=True)`, tokens that it hides count as padding.
+
+Letters: B batch, T target positions, V vocabulary.
+"""
+
+import keras
+from keras import ops
+from keras.src.backend import get_keras_mask  # public to layers alone, by `compute_mask`
+
+from ..losses import by_sentence, cross_entropies
+from ..text.tokens.special_tokens import PAD
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class TokenAccuracy(keras.metrics.Mean):
+    """The share of target tokens to which the model gives the highest probability, from 0 to 1.
+
+    Example:
+        >>> metric = TokenAccuracy()
+        >>> metric.update_state([[1, 2, 0]], [[[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]])
+        >>> float(metric.result())
+        0.5
+    """
+
+    _direction = "up"  # Keras' callbacks, such as EarlyStopping, ask every metric for it
+
+    def __init__(self, name="token_accuracy", **kwargs):
+        super().__init__(name=name, **kwargs)
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        y_true = ops.cast(y_true, "int32")
+        right = ops.equal(ops.argmax(y_pred, axis=-1), y_true)
+        weights = token_weights(y_true, y_pred, sample_weight, self.dtype)
+        return super().update_state(ops.cast(right, self.dtype), weights)
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Perplexity(keras.metrics.Mean):
+    """The exponential of the mean cross-entropy of the target tokens, without label smoothing.
+
+    Example:
+        >>> metric = Perplexity()
+        >>> metric.update_state([[1, 0]], keras.ops.zeros((1, 2, 4)))
+        >>> round(float(metric.result()), 4)
+        4.0
+    """
+
+    _direction = "down"
+
+    def __init__(self, name="perplexity", **kwargs):
+        super().__init__(name=name, **kwargs)
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        weights = token_weights(y_true, y_pred, sample_weight, self.dtype)
+        return super().update_state(cross_entropies(y_true, ops.convert_to_tensor(y_pred, self.dtype)), weights)
+
+    def result(self):
+        return ops.exp(super().result())
+
+
+def token_weights(targets, logits, sample_weight, dtype):
+    """Returns the weight of each token in a metric, 0 for padding: `(B, T)`."""
+    weights = ops.cast(ops.not_equal(targets, PAD), dtype)
+    factors = get_keras_mask(logits), None if sample_weight is None else by_sentence(sample_weight)
+    for factor in factors:
+        if factor is not None:
+            weights = weights * ops.cast(factor, dtype)
+    return weights

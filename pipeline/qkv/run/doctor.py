@@ -1,0 +1,297 @@
+"""The doctor's checkup of a training before it starts: machine, text, first updates, time and disk space."""
+
+import json
+import math
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ..config import RunConfig
+from ..config.model import TransformerSettings
+from ..config.run import flat_settings
+from ..files.run_directory import RunDirectory
+from ..metrics.bleu import check_bleu_tokenizer
+from ..model.freezing import describe_parameters
+from ..runtime.devices import (
+    choose_devices,
+    gpu_memory,
+    idle_gpu,
+    make_strategy,
+    product_rate,
+    resolve_precision,
+    slow_precision,
+    visible_gpus,
+)
+from ..runtime.machine import keep_freed_memory, peak_memory, total_memory, usable_cores
+from ..text.batch import Batch
+from ..text.prepare import prepare_text
+from ..text.selection import describe_invisible
+from ..text.tokens.run_tokenizer import VocabularySizeError
+from ..text.training_text import TrainingText
+from ..training.batch_size import resolve_batch_tokens
+from ..training.build import build_batches_and_step, build_limits, build_model_and_optimizer, build_schedule
+from ..training.progress import Progress
+from ..training.step import TrainStepMetrics
+from ..training.stopping import Limits
+from ..training.time_budget import VALIDATIONS
+from .ancestor import Ancestor, take_ancestor
+from .proposal import ModelSize, propose, token_cost
+
+MEGABYTE, GIGABYTE = 2**20, 2**30
+MANY_REPEATS = 20  # of a pair in an epoch
+TIMED_SECONDS = 12.0  # enough updates for an estimate
+TIMED_UPDATES = 20
+
+
+class CheckupLine(NamedTuple):
+    """A line of the report.
+
+    - subject: the part of training that it describes, in one word.
+    - text: what was found.
+    - fine: whether nothing needs a closer look.
+    - settings: the proposed settings by dotted key.
+    """
+
+    subject: str
+    text: str
+    fine: bool = True
+    settings: Mapping[str, Any] | None = None
+
+
+def check_up(config: RunConfig) -> Iterator[CheckupLine]:
+    """Prepares the text, makes a few updates in a temporary folder, and yields the report line by line.
+
+    Raises:
+        InputError: training would refuse the settings or the text, too.
+    """
+    check_bleu_tokenizer(config.data.scoring_tokenizer)
+    keep_freed_memory()
+    choose_devices(config.run.devices, config.run.deterministic)
+    strategy = make_strategy()
+    keras.utils.set_random_seed(config.run.seed)
+    yield describe_machine()
+    yield from describe_gpus(resolve_precision(config.training.precision))
+    assert config.run.name  # the command line has set it
+    root = config.run.directory / config.run.name
+    if root.exists():
+        text = f"{root} exists: train.py continues or refuses it; --run.name starts another run"
+        yield CheckupLine("run", text, fine=False)
+    with tempfile.TemporaryDirectory() as folder:
+        run = RunDirectory.create(Path(folder) / "run")
+        ancestor = take_ancestor(config, run)
+        most_tokens = None
+        try:
+            training_text = prepare_text(config, run)
+        except VocabularySizeError as error:
+            size = most_tokens = error.fitting
+            text = f"{error}; {size} is proposed, and used below"
+            yield CheckupLine("vocabulary", text, fine=False, settings={"tokenizer.vocabulary_size": size})
+            tokenizer = config.tokenizer.model_copy(update={"vocabulary_size": size})
+            config = config.model_copy(update={"tokenizer": tokenizer})
+            run = RunDirectory.create(Path(folder) / "again")
+            training_text = prepare_text(config, run)
+        yield from _describe_text(config, run, training_text)
+        yield from _try_training(config, training_text, root, strategy, ancestor, most_tokens)
+
+
+def describe_machine() -> CheckupLine:
+    """Describes cores, memory and the speed of products."""
+    memory = f"{total / GIGABYTE:.0f} GiB of memory" if (total := total_memory()) else "memory unknown"
+    rates = {dtype: product_rate(dtype) / 1e9 for dtype in ("float32", "bfloat16")}
+    gpus = len(visible_gpus())
+    return CheckupLine(
+        "machine",
+        f"{usable_cores()} processor cores, {gpus or 'no'} GPU{'s' if gpus > 1 else ''}, "
+        f"{memory}; matrix products {rates['float32']:.0f} GFLOP/s in float32, {rates['bfloat16']:.0f} in bfloat16",
+    )
+
+
+def describe_gpus(precision: str) -> Iterator[CheckupLine]:
+    """Describes each GPU, a GPU that lies idle, and a Keras dtype policy that the device converts."""
+    gpus = visible_gpus()
+    for number, (gpu, memory) in enumerate(zip(gpus, gpu_memory() if gpus else [], strict=True)):
+        yield CheckupLine("gpu", f"number {number}: {gpu}, {memory / GIGABYTE:.1f} GiB of memory for TensorFlow")
+    if reason := idle_gpu():
+        yield CheckupLine("gpu", f"an NVIDIA GPU is there, and TensorFlow sees none: {reason}", fine=False)
+    if advice := slow_precision(precision):
+        yield CheckupLine("precision", advice, fine=False)
+
+
+def _describe_text(config: RunConfig, run: RunDirectory, text: TrainingText) -> Iterator[CheckupLine]:
+    report = json.loads(run.corpus_report.read_text(encoding="utf-8"))
+    dropped = report["pairs"] - report["kept"]
+    joined = f" and {report['joined']:,} joined ones" if report["joined"] else ""
+    yield CheckupLine(
+        "text",
+        f"{report['kept']:,} of {report['pairs']:,} training pairs{joined}, {len(text.validation):,} for validation",
+        fine=dropped < 0.1 * report["pairs"],
+    )
+    if counted := describe_invisible(report["invisible"]):
+        advice = "typed text keeps them, other text may lack them; remove those that mean nothing"
+        yield CheckupLine("invisible", f"characters in the training text: {counted}; {advice}", fine=False)
+    for corpus in report["corpora"] if config.data.listed_corpora else []:
+        tag = "" if corpus["tag"] is None else f", tag {corpus['tag']}"
+        left_out = sum(corpus.get("filtered", {}).values())
+        filtered = f" ({left_out:,} left out by filters)" if left_out else ""
+        yield CheckupLine(
+            "corpus",
+            f"{corpus['files']}: {corpus['kept']:,} of {corpus['pairs']:,} pairs{filtered}, "
+            f"{100 * corpus['share']:.1f} % of an epoch, each pair {corpus['repeats']:.2f} times{tag}",
+            fine=corpus["repeats"] <= MANY_REPEATS and 2 * corpus["kept"] >= corpus["pairs"],
+        )
+    sides = text.segmentations[0].sides
+    source, target = (f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in sides)
+    size = text.tokenizer.vocabulary_size
+    yield CheckupLine("tokens", f"a vocabulary of {size:,}; a source has {source} tokens, a target {target}")
+
+
+def _try_training(
+    config: RunConfig,
+    text: TrainingText,
+    root: Path,
+    strategy: tf.distribute.Strategy,
+    ancestor: Ancestor | None,
+    most_tokens: int | None,
+) -> Iterator[CheckupLine]:
+    vocabulary = text.tokenizer.vocabulary_size
+    schedule = build_schedule(config, strategy)
+    model, optimizer = build_model_and_optimizer(config, vocabulary, schedule, strategy)
+    state = state_bytes(model.count_params()) / GIGABYTE
+    yield CheckupLine(
+        "model",
+        f"{config.model.architecture}, {describe_parameters(model)}, {model.dtype_policy.name}; "
+        f"{state:.1f} GiB for weights, gradients and their moments",
+    )
+    if ancestor is not None:
+        ancestor.load(model)
+        yield CheckupLine("weights", f"of {ancestor}")
+    plain = config.training.model_copy(update={"xla": False})  # or compiling would be timed too
+    timed_config = config.model_copy(update={"training": plain})
+    build = partial(build_batches_and_step, timed_config, text, model, optimizer, strategy)
+    batches, step = build(resolve_batch_tokens(config.batches.batch_tokens, Progress(), build))
+    plan = batches.plan(0)
+    padding = f"{plan.count:,} an epoch, {100 * plan.padding_share:.1f} % padding"
+    yield CheckupLine("batches", padding, fine=plan.padding_share < 0.3)
+    started = time.monotonic()
+    source, target = text.segmentations[0].sides
+    positions = [
+        len(rows) * (source.lengths[rows].max() + target.lengths[rows].max()) for rows in plan.window(0).batches
+    ]
+    metrics = step(next(batches.epoch(0, int(np.argmax(positions)))))  # the largest batch
+    loss = float(metrics.loss) / float(metrics.tokens)
+    chance = math.log(vocabulary)
+    yield CheckupLine(
+        "start",
+        f"{time.monotonic() - started:.1f} s to trace the first update; its loss is {loss:.2f} (chance: {chance:.2f})",
+        fine=math.isfinite(loss) and loss < 2 * chance,
+    )
+    seconds, speed, timed = time_step(step, batches.epoch(0))
+    xla = "; without XLA, which will be faster on a GPU" if config.training.xla else ""
+    yield CheckupLine("update", f"{1000 * seconds:.0f} ms, {speed:,.0f} target tokens/s (mean of {timed}){xla}")
+    yield from describe_memory()
+    lengths = text.segmentations[0].target.lengths
+    if text.mixture is not None:
+        lengths = lengths[text.mixture.rows(0)]
+    epoch_seconds = (lengths.sum() + len(lengths)) / speed  # each target ends in EOS
+    epoch_updates = batches.updates(0)
+    limit, minutes = nearest_limit(build_limits(config), epoch_updates, epoch_seconds / epoch_updates)
+    yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates, limit, minutes)
+    yield _describe_disk(config, model, root)
+    if isinstance(config.model, TransformerSettings) and ancestor is None:  # or another size could not be used
+        sizes = ModelSize(**config.model.model_dump(include=set(ModelSize.__annotations__)))
+        work_per_second = speed * token_cost(sizes, vocabulary, batches.batch_tokens)
+        minutes = max(round(float(minutes), 1), 0.1)
+        proposal = propose(len(lengths), 1 + float(lengths.mean()), minutes, work_per_second, most_tokens)
+        proposed, present = proposal.settings(), dict(flat_settings(config.model_dump()))
+        changes = {key: "null" if value is None else value for key, value in proposed.items() if value != present[key]}
+        judged = "probably better than what is set" if changes else "what is set already"
+        how = ["; --write FILE writes it into a copy of the config or into the config itself:"] if changes else []
+        listed = "\n  ".join([*how, *(f"{key} {value}, not {present[key]}" for key, value in changes.items())])
+        what = f"for {minutes:,g} minutes on this machine, {judged}: {proposal}"
+        yield CheckupLine("proposal", what + listed, settings=proposed)
+
+
+def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch]) -> tuple[float, float, int]:
+    """Times updates by the first batches: seconds an update, target tokens a second, and how many were timed."""
+    started = time.monotonic()
+    tokens = 0.0
+    for updates, batch in enumerate(batches, 1):
+        tokens += float(step(batch).tokens)  # waits for the update
+        seconds = time.monotonic() - started
+        if updates == TIMED_UPDATES or seconds > TIMED_SECONDS:
+            break
+    return seconds / updates, tokens / seconds, updates
+
+
+def describe_memory() -> Iterator[CheckupLine]:
+    """Describes how much memory the updates so far have taken, of the machine and of each GPU."""
+    for number, total in enumerate(gpu_memory() if visible_gpus() else []):
+        peak = tf.config.experimental.get_memory_info(f"GPU:{number}")["peak"]
+        yield _describe_peak(f"of GPU {number}, ", peak, total)
+    yield _describe_peak("", peak_memory(), total_memory())
+
+
+def _describe_peak(where: str, peak: int | None, total: int | None) -> CheckupLine:
+    if peak is None or total is None:
+        return CheckupLine("memory", "not told by this system")
+    text = f"{where}{peak / GIGABYTE:.1f} GiB with the largest batch, of {total / GIGABYTE:.0f}"
+    return CheckupLine("memory", text, fine=peak < 0.8 * total)
+
+
+def nearest_limit(limits: Limits, updates_per_epoch: int, update_seconds: float) -> tuple[str, float]:
+    """Returns which limit ends training first, `updates`, `epochs` or `minutes`, and after how many minutes."""
+    minutes = {
+        "updates": (limits.max_updates or math.inf) * update_seconds / 60,
+        "epochs": (limits.max_epochs or math.inf) * updates_per_epoch * update_seconds / 60,
+        "minutes": limits.max_minutes or math.inf,
+    }
+    return min(minutes.items(), key=lambda item: item[1])
+
+
+def _describe_duration(
+    config: RunConfig, epoch_updates: int, update_seconds: float, limit: str, minutes: float
+) -> CheckupLine:
+    updates = round(minutes * 60 / update_seconds)
+    every = config.training.validate_every_updates or max(1, updates // VALIDATIONS)
+    validations = f"{max(1, updates // every):,} validation{'s' if updates >= 2 * every else ''}"
+    return CheckupLine(
+        "training",
+        f"about {minutes:,.0f} minutes until training.max_{limit}: {updates:,} updates, "
+        f"{updates / epoch_updates:.1f} epochs; {validations} not included",
+        fine=updates >= every,
+    )
+
+
+def _describe_disk(config: RunConfig, model: keras.Model, root: Path) -> CheckupLine:
+    settings = config.training
+    needed = checkpoint_bytes(model.count_params(), settings.keep_checkpoints, settings.average_checkpoints)
+    folder = next(folder for folder in (root, *root.parents) if folder.exists())
+    free = shutil.disk_usage(folder).free
+    return CheckupLine(
+        "disk",
+        f"about {needed / MEGABYTE:,.1f} MB for checkpoints; {free / GIGABYTE:,.1f} GiB are free in {folder}",
+        fine=needed < 0.5 * free,
+    )
+
+
+def state_bytes(parameters: int) -> int:
+    """Returns the bytes that a training takes whatever its batches: weights, gradients and two moments in float32."""
+    return 4 * 4 * parameters
+
+
+def checkpoint_bytes(parameters: int, keep_checkpoints: int, average_checkpoints: int) -> int:
+    """Returns the size of a run's checkpoints and model, in bytes.
+
+    A checkpoint has the weights and two moments of each in float32. There is one more for the best, and the model file
+    has weights alone. The best `average_checkpoints` may all differ from the recent ones.
+    """
+    checkpoints = keep_checkpoints + average_checkpoints + 1
+    return 4 * parameters * (3 * checkpoints + 1)
