@@ -18,9 +18,9 @@ PACKAGE = ROOT / "pipeline" / "qkv"
 ENTRY = re.compile(r"- (`\w+`(?:, `\w+`)*): \S")
 
 REFERENCE = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\([^`]*\))?`")
-NAME = re.compile(r"`(\w*[A-Za-z]\w*_\w+|[A-Z]{3,}|(?:[A-Z][a-z]+){2,})`")
+NAME = re.compile(r"`(_?[A-Za-z]+(?:_[A-Za-z]+)+|_[A-Za-z]+|[A-Z]{3,}|(?:[A-Z][a-z]+){2,})`")
 EXTENSIONS = {"csv", "html", "js", "json", "jsonl", "keras", "npz", "py", "safetensors", "tsv", "yaml"}
-OF_EVERY_KERAS_MODEL = {"save", "stop_training", "trainable_variables"}
+OF_KERAS_MODELS = {"save", "stop_training", "trainable_variables"}
 FROM_ELSEWHERE = {
     *["ConcreteFunction", "initial_epoch", "rms_scaling", "steps_per_epoch"],  # of Keras and TensorFlow
     *["bias_NAME", "gain_NAME"],  # patterns of names
@@ -134,6 +134,8 @@ class Source:
         for path in package.rglob("*.js"):
             self.words.update(re.findall(r"\w+", path.read_text(encoding="utf-8")))
 
+        self.attributes_of_models = OF_KERAS_MODELS.union(*map(attributes_of, self.classes.get("TranslationModel", ())))
+
     def module_name(self, path: Path) -> str:
         return ".".join(path.relative_to(self.package).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
 
@@ -211,7 +213,9 @@ class Source:
             return not self.resolves(parts)
         if parts[0] in self.classes:
             return not self.class_has(parts[0], parts[1])
-        if parts[0] not in self.module_names or (parts[0] == "model" and parts[1] in OF_EVERY_KERAS_MODEL):
+        if parts[0] not in self.module_names:
+            return False
+        if parts[0] == "model" and parts[1] in self.attributes_of_models:
             return False
         if re.search(rf"^ *{parts[0]}: ", text, re.MULTILINE) and parts[1] in self.attributes:
             return False
@@ -279,6 +283,7 @@ def test_a_dead_reference_is_found(source, reference):
         "qkv.batches",
         "model.keras",
         "model.d_ff",
+        "model.encode",
         "training.max_updates",
         "TranslationModel.summary",
         "str.isspace",
@@ -289,5 +294,5 @@ def test_a_living_reference_is_not_found(source, reference):
 
 
 def test_an_attribute_of_an_argument_is_no_reference(source):
-    assert not source.is_dead("model.encode", "Args:\n    model: a model, see `model.encode`.")
-    assert source.is_dead("model.encode", "Returns the result of `model.encode`.")
+    assert not source.is_dead("text.tokenizer.size", "Args:\n    text: the text; `text.tokenizer.size` is its size.")
+    assert source.is_dead("text.tokenizer.size")
