@@ -1,11 +1,12 @@
 """The settings of the text: section `data`."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from .choices.text import EUROPARL_LANGUAGES, SCRIPTS, WORD_UNITS
+from .choices.text import SCRIPTS, WORD_UNITS
 from .choices.translation import BLEU_TOKENIZERS, bleu_tokenizer_of
 from .corpus import CorpusSettings, ListedCorpusSettings, SetSettings, TrainingTextSettings
 from .schema import MAY_CHANGE, OneOf, Settings
@@ -42,14 +43,19 @@ class NormalizeSettings(Settings):
     """Lower-case the sentence as the training text is: all of it, or only a first word that is no name."""
     moses: bool = False
     """Unify punctuation and separate words from it as Moses does for the language."""
-    europarl: bool = False
-    """Separate and lower-case words as in the text of data/manythings (English and French)."""
 
-    @model_validator(mode="after")
-    def _check_division(self) -> Self:
-        if self.moses and self.europarl:
-            raise ValueError("expected either moses or europarl, found both")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_europarl(cls, values: Any) -> Any:
+        """Drops `europarl`, a switch of older versions that is in the configs of their runs, if it is off."""
+        if not isinstance(values, Mapping) or "europarl" not in values:
+            return values
+        if values["europarl"] not in (False, None):
+            raise ValueError(
+                "europarl is not a setting any more; delete it. Divide typed text into words before qkv reads it, as "
+                "data/manythings/tokenize_text.py does; or set moses: true if Moses has divided the training text"
+            )
+        return {name: value for name, value in values.items() if name != "europarl"}
 
 
 Unit = Annotated[str, OneOf(WORD_UNITS)]
@@ -148,14 +154,8 @@ class DataSettings(Settings):
 
     @model_validator(mode="after")
     def _check_parts(self) -> Self:
-        normalize = self.normalize or NormalizeSettings()
-        if (normalize.moses or normalize.europarl) and not self.tokenized:
+        if self.normalize is not None and self.normalize.moses and not self.tokenized:
             raise ValueError("normalize divides words, and tokenized is false; expected tokenized: true")
-        if normalize.europarl and self.source_language not in EUROPARL_LANGUAGES:
-            expected = " or ".join(EUROPARL_LANGUAGES)
-            raise ValueError(
-                f"normalize.europarl: expected source_language {expected}, found {self.source_language!r:.60}"
-            )
         if self.temperature is not None and not self.listed_corpora:
             raise ValueError("temperature weighs the corpora of a list, and data.train is none; expected null")
         if self.temperature is not None and self.listed_corpora[0].weight is not None:

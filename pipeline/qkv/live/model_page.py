@@ -24,7 +24,7 @@ from ..files.written import refuse_input
 from ..inspection.head_types import describe_types, read_head_types
 from ..inspection.viewer.page import byte_planes, read_scripts
 from ..run.trained_run import TrainedRun
-from ..text.lines import europarl_words, moses
+from ..text.lines import moses
 from ..text.lines.line import class_of
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from ..text.tokens.words import WordUnits
@@ -196,7 +196,6 @@ def pack_normalizer(run: TrainedRun) -> dict[str, Any] | None:
         "lowercase": settings.lowercase,
         "capitals": style.capitals,
         "capitalised": sorted(style.capitalised),
-        "marked": sorted(style.marked) if settings.moses or settings.europarl else [],
+        "marked": sorted(style.marked) if settings.moses else [],
         "moses": moses.rules(language, escaped=style.escaped) if settings.moses else None,
-        "europarl": europarl_words.rules(language) if settings.europarl else None,
     }

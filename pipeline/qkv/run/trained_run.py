@@ -24,7 +24,7 @@ from ..runtime.graphs import GraphCache
 from ..runtime.import_tensorflow import refuse_after_fork
 from ..text.corpora.held_out import with_held_out_files
 from ..text.corpora.provenance import check_same_settings, origin_of
-from ..text.lines import europarl_words, moses
+from ..text.lines import moses
 from ..text.lines.line import beyond_tag
 from ..text.lines.sentences import SentenceSplitter
 from ..text.lines.style import TextStyle
@@ -137,8 +137,6 @@ class TrainedRun:
         divide = None
         if settings.moses and divides:
             divide = partial(moses.tokenize, language=language, escaped=style.escaped)
-        elif settings.europarl and divides and language in europarl_words.PATTERNS:
-            divide = partial(europarl_words.tokenize, language=language)
         tokenizer = self.tokenizer if side == "source" else self.tokenizer.of_target
         clean = tokenizer.as_read if divides else tokenizer.without_format_characters
         normalize = beyond_tag(Normalizer(style, settings.lowercase, divide), self.tokenizer.tags)
@@ -192,8 +190,6 @@ class TrainedRun:
         data = self.config.data
         if not data.tokenized:
             return text[:1].upper() + text[1:]
-        if data.normalize is not None and data.normalize.europarl:
-            text = europarl_words.join(text, data.target_language)
         return moses.detokenize(text, data.target_language)
 
     @cached_property

@@ -71,8 +71,6 @@ def normalizing(run, folder, language, sentences, **settings):
         ("en", {"lowercase": True, "moses": True}),
         ("fr", {"lowercase": True, "moses": True}),
         ("de", {"moses": True}),
-        ("en", {"lowercase": True, "europarl": True}),
-        ("fr", {"europarl": True}),
         ("en", {"lowercase": True}),
     ],
     ids=str,

@@ -39,4 +39,3 @@ WORD_MARKS = {
 }
 """The marks with which the tokens of an archive are spelled, and from which their words are known."""
 DATA_SETS = ("train", "validation", "test")
-EUROPARL_LANGUAGES = ("en", "fr")  # whose text can be divided as in Europarl

@@ -1,10 +1,9 @@
 "use strict";
-// Makes typed text look like the training text: see the Python package's text/lines/: typed_line.py, moses.py and
-// europarl_words.py, which this follows rule by rule.
+// Makes typed text look like the training text: see the Python package's text/lines/: typed_line.py and
+// moses.py, which this follows rule by rule.
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // Python's spaces
-const WORD = "[\\p{L}\\p{N}_]", LETTER = "[\\p{L}\\p{Nl}\\p{No}]"; // Python's \w, and \w without decimals and _
-const EDGE = `(?:(?<=${WORD})(?!${WORD})|(?<!${WORD})(?=${WORD}))`; // Python's \b
+const WORD = "[\\p{L}\\p{N}_]"; // Python's \w
 
 const every = (pattern) => new RegExp(pattern, "gu");
 const strip = (text) => text.replace(every(`^[${WHITE}]+|[${WHITE}]+$`), "");
@@ -19,7 +18,7 @@ function typedText(rules, unread) {
   };
   if (!rules) return read;
   const marked = new Set(rules.marked), capitalised = new Set(rules.capitalised);
-  const divide = rules.moses ? mosesDivider(rules.moses) : rules.europarl ? europarlDivider(rules.europarl) : null;
+  const divide = rules.moses ? mosesDivider(rules.moses) : null;
   const isWhole = (word) => /^[\p{L}\p{N}]+$/u.test(word) || marked.has(word) || divide(word) === word;
   const isKept = (word) => marked.has(word) && /[\p{L}\p{N}]/u.test(word);
   const divideAround = (line) => {
@@ -93,22 +92,4 @@ function mosesDivider({ substitutions, alnum, alpha, number, lower, prefixes, nu
     text = text.replace(/(?:DOT)+MULTI/g, (mark) => ".".repeat((mark.length - 5) / 3));
     return escape.reduce((changed, [character, name]) => changed.replaceAll(character, name), text);
   };
-}
-
-// The words of Europarl's alignments: see `europarl_words.tokenize`.
-function europarlDivider({ language, unified }) {
-  const clitic = `(?:n't|'(?:s|m|re|ll|ve|d))${EDGE}`, next = `(?=[${WHITE}]*${WORD})`;
-  const { abbreviations, clitics, within } = {
-    en: {
-      abbreviations: `${EDGE}(?:mr|mrs|ms|dr|st|prof)`, clitics: `${LETTER}+?(?=${clitic})|${clitic}`,
-      within: `(?:'(?=${WORD}{2})(?!(?:re|ll|ve)${EDGE})${LETTER}+)*`,
-    },
-    fr: { abbreviations: `${EDGE}(?:m|mm|mme|mlle|dr|st)`, clitics: "(?!)", within: "" },
-  }[language];
-  const word = every([
-    "\\p{Nd}+(?:[.,:]\\p{Nd}+)+", `${LETTER}(?:\\.${LETTER})+${EDGE}(?:\\.${next})?`, `(?:${abbreviations})\\.${next}`,
-    clitics, `[\\p{L}\\p{N}]+${within}`, "\\.{2,}", `[^${WHITE}]`,
-  ].join("|"));
-  const unify = (text) => [...text.normalize("NFC")].map((character) => unified[character] ?? character).join("").toLowerCase();
-  return (line) => (unify(line).match(word) ?? []).join(" ");
 }

@@ -11,6 +11,7 @@ from ...config import RunConfig
 from ...config.corpus import CorpusSettings
 from ...config.data import DataSettings
 from ...config.run import CHANGEABLE_SETTINGS, changes_of_result, make_run_config
+from ...config.yaml import replaced
 from ...errors import InputError
 from ...files.json import read_json_if_whole
 from ...files.paths import files_like, is_pattern, sha256
@@ -97,7 +98,9 @@ def check_same_settings(config: RunConfig, run: RunDirectory, section: str = "")
         is_moved = isinstance(after, str) and isinstance(before, str) and before in digests and Path(after).is_file()
         return before == after or (is_moved and sha256(Path(after)) == digests[before])
 
-    changes = changes_of_result(make_run_config(settings_at_start, {}, run.root.name), config, same)
+    # A run may change `data.normalize`, and those of older versions have a switch there that is refused today.
+    compared = replaced(settings_at_start, ["data", "normalize"], None)
+    changes = changes_of_result(make_run_config(compared, {}, run.root.name), config, same)
     if changes := [change for change in changes if change.startswith(section)]:
         shown = "\n  ".join(changes)
         raise InputError(
