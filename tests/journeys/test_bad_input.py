@@ -280,7 +280,7 @@ def own_text(folder, reference="d e f\ng h\n", links="0-0 1-1\n0-1\n"):
     ("text", "pattern"),
     [
         ({"links": "0-0 1-1\n"}, r"own\.align: 1 lines of alignments for the 2 pairs"),
-        ({"links": "0-0 1-1\n0:1\n"}, r"own\.align:2: '0:1' is no link; expected i-j"),
+        ({"links": "0-0 1-1\n0:1\n"}, r"own\.align:2: '0:1' is not a link; expected i-j"),
         ({"reference": "d e f\n"}, r"own\.en has 2 lines and .*own\.fr has 1"),
     ],
 )

@@ -45,7 +45,7 @@ def _with_units(directions: Sequence[Direction]) -> list[Direction]:
     units = cutter.units(text.source, text.target)
     if others:
         units = WordUnits(*("characters" if unit == "subwords" else unit for unit in units))
-    cutter.log_found(WordUnits(*(u if words is None else "spaces" for u, words in zip(units, text.words, strict=True))))
+    cutter.log_units(WordUnits(*(u if words is None else "spaces" for u, words in zip(units, text.words, strict=True))))
     return [one.on(text, units) for one in directions]
 
 

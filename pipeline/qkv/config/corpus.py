@@ -73,8 +73,9 @@ class CorpusSettings(LinkedTextSettings):
             raise ValueError(f"expected one character, found {value!r:.60}")
         return character
 
-    def shards(self) -> list[dict[str, Path]]:
-        """Returns the files by their keys; several times, where they are patterns.
+    def file_sets(self) -> list[dict[str, Path]]:
+        """Returns the files of the corpus by setting, such as `source`: one dict or, for patterns, one for each set of
+        matching files.
 
         Raises:
             InputError: as `match_files`.

@@ -74,7 +74,7 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         if data.reference is not None:
             metrics |= score_translations(texts, data.reference, tokenizer=tokenizer)
         units = run.cutter.units(data.source, data.reference or texts)
-        run.cutter.log_found(units)
+        run.cutter.log_units(units)
 
         ensemble = isinstance(run, TrainedEnsemble)
         # An ensemble has no attention of its own.

@@ -82,7 +82,7 @@ def check_config_paths(config: RunConfig) -> None:
         check_text(file, pipes=False)  # it is read more than once
     for corpus in (*data.training_corpora, data.validation, data.test):
         if corpus is not None:
-            corpus.shards()
+            corpus.file_sets()
     if data.cache is not None:
         check_folder_to_write(data.cache)
     check_writable(config.run.directory / str(config.run.name))
