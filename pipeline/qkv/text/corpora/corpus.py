@@ -146,7 +146,7 @@ class JoinedSequence(Sequence[Item]):
 
 
 def chunks(sentences: Chunk) -> Iterator[Chunk]:
-    """Yields slices of `CHUNK_SENTENCES` sentences, or of the same number of rows of an array. The last may be shorter."""
+    """Yields slices of `CHUNK_SENTENCES` sentences or rows of an array. The last slice may be shorter."""
     return (sentences[first : first + CHUNK_SENTENCES] for first in range(0, len(sentences), CHUNK_SENTENCES))
 
 

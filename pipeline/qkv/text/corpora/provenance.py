@@ -49,7 +49,7 @@ def file_set_digests(corpus: CorpusSettings, run: RunDirectory, digests: Mapping
 
 
 def prepared_sha256(run: RunDirectory) -> dict[str, str]:
-    """Returns the SHA-256 of the tokenizer and of each file of encoded text in a run, by path relative to its folder."""
+    """Returns the SHA-256 of the tokenizer and of each file of encoded text in a run, by path from the run's folder."""
     files = {path for path in run.encoded.rglob("*") if path.is_file() and not path.is_relative_to(run.shards)}
     return {_name(path, run): sha256(path) for path in (run.tokenizer, *sorted(files))}
 

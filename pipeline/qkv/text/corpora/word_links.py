@@ -1,4 +1,4 @@
-"""Word alignments in Pharaoh format: a line for each sentence pair, with `i-j` for a link of source word i and target j.
+"""Word alignments in Pharaoh format: a line for each sentence pair, `i-j` for a link of source word i to target word j.
 
 In memory a link is `(i, j)`, with words counted from 0. The probability in `i-j:0.93` is checked and dropped.
 """
@@ -249,8 +249,8 @@ class OutsideLinks:
         problem = f"{self.links} word links on {self._lines} lines point outside their sentences"
         if self._seems_from_1:
             raise InputError(
-                f"{self._first}: {problem}, the first ones here, and no link has a 0; expected words counted from 0. If "
-                f"they are counted from 1, {self._remedy}; otherwise remove the links that lie outside"
+                f"{self._first}: {problem}, the first ones here, and no link has a 0; expected words counted from 0. "
+                f"If they are counted from 1, {self._remedy}; otherwise remove the links that lie outside"
             )
         log.warning(
             "%s and are left out, the first ones at %s, counted from %d", problem, self._first, self._first_index
