@@ -14,7 +14,7 @@ from qkv.decoding.build import build_search
 from qkv.decoding.lexical_constraints import Ban, LexicalConstraint, make_requirements
 from qkv.decoding.translator import Translator
 from qkv.text.phrases.banned import BannedPhrases, make_ban_table
-from qkv.text.phrases.required import tokens_needed, write_phrase
+from qkv.text.phrases.required import encode_phrase, tokens_needed
 from qkv.text.phrases.token_text import TokenText
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.searches import log_probabilities, next_of_chain, normalized, words
@@ -35,7 +35,7 @@ def toy_chains(batch, seed=0):
 
 
 def required(rows, tokens=TOKENS):
-    return [[write_phrase(text, tokens, "here") for text in row] for row in rows]
+    return [[encode_phrase(text, tokens, "here") for text in row] for row in rows]
 
 
 def banned(texts, tokens=TOKENS, leads_out=False):

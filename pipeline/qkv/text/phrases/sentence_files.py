@@ -1,4 +1,4 @@
-"""The files of constraints on translations: prefixes and required phrases of each sentence, and banned phrases."""
+"""Readers of the files of constraints on translations: prefixes, required phrases and banned phrases."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,17 +13,20 @@ from .token_text import TokenText
 
 
 class ConstraintFiles:
-    """Reads the constraints on translations, window by window with the sentences that they belong to.
+    """The files of constraints on translations. They are read window by window, as the sentences are.
 
     Args:
-        prefix: the file with a prefix for each sentence; None if there is none.
-        require: the file with required phrases for each sentence; None if there is none.
-        ban: the file of banned phrases, see `read_banned`; None if there is none.
-        tokens: the tokens of the target language.
+        prefix: the file with a prefix of the translation for each sentence; None: no prefixes.
+        require: the file with the required phrases of each sentence; None: no required phrases.
+        ban: the file of banned phrases, see `text.phrases.banned.read_banned`; None: no banned phrases.
+        tokens: the text of the target language's tokens.
         max_positions: the maximum number of tokens in a target.
 
     Attributes:
         banned: the banned phrases, or None.
+
+    Raises:
+        InputError: a file cannot be read as text; or see `text.phrases.banned.read_banned`.
     """
 
     def __init__(
@@ -42,10 +45,10 @@ class ConstraintFiles:
         """Returns the constraints of the next `count` sentences.
 
         Returns:
-            The ids of each prefix, and the required phrases of each sentence. Each is None if there is no such file.
+            The ids of each prefix, and the required phrases of each sentence. Either is None if there is no such file.
 
         Raises:
-            InputError: the file has fewer lines, or a constraint cannot be met.
+            InputError: a file has fewer lines than there are sentences, or a constraint cannot be met.
         """
         first = self._taken
         self._taken += count
@@ -60,7 +63,7 @@ class ConstraintFiles:
         return prefixes, required
 
     def _lines_from(self, first: int, path: Path) -> list[tuple[str, str]]:
-        """Returns `(place, line)` for the lines from `first` to the last one taken; a place is `file:line`."""
+        """Returns `(place, line)` for the lines of the sentences from index `first` on; the place is `file:line`."""
         lines = self._lines[path]
         if self._taken > len(lines):
             raise InputError(
@@ -87,7 +90,7 @@ def _read_prefixes(
     """Returns the ids of prefixes.
 
     Args:
-        lines: `(place, line)` for each prefix; a place is `file:line`.
+        lines: `(place, line)` for each prefix. The place is `file:line`, for messages.
         tokenizer: the tokenizer of the target language.
         longest: the maximum number of tokens in a target.
         banned: the banned phrases; None if there are none.

@@ -168,7 +168,7 @@ class Tokenizer:
 
     @property
     def scores(self) -> list[float]:
-        """The score of each id: in a BPE model the negative rank of its merge, in a unigram model its log-probability."""
+        """The score of each id: minus the rank of its merge in a BPE model, the log-probability in a unigram model."""
         return [self._processor.get_score(token) for token in range(self.vocabulary_size)]
 
     def words_from_text(self, sentences: Sequence[str], unit: str = "spaces") -> list[list[int | None]]:
