@@ -79,7 +79,7 @@ def check_ranges(
     """
     outside = OutsideLinks(first_index, remedy)
     lines = enumerate(zip(gold, word_counts, strict=True), 1)
-    checked = [outside.leave_out(one, *counts, place=f"{path}:{number}") for number, (one, counts) in lines]
+    checked = [outside.leave_out(one, *counts, location=f"{path}:{number}") for number, (one, counts) in lines]
     outside.report()
     if not any(alignment.possible for alignment in checked):
         raise InputError(

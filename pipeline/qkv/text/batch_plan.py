@@ -1,7 +1,7 @@
 """The sentences of each batch of an epoch, a pure function of seed and epoch. They are planned in windows of sentences.
 
-A compiler needs seconds for each shape of a batch. If there is one, batches are padded to one of some twenty lengths,
-and to the full number of sentences.
+If the training step is compiled, each shape of a batch costs seconds. Batches are then padded to one of some twenty
+lengths, and to the full number of sentences.
 
 Letters: B sentences of a batch, S source length with EOS, T target length with BOS or EOS.
 """
@@ -46,7 +46,7 @@ class EpochPlan:
     """The batches of an epoch, a pure function of the lengths, the seed and the epoch.
 
     The batches of a window of pairs are planned together. At most one window is in memory. With a mixture, every window
-    has pairs of all corpora in their shares. Without one, each epoch shuffles blocks of neighbouring pairs and divides
+    has pairs of all corpora in their shares. Without a mixture, each epoch shuffles blocks of neighbouring pairs and divides
     the blocks among the windows.
 
     Args:

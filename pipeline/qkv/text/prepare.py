@@ -158,7 +158,7 @@ def _shard_folder(
     data = config.data
     if data.cache is None and not is_large(training):
         return None
-    facts = {
+    inputs = {
         "text": [[_form(corpus), file_set_digests(corpus, run, digests)] for corpus in data.training_corpora],
         "others": {
             name: [hashlib.sha256("\n".join(side).encode()).hexdigest() for side in (corpus.source, corpus.target)]
@@ -169,7 +169,7 @@ def _shard_folder(
         "tokenizer": sha256(run.tokenizer),
         "pairs": [len(training), SHARD_PAIRS],
     }
-    return (data.cache or run.shards) / folder_name(facts)
+    return (data.cache or run.shards) / folder_name(inputs)
 
 
 def _form(corpus: CorpusSettings) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def _rows_of(mask: np.ndarray) -> np.ndarray:
 
 
 def draw_joined_pairs(
-    kept: np.ndarray,
+    kept_rows: np.ndarray,
     segmentations: Sequence[EncodedPairs],
     *,
     share: float,
@@ -185,7 +185,7 @@ def draw_joined_pairs(
     """Draws random pairs to be joined two by two.
 
     Args:
-        kept: the rows of the pairs to draw from, int `(kept,)`.
+        kept_rows: the rows of the pairs to draw from, int `(kept,)`.
         segmentations: the encoded pairs in each segmentation.
         share: the number of draws, as a share of the kept pairs.
         longest: the maximum number of tokens of two joined sources and of two joined targets. Draws that are longer in
@@ -195,8 +195,8 @@ def draw_joined_pairs(
     Returns:
         The rows `(first, second)` of each two joined pairs, int64 `(joined, 2)`.
     """
-    count = len(kept)
-    pairs = kept[np.random.default_rng(seed).integers(count, size=(round(share * count), 2))]
+    count = len(kept_rows)
+    pairs = kept_rows[np.random.default_rng(seed).integers(count, size=(round(share * count), 2))]
     fits = np.ones(len(pairs), bool)
     for segmentation in segmentations:
         for side, most in zip(segmentation.sides, longest, strict=True):

@@ -79,16 +79,16 @@ class Corpus:
         line_numbers = array("q", selected.astype(np.int64).tobytes())
         return Corpus(select(self.source), select(self.target), line_numbers, self.name)
 
-    def place(self, index: int) -> str:
+    def location(self, index: int) -> str:
         """Returns `file:line` of the pair at `index`. In a joined corpus, the file is that of the pair's part."""
         if self.joined:
             number = bisect_right(self.ends, index)
-            return self.joined[number].place(index - [0, *self.ends][number])
+            return self.joined[number].location(index - [0, *self.ends][number])
         return f"{self.name}:{self.line_numbers[index]}"
 
     def shown_line(self, index: int) -> int | str:
         """Returns the line of the pair at `index` for a report: its number, or `file:line` in a joined corpus."""
-        return self.place(index) if self.joined else self.line_numbers[index]
+        return self.location(index) if self.joined else self.line_numbers[index]
 
 
 def join_corpora(parts: Sequence[Corpus], of: str = "corpora") -> Corpus:

@@ -265,11 +265,11 @@ def _check_width(path: str | Path, lines: Iterable[str], separator: str, quoted:
     return width
 
 
-def _find_column(place: str | Path, names: Sequence[str], wanted: str | int) -> int:
+def _find_column(location: str | Path, names: Sequence[str], wanted: str | int) -> int:
     """Returns the number of a column, from 0.
 
     Args:
-        place: the table and, if it has one, the line of the names, for messages.
+        location: the table and, if it has one, the line of the names, for messages.
         names: the names of all columns.
         wanted: the name of the column, or its number from 0.
 
@@ -280,13 +280,13 @@ def _find_column(place: str | Path, names: Sequence[str], wanted: str | int) -> 
     if isinstance(wanted, int):
         if 0 <= wanted <= last:
             return wanted
-        raise InputError(f"{place}: no column {wanted}; the {len(names)} columns are numbered from 0 to {last}")
+        raise InputError(f"{location}: no column {wanted}; the {len(names)} columns are numbered from 0 to {last}")
     if wanted not in names:
         raise InputError(
-            f"{place}: no column {wanted!r:.60}; there are {', '.join(names)}{did_you_mean(wanted, names)}"
+            f"{location}: no column {wanted!r:.60}; there are {', '.join(names)}{did_you_mean(wanted, names)}"
         )
     if names.count(wanted) > 1:
-        raise InputError(f"{place}: {names.count(wanted)} columns are named {wanted!r:.60}; rename all but one")
+        raise InputError(f"{location}: {names.count(wanted)} columns are named {wanted!r:.60}; rename all but one")
     return names.index(wanted)
 
 

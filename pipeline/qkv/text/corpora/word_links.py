@@ -86,25 +86,25 @@ def iterate_pharaoh(path: str | Path, turned: bool = False, first_index: int = 0
         yield alignment.turned if turned else alignment
 
 
-def _parse_line(line: str, place: str, first_index: int) -> GoldAlignment:
-    """Returns the links in a line; an `InputError` that names `place`, `file:line`, if one is malformed."""
+def _parse_line(line: str, location: str, first_index: int) -> GoldAlignment:
+    """Returns the links in a line; an `InputError` that names `location`, `file:line`, if one is malformed."""
     sure, possible = set(), set()
     for text in line.split():
         match = _LINK.fullmatch(text)
         if match is None:
             raise InputError(
-                f"{place}: {quoted(text)} is not a link; expected i-j (sure) or i?j (possible) with word numbers"
+                f"{location}: {quoted(text)} is not a link; expected i-j (sure) or i?j (possible) with word numbers"
             )
         if match[4] is not None and not (_PROBABILITY.fullmatch(match[4]) and float(match[4]) <= 1):
             raise InputError(
-                f"{place}: {quoted(text)} has no probability after its colon; expected a number from 0 to 1, such as "
-                f"{match[1]}{match[2]}{match[3]}:0.93, found {quoted(match[4])}; or leave out the colon"
+                f"{location}: {quoted(text)} has no probability after its colon; expected a number from 0 to 1, such "
+                f"as {match[1]}{match[2]}{match[3]}:0.93, found {quoted(match[4])}; or leave out the colon"
             )
         link = int(match[1]) - first_index, int(match[3]) - first_index
         if min(link) < 0:
             raise InputError(
-                f"{place}: {text!r} has a word 0; expected words counted from 1, as the first index says; if the file "
-                "counts from 0, leave that out"
+                f"{location}: {text!r} has a word 0; expected words counted from 1, as the first index says; if the "
+                "file counts from 0, leave that out"
             )
         possible.add(link)
         if match[2] == "-":
@@ -186,8 +186,8 @@ def iterate_links_inside(
     outside = OutsideLinks(first_index, IN_CONFIG)
     links = iterate_links(corpus, path, turned, first_index)
     for sources, targets in zip(chunks(corpus.source), chunks(corpus.target), strict=True):
-        for source_words, target_words, (place, alignment) in zip(*count(sources, targets), links, strict=False):
-            yield outside.leave_out(alignment, source_words, target_words, place)
+        for source_words, target_words, (location, alignment) in zip(*count(sources, targets), links, strict=False):
+            yield outside.leave_out(alignment, source_words, target_words, location)
     deque(links, maxlen=0)  # checks that no line is left
     outside.report()
 
@@ -219,21 +219,21 @@ class OutsideLinks:
         self._first_index, self._remedy = first_index, remedy
         self._seems_from_1 = first_index == 0
 
-    def leave_out(self, alignment: GoldAlignment, source_words: int, target_words: int, place: str) -> GoldAlignment:
+    def leave_out(self, alignment: GoldAlignment, source_words: int, target_words: int, location: str) -> GoldAlignment:
         """Returns the links of a pair that are inside its sentences, and counts the other links.
 
         Args:
             alignment: the links of the pair.
             source_words: the number of words in the source.
             target_words: the number of words in the target.
-            place: `file:line` of the links.
+            location: `file:line` of the links.
         """
         links = alignment.possible
         inside = frozenset((i, j) for i, j in links if i < source_words and j < target_words)
         self._seems_from_1 &= all(min(link) > 0 for link in links)
         if len(inside) == len(links):
             return alignment
-        self._first = self._first or f"{place}, of {source_words} and {target_words} words"
+        self._first = self._first or f"{location}, of {source_words} and {target_words} words"
         self._lines += 1
         self.links += len(links) - len(inside)
         return GoldAlignment(alignment.sure & inside, inside)

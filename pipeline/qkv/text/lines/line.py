@@ -6,8 +6,8 @@ other programs. No other module decodes or normalises sentences.
 Invisible characters, such as U+200B, are listed here. The tokenizer leaves out invisible characters that its vocabulary
 lacks.
 
-A line may begin with a tag, such as `<back>` before sources that were translated back (Caswell et al. 2019) or `<de>`
-before those whose translation is German (Johnson et al. 2017).
+A line may begin with a tag, such as `<back>` before a source that was translated back (Caswell et al. 2019) or `<de>`
+before a source whose translation is German (Johnson et al. 2017).
 """
 
 import codecs
@@ -102,26 +102,28 @@ def list_sentences(sentences: Any, name: str) -> list[str]:
     return texts
 
 
-def as_line(text: str, place: str) -> str:
+def as_line(text: str, location: str) -> str:
     """Returns a sentence without the line's end, in the normal form of `compose`.
 
     Args:
         text: the sentence.
-        place: the location of the sentence, for messages.
+        location: the location of the sentence, for messages.
 
     Raises:
         InputError: the sentence is not text, has several lines, or has a NUL character or a lone surrogate.
     """
     if not isinstance(text, str):
-        raise InputError(f"{place}: expected text, found {text!r:.60}")
+        raise InputError(f"{location}: expected text, found {text!r:.60}")
     line = text.removesuffix("\n").removesuffix("\r")
     if "\n" in line:
-        raise InputError(f"{place}: {line[:60]!r} has several lines; expected one sentence: give each line by itself")
+        raise InputError(
+            f"{location}: {line[:60]!r} has several lines; expected one sentence: give each line by itself"
+        )
     if not is_unicode(line):
-        raise InputError(f"{place}: {line[:60]!r} has half a character (a lone surrogate); expected text for UTF-8")
+        raise InputError(f"{location}: {line[:60]!r} has half a character (a lone surrogate); expected text for UTF-8")
     if "\0" in line:
         raise InputError(
-            f"{place}: character {line.index(chr(0)) + 1} is NUL (U+0000), which no text has; remove it: "
+            f"{location}: character {line.index(chr(0)) + 1} is NUL (U+0000), which no text has; remove it: "
             r"tr -d '\000' < FILE > CLEANED, or in Python text.replace('\0', '')"
         )
     return compose(line)
@@ -220,17 +222,17 @@ def refuse_byte(line: bytes, index: int, name: str, number: int, before: int | N
     )
 
 
-def refuse_returns(line: bytes, place: str) -> None:
+def refuse_returns(line: bytes, location: str) -> None:
     """Raises an `InputError` if the lines of a text end in carriage returns without line feeds.
 
     One carriage return in a line that ends in a line feed is accepted: it may be part of the sentence.
 
     Args:
         line: the first line of the text, with its end. If lines end in carriage returns, it is the whole text.
-        place: the name of the text, for the message.
+        location: the name of the text, for the message.
     """
     if line.rstrip(b"\r\n").count(b"\r") > line.endswith(b"\n"):
         raise InputError(
-            f"{place}: lines end in a carriage return alone, as on old Macs; expected line feeds: convert the text: "
+            f"{location}: lines end in a carriage return alone, as on old Macs; expected line feeds: convert the text: "
             "tr '\\r' '\\n' < FILE > CONVERTED"
         )

@@ -45,8 +45,8 @@ def read_required(
     """Returns the required phrases of each sentence.
 
     Args:
-        lines: `(place, line)` for each sentence. The place is `file:line`, for messages. The line has the phrases,
-            separated by tabs; an empty line has none.
+        lines: `(file:line, line)` for each sentence; `file:line` is for messages. The line has the phrases, separated
+            by tabs; an empty line has none.
         prefix_lengths: the number of tokens in the prefix of each translation; 0 without a prefix.
         tokens: the text of the target language's tokens.
         longest: the maximum number of tokens in a target.
@@ -57,27 +57,27 @@ def read_required(
             has more than `MOST_PHRASES` phrases, or phrases that need more than `longest` tokens.
     """
     rows = []
-    for (place, line), prefix_length in zip(lines, prefix_lengths, strict=True):
+    for (location, line), prefix_length in zip(lines, prefix_lengths, strict=True):
         cells = map(tokens.tokenizer.as_read, line.split("\t"))
         texts = list(dict.fromkeys(" ".join(cell.split()) for cell in cells))
         texts = [] if is_empty(line) else texts
         if "" in texts:
             raise InputError(
-                f"{place}: an empty phrase; expected words or phrases separated by single tabs, or an empty line"
+                f"{location}: an empty phrase; expected words or phrases separated by single tabs, or an empty line"
             )
         if len(texts) > MOST_PHRASES:
-            raise InputError(f"{place}: {len(texts)} phrases; expected at most {MOST_PHRASES} for a sentence")
-        phrases_of_sentence = [encode_phrase(text, tokens, place) for text in texts]
+            raise InputError(f"{location}: {len(texts)} phrases; expected at most {MOST_PHRASES} for a sentence")
+        phrases_of_sentence = [encode_phrase(text, tokens, location) for text in texts]
         for phrase in phrases_of_sentence:
             if banned and (conflict := banned.find(phrase.symbols)):
                 raise InputError(
-                    f"{place}: {phrase.text!r} is required, and {conflict!r} is banned; remove one of them"
+                    f"{location}: {phrase.text!r} is required, and {conflict!r} is banned; remove one of them"
                 )
         needed = tokens_needed(phrases_of_sentence)
         if phrases_of_sentence and prefix_length + needed > longest:
             after = f" after {prefix_length:,} of the prefix" if prefix_length else ""
             raise InputError(
-                f"{place}: the phrases need {needed:,} tokens{after}; expected at most {longest:,}, "
+                f"{location}: the phrases need {needed:,} tokens{after}; expected at most {longest:,}, "
                 "model.max_positions; require less"
             )
         rows.append(phrases_of_sentence)
@@ -92,13 +92,13 @@ def tokens_needed(phrases: Sequence[RequiredPhrase]) -> int:
     return sum(len(phrase.ids) + 1 for phrase in phrases) + bool(phrases)
 
 
-def encode_phrase(text: str, tokens: TokenText, place: str) -> RequiredPhrase:
+def encode_phrase(text: str, tokens: TokenText, location: str) -> RequiredPhrase:
     """Returns a required phrase with its tokens.
 
     Args:
         text: the phrase, with single spaces.
         tokens: the text of the target language's tokens.
-        place: `file:line` of the phrase, for the message.
+        location: `file:line` of the phrase, for the message.
 
     Raises:
         InputError: the phrase cannot be spelled with the vocabulary.
@@ -119,7 +119,7 @@ def encode_phrase(text: str, tokens: TokenText, place: str) -> RequiredPhrase:
                 return RequiredPhrase(text, symbols, tuple(ids))
     unknown = find_unknown(text, tokenizer)
     reason = f": it has no token for {unknown[0]!r}" if unknown else ""
-    raise InputError(f"{place}: {text!r} cannot be written with this vocabulary{reason}; require another word")
+    raise InputError(f"{location}: {text!r} cannot be written with this vocabulary{reason}; require another word")
 
 
 def _is_spelled(phrase: Symbols, symbols: Sequence[int]) -> bool:

@@ -63,16 +63,20 @@ class ConstraintFiles:
         return prefixes, required
 
     def _lines_from(self, first: int, path: Path) -> list[tuple[str, str]]:
-        """Returns `(place, line)` for the lines of the sentences from index `first` on; the place is `file:line`."""
+        """Returns `(file:line, line)` for the lines from index `first` up to the last sentence that was taken.
+
+        Raises:
+            InputError: the file has fewer lines.
+        """
         lines = self._lines[path]
         if self._taken > len(lines):
             raise InputError(
                 f"{path}: {len(lines):,} lines, and there are more sentences to translate; expected a line for each, "
                 "empty where nothing is given"
             )
-        places = [f"{path}:{number}" for number in range(first + 1, self._taken + 1)]
-        texts = self._readers[path](zip(places, lines[first : self._taken], strict=True))
-        return list(zip(places, texts, strict=True))
+        locations = [f"{path}:{number}" for number in range(first + 1, self._taken + 1)]
+        texts = self._readers[path](zip(locations, lines[first : self._taken], strict=True))
+        return list(zip(locations, texts, strict=True))
 
     def check_all_taken(self) -> None:
         """Raises an `InputError` if there are more lines than sentences."""
@@ -90,18 +94,18 @@ def _read_prefixes(
     """Returns the ids of prefixes.
 
     Args:
-        lines: `(place, line)` for each prefix. The place is `file:line`, for messages.
+        lines: `(file:line, line)` for each prefix; `file:line` is for messages.
         tokenizer: the tokenizer of the target language.
         longest: the maximum number of tokens in a target.
         banned: the banned phrases; None if there are none.
 
     Raises:
-        InputError: a prefix is too long, or contains a banned phrase.
+        InputError: a prefix has `longest` tokens or more, or contains a banned phrase.
     """
     prefixes = tokenizer.encode([line for _, line in lines])
-    for (place, _), ids in zip(lines, prefixes, strict=True):
+    for (location, _), ids in zip(lines, prefixes, strict=True):
         if len(ids) >= longest:
-            raise InputError(f"{place}: {len(ids):,} tokens; expected fewer than model.max_positions ({longest:,})")
+            raise InputError(f"{location}: {len(ids):,} tokens; expected fewer than model.max_positions ({longest:,})")
         if banned and (phrase := banned.find_in_beginning(ids)):
-            raise InputError(f"{place}: contains {phrase!r}, which is banned; remove it from one of the two files")
+            raise InputError(f"{location}: contains {phrase!r}, which is banned; remove it from one of the two files")
     return prefixes

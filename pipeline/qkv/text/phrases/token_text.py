@@ -136,6 +136,6 @@ def contains(text: Sequence[int], phrase: Symbols) -> bool:
 
 
 def _is_boundary(before: Sequence[int], after: Sequence[int]) -> bool:
-    """Returns whether there is a word boundary between two texts, given their symbols. Both have a character."""
+    """Returns whether there is a word boundary between two texts, given their symbols. Both have at least one."""
     last_character = next(symbol for symbol in reversed(before) if not 0x80 <= symbol < 0xC0)
     return last_character >= DIVIDING or after[0] >= DIVIDING

@@ -229,15 +229,15 @@ class SentenceStore:
         self._end = int(ends[-1]) if len(ends) else self._end
 
     def add_rows(self, rows: Sequence[Sequence[int] | np.ndarray]) -> None:
-        """Adds sentences; each row has the ids of a sentence. There must be at least one."""
+        """Adds at least one sentence; each row has the ids of a sentence."""
         ids = np.concatenate([np.asarray(row, self._dtype) for row in rows])
         self.add(ids, np.array([*map(len, rows)], np.int64))
 
     def finish(self) -> EncodedSentences:
-        """Returns all sentences that were added. Call it once; no sentence can be added after it."""
+        """Returns all sentences that were added. Call it once, after the last sentence."""
         return EncodedSentences(self._ids.finish(), self._starts.finish())
 
 
 def smallest_type(vocabulary_size: int) -> np.dtype:
-    """Returns the smaller of the types in which ids are stored, uint16 and int32, that can hold all ids."""
+    """Returns the type in which ids are stored: uint16 if it can hold all ids of the vocabulary, otherwise int32."""
     return np.dtype(np.uint16 if vocabulary_size <= 1 << 16 else np.int32)

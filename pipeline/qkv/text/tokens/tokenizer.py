@@ -129,7 +129,6 @@ class Tokenizer:
         """Returns a text as `encode` reads it.
 
         Among characters without a token, white space becomes a space, and other invisible characters are left out.
-        Training text has no such characters.
         """
         changed = text.translate(self._replacements)
         return text if changed == text else compose(changed)
