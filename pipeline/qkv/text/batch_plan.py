@@ -46,8 +46,8 @@ class EpochPlan:
     """The batches of an epoch, a pure function of the lengths, the seed and the epoch.
 
     The batches of a window of pairs are planned together. At most one window is in memory. With a mixture, every window
-    has pairs of all corpora in their shares. Without a mixture, each epoch shuffles blocks of neighbouring pairs and divides
-    the blocks among the windows.
+    has pairs of all corpora in their shares. Without a mixture, each epoch shuffles blocks of neighbouring pairs and
+    divides the blocks among the windows.
 
     Args:
         pairs: the encoded pairs.
@@ -108,7 +108,7 @@ class EpochPlan:
 
 
 def _draw_windows(pairs: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Returns for each window the numbers of its blocks of pairs, see `corpora.mixture.rows_of_blocks`."""
+    """Returns for each window the numbers of its blocks of pairs, see `text.corpora.mixture.rows_of_blocks`."""
     blocks = np.arange(count_blocks(pairs))
     if pairs <= WINDOW_PAIRS:
         return [blocks]

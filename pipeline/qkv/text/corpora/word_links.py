@@ -58,7 +58,7 @@ class GoldAlignment:
 def read_pharaoh(path: str | Path, turned: bool = False, first_index: int = 0) -> list[GoldAlignment]:
     """Reads the links of sentence pairs: `i-j` for a sure link, `i?j` or `ipj` for a possible link.
 
-    A link may have a probability, `i-j:0.93`, as `qkv align --probabilities` writes it. It is ignored.
+    A link may have a probability, `i-j:0.93`, as `qkv align --probabilities` writes it. It is checked and dropped.
 
     Args:
         path: the file, with a line for each sentence pair. An empty line is a pair without links.
@@ -87,7 +87,16 @@ def iterate_pharaoh(path: str | Path, turned: bool = False, first_index: int = 0
 
 
 def _parse_line(line: str, location: str, first_index: int) -> GoldAlignment:
-    """Returns the links in a line; an `InputError` that names `location`, `file:line`, if one is malformed."""
+    """Returns the links in a line.
+
+    Args:
+        line: the line.
+        location: `file:line`, for messages.
+        first_index: see `read_pharaoh`.
+
+    Raises:
+        InputError: a link is malformed or has a number below `first_index`, or a probability is not from 0 to 1.
+    """
     sure, possible = set(), set()
     for text in line.split():
         match = _LINK.fullmatch(text)
