@@ -424,7 +424,7 @@ def test_a_marian_model_becomes_a_run(tmp_path):
 
 
 def test_what_is_no_marian_model_is_not_imported(tmp_path):
-    with pytest.raises(qkv.InputError, match="no such folder; expected what save_pretrained"):
+    with pytest.raises(qkv.InputError, match="no such folder; expected the folder that save_pretrained"):
         qkv.import_marian(str(tmp_path / "nowhere"), tmp_path / "runs" / "opus")
     with pytest.raises(qkv.InputError, match=r"RUN: "):
         qkv.import_marian(tmp_path, tmp_path / "..")

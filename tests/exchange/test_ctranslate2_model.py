@@ -70,7 +70,7 @@ def test_every_number_format_is_written_or_refused_in_a_sentence(tokenizer, tmp_
         folder = tmp_path / quantization
         folder.mkdir()
         if quantization == "bfloat16" and find_spec("torch") is None:
-            with pytest.raises(InputError, match="bfloat16: CTranslate2 writes it by PyTorch"):
+            with pytest.raises(InputError, match="bfloat16: CTranslate2 needs PyTorch"):
                 write_ctranslate2(run, folder, quantization)
         else:
             write_ctranslate2(run, folder, quantization)
@@ -92,6 +92,6 @@ def test_every_number_format_is_written_or_refused_in_a_sentence(tokenizer, tmp_
 )
 def test_what_has_no_counterpart_is_refused_by_name(tokenizer, tmp_path, settings, key):
     run = random_run(tokenizer, tmp_path, **settings)
-    with pytest.raises(InputError, match=f"{key}: .* has no counterpart in CTranslate2"):
+    with pytest.raises(InputError, match=f"{key}: CTranslate2 does not support"):
         write_ctranslate2(run, tmp_path / "model")
     assert not (tmp_path / "model").exists()

@@ -79,5 +79,5 @@ def test_the_folder_says_what_the_run_is(tokenizer, tmp_path):
     ],
 )
 def test_what_has_no_counterpart_is_refused_by_name(tokenizer, tmp_path, settings, key):
-    with pytest.raises(InputError, match=f"{key}: .* has no counterpart in Marian"):
+    with pytest.raises(InputError, match=f"{key}: Marian does not support"):
         write_marian(random_run(tokenizer, tmp_path, **settings), tmp_path / "folder")

@@ -123,7 +123,7 @@ def test_links_and_probabilities_are_those_of_the_run(run, saved, readout):
 
 def test_pairs_that_programs_cut_in_their_own_way_are_not_compared(run, monkeypatch):
     class Exported:
-        own_decoding: ClassVar = {}
+        fixed_decoding: ClassVar = {}
 
         def translate(self, sources, decoding, longest):
             return [*sources]
@@ -152,7 +152,7 @@ def test_a_process_with_tensorflow_and_its_text_alone_loads_it(run, folder, save
 
 
 def test_links_that_need_more_than_a_row_of_weights_are_refused(run):
-    with pytest.raises(InputError, match="--at: a SavedModel reads links at LAYER,HEAD,SIDE"):
+    with pytest.raises(InputError, match="--at: expected LAYER,HEAD,SIDE, because a SavedModel"):
         SavedTranslator(run, AlignmentReadout(0, 0, "input", "mutual"))
 
 

@@ -115,5 +115,5 @@ def test_a_line_without_anything_to_be_seen_has_no_tokens_in_the_page(engine, ru
 
 def test_a_tokenizer_of_another_program_is_refused(run):
     given = run.config.model_copy(update={"tokenizer": SimpleNamespace(kind="given")})
-    with pytest.raises(InputError, match="an imported run, whose tokenizer has no counterpart in a page"):
+    with pytest.raises(InputError, match="does not support the tokenizer of an imported run"):
         pack_tokenizer(replace(run, config=given))
