@@ -13,7 +13,7 @@ import tensorflow as tf
 from qkv.alignment.readout import AlignmentReadout
 from qkv.decoding.build import build_search, build_translator
 from qkv.errors import InputError
-from qkv.exchange.parity import check_parity, searches
+from qkv.exchange.parity import check_parity, comparable_searches
 from qkv.text.lines.line import FORMAT_CHARACTERS, OTHER_SPACES, compose
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
@@ -51,7 +51,9 @@ def saved(folder):
 
 
 def translator(run, kind):
-    return build_translator(run.model, run.tokenizer, run.config, build_search(searches(run, {})[kind], seed=1))
+    return build_translator(
+        run.model, run.tokenizer, run.config, build_search(comparable_searches(run, {})[kind], seed=1)
+    )
 
 
 def found(answer):
@@ -147,7 +149,7 @@ def test_a_process_with_tensorflow_and_its_text_alone_loads_it(run, folder, save
     script += "print([text.decode() for text in answer['text'].numpy()]); "
     script += "assert not any(name.startswith('qkv') for name in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
-    loaded = LoadedSavedModel(folder).translate(SOURCES, searches(run, {})["beam"], longest=0)
+    loaded = LoadedSavedModel(folder).translate(SOURCES, comparable_searches(run, {})["beam"], longest=0)
     assert ended.stdout.splitlines()[-1] == repr(loaded)
 
 

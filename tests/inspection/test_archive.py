@@ -85,7 +85,7 @@ def test_weights_of_any_sign_are_read_where_the_manifest_says_so(tmp_path, make_
     assert_same(AttentionArchive(tmp_path / "signed")[0], record)
     for name, manifest in {"none": {}, "other": {"signed": ["encoder"]}}.items():
         write(tmp_path / name, [record], manifest={"model": "abc", **manifest})
-        with pytest.raises(InputError, match="cross/000000 has weights that are no shares of a row"):
+        with pytest.raises(InputError, match="cross/000000 has weights that are not shares of a row"):
             AttentionArchive(tmp_path / name)[0]
     record.attention["cross"][0, 0, 0, 0] = np.inf
     write(tmp_path / "infinite", [record], manifest={"signed": ["cross"]})
@@ -232,7 +232,7 @@ def test_a_crash_between_shard_and_lines_leaves_no_line_without_its_shard(tmp_pa
 @pytest.mark.parametrize("name", ["shard-00000.npz", "shard-00007.npz", archive.GOLD])
 def test_files_of_other_people_are_not_replaced_by_an_archive(tmp_path, records, name):
     (tmp_path / name).write_bytes(b"mine")
-    with pytest.raises(InputError, match=f"{name}: not of an attention archive"):
+    with pytest.raises(InputError, match=f"{name}: the file does not belong to an attention archive"):
         write(tmp_path, records)
     assert (tmp_path / name).read_bytes() == b"mine"
 

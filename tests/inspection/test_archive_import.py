@@ -199,7 +199,7 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_written(tmp_pa
 def test_a_finished_archive_and_a_file_are_not_overwritten(tmp_path, weights):
     write_archive(tmp_path / "a", SENTENCES, weights)
     before = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
-    with pytest.raises(InputError, match="already holds an attention archive"):
+    with pytest.raises(InputError, match="the folder has an attention archive"):
         write_archive(tmp_path / "a", SENTENCES, weights, gold=GOLD)
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
     (tmp_path / "b").touch()

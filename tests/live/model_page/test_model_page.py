@@ -187,7 +187,9 @@ def test_an_empty_line_is_no_sentence(page):
 def test_several_sentences_are_read_as_one_and_that_is_said(page):
     type_and_send(page, f"{PROBES[0]['source']}. {PROBES[1]['source']}.")
     assert page.locator("#list .row").count() == 2 and page.locator(".paragraph").count() == 0
-    assert page.inner_text("[data-part=status]").endswith("a page with the model inside does not divide texts.")
+    assert page.inner_text("[data-part=status]").endswith(
+        "a page with the model inside cannot divide texts into sentences."
+    )
     type_and_send(page, PROBES[0]["source"])
     assert page.inner_text("[data-part=status]") == ""
 
@@ -218,7 +220,7 @@ def test_a_damaged_page_says_so(browser, path, tmp_path, share):
     damaged.write_text(text[:place] + other + text[place + 1 :], encoding="utf-8")
     with open_page(browser, damaged.as_uri(), offline=True) as page:
         page.wait_for_selector("#extension [role=alert]")
-        assert "This page cannot translate: it is damaged" in page.inner_text("#extension")
+        assert "This page cannot translate: the file is damaged" in page.inner_text("#extension")
         assert page.locator("textarea").count() == 0
 
 
