@@ -258,7 +258,7 @@ def start_beam(source_state, target_state, constraint_state, max_lengths, length
 
     Args:
         source_state, target_state, max_lengths, length, settings: see `beam_search`.
-        constraint_state: the result of `constraints.Constraint.start`.
+        constraint_state: the result of `decoding.constraints.Constraint.start`.
     """
     batch = dynamic_shape(max_lengths)[0]
     rows = ops.cast(ops.nonzero(max_lengths > 0)[0], "int32")

@@ -49,7 +49,7 @@ def narrow_scores(scores, temperature=1.0, top_k=0, top_p=1.0):
 class Sampling(GreedySearch):
     """Random sampling with a model: N hypotheses, in the order in which they were drawn.
 
-    It is a `decoding.search.Search`, and has the arguments of `greedy.GreedySearch` as well.
+    It is a `decoding.search.Search`, and has the arguments of `decoding.greedy.GreedySearch` as well.
 
     Args:
         temperature, top_k, top_p: see `narrow_scores`.

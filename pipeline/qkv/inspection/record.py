@@ -99,7 +99,7 @@ class Record:
         return replace(self, source_words=source, target_words=target, source_unit="subwords", target_unit="subwords")
 
     def spell_source_words(self) -> dict[int, str]:
-        """Returns the text of each source word: index -> text. Without spaces between words, it is the joined tokens."""
+        """Returns the text of each source word: index -> text. Without spaces between words, tokens are joined."""
         if self.source_unit == "spaces":
             return dict(enumerate(words_of(self.source)))
         spelling: dict[int, str] = {}
