@@ -52,9 +52,9 @@ def test_the_search_is_that_of_the_folder(run):
 
 def test_the_command_says_how_to_go_on(tmp_path, capsys):
     assert main([str(MARIAN), str(tmp_path / "opus"), "--target_language", "de"]) == 0
-    said = capsys.readouterr().out
-    assert "en to de, 1 + 2 layers of width 16, 153 tokens" in said and ">>fra<< >>deu<<" in said
-    assert f"evaluate {tmp_path / 'opus'} --source FILE" in said
+    output = capsys.readouterr().out
+    assert "en to de, 1 + 2 layers of width 16, 153 tokens" in output and ">>fra<< >>deu<<" in output
+    assert f"evaluate {tmp_path / 'opus'} --source FILE" in output
 
 
 def test_a_folder_that_is_used_is_left_alone(tmp_path, capsys):
@@ -65,9 +65,9 @@ def test_a_folder_that_is_used_is_left_alone(tmp_path, capsys):
 
 
 def test_what_a_killed_import_left_is_replaced(tmp_path):
-    left = temporary_path(tmp_path / "opus")
-    left.mkdir()
-    (left / "half").touch()
+    leftover = temporary_path(tmp_path / "opus")
+    leftover.mkdir()
+    (leftover / "half").touch()
     assert main([str(MARIAN), str(tmp_path / "opus")]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["opus"]
 

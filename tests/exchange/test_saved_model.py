@@ -56,31 +56,33 @@ def translator(run, kind):
     )
 
 
-def found(answer):
+def as_numpy(answer):
     return {name: tensor.numpy() for name, tensor in answer.items()}
 
 
 @pytest.mark.parametrize("beam", [False, True])
 def test_sentences_are_translated_as_by_the_run_in_batches_of_any_size(run, saved, beam):
     expected = translator(run, "beam" if beam else "greedy").translate(SOURCES)
-    answer = found(saved.translate(tf.constant(SOURCES), tf.constant(beam)))
-    assert [text.decode() for text in answer["text"]] == [one.text for one in expected]
-    assert answer["truncated"].tolist() == [one.truncated for one in expected]
+    answer = as_numpy(saved.translate(tf.constant(SOURCES), tf.constant(beam)))
+    assert [text.decode() for text in answer["text"]] == [translation.text for translation in expected]
+    assert answer["truncated"].tolist() == [translation.truncated for translation in expected]
     assert answer["truncated"][-1] and answer["text"][0] == b""
-    for i, one in enumerate(expected[1:], 1):
+    for i, translation in enumerate(expected[1:], 1):
         tokens = [token.decode() for token in answer["target_tokens"][i] if token]
-        assert tokens == run.tokenizer.pieces(one.ids)
-        np.testing.assert_allclose(answer["log_probabilities"][i, : len(tokens)], one.log_probabilities, atol=1e-5)
+        assert tokens == run.tokenizer.pieces(translation.ids)
+        np.testing.assert_allclose(
+            answer["log_probabilities"][i, : len(tokens)], translation.log_probabilities, atol=1e-5
+        )
         assert not answer["log_probabilities"][i, len(tokens) :].any()
         if beam:
-            assert answer["score"][i] == pytest.approx(one.score, abs=1e-5)
-    alone = found(saved.translate(tf.constant(SOURCES[2:3]), tf.constant(beam)))
+            assert answer["score"][i] == pytest.approx(translation.score, abs=1e-5)
+    alone = as_numpy(saved.translate(tf.constant(SOURCES[2:3]), tf.constant(beam)))
     assert alone["text"][0] == answer["text"][2]
 
 
 def test_strings_are_read_as_lines_of_files_are(run, saved):
     unseen = ["\t", "\xa0", "\u3000", "\u2028", "\u200b", "\ufeff", "\x85", " \u200e "]
-    answer = found(saved.translate(tf.constant([*unseen, "E\u0301va", "Éva", b"a \xff cat"]), tf.constant(False)))
+    answer = as_numpy(saved.translate(tf.constant([*unseen, "E\u0301va", "Éva", b"a \xff cat"]), tf.constant(False)))
     assert answer["text"][: len(unseen)].tolist() == [b""] * len(unseen)
     decomposed, composed, _ = answer["source_tokens"][len(unseen) :].tolist()
     assert decomposed == composed and b"<unk>" not in composed
@@ -89,13 +91,13 @@ def test_strings_are_read_as_lines_of_files_are(run, saved):
 def test_invisible_characters_are_read_as_by_the_run(run, saved):
     texts = [f"a {character}c{character}at" for character in (*FORMAT_CHARACTERS[:400], *OTHER_SPACES)]
     texts += ["the c\xadat\xa0sees\rit", "e\u200d\u0301t\xade\u0301", "\u3164", "a\xad cat"]
-    answer = found(saved.translate(tf.constant(texts), tf.constant(False)))
+    answer = as_numpy(saved.translate(tf.constant(texts), tf.constant(False)))
     for tokens, ids in zip(answer["source_tokens"].tolist(), run.tokenizer.encode(map(compose, texts)), strict=True):
         assert [token.decode() for token in tokens if token] == [*run.tokenizer.pieces(ids), "</s>"]
 
 
 def test_attention_is_that_of_the_archive_and_zero_for_padding(run, saved):
-    answer = found(saved.translate(tf.constant(SOURCES), tf.constant(True)))
+    answer = as_numpy(saved.translate(tf.constant(SOURCES), tf.constant(True)))
     translations = translator(run, "beam").translate(SOURCES)
     records = run.recorder(["cross"]).record(pair_translations(SOURCES, None, translations, "beam"))
     for i, record in enumerate(records):
@@ -114,7 +116,7 @@ def test_attention_is_that_of_the_archive_and_zero_for_padding(run, saved):
 def test_links_and_probabilities_are_those_of_the_run(run, saved, readout):
     if readout.head == "mean":
         saved = SavedTranslator(run, readout)
-    answer = found(saved.align(tf.constant(SOURCES), tf.constant(TARGETS)))
+    answer = as_numpy(saved.align(tf.constant(SOURCES), tf.constant(TARGETS)))
     for i, record in enumerate(run.recorder(["cross"]).record_references(SOURCES, TARGETS)):
         links = {(int(source), target) for target, source in enumerate(answer["links"][i]) if source >= 0}
         assert links == readout.links(record.by_token())
@@ -134,8 +136,8 @@ def test_pairs_that_programs_cut_in_their_own_way_are_not_compared(run, monkeypa
             assert (sources, targets) == (["a cat"], ["ein Hund"])
             return [np.array(next(run.recorder(["cross"]).record_references(sources, targets)).token_log_probabilities)]
 
-    found = [SimpleNamespace(text="Hund " * 200), SimpleNamespace(text="ein Hund")]
-    translator = SimpleNamespace(translate=lambda sources: found)
+    translations = [SimpleNamespace(text="Hund " * 200), SimpleNamespace(text="ein Hund")]
+    translator = SimpleNamespace(translate=lambda sources: translations)
     monkeypatch.setattr("qkv.exchange.parity.build_translator", lambda *settings: translator)
     assert (
         check_parity(run, Exported(), ["the dog", "a cat"], exact=True)["largest_difference_of_log_probabilities"] == 0
@@ -162,6 +164,6 @@ def test_a_model_without_cross_attention_is_exported_and_links_nothing(tokenizer
     run = random_run(tokenizer, tmp_path, ARCHITECTURES["context_vector"])
     (run.directory.root / "tokenizer").mkdir(parents=True)
     translator = SavedTranslator(run, None)
-    answer = found(translator.align(tf.constant(SOURCES), tf.constant(TARGETS)))
+    answer = as_numpy(translator.align(tf.constant(SOURCES), tf.constant(TARGETS)))
     assert answer["cross_attention"].shape[:3] == (len(SOURCES), 0, 1) and (answer["links"] == -1).all()
     write_saved_model(translator, tmp_path / "saved")

@@ -187,7 +187,7 @@ def test_what_does_not_fit_is_refused_by_its_sentence(tmp_path, weights, case):
         ({"gold": GOLD[:1]}, "gold: expected one alignment for each of 2 sentences, found 1"),
         ({"manifest": {"model": object()}}, "manifest: expected values that JSON can hold"),
         ({"manifest": {"loss": float("nan")}}, "manifest: expected values that JSON can hold"),
-        ({"manifest": {"sites": {}}}, "manifest: expected no names .*, found sites"),
+        ({"manifest": {"sites": {}}}, "manifest: expected no keys .*, found sites"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_before_anything_is_written(tmp_path, weights, arguments, message):

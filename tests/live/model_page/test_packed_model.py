@@ -47,12 +47,12 @@ def translate(page, run, off=()):
 def compare(run, found, atol=2e-5):
     """One forced pass over what JavaScript found: every token is the likeliest that is allowed."""
     settings = run.config.decoding
-    for source, one in zip(SOURCES, found, strict=True):
-        ids = one["ids"]
+    for source, translation in zip(SOURCES, found, strict=True):
+        ids = translation["ids"]
         longest = int(settings.max_target_ratio * len(source)) + settings.max_target_extra
         assert len(ids) <= longest
-        assert one["truncated"] == (ids[-1] != EOS)
-        assert not one["truncated"] or len(ids) == longest
+        assert translation["truncated"] == (ids[-1] != EOS)
+        assert not translation["truncated"] or len(ids) == longest
         memory = run.model.encode(np.array([[*source, EOS]]))
         output = run.model.decode(np.array([[BOS, *ids[:-1]]]), memory)
         scores = ops.log_softmax(output.logits[0])
@@ -61,10 +61,10 @@ def compare(run, found, atol=2e-5):
             allowed = ban_early_end(ban_special_tokens(scores[step : step + 1]), step, settings.min_length)
             allowed = ban_repeated_ngrams(allowed, tokens, step, settings.no_repeat_ngram)
             assert int(ops.argmax(allowed[0])) == token
-            np.testing.assert_allclose(one["logProbabilities"][step], float(scores[step, token]), atol=atol)
+            np.testing.assert_allclose(translation["logProbabilities"][step], float(scores[step, token]), atol=atol)
         theirs = {"encoder_self": memory.self_attention, "decoder_self": output.decoder_self, "cross": output.cross}
         for site, layers in theirs.items():
-            for ours, expected in zip(one["attention"][site], layers, strict=True):
+            for ours, expected in zip(translation["attention"][site], layers, strict=True):
                 np.testing.assert_allclose(np.reshape(ours, expected.shape[1:]), expected[0], atol=atol)
 
 

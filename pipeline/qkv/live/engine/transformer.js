@@ -288,7 +288,7 @@ function largest(values, count) {
   values.forEach((value, id) => {
     if (best.length === count && value <= best[count - 1][1]) return;
     let index = best.length;
-    while (index > 0 && best[index - 1][1] < value) place--;
+    while (index > 0 && best[index - 1][1] < value) index--;
     best.splice(index, 0, [id, value]);
     best.length = Math.min(best.length, count);
   });
