@@ -171,7 +171,7 @@ def test_lists_that_do_not_fit_the_axes_are_refused(tmp_path, make_record, chang
 def test_a_repeated_id_and_other_heads_than_before_are_refused(tmp_path, make_record):
     writer = ArchiveWriter(tmp_path, manifest={})
     writer.append(make_record(1))
-    with pytest.raises(ValueError, match="expected an id that was not appended before"):
+    with pytest.raises(ValueError, match="a sentence with this id was appended before"):
         writer.append(make_record(1))
     with pytest.raises(ValueError, match="sites"):
         writer.append(make_record(2, heads=5))
