@@ -94,7 +94,11 @@ class BeamSettings:
         return max(self.size, self.best)
 
     def length_divisor(self, length):
-        """Returns the divisor of the log-probability of a hypothesis of `length` tokens: float32, of its shape."""
+        """Returns the divisor of the log-probability of a hypothesis, float32 of the shape of `length`.
+
+        Args:
+            length: the number of tokens of the hypothesis, a number or a tensor.
+        """
         tokens = ops.cast(length, "float32")
         return (tokens if self.divisor == "power" else (5.0 + tokens) / 6.0) ** self.length_penalty
 
@@ -112,7 +116,7 @@ class BeamSettings:
 
 @dataclass(frozen=True)
 class BeamSearch:
-    """Beam search with a model, see `beam_search`. A `decoding.search.Search`.
+    """Beam search with a model, see `beam_search`. It is a `decoding.search.Search`.
 
     Args:
         settings: the settings of the beam.
@@ -332,7 +336,7 @@ def extend_hypotheses(
 def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, bonus, settings: BeamSettings):
     """Returns the best P finished hypotheses of each sentence.
 
-    They are chosen among those finished earlier and those of the first K candidates that end in EOS.
+    They are chosen among the hypotheses finished earlier, and those of the first K candidates that end in EOS.
 
     Args:
         state: the state, with the number of tokens of the candidates as `step`.

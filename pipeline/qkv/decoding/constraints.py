@@ -101,13 +101,13 @@ class Constraint:
         return allowed
 
     def best_extensions(self, totals, state, rows, count):
-        """Chooses `count` extensions of each sentence's hypotheses by one token; the base class the likeliest ones.
+        """Chooses extensions of each sentence's hypotheses by one token. The base class chooses the likeliest.
 
         Args:
             totals: the log-probability of each hypothesis with each next token, float32 `(A, K, V)`.
             state: the state after the last tokens.
             rows: see the class.
-            count: the number of extensions of a sentence.
+            count: the number of extensions to choose for each sentence.
 
         Returns:
             `(totals, indices)`, each `(A, count)`, the preferred first: log-probabilities, float32, and indices, int32.

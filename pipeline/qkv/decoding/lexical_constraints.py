@@ -57,7 +57,12 @@ class Ban:
         return ops.zeros((hypotheses,), "int32")
 
     def advance(self, states, tokens):
-        """Returns the states after one more token for each hypothesis: int32 `(R,)`, from int32 `(R,)` and `(R,)`."""
+        """Returns the states after one more token, int32 `(R,)`.
+
+        Args:
+            states: the states before the token, int32 `(R,)`.
+            tokens: the token of each hypothesis, int32 `(R,)`.
+        """
         vocabulary = dynamic_shape(self._following)[1]
         following = ops.take(ops.reshape(self._following, (-1,)), states * vocabulary + tokens)
         return ops.maximum(ops.cast(following, "int32"), 0)
@@ -67,7 +72,7 @@ class Ban:
         return ops.take(self._following, states, axis=0)
 
     def allow(self, scores, following, must_end):
-        """Sets the scores of banned tokens to minus infinity.
+        """Returns the scores with minus infinity for banned tokens.
 
         Args:
             scores: the scores of the next tokens, float32 `(R, V)`.
@@ -121,7 +126,7 @@ class PhraseProgress(NamedTuple):
     """The required phrases that hypotheses contain so far.
 
     - states: the state of the automaton, int32 `(R,)`.
-    - met: the bits of the phrases that the text contains, however it goes on, int32 `(R,)`.
+    - met: the bits of the phrases that the text contains, whatever follows it, int32 `(R,)`.
     - progress: for each phrase the length of the longest prefix of its tokens that the hypothesis ends with, int32
       `(R, P)`.
     """
@@ -383,7 +388,7 @@ class LexicalConstraint(Constraint):
         return _allow_proposed(enforced, allowed, scores, needed.tokens, needed.after_token <= column(remaining))
 
     def _costs(self, lengths):
-        """Returns the number of tokens that each phrase takes, at most: its length and a gap; 0 if it is missing."""
+        """Returns the largest number of tokens that each phrase takes: its length and a gap; 0 for a length of 0."""
         return ops.where(lengths > 0, lengths + self.gap, 0)
 
     def _is_free(self, state):

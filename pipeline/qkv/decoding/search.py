@@ -158,15 +158,15 @@ def top_k_of_many(x, count):
 
 
 def fill_with_live(finished, live, is_truncated):
-    """Appends live hypotheses to the finished ones of the sentences that end here, as far as there is space.
+    """Replaces the missing finished hypotheses of truncated sentences by live hypotheses, the best first.
 
     Args:
         finished: `Hypotheses` `(A, P, ...)`, the best first. Missing ones have the score minus infinity.
         live: `Hypotheses` `(A, K, ...)`, the best first.
-        is_truncated: whether the live hypotheses of a sentence are appended, bool `(A,)`.
+        is_truncated: whether a sentence has reached its maximum length, bool `(A,)`. Other sentences are unchanged.
 
     Returns:
-        `Hypotheses` `(A, P, ...)`: the finished ones, and live ones in place of missing ones.
+        `Hypotheses` `(A, P, ...)`: the finished ones, then the live ones as far as there is space.
     """
     finished_size = dynamic_shape(finished.scores)[1]
     live_size = dynamic_shape(live.scores)[1]

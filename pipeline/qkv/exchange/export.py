@@ -26,8 +26,8 @@ class ExportRequest(NamedTuple):
 
     - format: a key of `EXPORT_FORMATS`.
     - quantization: with ctranslate2, one of `QUANTIZATIONS`; None for float32.
-    - at: with saved_model, the attention from which `align` reads links, as `LAYER,HEAD,SIDE`; None to use the run's
-      readout.
+    - at: with saved_model, the attention from which `align` reads links, as `LAYER,HEAD,SIDE`; None for that of the
+      run's readout, or the last layer if the run has none.
     - sentences: the number of sentences of the validation set on which the export is checked; 0 for no check.
     """
 

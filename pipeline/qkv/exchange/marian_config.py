@@ -51,7 +51,7 @@ Checked = TypeVar("Checked", bound=_File)
 
 
 class ModelFile(_File):
-    """The schema of `config.json`. Each of the first six keys has one allowed value: others are other architectures."""
+    """The schema of `config.json`. The first six keys have one allowed value: others mean another architecture."""
 
     model_type: Literal["marian"]
     is_encoder_decoder: Literal[True] = True
@@ -202,7 +202,7 @@ def read_marian_file(path: Path) -> dict[str, Any]:
 
 
 def _checked(schema: type[Checked], values: Mapping[str, Any], path: Path) -> Checked:
-    """Returns the values, without those that are null, as checked by a schema; an `InputError` names the file."""
+    """Returns the values that are not null, checked by a schema. Raises an `InputError` that names the file."""
     present = {key: value for key, value in values.items() if value is not None}
     return validate(schema, present, dict.fromkeys(schema.model_fields, str(path)))
 

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class ExportedModel(Protocol):
-    """The interface of exported models that the program for which they were written has loaded.
+    """The interface of an exported model, loaded by the program for which it was written.
 
     Attributes:
         fixed_decoding: the settings of the section `decoding` that the program cannot change: name -> its value.

@@ -143,8 +143,8 @@ class SavedTranslator(tf.Module):
     def _tokenize(self, text):
         """Returns the tokens of text, int32 ragged `(B, None)`, as the run reads it.
 
-        Characters are composed (NFC), invisible characters that the run does not read are removed, and a blank line has
-        no tokens, see `text.lines.line`.
+        Characters are composed (NFC). Invisible characters that the run does not read are removed or become spaces. A
+        blank line has no tokens. See `text.lines.line`.
         """
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")  # bytes that are not UTF-8 become U+FFFD
         for characters, replacement in self._untracked.unread:

@@ -16,7 +16,8 @@ class AccessCheck:
     """Checks that a request comes from the live page.
 
     - The token is part of the page's address. Other programs and other users of the machine do not know it.
-    - The header `Origin` must be that of the page. Pages of other sites in the same browser have another one.
+    - The header `Origin`, if there is one, must be that of the page. Pages of other sites in the same browser have
+      another origin.
     - The header `Host` must be a name of this machine. Otherwise another site could let its name resolve to this
       machine, and so have the origin of the page (DNS rebinding).
 

@@ -43,7 +43,7 @@ class HeadReference(_Part):
 
 
 class HeadChange(HeadReference):
-    """A change of one head: the replacement of its weights or of its output.
+    """A change of one head: the replacement of its weights.
 
     Attributes:
         change: the kind of change, a key of `inspection.experiments.intervention.CHANGES`.
@@ -83,7 +83,7 @@ class Question(TextQuestion):
         beam_size: the beam size; 1 stands for greedy search.
         n_best: the number of translations to return, at most `beam_size`.
         prefix: the ids of the tokens with which the translation begins.
-        target: the ids of a whole translation, whose attention is then returned without a search; None to search.
+        target: the ids of a translation. Its attention is returned, without a search. None to search a translation.
         changes: the changed heads.
         row: a replacement for a row of weights; None for no replacement. It needs `target`.
     """

@@ -245,7 +245,7 @@ class LiveServer(ThreadedWSGIServer):
         super().__init__(host, port, application, _Handler)
 
     def server_bind(self) -> None:
-        """Binds the socket, or raises an `InputError`. Werkzeug calls this method, and ends the process if it fails."""
+        """Binds the socket, or raises an `InputError`. Without this method, werkzeug would end the process."""
         try:
             super().server_bind()
         except OSError as error:
