@@ -405,7 +405,7 @@ class TestExport:
         ("kind", "wishes", "told"),
         [
             ("ctranslate", {}, r"format: expected one of .*; did you mean ctranslate2\?"),
-            ("marian", {"quantization": "int8"}, "quantization: no effect with"),
+            ("marian", {"quantization": "int8"}, "quantization: it has no effect with"),
             ("ctranslate2", {"quantization": "int9"}, "quantization: expected one of float32, .*, found 'int9'"),
             (5, {}, "format: expected the name of a format, such as 'saved_model', found 5"),
             ("saved_model", {"at": 5}, "at: expected text such as"),
