@@ -405,7 +405,7 @@ class TestExport:
         ("kind", "wishes", "told"),
         [
             ("ctranslate", {}, r"format: expected one of .*; did you mean ctranslate2\?"),
-            ("marian", {"quantization": "int8"}, "quantization: no effect with"),
+            ("marian", {"quantization": "int8"}, "quantization: it has no effect with"),
             ("ctranslate2", {"quantization": "int9"}, "quantization: expected one of float32, .*, found 'int9'"),
             (5, {}, "format: expected the name of a format, such as 'saved_model', found 5"),
             ("saved_model", {"at": 5}, "at: expected text such as"),
@@ -424,7 +424,7 @@ def test_a_marian_model_becomes_a_run(tmp_path):
 
 
 def test_what_is_no_marian_model_is_not_imported(tmp_path):
-    with pytest.raises(qkv.InputError, match="no such folder; expected what save_pretrained"):
+    with pytest.raises(qkv.InputError, match="no such folder; expected the folder that save_pretrained"):
         qkv.import_marian(str(tmp_path / "nowhere"), tmp_path / "runs" / "opus")
     with pytest.raises(qkv.InputError, match=r"RUN: "):
         qkv.import_marian(tmp_path, tmp_path / "..")

@@ -435,12 +435,12 @@ class Run:
             raise InputError(f"format: expected the name of a format, such as 'saved_model', found {format!r:.60}")
         written = as_path(folder, "folder", "the folder to write")
         _check_name(at, "at", "text such as '1,mean,output'")
-        wishes = ExportRequest(format, quantization, at)
+        request = ExportRequest(format, quantization, at)
         check_path(written / "manifest.json")
         config = with_decoding(self.config, BEAM)
-        wishes.check(config, self.path, written)
+        request.check(config, self.path, written)
         with new_folder(written, "writes this folder") as temporary:
-            write_export(self.trained.with_config(config), temporary, wishes)
+            write_export(self.trained.with_config(config), temporary, request)
         return written
 
     def _with(self, decoding: Mapping[str, Any]) -> "TrainedRun":

@@ -210,7 +210,7 @@ def test_findings_that_need_attention_are_marked_once_each(config_file, capsys, 
     assert {"run", "disk", "training"} <= marked and "memory" not in marked
     assert list(run.iterdir()) == []
     closed = [line for line in [*lines, *rest.splitlines()] if line.startswith("export ")]
-    assert len(closed) == 2 and all("model." in line and "no counterpart" in line for line in closed)
+    assert len(closed) == 2 and all("model." in line and "does not support" in line for line in closed)
     assert ("\n".join(lines) + rest + caplog.text).count("validation sources are in the training text") == 1
 
 

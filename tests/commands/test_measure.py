@@ -261,7 +261,7 @@ BAD = {
     ),
     "gold of other text": (
         lambda folder: [write(folder / "a"), (folder / "a" / "gold.pharaoh").write_text("0-0\n")][:1],
-        r"gold\.pharaoh: 1 lines of alignments for 2 sentences",
+        r"gold\.pharaoh: expected 2 lines, one per sentence, found 1",
     ),
 }
 

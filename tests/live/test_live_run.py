@@ -83,14 +83,16 @@ def test_a_change_of_nothing_changes_no_bit(live, plain):
     live.changes.set([])
     changed = ChangedModel(live.run.model, live.changes.of_heads)
     search = build_search(live.run.config.decoding.model_copy(update={"search": "beam", "beam_size": 1}), 0)
-    (found,) = build_translator(changed, live.run.tokenizer, live.run.config, search).translate([TEXT])
-    assert found.ids == plain.facts["ids"] and found.log_probabilities == plain.record.token_log_probabilities
+    (translation,) = build_translator(changed, live.run.tokenizer, live.run.config, search).translate([TEXT])
+    assert (
+        translation.ids == plain.facts["ids"] and translation.log_probabilities == plain.record.token_log_probabilities
+    )
 
 
 @pytest.mark.parametrize("change", ["zeroed", "uniform", "permuted"])
 def test_a_changed_head_gives_what_the_perturbation_of_the_pair_gives(live, change):
-    place = HeadChange(site="cross", layer=0, head=1, change=change)
-    answer = live.answer(Question(text=TEXT, changes=[place]))
+    head_change = HeadChange(site="cross", layer=0, head=1, change=change)
+    answer = live.answer(Question(text=TEXT, changes=[head_change]))
     batch = forced_batch([(live.run.tokenizer.encode([TEXT])[0], answer.facts["ids"])])
     layers = changeable_layers(live.run.model)["cross"]
     kinds = one_head(1, layers[0].num_heads, 0, 1, list(CHANGES).index(change))
@@ -140,8 +142,10 @@ def test_a_given_row_changes_the_tokens_after_it(live, plain):
     row = {"site": "cross", "layer": 0, "head": 1, "query": 2}
     same = live.answer(Question(**question, row=GivenRow(**row, weights=weights)))
     expected = live.answer(Question(**question))
-    found, wanted = (np.array([[v for _, _, v in r] for r in a.facts["alternatives"]]) for a in (same, expected))
-    np.testing.assert_allclose(found, wanted, atol=1e-3)
+    values, expected_values = (
+        np.array([[v for _, _, v in r] for r in a.facts["alternatives"]]) for a in (same, expected)
+    )
+    np.testing.assert_allclose(values, expected_values, atol=1e-3)
     moved = [0.0] * len(weights)
     moved[0] = 1.0
     other = live.answer(Question(**question, row=GivenRow(**row, weights=moved)))
@@ -152,7 +156,7 @@ def test_a_given_row_changes_the_tokens_after_it(live, plain):
 
 def test_the_best_translations_of_a_beam_are_listed(live):
     answer = live.answer(Question(text=TEXT, beam_size=3, n_best=3))
-    scores = [one["score"] for one in answer.facts["nBest"]]
+    scores = [translation["score"] for translation in answer.facts["nBest"]]
     assert len(scores) == 3 and scores == sorted(scores, reverse=True)
     assert answer.facts["ids"] == answer.facts["nBest"][0]["ids"]
 

@@ -56,14 +56,14 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Exports the run, checks it, writes the manifest."""
     options = make_parser().parse_args(arguments)
-    wishes = ExportRequest(options.format, options.quantization, options.at, options.sentences)
+    request = ExportRequest(options.format, options.quantization, options.at, options.sentences)
     options.run.check_weights(options.checkpoint)
     config = with_decoding(load_trained_run(options.run), vars(options) | BEAM)
-    wishes.check(config, options.run.root, options.folder)
+    request.check(config, options.run.root, options.folder)
     cli.log_to_output()
     with new_folder(options.folder, "writes this folder") as folder:
         with importing_tensorflow():
             from ..run.trained_run import load_run
 
-        write_export(load_run(options.run.root, options.checkpoint).with_config(config), folder, wishes)
+        write_export(load_run(options.run.root, options.checkpoint).with_config(config), folder, request)
     log.info("%s: written for %s", options.folder, options.format)

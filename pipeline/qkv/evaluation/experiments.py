@@ -155,7 +155,7 @@ def write_perturbation(
         log.warning("the first %d sentences are empty on one side: no perturbation.csv", len(pairs))
         return {}
     ids = [pairs[row].ids for row in rows]
-    effects = perturbation_effects(request.run.model, ids, threads=parallel_batches()).among(len(pairs), rows)
+    effects = perturbation_effects(request.run.model, ids, threads=parallel_batches()).in_larger_set(len(pairs), rows)
     table = effects.table()
     write_csv(table, folder.perturbation, float_format="%.6f")
     write_csv(effects.sentences(), folder.perturbation_sentences, float_format="%.6f")

@@ -8,11 +8,12 @@ const WORD = "[\\p{L}\\p{N}_]"; // Python's \w
 const every = (pattern) => new RegExp(pattern, "gu");
 const strip = (text) => text.replace(every(`^[${WHITE}]+|[${WHITE}]+$`), "");
 
-// Returns the function of a line that `rules` describe; they are made by `pack_normalizer`, null for none. `unread`: the
-// invisible characters that the model does not read, which are left out or become spaces, by `pack_tokenizer`.
+// Returns the function that normalises a line. `rules`: the result of `pack_normalizer` in model_page.py, null for
+// none. `unread`: the invisible characters that the model does not read, which are removed or become spaces; see
+// `pack_tokenizer`.
 function typedText(rules, unread) {
   const [leftOut, spaces] = [unread.left_out, unread.spaces].map((letters) => every(`[${letters}]`));
-  const read = (line) => { // as text/lines/line.py and `Tokenizer.as_read` have it
+  const read = (line) => { // see text/lines/line.py and `Tokenizer.as_read`
     if (line.includes("\0")) throw new Error("the text has a NUL character (U+0000); remove it");
     return line.replaceAll("\n", " ").replace(/\r$/, "").replace(leftOut, "").replace(spaces, " ").normalize("NFC");
   };
@@ -41,24 +42,26 @@ function typedText(rules, unread) {
   };
 }
 
-// Returns in words which invisible characters of a text the model does not read, null for none: see `describe_unread`.
+// Returns a description of the invisible characters of a text that the model does not read, null if there are none; see
+// `describe_unread` in text/lines/typed_line.py.
 function describeUnread(text, unread) {
-  const told = [["left out", unread.left_out], ["read as a space", unread.spaces]].map(([what, letters]) => {
+  const descriptions = [["left out", unread.left_out], ["read as a space", unread.spaces]].map(([effect, letters]) => {
     const counts = new Map();
-    for (const one of text.replaceAll("\n", " ").match(every(`[${letters}]`)) ?? []) {
-      counts.set(one.codePointAt(0), (counts.get(one.codePointAt(0)) ?? 0) + 1);
+    for (const character of text.replaceAll("\n", " ").match(every(`[${letters}]`)) ?? []) {
+      counts.set(character.codePointAt(0), (counts.get(character.codePointAt(0)) ?? 0) + 1);
     }
-    const codes = [...counts].sort(([one], [other]) => one - other);
+    const codes = [...counts].sort(([first], [second]) => first - second);
     const named = codes.map(([code, count]) => `U+${code.toString(16).toUpperCase().padStart(4, "0")} (${count})`);
-    return named.length ? `${what}: ${named.join(", ")}` : "";
+    return named.length ? `${effect}: ${named.join(", ")}` : "";
   }).filter(Boolean);
-  return told.length ? `invisible characters that the training text does not have, ${told.join("; ")}` : null;
+  return descriptions.length ? `invisible characters that the training text does not have, ${descriptions.join("; ")}` : null;
 }
 
-// Moses' normaliser of punctuation and tokeniser, by the tables of the library: see `moses.rules`.
+// Returns a function from a line to its words, separated by spaces, by Moses' normaliser of punctuation and tokeniser.
+// The argument holds the tables of the library, see `moses.rules`.
 function mosesDivider({ substitutions, alnum, alpha, number, lower, prefixes, numeric, apostrophes, escape }) {
-  const known = new Set(prefixes), beforeNumbers = new Set(numeric), one = (letters) => new RegExp(`[${letters}]`, "u");
-  const [hasLetter, isLower] = [one(alpha), new RegExp(`^[${lower}]`, "u")];
+  const known = new Set(prefixes), beforeNumbers = new Set(numeric);
+  const hasLetter = new RegExp(`[${alpha}]`, "u"), isLower = new RegExp(`^[${lower}]`, "u");
   const steps = substitutions.map(([pattern, text]) => [every(pattern), text]);
   const apostropheSteps = {
     en: [
