@@ -79,7 +79,7 @@ class Accumulation:
 
     @cached_property
     def _sums(self) -> list[tf.Variable]:
-        """The sums of every gradient, the loss and the tokens of an update, separately on each replica."""
+        """The sums of each gradient, of the loss and of the number of tokens, separately on each replica."""
         with self.step.strategy.scope():
             return [
                 tf.Variable(
@@ -91,54 +91,57 @@ class Accumulation:
                 for shape in (*(variable.shape for variable in self.step.model.trainable_variables), (), ())
             ]
 
+    def _add_to_sums(self, values: Sequence[tf.Tensor]) -> None:
+        for total, value in zip(self._sums, values, strict=True):
+            total.assign_add(value)
+
     @cached_property
     def _add(self) -> Callable[..., None]:
-        sums = self._sums  # made before the graph is traced
+        """The graph that adds the sums of a batch."""
+        _ = self._sums  # variables must be made before the graph is traced
 
         def add(*tensors):
-            _add_to(sums, self.step.sums_of(Batch(*tensors)))
+            self.step.update(Batch(*tensors), accumulate=self._add_to_sums)
 
         return self.step.graph(add, self.step.signature.arrays, self.step.xla)
 
     @cached_property
     def _add_part(self) -> Callable[..., None]:
-        sums = self._sums
+        """The graph that adds the sums of one part of a batch. It takes the part's number and the number of parts."""
+        _ = self._sums
 
         def add_part(number, parts, *tensors):
             batch = Batch(*tensors)
             rows = tf.shape(batch.source)[0]
             part = batch.rows(rows * number // parts, rows * (number + 1) // parts)
-            _add_to(sums, self.step.sums_of(part))
+            self.step.update(part, accumulate=self._add_to_sums)
 
         number = tf.TensorSpec((), tf.int32)
         return self.step.graph(add_part, (number, number, *self.step.signature.arrays))
 
     @cached_property
     def _finish(self) -> Callable[[], TrainStepMetrics]:
-        sums = self._sums
+        """The graph that makes the update by the sums, and sets them to zero."""
+        _ = self._sums
 
         def finish():
-            totals = [tf.identity(total) for total in sums]
+            totals = [tf.identity(total) for total in self._sums]
             with tf.control_dependencies(totals):
-                for total in sums:
+                for total in self._sums:
                     total.assign(tf.zeros_like(total))
-            return self.step.apply(totals)
+            return self.step.update(None, accumulated=totals)
 
         return self.step.graph(finish, ())
 
     def logs(self) -> dict[str, float]:
-        """Returns the number of updates that were left out, in float16, and of graphs that XLA has compiled."""
+        """Returns `skipped_updates`, the number of updates that were left out, in float16 only; and `compilations`, the
+        number of graphs that XLA has compiled, with XLA only."""
         logs: dict[str, float] = {}
         if self.step.loss_scale is not None:
             logs["skipped_updates"] = self.step.loss_scale.skipped
         if self.step.xla:
             logs["compilations"] = len(self.step.compiled)
         return logs
-
-
-def _add_to(sums: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> None:
-    for total, value in zip(sums, values, strict=True):
-        total.assign_add(value)
 
 
 def _plan_parts(batch: Batch, limit: int | None) -> tuple[int, int]:
