@@ -129,7 +129,7 @@ class Accumulation:
             with tf.control_dependencies(totals):
                 for total in self._sums:
                     total.assign(tf.zeros_like(total))
-            return self.step.update(None, accumulated=totals)
+            return self.step.update(None, totals=totals)
 
         return self.step.graph(finish, ())
 

@@ -22,16 +22,18 @@ from ..runtime.workers import Workers
 from ..text.batch_plan import coarse_lengths
 from ..text.corpora.provenance import origin_of
 from ..text.training_text import TrainingText
+from .batch_size import PROCESSOR_TOKENS, find_batch_tokens, largest_useful, resolve_batch_tokens
 from .batches import TrainingBatches
 from .checkpoints import Checkpoints
 from .loop import Training
 from .loss import GuidedAttention, TotalLoss
 from .optimizers import make_optimizer
+from .progress import Progress
 from .schedule import ClockSchedule, WarmupSchedule
 from .step import TrainStep
 from .stopping import Limits, StoppingRules
 from .time_budget import TimeBudget
-from .workers import WorkerVotes
+from .worker_checks import WorkerVotes
 
 log = logging.getLogger(__name__)
 
@@ -61,10 +63,36 @@ def build_model_and_optimizer(
     return model, optimizer
 
 
+def build_batches_and_step(
+    config: RunConfig,
+    text: TrainingText,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    strategy: tf.distribute.Strategy,
+    progress: Progress,
+) -> tuple[TrainingBatches, TrainStep]:
+    """Builds the batches of every epoch, and the step that updates the model by them.
+
+    If `batches.batch_tokens` is `auto` and the run is new, finds the size of batches and stores it in
+    `progress.batch_tokens`.
+
+    Raises:
+        InputError: see `find_batch_tokens` and `TrainStep`.
+    """
+    batch_tokens = resolve_batch_tokens(config.batches.batch_tokens, progress)
+    if batch_tokens is None:
+        batches = build_batches(config, text, strategy, PROCESSOR_TOKENS)
+        step = _build_step(config, model, optimizer, strategy, batches)
+        batch_tokens = find_batch_tokens(step, batches, limit=largest_useful(batches))
+        progress.batch_tokens = batch_tokens
+    batches = build_batches(config, text, strategy, batch_tokens)
+    return batches, _build_step(config, model, optimizer, strategy, batches)
+
+
 def build_batches(
     config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy, batch_tokens: int
 ) -> TrainingBatches:
-    """Builds the batches of every epoch; see `known_batch_tokens`."""
+    """Builds the batches of every epoch. `batch_tokens` is the size of batches, see `build_batches_and_step`."""
     return TrainingBatches(
         text.segmentations,
         strategy,
@@ -78,21 +106,18 @@ def build_batches(
     )
 
 
-def build_batches_and_step(
+def _build_step(
     config: RunConfig,
-    text: TrainingText,
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
     strategy: tf.distribute.Strategy,
-    batch_tokens: int,
-) -> tuple[TrainingBatches, TrainStep]:
-    """Builds the batches of so many tokens, and the graph of their updates with its loss."""
+    batches: TrainingBatches,
+) -> TrainStep:
     settings = config.training
-    batches = build_batches(config, text, strategy, batch_tokens)
     terms = settings.part(LossSettings)
     if settings.guided_attention is not None:
         terms["guided_attention"] = GuidedAttention(**settings.guided_attention.model_dump())
-    step = TrainStep(
+    return TrainStep(
         TotalLoss(model, **terms),
         optimizer,
         strategy,
@@ -100,7 +125,6 @@ def build_batches_and_step(
         slices=1 if settings.xla else slices_per_update(),
         **settings.part(StepSettings),
     )
-    return batches, step
 
 
 def build_validation(

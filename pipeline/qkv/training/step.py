@@ -87,9 +87,7 @@ class TrainStep:
         self.loss_scale = LossScale(self.strategy) if is_half else None
         self._slices = Slices(self.model, self.slices)
         self._traced: list[tf.Graph] = []
-        self._update_graph = self.graph(
-            lambda *tensors: self.update(Batch(*tensors)), self.signature.arrays, self.xla
-        )
+        self._update_graph = self.graph(lambda *tensors: self.update(Batch(*tensors)), self.signature.arrays, self.xla)
 
     def __call__(self, batch: Batch) -> TrainStepMetrics:
         """Updates the model by a batch. With several replicas, the batch's tensors are values per replica."""
@@ -101,18 +99,18 @@ class TrainStep:
         batch: Batch | None,
         *,
         accumulate: Callable[[list[Any]], Any] | None = None,
-        accumulated: list[Any] | None = None,
+        totals: Sequence[Any] = (),
     ) -> Any:
         """Makes one update of gradient descent. Every replica runs it as part of a graph.
 
-        An update of several batches takes one call with `accumulate` for each batch, and a last one with `accumulated`.
+        An update of several batches takes one call with `accumulate` for each batch, and a last one with `totals`.
         The *sums* of a batch are a list: the gradient of each trainable variable, the loss and the number of target
         tokens, all summed over target tokens.
 
         Args:
-            batch: the replica's batch; None if `accumulated` is given.
+            batch: the replica's batch; None for the last call of an update of several batches.
             accumulate: takes the sums of the batch. The call ends there: it changes no weight.
-            accumulated: the sums of all batches of the update.
+            totals: the sums over all batches of the update, if `batch` is None.
 
         Returns:
             The `TrainStepMetrics` of the update; the result of `accumulate` if it is given.
@@ -127,7 +125,7 @@ class TrainStep:
             gradients = tape.gradient(total_loss, variables)  # backward pass
             return [*_fill_gradients(gradients, variables), loss, _count_tokens(rows)]
 
-        sums = self._slices.sum(compute_sums, batch) if accumulated is None else accumulated
+        sums = list(totals) if batch is None else self._slices.sum(compute_sums, batch)
         if accumulate is not None:
             return accumulate(sums)
         if self.replicas > 1:  # one reduction of all sums: each reduction costs a round over the network

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..errors import InputError
 from .progress import Progress
-from .workers import WorkerVotes
+from .worker_checks import WorkerVotes
 
 INTERRUPTED = "interrupted"
 AGREE_SECONDS = 2.0  # between two votes of several workers
