@@ -1,4 +1,4 @@
-"""Updates of one batch or several; a batch that does not fit into memory is computed in parts."""
+"""Updates of one batch or of several. A batch that does not fit into memory is computed in parts."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -18,16 +18,30 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Accumulation:
-    """Makes updates by a `TrainStep`. Gradients, losses and tokens of all batches and parts are summed, as if they were
-    one batch."""
+    """Makes updates of several batches or parts by a `TrainStep`, as if they were one batch.
+
+    The gradients, losses and numbers of tokens of all batches and parts are summed before the weights change.
+
+    Args:
+        step: makes an update of one batch, and sums gradients.
+    """
 
     step: TrainStep
 
     def make(self, batches: Sequence[Batch], progress: Progress) -> TrainStepMetrics:
-        """Makes an update of some batches.
+        """Makes one update of some batches.
+
+        If a batch does not fit into memory, it is computed in parts, and so are later ones of its size.
+
+        Args:
+            batches: the batches of the update.
+            progress: the progress of the run; its `split_positions` and `split_updates` are updated.
+
+        Returns:
+            The metrics of the update, over all batches.
 
         Raises:
-            InputError: not even one sentence fits into memory.
+            InputError: not even one sentence fits into memory; or a batch does not fit and several machines train.
         """
         while True:
             parts = [_plan_parts(batch, progress.split_positions)[0] for batch in batches]
@@ -41,6 +55,7 @@ class Accumulation:
             return metrics
 
     def _make(self, batches: Sequence[Batch], parts: Sequence[int]) -> TrainStepMetrics:
+        """Makes the update of batches, each of which is computed in a number of parts."""
         if list(parts) == [1]:
             return self.step(batches[0])
         for batch, count in zip(batches, parts, strict=True):
@@ -53,8 +68,12 @@ class Accumulation:
         return self.step.metrics_of(self._finish())
 
     def _split(self, batches: Sequence[Batch], progress: Progress) -> None:
-        """Lowers the number of positions from which on batches are cut, for this update and later ones, unless they
-        cannot be cut further, or several machines train: the others wait already."""
+        """Lowers the number of positions from which on batches are computed in parts, for this update and later ones.
+
+        Raises:
+            InputError: the batches cannot be split further; or several machines train, and the other machines wait for
+                the sums of this one already.
+        """
         number = progress.update + 1
         positions = max(_plan_parts(batch, progress.split_positions)[1] for batch in batches)
         smaller = max(_plan_parts(batch, positions)[1] for batch in batches)
@@ -74,7 +93,7 @@ class Accumulation:
         progress.split_positions = positions
         for total in self._sums:
             total.assign(tf.zeros_like(total))
-        # How far the failed attempt has come is chance, and a resumed run must draw the same numbers.
+        # Where the failed attempt stopped is chance, but a resumed run must draw the same random numbers.
         seeds.set_to_update(self.step.model, number, self.step.strategy)
 
     @cached_property
@@ -145,9 +164,10 @@ class Accumulation:
 
 
 def _plan_parts(batch: Batch, limit: int | None) -> tuple[int, int]:
-    """Returns the number of parts, a power of two, and the positions of the largest, fewer than `limit` if possible.
+    """Returns the number of parts of a batch, a power of two, and the positions of its largest part.
 
-    Of a batch over several devices, the largest share counts.
+    If possible, a part has fewer positions than `limit`; None does not split. A batch over several devices is measured
+    by the largest share of a device.
     """
     sources, targets = (getattr(ids, "values", [ids]) for ids in (batch.source, batch.target_input))
     rows = max(len(ids) for ids in sources)

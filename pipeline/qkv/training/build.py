@@ -1,4 +1,4 @@
-"""Builds the parts of training from a config: one module shows what each setting of `batches` and `training` does."""
+"""Builds the parts of training from a config: each setting of `batches` and `training` is passed on here."""
 
 import logging
 import math
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 def build_schedule(config: RunConfig, strategy: tf.distribute.Strategy) -> ClockSchedule | WarmupSchedule:
-    """Builds the schedule of the learning rate."""
+    """Builds the schedule of the learning rate. `strategy` holds the variables of a `ClockSchedule`."""
     settings = config.training
     if SCHEDULE_INFO[settings.schedule].measures_total:
         with strategy.scope():
@@ -53,7 +53,14 @@ def build_model_and_optimizer(
     schedule: keras.optimizers.schedules.LearningRateSchedule,
     strategy: tf.distribute.Strategy,
 ) -> tuple[keras.Model, keras.optimizers.Optimizer]:
-    """Builds the model in the precision of training, and its optimizer, on the strategy's devices."""
+    """Builds the model in the precision of training, and its optimizer, on the devices of the strategy.
+
+    Args:
+        config: the config.
+        vocabulary_size: number of tokens in the vocabulary.
+        schedule: the schedule of the learning rate.
+        strategy: the strategy.
+    """
     settings = config.training
     with strategy.scope():
         model = build_model(config.model, vocabulary_size, resolve_precision(settings.precision))
@@ -130,9 +137,15 @@ def _build_step(
 def build_validation(
     config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model
 ) -> Callable[[], dict[str, float]]:
-    """Builds the function that measures the model, as it is when called, on the validation set.
+    """Builds a function that measures the model with its current weights on the validation set.
 
-    It returns each of `config.choices.translation.METRIC_INFO`, its name preceded by `val_`.
+    The function returns each metric of `config.choices.translation.METRIC_INFO` by its name with the prefix `val_`.
+
+    Args:
+        config: the config.
+        text: the text, with the validation set.
+        translator: translates with the model.
+        model: the model.
     """
     meter = LikelihoodMeter(
         make_forced_graph(model),
@@ -161,7 +174,17 @@ def build_training(
     checkpoints: Checkpoints,
     workers: Workers,
 ) -> Training:
-    """Builds the training loop, of which only the chief writes checkpoints."""
+    """Builds the training loop. Only the chief writes checkpoints.
+
+    Args:
+        config: the config.
+        step: makes an update.
+        batches: the batches of every epoch.
+        schedule: the schedule of the learning rate.
+        validate: the result of `build_validation`.
+        checkpoints: the folder of checkpoints.
+        workers: all workers of the training.
+    """
     settings = config.training
     limits = build_limits(config)
     votes = WorkerVotes(batches.strategy, workers)
@@ -188,7 +211,7 @@ def build_training(
 
 
 def build_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
-    """Builds the folder of checkpoints, which keeps as many as are averaged at the end."""
+    """Builds the folder of checkpoints. It keeps at least the number of checkpoints that are averaged at the end."""
     settings = config.training
     keep = max(settings.keep_checkpoints, settings.average_checkpoints)
     return Checkpoints(run.checkpoints, keep, origin_of(run, config.run.seed))

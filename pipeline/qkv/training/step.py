@@ -95,11 +95,7 @@ class TrainStep:
         return self.metrics_of(self._update_graph(*batch.arrays))
 
     def update(
-        self,
-        batch: Batch | None,
-        *,
-        accumulate: Callable[[list[Any]], Any] | None = None,
-        totals: Sequence[Any] = (),
+        self, batch: Batch | None, *, accumulate: Callable[[list[Any]], Any] | None = None, totals: Sequence[Any] = ()
     ) -> Any:
         """Makes one update of gradient descent. Every replica runs it as part of a graph.
 
