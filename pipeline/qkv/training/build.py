@@ -151,7 +151,7 @@ def build_validation(
         make_forced_graph(model),
         *text.validation_pairs.sides,
         max_positions=config.model.max_positions,
-        workers=parallel_batches(),
+        threads=parallel_batches(),
     )
     if meter.too_long:
         log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
