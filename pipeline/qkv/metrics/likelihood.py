@@ -82,7 +82,7 @@ def _all_too_long(pairs: int, max_positions: int) -> InputError:
 
 
 class LikelihoodMeter:
-    """Measures the likelihood of references under a model as often as `measure` is called.
+    """A meter of the likelihood of references under a model, for example at each validation of a training.
 
     Pairs with a side that is too long for the model are left out.
 

@@ -18,9 +18,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Accumulation:
-    """Makes updates of several batches or parts by a `TrainStep`, as if they were one batch.
+    """Updates of several batches, or of the parts of a batch, as if they were one batch.
 
-    The gradients, losses and numbers of tokens of all batches and parts are summed before the weights change.
+    The gradients, losses and numbers of tokens of all batches and parts are summed before the weights change. The
+    *positions* of a batch are its number of sentences times the sum of the lengths of both sides, padding included.
 
     Args:
         step: makes an update of one batch, and sums gradients.

@@ -23,9 +23,9 @@ class TrainingBatches:
         segmentations: the encoded training pairs in one or more segmentations into subwords. The epochs use them in
             turn.
         strategy: the strategy that holds the replicas.
-        batch_tokens, length_multiple, seed: see `EpochPlan`.
+        batch_tokens, length_multiple, seed: see `text.batch_plan.EpochPlan`.
         accumulated: number of batches of an update. The last update of an epoch may have fewer.
-        mixture: see `EpochPlan`.
+        mixture: see `text.batch_plan.EpochPlan`.
         lengths: the lengths to which both sides of a batch are padded, so that there are few shapes; see
             `text.batch_plan.plan_batches`. None pads to multiples of `length_multiple`.
     """

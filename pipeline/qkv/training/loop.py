@@ -43,8 +43,8 @@ a validation: otherwise `EarlyStopping` would count one validation several times
 class Rehearsable(Protocol):
     """A callback whose `on_test_end` takes long enough to count in the time of a validation.
 
-    A training with a `TimeBudget` calls `rehearse` once or twice before the first validation, to measure how long a
-    validation takes.
+    A training with a `TimeBudget` calls `rehearse` twice before the first validation, to measure how long a validation
+    takes. In other trainings it is not called.
     """
 
     def rehearse(self) -> None:
@@ -115,7 +115,7 @@ class Session:
 
     Attributes:
         clock: the time spent in training.
-        saved_at: the seconds on that clock at the last checkpoint.
+        saved_at: the seconds on that clock at the last checkpoint, or at the start of the session.
         meter: the means for the next logs.
         accumulation: makes the updates.
     """

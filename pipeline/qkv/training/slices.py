@@ -13,7 +13,7 @@ from .seeds import generators
 
 
 class Slices:
-    """Computes sums over a batch as sums over its slices.
+    """The slices of a batch. A sum over the batch is computed as the sum over its slices.
 
     All slices call one graph, which is traced once. The graph takes the states of the model's random number generators
     as inputs, and changes none of them: calls of a graph that changes a variable would wait for one another. (They do
@@ -60,7 +60,9 @@ class Slices:
 
 
 class _CountDraws(keras.StatelessScope):
-    """Counts the draws of some random number generators, whose variables do not change. Other variables do.
+    """A Keras scope that counts the draws of random number generators without changing their variables.
+
+    Other variables change as they do without the scope.
 
     Args:
         states: pairs of a generator's variable and the state from which it draws.

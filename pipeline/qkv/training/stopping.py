@@ -174,6 +174,8 @@ class StoppingRules:
     def obeying_signals(self) -> Iterator[None]:
         """Sets `interrupted` on Ctrl-C or SIGTERM within the block, so that training ends after the current update.
 
+        Outside the main thread, where Python cannot handle signals, it does nothing.
+
         Raises:
             KeyboardInterrupt: a second signal arrives.
         """

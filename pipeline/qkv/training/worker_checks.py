@@ -27,7 +27,7 @@ class SingleProcess(Workers):
 
 
 class WorkerVotes:
-    """Sums numbers over all workers. All workers must call `sums` after the same updates.
+    """The sums of numbers over all workers, by which they vote. All workers must call `sums` after the same updates.
 
     Args:
         strategy: the strategy of the training.
@@ -49,7 +49,7 @@ class WorkerVotes:
         self._sum_over_workers = sum_over_workers
 
     def sums(self, values: Sequence[float]) -> list[float]:
-        """Returns the sum of each number over all replicas, which have equal numbers within a worker."""
+        """Returns the sum of each number over all replicas. Every replica of a worker adds the worker's number."""
         return [float(total) for total in self._sum_over_workers(tf.constant(values, tf.float32)).numpy()]
 
 

@@ -23,7 +23,7 @@ from ...files.run_directory import RunDirectory
 
 
 class EpochTable(keras.callbacks.Callback):
-    """`CSVLogger` of a config: writes the metrics of the last validation at the end of each epoch.
+    """The callback `CSVLogger` of a config, which writes the metrics of the last validation at the end of each epoch.
 
     It writes no row before the first validation. After that it also writes a row for epochs without a validation, for
     which the loop does not call Keras' own `CSVLogger`.
@@ -123,7 +123,7 @@ def check_callbacks(callbacks: Any) -> list[keras.callbacks.Callback]:
 
 
 def _check_monitor(callback: Any) -> None:
-    """Raises an `InputError` if the callback monitors a value that is not logged, and replaces its mode `auto`."""
+    """Raises an `InputError` if the monitored value is not logged; sets a mode `auto` to `min` or `max`."""
     logged = ["loss", *(f"val_{name}" for name in METRIC_INFO)]
     if callback.monitor not in logged:
         hint = did_you_mean(str(callback.monitor), logged)

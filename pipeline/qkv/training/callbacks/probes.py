@@ -39,7 +39,9 @@ def middle_pairs(corpus: Corpus) -> list[tuple[str, str]]:
 
 @dataclass(eq=False)
 class ProbeLines(keras.callbacks.Callback):
-    """Prints source, reference and translation of the first `MOST_PRINTED` probes after each validation.
+    """A callback that prints some probes after each validation: source, reference and translation.
+
+    It prints the first `MOST_PRINTED` probes.
 
     Args:
         translator: translates with the model that is trained.
@@ -68,7 +70,7 @@ class ProbeLines(keras.callbacks.Callback):
 
 @dataclass(eq=False)
 class ProbeArchive(keras.callbacks.Callback):
-    """Writes an attention archive, such as `update-00000850`, at every validation and after some further updates.
+    """A callback that writes an attention archive, such as `update-00000850`, at validations and some further updates.
 
     It records the attention of a teacher-forced pass over the references: translations change from one validation to
     the next, and the first ones are not sentences.

@@ -30,9 +30,10 @@ def clock(seconds: float) -> str:
 
 @dataclass(eq=False)
 class ProgressLine(keras.callbacks.Callback):
-    """Prints the progress of training: on a terminal one line with a bar, which is rewritten; elsewhere plain lines.
+    """A callback that prints the progress of training.
 
-    A line follows each log. If logs are further than `LONGEST_SILENCE_SECONDS` apart, shorter lines come in between.
+    On a terminal it prints one line with a bar, and rewrites it. Elsewhere it prints plain lines. A line
+    follows each log. If logs are further than `LONGEST_SILENCE_SECONDS` apart, shorter lines come in between.
 
     Args:
         limits: the limits of training, from which the remaining time is estimated.
@@ -41,8 +42,8 @@ class ProgressLine(keras.callbacks.Callback):
         stream: the stream for the lines; standard output by default.
 
     Attributes:
-        first: the update and the seconds of the first line of the session, or of the first line after the first
-            estimate of the total or a new one. The speed is measured from there.
+        first: the update and the seconds spent in training at the line from which the speed is measured: the first line
+            of the session, or the first line after the last estimate of the total.
         first_total: `progress.total_updates` at that line.
         printed_at: the seconds spent in training at the last line.
     """
@@ -133,7 +134,7 @@ def _bar(share: float) -> str:
 
 @dataclass(eq=False)
 class History(keras.callbacks.Callback):
-    """Rewrites `history.csv` at each validation, with a row for each validation since the start of the run.
+    """A callback that rewrites `history.csv` at each validation, with a row for each validation of the run so far.
 
     Args:
         path: the path of the file.

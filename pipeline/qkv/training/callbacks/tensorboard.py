@@ -49,7 +49,7 @@ DESCRIPTIONS = {
 
 @dataclass(eq=False)
 class TensorBoard(keras.callbacks.Callback):
-    """Writes TensorBoard's event files. A step of TensorBoard is an update.
+    """A callback that writes TensorBoard's event files. A step of TensorBoard is an update.
 
     The event files of the training are in the folder of the run, because TensorBoard names a run after the folder. The
     event files of the validations are in a subfolder, which is a separate run for TensorBoard. So one chart has both
