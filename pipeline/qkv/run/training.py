@@ -51,7 +51,7 @@ from ..training.callbacks.build import build_callbacks, callback_params, make_ca
 from ..training.callbacks.tensorboard import count_ids, write_projector
 from ..training.checkpoints import Checkpoints, keep_best_weights
 from ..training.progress import Progress
-from ..training.seeds import give_replicas_own_seeds
+from ..training.seeds import separate_replica_seeds
 from ..training.stopping import INTERRUPTED, StoppingRules, training_advice
 from ..training.worker_checks import (
     SingleProcess,
@@ -94,7 +94,7 @@ def run_training(
             model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, schedule, strategy)
             checkpoints = build_checkpoints(config, run)
             progress = restore(config, run, checkpoints, model, optimizer, workers, ancestor)
-            give_replicas_own_seeds(model, strategy)
+            separate_replica_seeds(model, strategy)
             batches, step = build_batches_and_step(config, text, model, optimizer, strategy, progress)
             _report_start(model, batches)
             # Validations are many, so they use greedy search, which is fast, whatever the config sets for the model.

@@ -166,18 +166,18 @@ def permuted_sums(weights: np.ndarray, allowed: np.ndarray, marked: np.ndarray) 
     return PermutedSums(observed, expected, deviation**2, total.sum(axis=-1) - expected, int(used.sum()))
 
 
-def resampled_sums(observed: np.ndarray, others: np.ndarray, rows: int) -> PermutedSums:
-    """Returns the distribution of sums if each is replaced by a random draw from itself and `others`.
+def resampled_sums(observed: np.ndarray, replacements: np.ndarray, rows: int) -> PermutedSums:
+    """Returns the distribution of sums if each is replaced by a random draw from itself and `replacements`.
 
     Args:
         observed: the sums, `(L, H)`.
-        others: the sums that may replace each observed sum, `(M, L, H)`.
+        replacements: the sums that may replace each observed sum, `(M, L, H)`.
         rows: the number of rows that were summed.
 
     Returns:
         The observed sums; their mean, variance and largest excess over the M + 1 equally likely draws; and `rows`.
     """
-    pool = np.concatenate([observed[None], others])
+    pool = np.concatenate([observed[None], replacements])
     mean = pool.mean(axis=0)
     return PermutedSums(observed, mean, pool.var(axis=0), pool.max(axis=0) - mean, rows)
 

@@ -72,7 +72,7 @@ class TrainingBatches:
         if first_batch and first_batch >= plan.count:
             raise InputError(
                 f"the checkpoint was made after {first_batch:,} batches of an epoch, which has {plan.count:,}; it is "
-                "of another run: restore the run's own"
+                "of another run: restore a checkpoint of this run"
             )
         dataset = self._dataset(self.pairs(epoch), lambda: plan.batches(first_batch))
         return (Batch(*tensors) for tensors in dataset)

@@ -28,7 +28,7 @@ class TotalLoss:
     """The loss of a model on a batch, with dropout.
 
     Args:
-        model: any `TranslationModel`.
+        model: any `model.interface.TranslationModel`.
         label_smoothing: see `fused_cross_entropy`.
         r_drop: the weight of the divergence between two passes over the batch (Liang et al. 2021, equation 4, halved to
             the scale of a single cross-entropy); 0 for one pass.

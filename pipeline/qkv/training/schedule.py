@@ -11,22 +11,23 @@ WARMUP_SHARE = 0.15  # of an estimated total of updates
 
 
 def inverse_sqrt(update, warmup, total):
-    """Returns `sqrt(warmup / update)` (Vaswani et al. 2017, equation 3)."""
+    """Returns the share `sqrt(warmup / update)` of the peak (Vaswani et al. 2017, equation 3)."""
     return (warmup / ops.maximum(update, 1)) ** 0.5
 
 
 def linear(update, warmup, total):
-    """Falls evenly to zero at `total`."""
+    """Returns a share of the peak that falls evenly to zero at `total`."""
     return ops.maximum((total - update + 1) / max(total - warmup, 1), 0)
 
 
 def cosine(update, warmup, total):
-    """Falls along half a wave to zero at `total` (Loshchilov and Hutter 2017, equation 5)."""
+    """Returns a share of the peak that falls to zero at `total` along half a cosine wave (Loshchilov and Hutter 2017,
+    equation 5)."""
     return (1 - ops.cos(math.pi * ops.minimum(linear(update, warmup, total), 1))) / 2
 
 
 def constant(update, warmup, total):
-    """Stays at the peak."""
+    """Returns 1: the learning rate stays at the peak."""
     return 1.0
 
 

@@ -41,10 +41,10 @@ def set_to_update(model: keras.Model, number: int, strategy: tf.distribute.Strat
     for variable in generators(model):
         seed = int(keras.ops.convert_to_numpy(variable)[0])
         variable.assign(np.array([seed, number * DRAWS % 2**32], np.uint32))  # on every replica
-    give_replicas_own_seeds(model, strategy)
+    separate_replica_seeds(model, strategy)
 
 
-def give_replicas_own_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
+def separate_replica_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
     """Adds a multiple of `STRIDE` to the seeds of each replica, so that replicas do not drop the same units.
 
     The seeds of the first replica stay: checkpoints hold them. Call this once after the model was built or loaded from

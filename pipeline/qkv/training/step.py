@@ -101,7 +101,7 @@ class TrainStep:
 
         An update of several batches takes one call with `accumulate` for each batch, and a last one with `totals`.
         The *sums* of a batch are a list: the gradient of each trainable variable, the loss and the number of target
-        tokens, all summed over target tokens.
+        tokens, all summed over target tokens. In float16 the gradients are multiplied by the loss scale.
 
         Args:
             batch: the replica's batch; None for the last call of an update of several batches.

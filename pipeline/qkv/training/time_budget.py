@@ -78,8 +78,8 @@ class TimeBudget:
             self.measured_from = progress.update, seconds()
         if progress.total_updates is not None or progress.update % self.agree_every:
             return False
-        updates, lasted = self._measured(progress, seconds())
-        is_ready = updates >= MEASURED_UPDATES and lasted >= self._enough_seconds
+        measured_updates, measured_seconds = self._measured(progress, seconds())
+        is_ready = measured_updates >= MEASURED_UPDATES and measured_seconds >= self._enough_seconds
         return bool(self.workers.broadcast_from_chief(is_ready, "to measure its speed"))
 
     def estimate(self, progress: Progress, validation_began: float, validation_seconds: float, seconds: float) -> None:
@@ -93,23 +93,23 @@ class TimeBudget:
             validation_seconds: the seconds that a validation takes.
             seconds: the seconds spent in training now, after the validation.
         """
-        made = progress.update
+        update = progress.update
         total = progress.total_updates
-        if made == total:
+        if update == total:
             return
-        updates, lasted = self._measured(progress, validation_began)
-        self.measured_from = made - updates, seconds - lasted  # leaves the validation out
-        if total is None or self._is_enough(updates, lasted):
+        measured_updates, measured_seconds = self._measured(progress, validation_began)
+        self.measured_from = update - measured_updates, seconds - measured_seconds  # leaves the validation out
+        if total is None or self._is_enough(measured_updates, measured_seconds):
             seconds_left = 60 * (self.limits.max_minutes or 0) - seconds
             planned = VALIDATIONS - len(progress.history)
-            pace = lasted / max(updates, 1)
-            left = updates_within(seconds_left, pace, validation_seconds, self.validate_every, planned)
+            pace = measured_seconds / max(measured_updates, 1)
+            updates_left = updates_within(seconds_left, pace, validation_seconds, self.validate_every, planned)
             # If the minutes are over, the learning rate needs some updates to fall.
-            extra = made if total is None else min(math.ceil(EXTRA_SHARE * made), total - made)
+            extra = update if total is None else min(math.ceil(EXTRA_SHARE * update), total - update)
             epoch_limit = self.limits.max_epochs and self.limits.max_epochs * self.updates_per_epoch
-            ends = (made + max(left, extra), self.limits.max_updates, epoch_limit)
+            ends = (update + max(updates_left, extra), self.limits.max_updates, epoch_limit)
             total = min(end for end in ends if end is not None)
-            self.measured_from = made, seconds
+            self.measured_from = update, seconds
         progress.total_updates = int(self.workers.broadcast_from_chief(total, "to estimate its updates"))
         self.schedule.follow(progress.totals)
 
@@ -118,8 +118,9 @@ class TimeBudget:
         """The seconds of updates after which the speed is known well enough."""
         return min(60 * (self.limits.max_minutes or 0) * MEASURED_SHARE, MOST_MEASURED_SECONDS)
 
-    def _is_enough(self, updates: int, lasted: float) -> bool:
-        return updates >= MEASURED_UPDATES or lasted >= self._enough_seconds
+    def _is_enough(self, updates: int, seconds: float) -> bool:
+        """Returns whether the speed is known well enough after some updates and their seconds."""
+        return updates >= MEASURED_UPDATES or seconds >= self._enough_seconds
 
     def _measured(self, progress: Progress, seconds: float) -> tuple[int, float]:
         """Returns the number of updates since the measurement began, and their seconds."""
@@ -137,9 +138,9 @@ class TimeBudget:
         if self.validate_every is not None:
             return progress.update % self.validate_every == 0 or self._is_late(progress)
         last = int(progress.history[-1]["update"]) if progress.history else 0
-        left = VALIDATIONS - len(progress.history)
-        due = left * (progress.update - last) >= progress.total_updates - last
-        return due or (left > 1 and self._is_late(progress))
+        validations_left = VALIDATIONS - len(progress.history)
+        due = validations_left * (progress.update - last) >= progress.total_updates - last
+        return due or (validations_left > 1 and self._is_late(progress))
 
     def _is_late(self, progress: Progress) -> bool:
         """Returns whether the training is late.
@@ -147,15 +148,16 @@ class TimeBudget:
         It is late if it would take `LATE` times its minutes, both at the mean speed since the last estimate and at the
         speed of each of the last `LATE_UPDATES` updates, and if another estimate could lower the total.
         """
-        updates, lasted = self._measured(progress, progress.seconds)
-        left = (progress.total_updates or 0) - progress.update
+        measured_updates, measured_seconds = self._measured(progress, progress.seconds)
+        updates_left = (progress.total_updates or 0) - progress.update
         seconds_left = LATE * 60 * (self.limits.max_minutes or 0) - progress.seconds
-        is_late = left * min(lasted / max(updates, 1), progress.seconds - self.last_seconds) > seconds_left
-        self.late_updates = self.late_updates + 1 if is_late and left > EXTRA_SHARE * progress.update else 0
+        pace = min(measured_seconds / max(measured_updates, 1), progress.seconds - self.last_seconds)
+        is_late = updates_left * pace > seconds_left
+        self.late_updates = self.late_updates + 1 if is_late and updates_left > EXTRA_SHARE * progress.update else 0
         self.last_seconds = progress.seconds
         if progress.update % self.agree_every:
             return False
-        late = self.late_updates >= LATE_UPDATES and self._is_enough(updates, lasted)
+        late = self.late_updates >= LATE_UPDATES and self._is_enough(measured_updates, measured_seconds)
         return bool(self.workers.broadcast_from_chief(late, "to notice that it is late"))
 
 

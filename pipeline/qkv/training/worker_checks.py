@@ -66,8 +66,8 @@ def check_equal_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
     Raises:
         InputError: a setting of another worker differs from the chief's.
     """
-    chief_settings, *others = workers.exchange("settings", dict(settings), "to start")
-    for index, worker_settings in enumerate(others, 1):
+    chief_settings, *other_settings = workers.exchange("settings", dict(settings), "to start")
+    for index, worker_settings in enumerate(other_settings, 1):
         for key in {**chief_settings, **worker_settings}:
             value = worker_settings.get(key)
             expected = chief_settings.get(key)
@@ -135,8 +135,8 @@ def restore_together(workers: Workers, checkpoints: Checkpoints, model: Any, opt
 
 def _compare_files(workers: Workers, key: str, digests: Mapping[str, str], for_what: str) -> None:
     """Raises an `InputError` if a file of another worker has another digest than the chief's file of the same name."""
-    chief_digests, *others = workers.exchange(key, dict(digests), for_what)
-    for index, worker_digests in enumerate(others, 1):
+    chief_digests, *other_digests = workers.exchange(key, dict(digests), for_what)
+    for index, worker_digests in enumerate(other_digests, 1):
         for name, digest in worker_digests.items():
             if chief_digests.get(name, digest) != digest:
                 worker = workers.cluster.describe(index)

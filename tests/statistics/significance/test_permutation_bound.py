@@ -69,8 +69,8 @@ def test_sums_far_above_chance_have_small_p_values():
 
 
 def test_resampled_sums_are_drawn_from_the_sum_itself_and_the_others():
-    observed, others = np.array([[3.0]]), np.array([[[1.0]], [[0.0]], [[0.0]]])
-    sums = resampled_sums(observed, others, 4)
+    observed, replacements = np.array([[3.0]]), np.array([[[1.0]], [[0.0]], [[0.0]]])
+    sums = resampled_sums(observed, replacements, 4)
     assert (sums.expected, sums.variance, sums.largest) == (1.0, 1.5, 2.0)
 
 

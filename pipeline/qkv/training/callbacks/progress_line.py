@@ -84,30 +84,30 @@ class ProgressLine(keras.callbacks.Callback):
         if self.first is None or self.first_total != self.progress.total_updates:  # estimating the total took time
             self.first = logs["update"], seconds
             self.first_total = self.progress.total_updates
-        left = self._seconds_left(logs["update"], seconds)
+        seconds_left = self._seconds_left(logs["update"], seconds)
         fields = [f"update {logs['update']:>6.0f}", f"epoch {self.progress.epoch + 1}"]
         fields += [form.format(logs[name]) for name, form in MEANS.items() if name in logs]
         fields += [form.format(logs[name]) for name, form in COUNTS.items() if logs.get(name)]
-        if left is not None:
-            fields.append(f"{clock(left)} left")
+        if seconds_left is not None:
+            fields.append(f"{clock(seconds_left)} left")
             if seconds and self.stream.isatty():  # a narrow terminal cuts off the end
-                fields = [_bar(seconds / (seconds + left)), fields[-1], *fields[:-1]]
+                fields = [_bar(seconds / (seconds + seconds_left)), fields[-1], *fields[:-1]]
         return "  ".join(fields)
 
     def _seconds_left(self, update: float, seconds: float) -> float | None:
         """Returns the seconds until the first limit is reached; None if they cannot be estimated yet."""
         assert self.first
-        seconds_left = []
+        candidates = []
         if self.limits.max_minutes is not None and (self.progress.total_updates is None or update == self.first[0]):
-            seconds_left.append(60 * self.limits.max_minutes - seconds)
+            candidates.append(60 * self.limits.max_minutes - seconds)
         ends = [
             self.progress.total_updates or self.limits.max_updates,
             self.limits.max_epochs and self.limits.max_epochs * self.updates_per_epoch,
         ]
         if update > self.first[0]:
             pace = (seconds - self.first[1]) / (update - self.first[0])
-            seconds_left += [(end - update) * pace for end in ends if end is not None]
-        return max(min(seconds_left), 0.0) if seconds_left else None
+            candidates += [(end - update) * pace for end in ends if end is not None]
+        return max(min(candidates), 0.0) if candidates else None
 
     def _print_status(self, line: str) -> None:
         """Prints a line that the next one replaces, on a terminal only."""
