@@ -157,7 +157,7 @@ def change_config(run, old, new):
 BAD_RUNS_TO_RESUME = {
     "no checkpoint": (
         lambda run: shutil.rmtree(run / "checkpoints"),
-        r"checkpoints: no checkpoint to continue from; delete the run's folder and start it anew",
+        r"checkpoints: no checkpoint to continue from; delete the run's folder and start again",
     ),
     "damaged checkpoint": (
         lambda run: [cut_in_half(path) for path in run.glob("checkpoints/update-*.npz")],

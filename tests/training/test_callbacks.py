@@ -19,6 +19,7 @@ from qkv.losses import TokenCrossEntropy
 from qkv.metrics import Perplexity, TokenAccuracy
 from qkv.run import train
 from qkv.training.callbacks import CALLBACK_FACTORIES, check_callbacks, make_callback
+from qkv.training.loop import Session
 from qkv.training.progress import Progress
 from tests.support.documents import KERAS, PLUGINS, recipe
 from tests.support.tiny_models import SOURCE, TARGET, make_transformer
@@ -123,7 +124,7 @@ def looped(tmp_path_factory):
         patch.setattr(FakeRun, "_validate", lambda run: {"val_loss": 1.0, "val_token_accuracy": run.metrics.pop(0)})
         run, progress = FakeRun(METRICS, "token_accuracy", validate_every=6), Progress()
         training = run.training(max_updates=17)
-        patch.setattr(training, "_is_validation_due", lambda: progress.update in (2, 8, 12, 15))
+        patch.setattr(Session, "_is_validation_due", lambda session: progress.update in (2, 8, 12, 15))
         reason = training.run(progress, check_callbacks(list(callbacks.values())))
     return SimpleNamespace(folder=folder, heard=heard, posted=posted, reason=reason, progress=progress, **callbacks)
 

@@ -6,7 +6,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +35,6 @@ from ..text.prepare import prepare_text
 from ..text.selection import describe_invisible
 from ..text.tokens.run_tokenizer import VocabularySizeError
 from ..text.training_text import TrainingText
-from ..training.batch_size import resolve_batch_tokens
 from ..training.build import build_batches_and_step, build_limits, build_model_and_optimizer, build_schedule
 from ..training.progress import Progress
 from ..training.step import TrainStepMetrics
@@ -175,8 +173,7 @@ def _try_training(
         yield CheckupLine("weights", f"of {ancestor}")
     plain = config.training.model_copy(update={"xla": False})  # or compiling would be timed too
     timed_config = config.model_copy(update={"training": plain})
-    build = partial(build_batches_and_step, timed_config, text, model, optimizer, strategy)
-    batches, step = build(resolve_batch_tokens(config.batches.batch_tokens, Progress(), build))
+    batches, step = build_batches_and_step(timed_config, text, model, optimizer, strategy, Progress())
     plan = batches.plan(0)
     padding = f"{plan.count:,} an epoch, {100 * plan.padding_share:.1f} % padding"
     yield CheckupLine("batches", padding, fine=plan.padding_share < 0.3)

@@ -6,7 +6,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -38,7 +37,6 @@ from ..text.corpora.held_out import with_held_out_files
 from ..text.corpora.provenance import check_prepared, check_same_settings, data_sha256, prepared_sha256, recorded_sha256
 from ..text.prepare import prepare_text
 from ..text.training_text import TrainingText, load_text
-from ..training.batch_size import resolve_batch_tokens
 from ..training.batches import TrainingBatches
 from ..training.build import (
     build_batches_and_step,
@@ -53,9 +51,15 @@ from ..training.callbacks.build import build_callbacks, callback_params, make_ca
 from ..training.callbacks.tensorboard import count_ids, write_projector
 from ..training.checkpoints import Checkpoints, keep_best_weights
 from ..training.progress import Progress
-from ..training.seeds import give_replicas_own_seeds
+from ..training.seeds import separate_replica_seeds
 from ..training.stopping import INTERRUPTED, StoppingRules, training_advice
-from ..training.workers import SingleProcess, check_equal_settings, check_equal_text, restore_together, wait_for_text
+from ..training.worker_checks import (
+    SingleProcess,
+    check_equal_settings,
+    check_equal_text,
+    restore_together,
+    wait_for_text,
+)
 from .ancestor import Ancestor, take_ancestor
 from .manifest import write_manifest
 
@@ -90,9 +94,8 @@ def run_training(
             model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, schedule, strategy)
             checkpoints = build_checkpoints(config, run)
             progress = restore(config, run, checkpoints, model, optimizer, workers, ancestor)
-            give_replicas_own_seeds(model, strategy)
-            build = partial(build_batches_and_step, config, text, model, optimizer, strategy)
-            batches, step = build(resolve_batch_tokens(config.batches.batch_tokens, progress, build))
+            separate_replica_seeds(model, strategy)
+            batches, step = build_batches_and_step(config, text, model, optimizer, strategy, progress)
             _report_start(model, batches)
             # Validations are many, so they use greedy search, which is fast, whatever the config sets for the model.
             translator = build_translator(model, text.tokenizer, config, GreedySearch())
