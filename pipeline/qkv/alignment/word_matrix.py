@@ -93,8 +93,8 @@ def eos_argmax_counts(
         row_words: the word of each row; None for a row without a word.
 
     Returns:
-        `(on_eos, rows)`: the number of rows with a word whose largest weight is in a column without a word, int `(...)`;
-        and the number of all rows with a word. Both are 0 if the source has no words.
+        `(on_eos, rows)`: the number of rows with a word whose largest weight is in a column without a word, int
+        `(...)`; and the number of all rows with a word. Both are 0 if the source has no words.
     """
     wordless = np.array([word is None for word in source_words], bool)
     with_word = np.array([word is not None for word in row_words], bool) & (not wordless.all())

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..alignment.gold import FIRST_INDEX, GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
+from ..alignment.gold import (
+    FIRST_INDEX_ADVICE,
+    GoldSet,
+    choice_settings,
+    read_choice_set,
+    read_configured_gold,
+    read_gold_set,
+)
 from ..alignment.readout import AlignmentReadout
 from ..alignment.readout_selection import kept_readout
 from ..config.run import settings_of_set
@@ -118,7 +125,9 @@ def read_own_set(
     )
     gold = None
     if alignments is not None:
-        gold = read_gold_set(origin, corpus, alignments, cutter=run.cutter, first_index=first_index, remedy=FIRST_INDEX)
+        gold = read_gold_set(
+            origin, corpus, alignments, segmenter=run.cutter, first_index=first_index, remedy=FIRST_INDEX_ADVICE
+        )
     return EvaluationSet(name, corpus.source, corpus.target, gold, origin=origin, own=True, **choice)
 
 
