@@ -79,7 +79,13 @@ class AlignmentReadout:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the entries of `metrics.json` about the readout."""
-        entries = {"layer": self.layer, "head": self.head, "side": self.side, "linked": self.linked, "site": self.site}
+        entries: dict[str, Any] = {
+            "layer": self.layer,
+            "head": self.head,
+            "side": self.side,
+            "linked": self.linked,
+            "site": self.site,
+        }
         if self.chosen_on:
             entries["chosen_on"] = self.chosen_on
         if self.calibration:

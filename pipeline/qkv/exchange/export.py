@@ -91,10 +91,12 @@ def _write_saved_model(run: "TrainedRun", folder: Path, request: "ExportRequest"
             "this format needs the package tensorflow-text, in the version of TensorFlow; install it where it has "
             "a wheel, which Windows has not, or choose another --format"
         )
-    from ..alignment.readout_selection import find_readout, last_layer
+    from ..alignment.readout_selection import find_readout, last_layer_readout
     from .saved_model import LoadedSavedModel, SavedTranslator, write_saved_model
 
-    readout = find_readout(run, request.at) or (last_layer(run) if run.config.model.has_cross_attention else None)
+    readout = find_readout(run, request.at) or (
+        last_layer_readout(run) if run.config.model.has_cross_attention else None
+    )
     if readout and not request.at:  # what the gold alignments choose may need more than one row of weights
         readout = replace(readout, site="cross", extraction="target", likely=False)
     write_saved_model(SavedTranslator(run, readout), folder)
