@@ -69,7 +69,7 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
     for experiment in experiments:
         experiment.check(run.model)  # before anything is written
     is_ensemble = isinstance(run, TrainedEnsemble)
-    saved = None if is_ensemble else saved_readout(run)
+    saved = None if is_ensemble or data.choose_on else saved_readout(run)
     text = TokenisedSet.of(data, run.tokenizer)
     banned = run.banned and run.banned.texts
     digest = fingerprint(run, set=data, saved=saved, force_references=request.force_references, banned=banned)
@@ -307,7 +307,8 @@ def _evaluate_members(
     members = []
     viewers = []
     for name, run in ensemble.members.items():
-        reader = _make_reader(run, request.data, units, saved_readout(run), ensemble=tuple(ensemble.members))
+        saved = None if request.data.choose_on else saved_readout(run)
+        reader = _make_reader(run, request.data, units, saved, ensemble=tuple(ensemble.members))
         readouts = ReadoutScores()
         if reader.compared_sites:
             _, readouts = _read_references(reader, text.pair_references(reader.recorder.max_positions))
