@@ -579,10 +579,10 @@ class Evaluation:
         import pandas as pd
 
         from .evaluation.comparison import compare
-        from .evaluation.systems import find_evaluated
+        from .evaluation.systems import find_system
         from .statistics.resampling import SAMPLES
 
-        rows = compare([find_evaluated(self.path, "")], SAMPLES)[0] if "bleu" in self.metrics else pd.DataFrame()
+        rows = compare([find_system(self.path, "")], SAMPLES)[0] if "bleu" in self.metrics else pd.DataFrame()
         names = [name for name in ("BLEU", "chrF", "AER") if name in rows and rows[name].notna().all()]
         values = [[float(rows[column][0]) for column in (name, f"{name} ±")] for name in names]
         return pd.DataFrame(values, names, ["value", "±"])

@@ -16,7 +16,7 @@ import pytest
 
 from qkv.decoding.translator import Translation
 from qkv.errors import InputError
-from qkv.evaluation import resumable as resumable
+from qkv.evaluation import resumable
 from qkv.evaluation.request import EvaluationSet, TokenisedSet
 from qkv.evaluation.resumable import evaluation_folder, record_resumably, translate_resumably
 from qkv.files.run_directory import EvaluationDirectory

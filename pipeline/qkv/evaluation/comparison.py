@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..metrics.bleu import CorpusScore, check_bleu_tokenizer, make_bleu
 from ..statistics.resampling import ratio_interval
 from ..statistics.significance import difference_interval, randomisation_p
-from .measure_comparison import compare_measures, compare_seeds, read_counts
+from .measure_comparison import compare_measures, compare_seeds, read_link_counts
 from .systems import ComparedArchive
 
 
@@ -229,7 +229,7 @@ def as_text(table: pd.DataFrame) -> str:
 
 def _compare_error_rates(systems: Sequence[ComparedArchive], samples: int) -> tuple[list[dict[str, float]], list[str]]:
     """Returns the columns `AER ±` and `AER p` of each system, and the lines of `compare`."""
-    counts_by_system = [read_counts(system) for system in systems]
+    counts_by_system = [read_link_counts(system) for system in systems]
     baseline = counts_by_system[0]
     sure = LINK_COUNTS.index("sure")
     rows = []

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qkv.alignment.readout import AlignmentReadout
+from qkv.alignment.readout import MEAN_HEAD, AlignmentReadout
 from qkv.alignment.readout_selection import find_readout, last_layer_readout, most_agreeing_readouts
+from qkv.decoding.forced import forced_pass
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
+from tests.support.tiny_models import SOURCE, TARGET, model_of
 from tests.support.viewer import make_record
 
 PAIRS = [("the cat sleeps", "le chat dort bien"), ("a b c d", "u v w"), ("one two", "un deux trois")]
@@ -76,6 +78,32 @@ def test_a_place_that_is_no_layer_head_and_side_is_refused(at):
     with pytest.raises(InputError, match=r"^expected LAYER,HEAD,SIDE such as 1,mean,output .*; found ") as caught:
         find_readout(None, at)
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("site", ["cross", "norms"])
+@pytest.mark.parametrize(
+    "name", ["transformer of other sizes", "recurrent of one context vector", "luong", "decoder-only"]
+)
+def test_the_layers_and_heads_that_can_be_named_are_those_that_a_forced_pass_gives(name, site):
+    model = model_of(name)
+    run = SimpleNamespace(directory=RunDirectory("tiny"), model=model)
+    layers, heads = forced_pass(model, SOURCE, TARGET, TARGET, [site]).attention[site].shape[1:3]
+    for layer, head in ((layers, 0), (layers - 1, heads), (layers, MEAN_HEAD)):
+        with pytest.raises(
+            InputError, match=f"tiny has {layers} layers of {heads}" if layers else "no cross-attention"
+        ):
+            find_readout(run, f"{max(layer, 0)},{head},output,target,{site}")
+    for head in (0, heads - 1, MEAN_HEAD) if layers else ():
+        readout = find_readout(run, f"{layers - 1},{head},output,target,{site}")
+        assert (readout.layer, readout.head, readout.site) == (layers - 1, head, site)
+
+
+def test_gradients_have_one_layer_and_one_head():
+    run = SimpleNamespace(directory=RunDirectory("tiny"), model=model_of("transformer"))
+    assert find_readout(run, "0,0,input,target,gradients").site == "gradients"
+    for place in ("1,0", "0,1"):
+        with pytest.raises(InputError, match="tiny has 1 layers of 1 heads"):
+            find_readout(run, f"{place},input,target,gradients")
 
 
 def test_a_model_without_cross_attention_has_no_place_to_read_links():
