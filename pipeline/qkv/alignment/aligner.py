@@ -113,7 +113,7 @@ def load_directions(
     root: Path,
     reverse: Path | None,
     more: Sequence[Path],
-    places: tuple[str | None, str | None],
+    readouts: tuple[str | None, str | None],
     normalizes: bool = False,
 ) -> list[Direction]:
     """Loads runs, each with the text in the direction in which it translates.
@@ -123,8 +123,9 @@ def load_directions(
         root: the folder of the run from source to target.
         reverse: the folder of the run from target to source; None if there is none.
         more: the folders of further runs. Their languages decide their direction.
-        places: the readouts of the runs of either direction, as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`; None for the readout
-            that is chosen on the gold alignments of a run's config, if it has any.
+        readouts: the readout of the runs from source to target, and the readout of the runs from target to source, as
+            `LAYER,HEAD,SIDE[,LINKS[,SITE]]`. None for the readout that is chosen on the gold alignments of a run's
+            config; it stays open if there are none.
         normalizes: whether the runs' `data.normalize` is applied. True for text of the user, False for a set of a run.
 
     Raises:
@@ -136,10 +137,10 @@ def load_directions(
     if reverse is not None:
         runs.append((load_run(reverse), True))
     runs += [(run, _is_reverse(run, first)) for run in map(load_run, more)]
-    if places[1] and not any(turned for _, turned in runs):
+    if readouts[1] and not any(turned for _, turned in runs):
         raise InputError("--reverse_at needs a run from target to source: give REVERSE_RUN, or leave it out")
     return [
-        Direction(run, text, find_readout(run, places[turned]), reverse=turned, normalizes=normalizes).with_text(text)
+        Direction(run, text, find_readout(run, readouts[turned]), reverse=turned, normalizes=normalizes).with_text(text)
         for run, turned in runs
     ]
 

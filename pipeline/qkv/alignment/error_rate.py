@@ -99,10 +99,10 @@ def check_ranges(
         remedy: the advice in the message if words seem to be counted from 1, see `OutsideLinks`.
 
     Returns:
-        The alignments without those links, and the number of dropped links.
+        The alignments without the links that point outside their sentences, and the number of dropped links.
 
     Raises:
-        InputError: no link is left; or words seem to be counted from 1.
+        InputError: no link remains; or words seem to be counted from 1.
     """
     outside = OutsideLinks(first_index, remedy)
     checked = []

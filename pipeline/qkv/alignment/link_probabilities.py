@@ -65,9 +65,9 @@ def pair_features(records: Sequence[Record], layers: Sequence[int]) -> tuple[np.
 
     Returns:
         `(features, candidates)`: float `(target words, source words, F)` and bool `(target words, source words)`, with
-        the source and the target of the first record. `link_features` says what they are. The features of the second
-        model follow those of the first. A word pair is a candidate if it is one in either model. If the models cut the
-        sentences at different lengths, the words of the longer side count.
+        the source and the target of the first record; see `link_features`. The last axis has the features of the first
+        model, then the features of the second model. A word pair is a candidate if it is a candidate of either model.
+        If the models cut the sentences at different lengths, the words of the longer record count.
     """
     features, candidates = zip(*map(link_features, records, layers), strict=True)
     if len(records) == 1:
@@ -206,7 +206,7 @@ class _Candidates(NamedTuple):
     - features: float `(n, F)`.
     - sure: bool `(n,)`, True for a sure gold link.
     - possible: bool `(n,)`, True for a possible gold link.
-    - sure_links: the number of all sure gold links, including those that are not candidates.
+    - sure_links: the number of all sure gold links, including links that are not candidates.
     """
 
     features: np.ndarray

@@ -86,7 +86,7 @@ def choose_readout(
         return choice.readout
     if gold_set is None:
         if missing := missing_choice_file(run.config):
-            log.warning("%s: there is no such file, so that no layer and head can be chosen by it", missing)
+            log.warning("%s: there is no such file, so no layer and head can be chosen on it", missing)
         return None
     readout = choose_on_gold(run, gold_set, recorded)
     if readout is not None and saves:
@@ -275,7 +275,7 @@ def _damaged(path: Path, problem: str) -> InputError:
     """Returns the error about a damaged `alignment.json`."""
     return InputError(
         f"{path}: expected the layer and head that gold alignments have chosen, as evaluate.py and qkv align write "
-        f"them, found {problem}; delete the file: it is written again where the gold alignments are"
+        f"them, found {problem}; delete the file: it is written again if the gold alignments can be read"
     )
 
 

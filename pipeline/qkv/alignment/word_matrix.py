@@ -63,7 +63,7 @@ def word_matrix(
     n_source_words: int,
     n_target_words: int,
 ) -> np.ndarray:
-    """Computes attention between words: the sum over the tokens of a source word, the mean over those of a target word.
+    """Computes attention between words: the sum over a source word's tokens, the mean over a target word's tokens.
 
     Columns without a word, such as EOS, are left out. Rows are not normalised again, so a row may sum to less than 1.
 

@@ -53,8 +53,8 @@ log = logging.getLogger(__name__)
 def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
     """Translates a set, scores the translations, records attention, and writes the results into the run.
 
-    They are written to `evaluations/NAME`, with the name of the set. An interrupted evaluation is continued, see
-    `evaluation.resumable`.
+    The results are in the run's folder `evaluations/NAME`; NAME is the name of the request's set. An interrupted
+    evaluation is continued, see `evaluation.resumable`.
 
     Returns:
         The content of `metrics.json`.
@@ -122,7 +122,7 @@ def _seconds_since(started: float) -> float:
 
 
 def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -> dict[str, Any]:
-    """Returns the entries of `metrics.json` that say what was evaluated and how it was translated."""
+    """Returns the entries of `metrics.json` that describe the run, the set and the search."""
     run, data = request.run, request.data
     entries: dict[str, Any] = {
         "run": run.directory.root.name,
@@ -144,7 +144,7 @@ def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -
 
 @dataclass(frozen=True)
 class _Reader:
-    """A model that reads the pairs of a set: the evaluated run's, or one of an ensemble's.
+    """A model that reads the pairs of a set: the model of the evaluated run, or a model of the evaluated ensemble.
 
     - run: the run of the model.
     - data: the set.
@@ -184,7 +184,7 @@ def _translate_probes(request: EvaluationRequest) -> list[ForcedPair]:
     """Translates the probes of the config. Returns an empty list if text of the user is evaluated."""
     run = request.run
     probes = run.config.inspection.probes
-    if not probes or request.data.own:
+    if not probes or request.data.is_own_text:
         return []
     sources = [probe.source for probe in probes]
     references = [probe.reference or "" for probe in probes]
@@ -204,8 +204,8 @@ def _read_references(reader: _Reader, references: Iterable[ForcedPair]) -> tuple
         references: the pairs of sources and references.
 
     Returns:
-        The likelihood of the references, None if there are none; and the readout with its scores. These are empty for
-        an ensemble.
+        The likelihood of the references, None if there are no references; and the readout with its scores. Readout and
+        scores are None for an ensemble.
     """
     run, data, sites = reader.run, reader.data, reader.compared_sites
     readout = reader.saved
@@ -260,7 +260,7 @@ def _read_targets(
         record_resumably(writer, reader.recorder, pairs, sites, processes)
     tables = SetTables(dict(enumerate(data.gold.gold)) if data.gold else None, readout)
     # A user evaluates text to look at it. Of a set, one sentence is drawn if the config has no probes.
-    drawn = OWN_SENTENCES_DRAWN if data.own else int(not run.config.inspection.probes)
+    drawn = OWN_SENTENCES_DRAWN if data.is_own_text else int(not run.config.inspection.probes)
     with closing(AttentionArchive(folder.attention)) as archive:
         for record in archive.records(sites):
             row = tables.add(record)
@@ -285,7 +285,7 @@ def _evaluate_members(
 ) -> dict[str, Any]:
     """Records the attention of each model of an ensemble, and writes a page that shows them side by side.
 
-    Each model has a folder with the files of a run that is evaluated by itself, except for the translations.
+    Each model has a folder with its archive, tables, heat maps and metrics.
 
     Args:
         request: the request; its run is the ensemble.

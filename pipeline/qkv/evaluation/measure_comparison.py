@@ -423,8 +423,8 @@ def compare_faithfulness(systems: Sequence[ComparedArchive], samples: int) -> li
 
 
 Drops = dict[Scorer, tuple[np.ndarray, np.ndarray]]
-"""The means of comprehensiveness and sufficiency (`DROPS`) by scorer: over all sentences, `(2,)`, and over the sentences
-of each bootstrap sample, `(B, 2)`."""
+"""The means of comprehensiveness and sufficiency (`DROPS`) of each scorer: over all sentences, `(2,)`, and over the
+sentences of each bootstrap sample, `(B, 2)`."""
 
 
 def _drops_of_scorers(table: pd.DataFrame, samples: int) -> Drops:

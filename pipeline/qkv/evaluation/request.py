@@ -42,7 +42,7 @@ class EvaluationSet:
         choose_on: the set on whose gold alignments the readout is chosen. None to choose it on `gold`.
         origin: the set of the config, or the name of the user's file, that the sentences come from; None if it is
             `name`.
-        own: True if the sentences are text of the user, False if they are a set of the config.
+        is_own_text: True if the sentences are text of the user, False if they are a set of the config.
         prefixes: the tokens with which each translation must begin; None if there are no prefixes.
         required: the phrases that each translation must contain; None if there are no such phrases.
     """
@@ -53,7 +53,7 @@ class EvaluationSet:
     gold: GoldSet | None = None
     choose_on: GoldSet | None = None
     origin: str | None = None
-    own: bool = False
+    is_own_text: bool = False
     prefixes: Sequence[list[int]] | None = None
     required: Sequence[Sequence[RequiredPhrase]] | None = None
 
@@ -114,7 +114,7 @@ def read_own_set(
     choice_set = read_choice_set(run.config, run.cutter)
     if reference is None:
         sentences = _read_typed(run, read_lines(source), source, "source", options)
-        return EvaluationSet(name, sentences, choose_on=choice_set, origin=origin, own=True)
+        return EvaluationSet(name, sentences, choose_on=choice_set, origin=origin, is_own_text=True)
     corpus = read_parallel_files(source, reference)
     corpus = replace(
         corpus,
@@ -126,7 +126,7 @@ def read_own_set(
         gold = read_gold_set(
             origin, corpus, alignments, segmenter=run.cutter, first_index=first_index, remedy=FIRST_INDEX_ADVICE
         )
-    return EvaluationSet(name, corpus.source, corpus.target, gold, choice_set, origin, own=True)
+    return EvaluationSet(name, corpus.source, corpus.target, gold, choice_set, origin, is_own_text=True)
 
 
 def _read_typed(run: TrainedRun, lines: Sequence[str], path: Path, side: str, options: dict[str, bool]) -> list[str]:

@@ -94,7 +94,7 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
         _replace_folder(working, final, process_prefix)
     except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, KeyboardInterrupt) or any(EvaluationDirectory(working).parts.glob("*.json")):
-            log.info("\n%s: what is done is kept; run the same command again to continue", final.root)
+            log.info("\n%s: the finished part is kept; run the same command again to continue", final.root)
         else:
             shutil.rmtree(working, ignore_errors=True)
         raise
@@ -152,7 +152,10 @@ def _delete(old: Path, evaluation: EvaluationDirectory) -> None:
                         path.rmdir()
         _move_contents(old, evaluation.root)
         if old.exists():
-            log.warning("%s: files of others are kept here, since the evaluation has files of their names", old)
+            log.warning(
+                "%s: files that no evaluation wrote are kept here, since the evaluation has files of the same names",
+                old,
+            )
 
 
 def _move_contents(old: Path, new: Path) -> None:
@@ -180,8 +183,8 @@ def fingerprint(run: TrainedRun, **request: Any) -> str:
     """Computes a digest that identifies an evaluation, so that only the same evaluation is continued.
 
     Args:
-        run: the run. Its weights, tokenizer and settings of model, search and inspection count, and those of all models
-            of an ensemble.
+        run: the run. Its weights, its tokenizer and its settings of model, search and inspection count. For an
+            ensemble, the weights and settings of all models count.
         request: all other values on which the results depend, by any names.
 
     Returns:

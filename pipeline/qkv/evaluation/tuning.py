@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 def tune(run: TrainedRun) -> None:
     """Finds the beam size and the length penalty with the highest BLEU, and writes them to the run's `decoding.yaml`.
 
-    The file is deleted if the run's own settings score as well (BLEU to one decimal). If several others score best,
-    those with the smallest beam are chosen, and of these the penalty closest to the run's.
+    The file is deleted if the run's own settings score as well (BLEU to one decimal). If several
+    other settings score best, the smallest beam is chosen, and then the penalty closest to the run's penalty.
 
     Args:
         run: the run. All other settings of the search are taken from its config.
