@@ -47,7 +47,8 @@ class HeadCounts:
     The weight on EOS is left out before links are extracted. Rows in which it is the largest weight are counted.
 
     Args:
-        gold: the gold alignment of each sentence. All links are inside the sentences, see `error_rate.check_ranges`.
+        gold: the gold alignment of each sentence. All links are inside the sentences, see
+            `alignment.error_rate.check_ranges`.
         word_counts: the numbers of source words and of target words of each sentence.
 
     Attributes:

@@ -80,7 +80,8 @@ def mean_links(
     same. Unlike symmetrised links, the mean lets a run that is sure of a link outweigh a run that hardly sees it.
 
     Two words are linked if each has the largest mean weight of the other one. Then neighbours of these links are added
-    as in `links.grow_diag`, if their mean weight is above `LEAST_NEIGHBOUR` and one of the two words has no link yet.
+    as in `alignment.links.grow_diag`, if their mean weight is above `LEAST_NEIGHBOUR` and one of the two words has no
+    link yet.
 
     Args:
         readouts: the readout of each run. Its extraction method is not used.

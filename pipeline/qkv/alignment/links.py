@@ -20,7 +20,7 @@ class WordLinks:
     """The sets of links from which extraction methods are built. Each is computed once, at its first use.
 
     Args:
-        matrix: attention between words `(..., target words, source words)`, see `word_matrix.word_matrix`.
+        matrix: attention between words `(..., target words, source words)`, see `alignment.word_matrix.word_matrix`.
     """
 
     def __init__(self, matrix: np.ndarray) -> None:
@@ -75,7 +75,7 @@ def extract_links(matrix: np.ndarray, extraction: str) -> np.ndarray:
     links.
 
     Args:
-        matrix: `(..., target words, source words)`, see `word_matrix.word_matrix`.
+        matrix: `(..., target words, source words)`, see `alignment.word_matrix.word_matrix`.
         extraction: the extraction method, a key of `EXTRACTORS`.
 
     Returns:

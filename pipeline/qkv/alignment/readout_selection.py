@@ -129,8 +129,8 @@ def choose_on_gold(run: TrainedRun, gold_set: GoldSet, recorded: Sequence[str] =
             traced graph. Empty for a recorder of the compared sites, `alignment_sites`.
 
     Returns:
-        The readout, with a calibration if the set is large enough, see `link_probabilities.calibrate`. None if the
-        model has no cross-attention.
+        The readout, with a calibration if the set is large enough, see `alignment.link_probabilities.calibrate`. None
+        if the model has no cross-attention.
     """
     sites = alignment_sites(run.config)
     recorder = run.recorder(recorded or sites, gold_set.units)

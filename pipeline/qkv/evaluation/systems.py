@@ -91,9 +91,9 @@ class ComparedArchive:
         return str(self.evaluation.root.resolve())
 
     def facts(self) -> dict[str, Any]:
-        """Returns the columns of `comparison.compare` that are not tested: AER, loss, search, seed and size of the run.
+        """Returns the columns of the comparison that are not tested, see `evaluation.comparison.compare`.
 
-        A value that is unknown is None. The parameters of all models of an ensemble are added up.
+        They are AER, loss, search, seed, parameters, updates and minutes. A value that is unknown is None. The parameters of all models of an ensemble are added up.
         """
         return {
             "AER": self.metrics.get("alignment", {}).get("aer"),
