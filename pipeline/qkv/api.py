@@ -316,7 +316,7 @@ class Run:
         """
         from .alignment.aligned_text import AlignedText
         from .alignment.aligner import choose_readouts, link_calibration
-        from .alignment.linking import Direction, Linking, iterate_links
+        from .alignment.linking import Direction, Linking, link_pairs
         from .alignment.readout_selection import find_readout
 
         refuse_after_fork()
@@ -342,7 +342,7 @@ class Run:
             self._linkings[at] = directions[0].readout, linking
         found = [
             links if isinstance(links, dict) else dict.fromkeys(sorted(links), math.nan)
-            for links in iterate_links(directions, linking, subwords=False)
+            for links in link_pairs(directions, linking, subwords=False)
         ]
         return found[0] if isinstance(sources, str) else found
 
@@ -579,10 +579,10 @@ class Evaluation:
         import pandas as pd
 
         from .evaluation.comparison import compare
-        from .evaluation.systems import find_evaluated
+        from .evaluation.systems import find_system
         from .statistics.resampling import SAMPLES
 
-        rows = compare([find_evaluated(self.path, "")], SAMPLES)[0] if "bleu" in self.metrics else pd.DataFrame()
+        rows = compare([find_system(self.path, "")], SAMPLES)[0] if "bleu" in self.metrics else pd.DataFrame()
         names = [name for name in ("BLEU", "chrF", "AER") if name in rows and rows[name].notna().all()]
         values = [[float(rows[column][0]) for column in (name, f"{name} ±")] for name in names]
         return pd.DataFrame(values, names, ["value", "±"])

@@ -29,14 +29,14 @@ def run(tmp_path, monkeypatch):
 @pytest.mark.parametrize("set_name", ["test", "validation"])
 def test_a_set_of_the_config_keeps_its_name_whatever_the_folder_is_called(run, set_name):
     data = request.read_configured_set(run, "mine", set_name)
-    assert (data.name, data.set_name, data.own) == ("mine", set_name, False)
+    assert (data.name, data.set_name, data.is_own_text) == ("mine", set_name, False)
 
 
 @pytest.mark.parametrize("reference", [None, "test.fr"])
 def test_text_of_ones_own_is_called_after_its_file(run, reference):
     folder = run.directory.root
     data = request.read_own_set(run, "mine", folder / "test.en", reference and folder / reference)
-    assert (data.name, data.set_name, data.own) == ("mine", "test.en", True)
+    assert (data.name, data.set_name, data.is_own_text) == ("mine", "test.en", True)
     assert (data.reference is None) == (reference is None)
 
 

@@ -67,7 +67,7 @@ def test_without_a_choice_the_last_layer_is_read_and_a_warning_says_so(run, tmp_
     copied = qkv.load(shutil.copytree(run.path, tmp_path / "copied"))
     (copied.path / "alignment.json").unlink()
     assert copied.align(SOURCE, TARGET)
-    assert "corpus/validation.en: there is no such file, so that no layer and head can be chosen by it" in caplog.text
+    assert "corpus/validation.en: there is no such file, so no layer and head can be chosen on it" in caplog.text
     assert "the mean of the last layer's heads is read" in caplog.text
     assert not (copied.path / "alignment.json").exists()
 

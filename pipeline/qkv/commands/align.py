@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> None:
     more = [run.root for run in options.more_runs]
     runs = load_directions(text, options.run.root, options.reverse and options.reverse.root, more, places, normalizes)
     if options.symmetrise == MEAN_WEIGHTS:  # no run's own links count
-        runs = [one.plain() for one in runs]
+        runs = [run.without_probabilities() for run in runs]
     directions = choose_readouts(runs, options.subwords)
     calibrated = options.probabilities or options.symmetrise == PROBABLE
     calibration = link_calibration(directions) if calibrated else None

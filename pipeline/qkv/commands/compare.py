@@ -49,10 +49,10 @@ def main(arguments: list[str]) -> int:
         refuse_input(options.csv, inputs_of(find_evaluation(path, options.set) for path in options.runs), "--csv")
     from ..evaluation.comparison import as_text, compare, compare_all_measures, find_worse, means_over_seeds
     from ..evaluation.measure_comparison import compare_faithfulness, compare_heads
-    from ..evaluation.systems import find_evaluated, match_to_first
+    from ..evaluation.systems import find_system, match_to_first
     from ..evaluation.tables import csv_of
 
-    systems = [find_evaluated(path, options.set) for path in options.runs]
+    systems = [find_system(path, options.set) for path in options.runs]
     table, of_alignment = compare(systems, SAMPLES)
     against = "; p against the first" if "BLEU" in table or table["AER p"].notna().any() else ""
     sys.stdout.write(f"{len(systems[0].table)} sentences{against}\n\n{as_text(table)}\n")

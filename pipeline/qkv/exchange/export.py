@@ -116,10 +116,12 @@ def _write_saved_model(run: "TrainedRun", folder: Path, request: "ExportRequest"
             "this format needs the package tensorflow-text, in the version of TensorFlow; install it (there is no "
             "wheel for Windows), or choose another --format"
         )
-    from ..alignment.readout_selection import find_readout, last_layer
+    from ..alignment.readout_selection import find_readout, last_layer_readout
     from .saved_model import LoadedSavedModel, SavedTranslator, write_saved_model
 
-    readout = find_readout(run, request.at) or (last_layer(run) if run.config.model.has_cross_attention else None)
+    readout = find_readout(run, request.at) or (
+        last_layer_readout(run) if run.config.model.has_cross_attention else None
+    )
     if readout and not request.at:  # the run's readout may need more than one row of weights; `align` reads one
         readout = replace(readout, site="cross", extraction="target", likely=False)
     write_saved_model(SavedTranslator(run, readout), folder)

@@ -48,7 +48,7 @@ def ensemble(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def request_of(ensemble):
-    return lambda name: EvaluationRequest(ensemble, EvaluationSet(name, SOURCES, REFERENCES, own=True))
+    return lambda name: EvaluationRequest(ensemble, EvaluationSet(name, SOURCES, REFERENCES, is_own_text=True))
 
 
 @pytest.fixture(scope="module")
