@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from .alignment.linking import Linking
     from .alignment.readout import AlignmentReadout
     from .decoding.translator import Translation
+    from .inspection.experiments.activations import Inside, Pair, SentenceOrPair
+    from .inspection.experiments.score_parts import ScoreParts
     from .run.trained_run import TrainedRun
 
 SETS = ("test", "validation")
@@ -277,18 +279,18 @@ class Run:
             texts = []
             run = self._with(decoding)
             for text in list_sentences(sentences, "sentences"):
-                paragraph = run.splitter.divide_lines(run.readable(text))
+                paragraph = run.reader.split(text)
                 translations = self.translate(paragraph.sentences, **decoding)
-                texts.append(TranslatedText(translations, paragraph.join([one.text for one in translations])))
+                joined = paragraph.join([translation.text for translation in translations])
+                texts.append(TranslatedText(translations, joined))
             return texts[0] if isinstance(sentences, str) else texts
         run = self._with(decoding if n_best is None else {**decoding, "n_best": n_best})
-        given, ids = run.given_sentences["source"].read(list_sentences(sentences, "sentences"))
-        translations = run.translator.translate_ids(ids)
-        found = [
-            [Translated._of(text, one, run) for one in some] for text, some in zip(given, translations, strict=True)
-        ]
-        shown = [some[0] for some in found] if n_best is None else found
-        return shown[0] if isinstance(sentences, str) else shown
+        sources, ids = run.reader.read(list_sentences(sentences, "sentences"))
+        n_bests = []
+        for source, translations in zip(sources, run.translator.translate_ids(ids), strict=True):
+            n_bests.append([Translated._of(source, translation, run) for translation in translations])
+        results = [translations[0] for translations in n_bests] if n_best is None else n_bests
+        return results[0] if isinstance(sentences, str) else results
 
     @overload  # a text is also a sequence of texts, but a sentence is meant
     def align(  # type: ignore[overload-overlap]
@@ -331,7 +333,7 @@ class Run:
         readout = readout or find_readout(self.trained, at)
         directions = choose_readouts([Direction(self.trained, text, readout, normalizes=True)])
         for side, lines in (("source", text.source), ("target", text.target)):
-            self.trained.given_sentences[side].read(lines)  # which warns once of what is unlike the training text
+            self.trained.reader.read(lines, side)  # warns if they are unlike the training text
         if linking is None:
             try:
                 calibration = link_calibration(directions)
@@ -442,6 +444,93 @@ class Run:
         with new_folder(written, "writes this folder") as temporary:
             write_export(self.trained.with_config(config), temporary, wishes)
         return written
+
+    def cache(self, sentences: "Sequence[SentenceOrPair]", names: Sequence[str] = ("*",)) -> "list[Inside]":
+        """Reads sentences and returns values that the model computes, by name.
+
+        The values are scores, weights, queries, keys, values, each head's part of the output, the residual stream (in a
+        recurrent model the states) and the logits.
+
+        Args:
+            sentences: sources, whose translations are searched and then read; or pairs of source and target.
+            names: the names or globs of the values, such as `decoder.0.cross.scores` or `*.residual`; see
+                docs/learn/inside.md.
+
+        Returns:
+            An `Inside` for each sentence: `source_tokens`, `target_input_tokens`, `target_output_tokens`,
+            `log_probabilities`, `logits` and `arrays`, the values by name.
+
+        Raises:
+            InputError: an argument has another type, or a name or glob matches no value, such as the scores of a
+                mechanism that does not score each pair.
+        """
+        from .inspection.experiments.activations import cache_sentences
+
+        return cache_sentences(self.trained.translator, sentences, names)
+
+    def patch(self, clean: "SentenceOrPair", corrupted: "SentenceOrPair", names: Sequence[str]) -> "Inside":
+        """Reads a sentence with some values of another sentence (activation patching).
+
+        Args:
+            clean: the sentence that the values are taken from.
+            corrupted: the sentence that is read. The sides that are patched have as many tokens as in `clean`.
+            names: the names or globs of the values, see `cache`.
+
+        Returns:
+            An `Inside` of the corrupted sentence, without arrays.
+
+        Raises:
+            InputError: as for `cache`, or a value has another shape in the corrupted sentence.
+        """
+        from .inspection.experiments.activations import patch_sentence
+
+        return patch_sentence(self.trained.translator, clean, corrupted, names)
+
+    def explain_score(self, sentence: "SentenceOrPair", layer: str, *, head: int, row: int) -> "ScoreParts":
+        """Splits the scores of one row of one head into parts of the query and the key.
+
+        The parts come from the token, its position and each sublayer below; the scales of normalisations are fixed.
+
+        Args:
+            sentence: a source or a pair, see `cache`.
+            layer: the name of the attention layer, such as `decoder.0.cross`.
+            head: the index of the head.
+            row: the position of the query. In the decoder, row t predicts output token t.
+
+        Returns:
+            A `ScoreParts`, see docs/learn/why.md.
+
+        Raises:
+            InputError: the model is not a Transformer, its score is not a product, or there is no such layer, head or
+                row.
+        """
+        from .inspection.experiments.score_parts import explain_score
+
+        return explain_score(self.trained.translator, sentence, layer, head=head, row=row)
+
+    def read_ids(self, sentence: "SentenceOrPair") -> "tuple[Pair, list[int]]":
+        """Returns the ids of a sentence and its translation.
+
+        Args:
+            sentence: a source or a pair, see `cache`.
+
+        Returns:
+            `((source, target), predicted)`: the source ids up to EOS, the target ids from BOS on, and the ids that the
+            model predicts, up to EOS.
+
+        Raises:
+            InputError: the sentence is neither text nor a pair of texts, or it has several lines.
+        """
+        from .inspection.experiments.activations import read_ids
+
+        return read_ids(self.trained.translator, sentence)
+
+    @property
+    def float64_model(self) -> Any:
+        """A copy of the model, with its present weights, that computes in float64 except for the softmax."""
+        from .inspection.experiments.score_parts import shared_float64
+
+        return shared_float64(self.model, self.trained.graphs)
 
     def _with(self, decoding: Mapping[str, Any]) -> "TrainedRun":
         """Returns the run with other settings of decoding, the same one for the same settings."""

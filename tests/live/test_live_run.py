@@ -18,7 +18,7 @@ from qkv.inspection.experiments.intervention import (
     one_head,
 )
 from qkv.inspection.experiments.logit_parts import source_logits
-from qkv.inspection.experiments.score_parts import explained_sites, split_score
+from qkv.inspection.experiments.score_parts import explained_sites, shared_float64, split_score
 from qkv.live.live_run import LiveRun
 from qkv.live.question import GivenRow, HeadChange, LogitQuestion, Question, ScoreQuestion
 from qkv.model.decoder_only import DecoderOnly
@@ -75,7 +75,7 @@ def test_a_text_is_divided_as_the_run_divides_it(live, monkeypatch):
     assert live.divide(text) == {"sentences": sentences, "spaces": ["  ", "\n", "\n"]}
     assert live.divide(TEXT) == {"sentences": [TEXT], "spaces": []}
     monkeypatch.setitem(sys.modules, "sentencex", None)
-    vars(live.run).pop("splitter")
+    vars(live.run.reader).pop("splitter")
     assert live.divide(text) is None
 
 
@@ -205,7 +205,7 @@ ROW = {"text": TEXT, "site": "cross", "layer": 0, "head": 1, "query": 2}
 def test_the_scores_of_a_row_are_explained_as_the_run_explains_them(live, plain):
     facts = live.explain(ScoreQuestion(**ROW, target=plain.facts["ids"]))
     pair = [*live.run.tokenizer.encode([TEXT])[0], EOS], [BOS, *plain.facts["ids"][:-1]]
-    parts = split_score(live.run.float64_model, pair, "decoder.0.cross", 1, 2).merged()
+    parts = split_score(shared_float64(live.run.model, live.run.graphs), pair, "decoder.0.cross", 1, 2).merged()
     assert (facts["queryParts"], facts["keyParts"]) == (parts.query_parts, parts.key_parts)
     assert facts["keys"] == plain.record.source_tokens
     np.testing.assert_allclose(facts["scores"], parts.scores, atol=1e-5)
@@ -234,7 +234,7 @@ def test_rows_that_are_not_there_are_not_explained(live, plain, asked, message):
 def test_the_logit_of_a_token_is_split_over_the_source_words_and_what_else_there_is(live, plain):
     ids = plain.facts["ids"]
     pair = [*live.run.tokenizer.encode([TEXT])[0], EOS], [BOS, *ids[:-1]]
-    model, (source, target) = live.run.float64_model, (np.array([ids]) for ids in pair)
+    model, (source, target) = shared_float64(live.run.model, live.run.graphs), (np.array([ids]) for ids in pair)
     logits = convert_to_numpy(model.decode(target, model.encode(source, training=False), training=False).logits)[0]
     for query in (0, len(ids) - 1):
         facts = live.split(LogitQuestion(text=TEXT, target=ids, query=query))

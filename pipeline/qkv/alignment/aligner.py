@@ -40,7 +40,7 @@ def _with_units(directions: Sequence[Direction]) -> list[Direction]:
     """Returns the directions with what counts as a word: the same for all, so characters where one run of several would
     take its own subwords."""
     first, *others = directions
-    cutter = replace(first.run.cutter, otherwise="characters" if others else "subwords")
+    cutter = replace(first.run.reader.segmenter, otherwise="characters" if others else "subwords")
     text = first.text
     units = cutter.units(text.source, text.target)
     if others:
@@ -147,7 +147,7 @@ def link_calibration(directions: Sequence[Direction]) -> Calibration:
 
 def _calibrate(directions: Sequence[Direction]) -> Calibration:
     first = directions[0]
-    gold_set = read_choice_set(first.run.config, first.run.cutter)
+    gold_set = read_choice_set(first.run.config, first.run.reader.segmenter)
     if missing := missing_choice_file(first.run.config):
         check_text(missing)  # which raises
     if gold_set is None:

@@ -141,7 +141,7 @@ class Direction:
         sides: list[Any] = []
         counted: list[Iterable[str | None]] = []
         for side, lines, words, unit in zip(units._fields, (text.source, text.target), text.words, units, strict=True):
-            normalize = self.run.make_normalizer(side) if self.normalizes else None
+            normalize = self.run.reader.make_normalizer(side) if self.normalizes else None
             sides.append(ChangedLines(lines, normalize) if normalize else lines)
             tokenizer = self.run.tokenizer if side == "source" else self.run.tokenizer.of_target
             # Without what is left out, so that the words of both are compared; they keep their numbers.
@@ -158,7 +158,7 @@ class Direction:
     @cached_property
     def _typed(self) -> list[TypedText]:
         sides = zip(self.text.names, self.units._fields, strict=True)
-        return [self.run.typed_text(name, side, normalizes=self.normalizes) for name, side in sides]
+        return [self.run.reader.typed_text(name, side, normalizes=self.normalizes) for name, side in sides]
 
 
 def iterate_links(directions: Sequence[Direction], linking: Linking, subwords: bool) -> Iterator[Collection[Link]]:

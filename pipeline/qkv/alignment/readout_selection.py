@@ -46,7 +46,9 @@ def find_readout(run: TrainedRun, at: str | None) -> AlignmentReadout | None:
     Raises:
         InputError: the run has no such layer or head.
     """
-    return choose_readout(run, read_choice_set(run.config, run.cutter)) if at is None else _parse_readout(at, run)
+    if at is not None:
+        return _parse_readout(at, run)
+    return choose_readout(run, read_choice_set(run.config, run.reader.segmenter))
 
 
 def choose_readout(

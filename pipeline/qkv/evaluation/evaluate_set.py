@@ -73,8 +73,8 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         texts = [translation.text for translation in translations]
         if data.reference is not None:
             metrics |= score_translations(texts, data.reference, tokenizer=tokenizer)
-        units = run.cutter.units(data.source, data.reference or texts)
-        run.cutter.log_found(units)
+        units = run.reader.segmenter.units(data.source, data.reference or texts)
+        run.reader.segmenter.log_found(units)
 
         ensemble = isinstance(run, TrainedEnsemble)
         # An ensemble has no attention of its own.

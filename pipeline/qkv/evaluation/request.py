@@ -118,7 +118,9 @@ def read_own_set(
     )
     gold = None
     if alignments is not None:
-        gold = read_gold_set(origin, corpus, alignments, cutter=run.cutter, first_index=first_index, remedy=FIRST_INDEX)
+        gold = read_gold_set(
+            origin, corpus, alignments, cutter=run.reader.segmenter, first_index=first_index, remedy=FIRST_INDEX
+        )
     return EvaluationSet(name, corpus.source, corpus.target, gold, origin=origin, own=True, **choice)
 
 
@@ -126,12 +128,12 @@ def _read_choice(run: TrainedRun) -> dict[str, Any]:
     """Returns the set on which the run's readout is chosen, or else the readout that the run keeps, as arguments of
     `EvaluationSet`."""
     kept = None if isinstance(run, TrainedEnsemble) else kept_readout(run)  # each model of an ensemble has one
-    return {"choose_on": read_choice_set(run.config, run.cutter), "kept": kept}
+    return {"choose_on": read_choice_set(run.config, run.reader.segmenter), "kept": kept}
 
 
 def _read_typed(run: TrainedRun, lines: Sequence[str], path: Path, side: str, form: dict[str, bool]) -> list[str]:
     """Returns the lines of a file as the run reads them."""
-    typed = run.typed_text(str(path), side, **form)
+    typed = run.reader.typed_text(str(path), side, **form)
     given = typed.readable(lines)  # references, too, are scored without what no translation has
     found, _ = typed.read(given)
     if changed := sum(one != other for one, other in zip(given, found, strict=True)):
@@ -158,7 +160,7 @@ def read_configured_set(run: TrainedRun, name: str, set_name: str) -> Evaluation
     """
     settings = settings_of_set(run.config, set_name, run.directory.config)
     corpus = read_tagged(settings)
-    gold = read_configured_gold(settings, set_name, run.cutter)
+    gold = read_configured_gold(settings, set_name, run.reader.segmenter)
     # Where the readout is chosen and reported on the same pairs, the result must say so: see EvaluationSet.
     choice = _read_choice(run) if settings != choice_settings(run.config) else {}
     return EvaluationSet(name, corpus.source, corpus.target, gold, origin=set_name, **choice)

@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..inspection.experiments.activations import Pair
 from ..inspection.experiments.intervention import CHANGES, UNCHANGED, ChangedModel, Intervention, changeable_layers
 from ..inspection.experiments.logit_parts import split_logit
-from ..inspection.experiments.score_parts import explained_sites, layer_name, split_score
+from ..inspection.experiments.score_parts import explained_sites, layer_name, shared_float64, split_score
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder, pair_translations
 from ..inspection.viewer.data import ViewerRun
@@ -30,9 +30,6 @@ from ..inspection.viewer.page import encode_weights
 from ..run.trained_run import TrainedRun
 from ..runtime.graphs import ModelGraph
 from ..text.batch import forced_batch
-from ..text.lines.line import as_line, without_tag
-from ..text.lines.style import find_difference
-from ..text.lines.typed_line import describe_unread, find_unknown, name_characters
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from ..text.tokens.tokenizer import Tokenizer
 from .page import SHOWN_SITES
@@ -78,7 +75,7 @@ class LiveRun:
     def divide(self, text: str) -> dict[str, list[str]] | None:
         """Returns a text's `Paragraph`, JSON-ready; None if sentencex, which finds sentences, is not installed."""
         with suppress(InputError):
-            return self.run.splitter.divide_lines(text)._asdict()
+            return self.run.reader.splitter.divide_lines(text)._asdict()
         return None
 
     def answer(self, question: Question) -> Answer:
@@ -95,9 +92,9 @@ class LiveRun:
         mode = "forced" if question.target is not None else "greedy" if question.beam_size == 1 else "beam"
         pair = next(pair_translations([text], None, [best], mode))
         pair = replace(pair, known=question.target is None and pair.known)  # what is given is read, not found
-        self._recorder.units = self.run.cutter.units([pair.source], [best.text])
+        self._recorder.units = self.run.reader.segmenter.units([pair.source], [best.text])
         record = next(self._recorder.record([pair]))
-        viewed = ViewerRun(self.name, plain=self.run.detokenize if self.run.config.data.tokenized else None)
+        viewed = ViewerRun(self.name, plain=self.run.reader.detokenize if self.run.config.data.tokenized else None)
         viewed.add_all([record])
         facts = {
             "sentence": viewed.sentences[0],
@@ -112,7 +109,7 @@ class LiveRun:
             ],
             "logProbability": sum(record.token_log_probabilities),
             "prefixTokens": len(question.prefix),
-            "difference": self._difference(question.text, record.source),
+            "difference": self.run.reader.describe_difference(question.text, record.source),
         }
         return Answer(record, facts, question)
 
@@ -130,7 +127,7 @@ class LiveRun:
         if question.site not in ATTENTION_SITES:
             raise InputError(f"site: expected {', '.join(ATTENTION_SITES)}, found {question.site!r:.60}")
         layer = layer_name(question.site, question.layer)
-        parts = split_score(run.float64_model, pair, layer, question.head, question.query).merged()
+        parts = split_score(self._float64_model(), pair, layer, question.head, question.query).merged()
         return {
             "queryParts": parts.query_parts,
             "keyParts": parts.key_parts,
@@ -152,7 +149,7 @@ class LiveRun:
         pair = self._pair(question)
         if question.query >= len(question.target):
             raise InputError(f"row: expected a number below {len(question.target)}, found {question.query}")
-        parts = split_logit(self.run.float64_model, pair, question.query, question.target[question.query])
+        parts = split_logit(self._float64_model(), pair, question.query, question.target[question.query])
         read = parts["source"] >= 0
         of_sources = parts[read].groupby("source")["difference"].sum().reindex(range(len(pair[0])), fill_value=0.0)
         others = parts[~read].groupby("part", sort=False)["difference"].sum()
@@ -162,6 +159,10 @@ class LiveRun:
             "others": list(zip(others.index.to_list(), others.round(DIGITS).to_list(), strict=True)),
         }
 
+    def _float64_model(self) -> keras.Model:
+        """Returns a copy of the run's model that computes in float64."""
+        return shared_float64(self.run.model, self.run.graphs)
+
     def _pair(self, question: LogitQuestion) -> Pair:
         """Returns the ids that the model reads."""
         self._check_target(question.target)
@@ -169,9 +170,8 @@ class LiveRun:
         return [*source[: self.run.config.model.max_positions - 1], EOS], [BOS, *(question.target or [EOS])[:-1]]
 
     def _typed_line(self, text: str) -> str:
-        """Returns a text as the run reads it; its lines are one sentence."""
-        line = as_line(" ".join(text.split("\n")), "text")
-        return self.run.normalizer(line) if self.run.normalizer else self.run.tokenizer.as_read(line)
+        """Returns a text as the model reads it, as one sentence. Raises an `InputError` if it is not text."""
+        return self.run.reader.read_line(" ".join(text.split("\n")), "text")
 
     def _translate(self, text: str, question: Question) -> list[Translation]:
         ids = self.run.tokenizer.encode([text])[0]
@@ -214,16 +214,6 @@ class LiveRun:
         if row.query >= queries or len(row.weights) != keys:
             found = f"query {row.query} and {len(row.weights)} weights"
             raise InputError(f"row: expected a query below {queries} and {keys} weights, found {found}")
-
-    def _difference(self, typed: str, source: str) -> str | None:
-        """Returns in words why a sentence, as it was typed and as it is read, does not look like the training text, or
-        None."""
-        if unread := describe_unread(typed.replace("\n", " "), self.run.tokenizer):
-            return unread
-        text, style = without_tag(source, self.run.tokenizer.tags), self.run.styles["source"]
-        if unknown := find_unknown(text, self.run.tokenizer):
-            return f"the vocabulary has no {name_characters(unknown)}"
-        return find_difference(text, style) if style else None
 
 
 NO_ROW = (-1, 0, 0)

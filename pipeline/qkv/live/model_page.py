@@ -58,7 +58,7 @@ def model_page(run: TrainedRun) -> str:
     check_model(run)
     # Where the config leaves the unit of words to the text, the examples decide.
     probes = run.config.inspection.probes or ()
-    found = run.cutter.units([probe.source for probe in probes], [probe.reference or "" for probe in probes])
+    found = run.reader.segmenter.units([probe.source for probe in probes], [probe.reference or "" for probe in probes])
     units = WordUnits(*(unit if unit == "spaces" else "subwords" for unit in found))
     header = {
         "model": model_settings(run),
@@ -189,7 +189,7 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
 
 def pack_normalizer(run: TrainedRun) -> dict[str, Any] | None:
     """Returns the rules of `data.normalize` for typed text, as `typed_text.js` applies them; None without rules."""
-    settings, style, language = run.config.data.normalize, run.styles["source"], run.config.data.source_language
+    settings, style, language = run.config.data.normalize, run.reader.styles["source"], run.config.data.source_language
     if settings is None or style is None:
         return None
     return {
