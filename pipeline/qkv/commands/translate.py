@@ -97,10 +97,11 @@ def main(arguments: list[str]) -> None:
     windows = _read_windows(lines.windows(), reader, constraints if is_constrained else None)
     processes = cli.make_processes(options, run.config)
     # Processes read windows ahead. So each window comes back with its translations.
-    if processes is None:
-        translated = map(partial(_translate_window, run), windows)
-    else:
-        translated = processes.map(_translate_window, windows)
+    translated: Iterator[tuple[_Window, list[list[Translation]]]] = (
+        map(partial(_translate_window, run), windows)
+        if processes is None
+        else processes.map(_translate_window, windows)
+    )
     for window, n_bests in translated:
         _write_window(window, n_bests, run, options)
     constraints.check_all_taken()
