@@ -171,11 +171,11 @@ def test_any_text_is_answered(live, text):
         ({"prefix": [0]}, r"tokens: expected ids below .*without padding"),
         ({"prefix": [5] * 65}, r"tokens: expected at most 64, found 65"),
         ({"target": [EOS, 5]}, r"target: .*last alone may be EOS"),
-        ({"changes": [OFF.model_copy(update={"layer": 1})]}, r"cross: expected a layer below 1"),
+        ({"changes": [OFF.model_copy(update={"layer": 1})]}, r"cross: expected a layer from 0 to 0"),
         ({"changes": [OFF.model_copy(update={"site": "sideways"})]}, "site: expected encoder_self, decoder_self"),
         (
             {"target": [5, EOS], "row": GivenRow(site="cross", layer=0, head=0, query=2, weights=[1.0] * 9)},
-            r"row: expected a query below 2",
+            r"row: expected a query from 0 to 1",
         ),
         (
             {"target": [5, EOS], "row": GivenRow(site="cross", layer=0, head=0, query=1, weights=[1.0])},
@@ -195,7 +195,7 @@ def test_other_architectures_answer_and_keep_their_heads():
     answer.record.validate()
     assert answer.facts["sites"] == {"cross": [1, 1], "encoder": [0, 1], "decoder": [0, 1]}
     assert live.changes.heads == {}
-    with pytest.raises(InputError, match="heads can be changed in a Transformer alone"):
+    with pytest.raises(InputError, match="only the heads of a Transformer can be changed"):
         live.answer(Question(text="the cat sleeps .", changes=[OFF]))
 
 
@@ -248,7 +248,7 @@ def test_the_logit_of_a_token_is_split_over_the_source_words_and_what_else_there
 
 
 def test_a_logit_that_is_not_there_is_not_split(live, plain):
-    with pytest.raises(InputError, match=f"row: expected a number below {len(plain.facts['ids'])}, found 99"):
+    with pytest.raises(InputError, match=f"row: expected a number from 0 to {len(plain.facts['ids']) - 1}, found 99"):
         live.split(LogitQuestion(text=TEXT, target=plain.facts["ids"], query=99))
     with pytest.raises(InputError, match="tokens: expected ids below"):
         live.split(LogitQuestion(text=TEXT, target=[9_999], query=0))
