@@ -74,7 +74,7 @@ class TestTranslate:
         assert str(found) == found.text == f"{one}  {other}\n\n{other}"
         assert [sentence.source for sentence in found.sentences] == sentences
         assert [str(each) for each in run.translate([text, "a dog eats ."], split=True)] == [found.text, other]
-        with pytest.raises(qkv.InputError, match="n_best: a text is put together"):
+        with pytest.raises(qkv.InputError, match="n_best: a text is joined"):
             run.translate(text, split=True, n_best=2)
 
     def test_lines_of_a_text_are_read_like_sentences(self, run, caplog):
@@ -380,7 +380,7 @@ class TestTrain:
         display = SimpleNamespace(display=lambda *_, **settings: handle)
         notebook = SimpleNamespace(get_ipython=lambda: shell, display=display)
         monkeypatch.setitem(sys.modules, "IPython", notebook)
-        with api._shown(1) as stream:
+        with api._progress_stream(1) as stream:
             logging.getLogger("qkv.run").info("on 2 cores")
             line = ProgressLine(Limits(max_updates=9), 3, Progress(), stream)
             for update in (1, 2):

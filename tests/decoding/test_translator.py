@@ -59,8 +59,8 @@ def test_each_sentence_gets_the_translation_that_full_passes_find(translate, tra
         assert translation.truncated == (ids[-1] != EOS)
 
 
-def test_translations_do_not_depend_on_the_number_of_workers(translate):
-    assert translate(LINES, batch_sentences=1, workers=3) == translate(LINES, batch_sentences=1)
+def test_translations_do_not_depend_on_the_number_of_threads(translate):
+    assert translate(LINES, batch_sentences=1, threads=3) == translate(LINES, batch_sentences=1)
 
 
 def test_there_is_one_translation_for_each_sentence_and_empty_ones_stay_empty(translate):

@@ -189,7 +189,7 @@ CASES = {
         lambda folder: (folder / "model.safetensors").write_bytes((MARIAN / "model.safetensors").read_bytes()[:-1]),
         r"model\.safetensors: ",
     ),
-    "links in HDF5": (external_h5, "tf_model.h5: it has what no model has: model is a link to elsewhere"),
+    "links in HDF5": (external_h5, "tf_model.h5: it is not the file of a model: model is a link to other data"),
 }
 
 

@@ -173,7 +173,8 @@ READERS = {
     "exchange": "export marian_config marian_import",
     "model": "build",
     "run": "__init__ ancestor doctor ensemble keras_batches manifest start trained_run training",
-    "text": "corpora.formats corpora.held_out corpora.provenance prepare tokens.run_tokenizer training_text",
+    "text": "corpora.formats corpora.held_out corpora.provenance prepare text_reader tokens.run_tokenizer "
+    "training_text",
     "training": "build callbacks.build",
 }
 READERS = {f"qkv.{room}.{name}".removesuffix(".__init__") for room, names in READERS.items() for name in names.split()}

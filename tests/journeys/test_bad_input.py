@@ -219,7 +219,7 @@ BAD_RUNS = {
     ),
     "cut manifest": (
         lambda run: cut_in_half(run / "manifest.json"),
-        r"manifest\.json: missing or damaged; delete the file if it is there, then have it written again: "
+        r"manifest\.json: missing or damaged; delete the file if it exists, and let this command write it again: "
         r"qkv train --resume \S+\n$",
     ),
     "manifest of another kind": (

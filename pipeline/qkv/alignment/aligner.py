@@ -59,13 +59,13 @@ def _with_units(directions: Sequence[Direction]) -> list[Direction]:
     """
     first = directions[0]
     is_alone = len(directions) == 1
-    cutter = replace(first.run.cutter, otherwise="subwords" if is_alone else "characters")
+    segmenter = replace(first.run.reader.segmenter, otherwise="subwords" if is_alone else "characters")
     text = first.text
-    units = cutter.units(text.source, text.target)
+    units = segmenter.units(text.source, text.target)
     if not is_alone:
         units = WordUnits(*("characters" if unit == "subwords" else unit for unit in units))
     found_units = [unit if words is None else "spaces" for unit, words in zip(units, text.words, strict=True)]
-    cutter.log_units(WordUnits(*found_units))
+    segmenter.log_units(WordUnits(*found_units))
     return [direction.with_text(text, units) for direction in directions]
 
 
@@ -189,7 +189,7 @@ def link_calibration(directions: Sequence[Direction]) -> Calibration:
 def _calibrate(directions: Sequence[Direction]) -> Calibration:
     """Fits the calibration of `link_calibration` on the choice set of the first run."""
     first = directions[0]
-    gold_set = read_choice_set(first.run.config, first.run.cutter)
+    gold_set = read_choice_set(first.run.config, first.run.reader.segmenter)
     if missing := missing_choice_file(first.run.config):
         check_text(missing)  # raises an `InputError`, since the file does not exist
     if gold_set is None:

@@ -167,7 +167,7 @@ class Direction:
         sides: list[Any] = []
         word_texts: list[Iterable[str | None]] = []  # the texts whose words count, see `number_words`
         for side, lines, words, unit in zip(units._fields, (text.source, text.target), text.words, units, strict=True):
-            normalize = self.run.make_normalizer(side) if self.normalizes else None
+            normalize = self.run.reader.make_normalizer(side) if self.normalizes else None
             sides.append(ChangedLines(lines, normalize) if normalize else lines)
             if words is not None:
                 word_texts.append(words)
@@ -192,7 +192,7 @@ class Direction:
     def _readers(self) -> list[TypedText]:
         """The readers of the source and of the target, which log each warning once."""
         sides = zip(self.text.names, self.units._fields, strict=True)
-        return [self.run.typed_text(name, side, normalizes=self.normalizes) for name, side in sides]
+        return [self.run.reader.typed_text(name, side, normalizes=self.normalizes) for name, side in sides]
 
 
 def link_pairs(directions: Sequence[Direction], linking: Linking, subwords: bool) -> Iterator[Collection[Link]]:

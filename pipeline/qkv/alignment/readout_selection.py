@@ -57,7 +57,9 @@ def find_readout(run: TrainedRun, at: str | None) -> AlignmentReadout | None:
     Raises:
         InputError: `at` does not have that form; the run has no such layer or head; or as for `choose_readout`.
     """
-    return choose_readout(run, read_choice_set(run.config, run.cutter)) if at is None else _parse_readout(at, run)
+    if at is not None:
+        return _parse_readout(at, run)
+    return choose_readout(run, read_choice_set(run.config, run.reader.segmenter))
 
 
 def choose_readout(

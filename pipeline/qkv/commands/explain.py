@@ -104,12 +104,13 @@ def main(arguments: list[str]) -> None:
 
 def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
     """Returns the steps of a row, and the parts of the logit of the token that it predicts."""
+    from ..inspection.experiments.activations import read_ids
     from ..inspection.experiments.logit_parts import split_logit
     from ..inspection.experiments.row_steps import row_steps
-    from ..inspection.experiments.score_parts import layer_name
+    from ..inspection.experiments.score_parts import layer_name, shared_float64
 
     sentence = options.sentence if options.target is None else (options.sentence, options.target)
-    pair, predicted = run.read_ids(sentence)
+    pair, predicted = read_ids(run.translator, sentence)
     if len(pair[0]) == 1:  # EOS
         raise InputError(f"--sentence: expected a sentence, found {options.sentence!r:.60}, which has nothing to read")
     pieces = run.tokenizer.pieces
@@ -122,7 +123,7 @@ def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
         row = _find_token(options.token, ids, tokenizer)
     layers = len(run.model.attention_layers().get(options.site, ())) or 1
     layer = layer_name(SITES[options.site].weighed_at, layers - 1 if options.layer is None else options.layer)
-    model = run.float64_model
+    model = shared_float64(run.model, run.graphs)
     steps = row_steps(model, pair, layer, options.head, row, predicted[min(row, len(predicted) - 1)])
     asked = f"the state of {source[row]}" if in_encoder else f"after {read[row]}, the decoder predicts {written[row]}"
     lines = [

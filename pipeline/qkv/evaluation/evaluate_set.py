@@ -87,8 +87,8 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         texts = [translation.text for translation in translations]
         if data.reference is not None:
             metrics |= score_translations(texts, data.reference, tokenizer=tokenizer)
-        units = run.cutter.units(data.source, data.reference or texts)
-        run.cutter.log_units(units)
+        units = run.reader.segmenter.units(data.source, data.reference or texts)
+        run.reader.segmenter.log_units(units)
 
         if is_ensemble:  # it has no attention: its models have
             reader = _Reader(run, data, run.recorder((), units))

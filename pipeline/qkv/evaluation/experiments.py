@@ -27,6 +27,7 @@ from ..inspection.experiments.intervention import cross_attention_layers
 from ..inspection.experiments.logit_parts import source_logits
 from ..inspection.experiments.perturbation import check_perturbable, perturbation_effects
 from ..inspection.experiments.removal import SEED, ScoredSentence, measure_sentences
+from ..inspection.experiments.score_parts import shared_float64
 from ..inspection.experiments.spectra import compares_by_product, query_key_kernels, spectra_table
 from ..inspection.heatmap import save_figure
 from ..inspection.record import Record
@@ -110,7 +111,8 @@ def _score_sentences(
         scores = score_sources(record, noise, gold)
         source_ids, target_ids = pairs[number].ids
         if isinstance(request.run.model, Transformer):
-            parts = source_logits(request.run.float64_model, ([*source_ids, EOS], [BOS, *target_ids[:-1]]), target_ids)
+            model = shared_float64(request.run.model, request.run.graphs)
+            parts = source_logits(model, ([*source_ids, EOS], [BOS, *target_ids[:-1]]), target_ids)
             scores[Scorer("logits")] = np.maximum(parts[:, :-1], 0)
         yield ScoredSentence(record.id, source_ids, target_ids, scores, noise, measured)
 

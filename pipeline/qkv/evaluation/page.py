@@ -33,7 +33,7 @@ def make_viewer_run(
         name,
         data.gold.gold if data.gold else (),
         table["sentence_bleu"].tolist() if "sentence_bleu" in table else (),
-        run.detokenize if run.config.data.tokenized else None,
+        run.reader.detokenize if run.config.data.tokenized else None,
         facts=page_facts(run.config, run.model.count_params(), metrics),
         sentences_in_set=len(data.source),
     )

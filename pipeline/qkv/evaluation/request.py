@@ -111,7 +111,7 @@ def read_own_set(
     origin = source.name  # with its suffix: test.en must not replace the results on `test`
     # Words that gold links count must not be divided, so that they keep their numbers.
     options = {"normalizes": normalizes, "divides": alignments is None}
-    choice_set = read_choice_set(run.config, run.cutter)
+    choice_set = read_choice_set(run.config, run.reader.segmenter)
     if reference is None:
         sentences = _read_typed(run, read_lines(source), source, "source", options)
         return EvaluationSet(name, sentences, choose_on=choice_set, origin=origin, is_own_text=True)
@@ -124,7 +124,12 @@ def read_own_set(
     gold = None
     if alignments is not None:
         gold = read_gold_set(
-            origin, corpus, alignments, segmenter=run.cutter, first_index=first_index, remedy=FIRST_INDEX_ADVICE
+            origin,
+            corpus,
+            alignments,
+            segmenter=run.reader.segmenter,
+            first_index=first_index,
+            remedy=FIRST_INDEX_ADVICE,
         )
     return EvaluationSet(name, corpus.source, corpus.target, gold, choice_set, origin, is_own_text=True)
 
@@ -137,9 +142,9 @@ def _read_typed(run: TrainedRun, lines: Sequence[str], path: Path, side: str, op
         lines: the lines of the file.
         path: the file, for messages.
         side: the language of the lines, `source` or `target`.
-        options: the arguments `normalizes` and `divides` of `TrainedRun.typed_text`.
+        options: the arguments `normalizes` and `divides` of `TextReader.typed_text`.
     """
-    typed = run.typed_text(str(path), side, **options)
+    typed = run.reader.typed_text(str(path), side, **options)
     readable = typed.readable(lines)  # references, too: they are scored without characters that no translation has
     sentences, _ = typed.read(readable)
     if changed := sum(before != after for before, after in zip(readable, sentences, strict=True)):
@@ -167,9 +172,9 @@ def read_configured_set(run: TrainedRun, name: str, set_name: str) -> Evaluation
     """
     settings = settings_of_set(run.config, set_name, run.directory.config)
     corpus = read_tagged(settings)
-    gold = read_configured_gold(settings, set_name, run.cutter)
+    gold = read_configured_gold(settings, set_name, run.reader.segmenter)
     # None for the choice set itself: the scores of a readout that is chosen on it must be marked as optimistic.
-    choice_set = None if settings == choice_settings(run.config) else read_choice_set(run.config, run.cutter)
+    choice_set = None if settings == choice_settings(run.config) else read_choice_set(run.config, run.reader.segmenter)
     return EvaluationSet(name, corpus.source, corpus.target, gold, choice_set, set_name)
 
 

@@ -64,7 +64,9 @@ def model_page(run: TrainedRun) -> str:
     check_model(run)
     # If the config does not fix the unit of words, it is the one that suits the probes.
     probes = run.config.inspection.probes or ()
-    probe_units = run.cutter.units([probe.source for probe in probes], [probe.reference or "" for probe in probes])
+    probe_units = run.reader.segmenter.units(
+        [probe.source for probe in probes], [probe.reference or "" for probe in probes]
+    )
     units = WordUnits(*(unit if unit == "spaces" else "subwords" for unit in probe_units))
     header = {
         "model": model_settings(run),
@@ -208,7 +210,7 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
 def pack_normalizer(run: TrainedRun) -> dict[str, Any] | None:
     """Returns the rules of `data.normalize` for `typed_text.js`, JSON-ready; None if the run has no such rules."""
     settings = run.config.data.normalize
-    style = run.styles["source"]
+    style = run.reader.styles["source"]
     language = run.config.data.source_language
     if settings is None or style is None:
         return None

@@ -6,6 +6,7 @@ The modules, in reading order:
 - `shards`: the reader of the training text, which encodes and measures it in one pass
 - `selection`: the choice of the pairs to train on, and its part of the corpus report
 - `training_text`: the prepared text, as training loads it from the run
+- `text_reader`: the reader of text that users write, from lines to ids
 - `batch_plan`: the sentences of each batch of an epoch
 - `batch`: batches as padded arrays
 

@@ -57,7 +57,7 @@ class Choosing:
 
     def __call__(self, run=None, **settings):
         run = run or self.run
-        return choose_readout(run, read_choice_set(run.config, run.cutter), **settings)
+        return choose_readout(run, read_choice_set(run.config, run.reader.segmenter), **settings)
 
     def lose_text(self):
         self.corpus.rename(self.corpus.with_name("elsewhere"))

@@ -86,6 +86,12 @@ def test_what_is_not_asked_for_is_not_done():
     assert normalizer(style, divides=False)("The cat.") == "the cat."
 
 
+def test_tags_are_not_normalised_and_lines_are_cleaned_before():
+    normalize = Normalizer(demo_look("en"), True, None, lambda line: line.replace("\xad", ""), ("<De>",))
+    assert normalize("<D\xade> The cat") == "<De> the cat"
+    assert normalize("<Fr> The cat") == "<fr> The cat"
+
+
 @given(st.text(alphabet="aBé'.,!? &-“", max_size=30))
 def test_a_normalised_line_stays_as_it_is(line):
     style = measure_look(["a b ' . , ! ? & - \" é", "aB bé"], tokenized=True)

@@ -13,7 +13,7 @@ before a source whose translation is German (Johnson et al. 2017).
 import codecs
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...errors import InputError
@@ -181,18 +181,6 @@ def without_tag(line: str, tags: Collection[str]) -> str:
     """Returns a line without the tag at its beginning, if it has one, and without the space after the tag."""
     tag = find_tag(line, tags)
     return line if tag is None else line[len(tag) + 1 :]
-
-
-def beyond_tag(change: Callable[[str], str], tags: Collection[str]) -> Callable[[str], str]:
-    """Returns a function that applies `change` to a line, except to the tag at its beginning, if it has one."""
-    if not tags:
-        return change
-
-    def change_rest(line: str) -> str:
-        tag = find_tag(line, tags)
-        return change(line) if tag is None else f"{tag} {change(without_tag(line, tags))}"
-
-    return change_rest
 
 
 def tagged_lines(lines: Sequence[str], tags: Iterable[str | None]) -> list[str]:
