@@ -360,7 +360,7 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Callable[..., int]:
             except SystemExit as error:  # after --help, of a script's own parser, or within a plugin
                 sys.stdout.flush()
                 if error.code and common.plugins:
-                    raise InputError(f"a plugin has ended the command: exit {error.code}; mend the plugin") from error
+                    raise InputError(f"a plugin has ended the command: exit {error.code}; fix the plugin") from error
                 raise
             sys.stdout.flush()
             return status

@@ -111,7 +111,7 @@ def check_archive_files(folder: EvaluationDirectory) -> None:
     """Raises an `InputError` if a file is there that `write_archive_files` would replace, and no command wrote it."""
     tables = folder.heads, folder.head_types, folder.sentence_heads, folder.sentences
     of_links = folder.alignments, folder.head_alignment, folder.sentence_alignment
-    folder.check_own((folder.metrics, *tables, *of_links), "name another folder with --folder")
+    folder.refuse_other_files((folder.metrics, *tables, *of_links), "name another folder with --folder")
 
 
 def write_archive_files(

@@ -51,7 +51,7 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
             evaluation wrote.
     """
     final.check_writable()
-    final.check_own(final.named_files(), "choose another --name")
+    final.refuse_other_files(final.evaluation_files(), "choose another --name")
     final.root.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{final.root.name}.qkv-tmp.{socket.gethostname()}."
     own_prefix = f"{prefix}{os.getpid()}."
@@ -110,7 +110,7 @@ def _delete(old: Path, evaluation: EvaluationDirectory) -> None:
     folder, and stays where it is if there is something of its name."""
     directory = EvaluationDirectory(old)
     with suppress(FileNotFoundError, NotADirectoryError):  # another process has just deleted it, or it is a file
-        own = directory.own_files()
+        own = directory.written_files()
         for parent, folders, names in os.walk(old, topdown=False):
             for path in (Path(parent, name) for name in names):
                 if path in own or is_temporary(path.name):
