@@ -111,7 +111,7 @@ def test_a_single_item_is_computed_by_the_reader_itself():
     assert list(in_threads(str, [], threads=2)) == []
 
 
-def test_an_exception_of_a_worker_reaches_the_reader():
+def test_an_exception_of_a_thread_reaches_the_reader():
     def fails(item):
         if item == 3:
             raise ValueError("three")

@@ -39,9 +39,9 @@ def check_ancestor(config: RunConfig) -> RunConfig | None:
         expected = " and ".join(known_tags) or "none"
         differences.append(f"tags of data.train: expected {expected}, found {' and '.join(unknown)}")
     if differences:
-        shown = "\n  ".join(differences)
+        listed = "\n  ".join(differences)
         raise InputError(
-            f"training.start_from: {root} has another model or vocabulary:\n  {shown}\nSet these as in "
+            f"training.start_from: {root} has another model or vocabulary:\n  {listed}\nSet these as in "
             f"{root / 'config.yaml'} (only rates of dropout and model.source_loss may differ, and model.max_positions "
             "if no weight depends on it), or leave training.start_from out"
         )
@@ -62,7 +62,7 @@ def _differences(config: RunConfig, ancestor: RunConfig) -> Iterator[str]:
 
 def _compared_settings(config: RunConfig) -> dict[str, Any]:
     """Returns the settings of the model and `TOKENIZER_SETTINGS`, by dotted key."""
-    included = {"tokenizer": set(TOKENIZER_SETTINGS), "model": True}
+    included: dict[str, Any] = {"tokenizer": set(TOKENIZER_SETTINGS), "model": True}
     return dict(flat_settings(config.model_dump(mode="json", include=included)))
 
 

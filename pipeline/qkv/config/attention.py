@@ -12,7 +12,7 @@ class AttentionSettings(Settings):
     """The attention at one site."""
 
     site: ClassVar[str]
-    """The site that these settings are for, one of `choices.model.ATTENTION_SITES`."""
+    """The site that these settings are for, one of `config.choices.model.ATTENTION_SITES`."""
 
     mechanism: Annotated[str, OneOf(MECHANISM_INFO, extensible=True)] = "softmax"
     """Turn scores into weights by this mechanism."""
@@ -64,7 +64,7 @@ class AttentionSettings(Settings):
         """Checks that these settings fit the sizes and the positions of the model.
 
         Args:
-            positions: the model's `positions`, of `choices.model.POSITIONS`.
+            positions: the setting `model.positions`, one of `config.choices.model.POSITIONS`.
             d_model: the width of the model.
             num_heads: the number of heads.
 

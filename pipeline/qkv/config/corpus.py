@@ -163,7 +163,7 @@ class ListedCorpusSettings(CorpusSettings):
 
 
 def _form_of(value: Any) -> str:
-    """Returns which alternative of `TrainingTextSettings` a value is meant as, by its tag."""
+    """Returns the tag of the alternative of `TrainingTextSettings` that a value is meant for."""
     return "null" if value is None else "list" if isinstance(value, list | tuple) else "files"
 
 

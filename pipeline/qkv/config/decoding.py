@@ -68,9 +68,10 @@ class DecodingSettings(Settings):
         if self.tag is None or self.tag in data.tags:
             return
         if data.tags:
-            known, hint = ", ".join(data.tags), did_you_mean(self.tag, data.tags)
+            tags = ", ".join(data.tags)
+            hint = did_you_mean(self.tag, data.tags)
             raise ValueError(
-                f"decoding.tag: expected one of the tags of data.train, {known}, or null, found {self.tag!r:.60}{hint}"
+                f"decoding.tag: expected one of the tags of data.train, {tags}, or null, found {self.tag!r:.60}{hint}"
             )
         raise ValueError(f"decoding.tag: no corpus of data.train has a tag; expected null, found {self.tag!r:.60}")
 

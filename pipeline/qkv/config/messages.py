@@ -1,4 +1,4 @@
-"""Validates settings by their schema. One message reports everything that is wrong."""
+"""Validates settings by their schema. If settings are wrong, one message lists all of them."""
 
 from collections.abc import Callable, Mapping
 from itertools import islice

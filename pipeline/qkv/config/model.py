@@ -88,7 +88,7 @@ class BlocksSettings(ArchitectureSettings):
     attention: Settings
 
     def least_parameters(self, vocabulary_size: int) -> int:
-        """See `ArchitectureSettings`."""
+        """Returns a lower bound of the number of parameters: those of one embedding table and feed-forward matrices."""
         layers = sum(getattr(self, name, 0) for name in ("layers", "encoder_layers", "decoder_layers"))
         return vocabulary_size * self.d_model + 2 * layers * self.d_model * self.d_ff
 
@@ -126,7 +126,7 @@ class TransformerSettings(BlocksSettings):
 
     @property
     def guided_heads(self) -> tuple[int, int]:
-        """See `ArchitectureSettings`."""
+        """The number of decoder layers and of heads in each if their cross-attention can be guided; else (0, 0)."""
         can_be_guided = MECHANISM_INFO[self.attention.cross.mechanism].guided
         return (self.decoder_layers, self.num_heads) if can_be_guided else (0, 0)
 
@@ -165,17 +165,17 @@ class RecurrentSettings(ArchitectureSettings):
     """With luong: let each step also read the attentional vector of the previous step."""
 
     def least_parameters(self, vocabulary_size: int) -> int:
-        """See `ArchitectureSettings`."""
+        """Returns a lower bound of the number of parameters: those of one embedding table and one GRU."""
         return vocabulary_size * self.embedding_dim + 3 * self.hidden_dim * (self.hidden_dim + self.embedding_dim)
 
     @property
     def guided_heads(self) -> tuple[int, int]:
-        """See `ArchitectureSettings`."""
+        """(1, 1) for the one attention if it has a score function; (0, 0) for fixed weights and without attention."""
         return (0, 0) if self.cross_attention in (*fixed_weights(), "none") else (1, 1)
 
     @property
     def has_cross_attention(self) -> bool:
-        """See `ArchitectureSettings`."""
+        """True if the decoder attends to the source by cross-attention."""
         return self.cross_attention != "none"
 
     @model_validator(mode="after")

@@ -136,10 +136,10 @@ def load_trained_run(run: RunDirectory, tuned: bool = True) -> RunConfig:
     refuse_folder(run.decoding)
     try:
         values, _ = read_yaml(run.decoding)
-        if others := [str(key) for key in values if key not in TUNED]:
+        if unknown := [str(key) for key in values if key not in TUNED]:
             raise InputError(
                 f"{run.decoding}: expected {' and '.join(TUNED)}, as evaluate.py --tune writes them, found "
-                f"{', '.join(others)}; delete the file, and set other keys in {run.config}"
+                f"{', '.join(unknown)}; delete the file, and set other keys in {run.config}"
             )
         return with_decoding_values(config, values, str(run.decoding))
     except InputError as error:

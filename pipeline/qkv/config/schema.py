@@ -130,7 +130,7 @@ def without_limits(kind: Any) -> Any:
 
 
 def tags_of_lists(field: FieldInfo) -> list[str]:
-    """Returns pydantic's tags of those types that a field allows which are lists."""
+    """Returns pydantic's tags of the lists among the types that a field allows."""
     tags = []
     for kind in alternatives(field.annotation):
         if get_origin(kind) is Annotated and get_origin(get_args(kind)[0]) is tuple:
@@ -200,15 +200,15 @@ def changeable_in_words(schema: type[BaseModel]) -> str:
     """Returns the settings that a resumed run may change as text for messages: options, then sections."""
     options = []
     sections = []
-    kept = []
+    exceptions = []
     for key, field in walk(schema):
         if MAY_CHANGE in field.metadata and sections_of(field):
             sections.append(key)
         elif MAY_CHANGE in field.metadata:
             options.append(f"--{key}")
         elif KEPT in field.metadata:
-            kept.append(key)
-    return f"{', '.join(options)}, and the settings of {_join(sections)} without {_join(kept)}"
+            exceptions.append(key)
+    return f"{', '.join(options)}, and the settings of {_join(sections)} without {_join(exceptions)}"
 
 
 def _join(words: Sequence[str]) -> str:
@@ -248,9 +248,9 @@ def _names_within(kind: Any, metadata: Sequence[Any]) -> Iterator[OneOf]:
 
 def expectation(field: FieldInfo) -> str:
     """Returns the values that a field allows in words, such as "an integer >= 1 or null"."""
-    first, *others = alternatives(field.annotation)
-    kinds = [_limited(kind_in_words(first, field.metadata), field.metadata), *(kind_in_words(kind) for kind in others)]
-    return " or ".join(dict.fromkeys(kinds))
+    first, *other_kinds = alternatives(field.annotation)
+    descriptions = [_limited(kind_in_words(first, field.metadata), field.metadata), *map(kind_in_words, other_kinds)]
+    return " or ".join(dict.fromkeys(descriptions))
 
 
 def _limited(kind: str, metadata: Sequence[Any]) -> str:

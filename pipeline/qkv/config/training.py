@@ -21,7 +21,7 @@ MetricName = Annotated[str, OneOf(lambda: [name for name, row in METRIC_INFO.ite
 
 
 class CallbackSettings(Settings):
-    """A callback, and the arguments that it is made with."""
+    """A callback of the training, and the arguments of its constructor."""
 
     name: CallbackName
     """Call this callback."""
@@ -68,7 +68,7 @@ class EarlyStoppingSettings(Settings):
 
 
 class GuidedAttentionSettings(Settings):
-    """Guides one head of the cross-attention towards given word links (Garg et al. 2019)."""
+    """The guidance of one head of the cross-attention by word links (Garg et al. 2019)."""
 
     layer: int = Field(default=0, ge=0, le=1000)
     """Guide a head of this decoder layer, counted from 0."""
@@ -147,7 +147,8 @@ class PaceSettings(Settings):
 class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettings, LimitSettings, StartSettings):
     """The optimiser, and when training ends: at the first of max_updates, max_epochs and max_minutes.
 
-    The settings of each base class except `StartSettings` are the arguments of one constructor, see `Settings.part`.
+    The settings of each base class except `StartSettings` are the arguments of one constructor, see
+    `config.schema.Settings.part`.
     """
 
     precision: Literal["auto", "float32", "mixed_bfloat16", "mixed_float16"] = "auto"

@@ -144,20 +144,21 @@ def edit_yaml(text: str, values: Mapping[str, Any]) -> str:
         ValueError: the text cannot be edited so that only these values change. For example, another value is an alias
             of one of them, or a comment is within one of them.
     """
-    present = wanted = _load(text)[0]
+    present = _load(text)[0]
+    target = present
     for key, value in values.items():
         section, name = key.split(".")
         if value is not None or name in (present.get(section) or {}):
-            wanted = replaced(wanted, (section, name), value)
-    if wanted == present:
+            target = replaced(target, (section, name), value)
+    if target == present:
         return text
     edited = _with_values(text, present, values)
     try:
-        is_right = _load(edited)[0] == wanted
+        is_right = _load(edited)[0] == target
     except NOT_YAML:
         is_right = False
     if not is_right:
-        raise ValueError("it has anchors, aliases or keys of a rare form at the values to change")
+        raise ValueError("it has anchors, aliases or keys of an unusual form at the values to change")
     return edited
 
 

@@ -1,8 +1,8 @@
 """Experiments on the heads of an evaluated run, with their files: how much the loss rises where a head is replaced, and
 how faithful attention is, also beside gold links as scores of source tokens. And the spectra of the heads.
 
-To add an experiment, add its function to `EXPERIMENT_RUNNERS`, and its help to
-`config.choices.inspection.EXPERIMENT_HELP`.
+To add an experiment, add its function to `EXPERIMENT_RUNNERS`, its name to `config.choices.inspection.EXPERIMENTS`, and
+an option of this name to `commands.evaluate`.
 """
 
 import logging

@@ -123,7 +123,7 @@ def _open_descriptor(path: Path) -> int | None:
 def delete_temporary_files(path: Path) -> None:
     """Deletes the temporary files and folders of `path` that killed processes left behind.
 
-    Call it only while no other process writes `path`, for example with `lock.folder_locked`.
+    Call it only while no other process writes `path`, for example with `files.lock.folder_locked`.
     """
     for candidate in path.parent.glob(".*"):
         if is_temporary(candidate.name, path):

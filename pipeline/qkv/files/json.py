@@ -1,4 +1,4 @@
-"""Writes JSON files atomically, and reads those from others: every mistake in the text raises a `ValueError`."""
+"""Writes JSON files atomically, and reads JSON from others. Every mistake in the text raises a `ValueError`."""
 
 import json
 import re
@@ -58,5 +58,5 @@ def read_json_if_whole(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes a value as indented JSON; an existing file is replaced as by `atomic.replaced_when_done`."""
+    """Writes a value as indented JSON; an existing file is replaced as by `files.atomic.replaced_when_done`."""
     write_atomically(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())

@@ -30,12 +30,13 @@ _VERSION = re.compile(r"# made by qkv (([0-9]{1,9})\.([0-9]{1,9})\S{0,40})")
 
 
 def check_version(config: Path) -> None:
-    """Raises an `InputError` if this version of qkv cannot read the run, because a version before 0.2 or a later minor
-    version made it.
+    """Raises an `InputError` if this version of qkv cannot read a run.
+
+    It cannot read runs from versions before 0.2, nor from later minor or major versions. The version is in the first
+    line of the config, or else in the manifest. A run without a version passes.
 
     Args:
-        config: the config file of the run, whose first line names the version; else `manifest.json` beside it does. A
-            run without a version passes.
+        config: the config file of the run.
     """
     version_line = _VERSION.match(_made_by(config))
     if version_line is None:
@@ -161,8 +162,8 @@ class RunDirectory:
     def check_writable(self) -> None:
         """Raises an `InputError` if training cannot write a file or folder of the run.
 
-        It cannot write through symbolic links, into read-only folders, or if a file has the name of a folder or the
-        reverse.
+        This is so if one is a symbolic link or a folder is read-only, or if a folder has the name of a file or a file
+        the name of a folder.
         """
         for folder in self._folders:
             check_run_folder(folder)
@@ -263,13 +264,13 @@ class RunDirectory:
         Such a training has left only its lock, the list of files, and temporary files of its config.
         """
         names = {path.name for path in self.root.iterdir()} - {self._lock.name, self.written.path.name}
-        others = sorted(name for name in names if not is_temporary(name, self.config))
-        if others and not self.config.exists():
+        unexpected = sorted(name for name in names if not is_temporary(name, self.config))
+        if unexpected and not self.config.exists():
             raise InputError(
-                f"{self.root}: expected a new or an empty folder, found {others[0]!r} in it; name the run otherwise: "
-                "--run.name NAME; or move away what is there"
+                f"{self.root}: expected a new or an empty folder, found {unexpected[0]!r} in it; choose another name "
+                "for the run: --run.name NAME; or move the files away"
             )
-        if others:
+        if unexpected:
             raise InputError(
                 f"{self.root}: the run exists already. Continue it: {invocation('train', '--resume', self.root)}; "
                 "start another one: --run.name NAME; or delete the folder"
@@ -373,8 +374,8 @@ class EvaluationDirectory:
 
     Args:
         root: the folder.
-        attention: the folder of the attention archive; by default `attention` in the folder. An archive by itself is
-            described by the same folder for both.
+        attention: the folder of the attention archive; by default `attention` in the folder. For an archive without an
+            evaluation, `root` and `attention` are the same.
 
     Attributes:
         written: the list of the files that qkv wrote in the folder.

@@ -110,7 +110,7 @@ class FileList:
         self._known |= names
 
     def write(self, paths: Iterable[Path]) -> None:
-        """Writes the list anew, with these files of the folder. Call it only in a folder that nobody else uses yet."""
+        """Writes a new list with these files of the folder. Call it only in a folder that no other process uses yet."""
         names = sorted(path.relative_to(self.folder).as_posix() for path in paths)
         self.path.write_bytes(_HEADING + "".join(f"{json.dumps(name)}\n" for name in names).encode())
 

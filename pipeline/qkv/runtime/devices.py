@@ -106,9 +106,9 @@ def describe_devices(precision: str) -> str:
 
 
 def idle_gpu() -> str | None:
-    """Returns why TensorFlow does not see an NVIDIA GPU of the machine, and how to fix it.
+    """Returns a message that says why TensorFlow does not see an NVIDIA GPU of the machine, and how to fix it.
 
-    None if TensorFlow sees a GPU, or if there is none to use.
+    Returns None if TensorFlow sees a GPU, or if there is none to use.
     """
     return None if tf.config.list_physical_devices("GPU") else why_unseen()
 
@@ -204,7 +204,7 @@ def gpu_memory() -> list[int]:
     return [device.memory_limit for device in list_local_devices() if device.device_type == "GPU"]
 
 
-MOST_THREADS = 4  # each holds a batch in memory
+MOST_PARALLEL_BATCHES = 4  # each is in memory
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ CPU = Sizes(
     divergence_chunk_tokens=512,
     matrix_groups=CORE_GROUPS,
     search_sentences=64,
-    most_batches=MOST_THREADS,
+    most_batches=MOST_PARALLEL_BATCHES,
 )
 # Not tuned yet. (4096, V) scores of 32,000 words are half a gigabyte in float32.
 GPU = Sizes(

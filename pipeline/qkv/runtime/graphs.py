@@ -1,4 +1,4 @@
-"""TensorFlow graphs for long-running processes: they follow changes of their model, and their memory is freed."""
+"""TensorFlow graphs for long-running processes. They are traced again if their model changes, and can be freed."""
 
 import gc
 import operator

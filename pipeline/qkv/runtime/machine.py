@@ -121,14 +121,14 @@ INSTALL = 'python -m pip install ".[gpu]"'
 def has_nvidia_device() -> bool:
     """Returns whether this process could use an NVIDIA GPU.
 
-    It could if there is a device and the variable CUDA_VISIBLE_DEVICES does not hide it. The function does
-    not look for programs such as nvidia-smi, because images of containers may have them without a GPU.
+    It could if there is a device and the variable CUDA_VISIBLE_DEVICES does not hide it. Programs such as nvidia-smi
+    are not considered, because images of containers may have them without a GPU.
     """
     return _has_device() and not _is_hidden()
 
 
 def why_unseen() -> str | None:
-    """Returns how to make an NVIDIA GPU visible to TensorFlow; None if there is no such GPU, or if it is hidden.
+    """Returns advice to make an NVIDIA GPU visible to TensorFlow; None if there is no such GPU, or if it is hidden.
 
     Call it if TensorFlow does not see a GPU. A GPU is hidden on purpose by the variable CUDA_VISIBLE_DEVICES.
     """

@@ -15,7 +15,7 @@ _MODULE_PREFIX = "qkv_plugin_"  # the names of the modules of plugin files begin
 
 
 def load_plugins(files: list[Path]) -> None:
-    """Runs plugin files in their order. A file that this process has run last under its name is not run again.
+    """Runs plugin files in their order. A file that this process has run already is not run again.
 
     Raises:
         InputError: a file is missing or is not a Python file, or its code raises an error or exits the program.

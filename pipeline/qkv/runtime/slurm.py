@@ -62,8 +62,10 @@ def _read(variables: Mapping[str, str], *names: str) -> str:
 
 
 def _number(variables: Mapping[str, str], name: str, default: str = "") -> int:
-    """Returns the value of a variable as a number; raises an `InputError` if it is not one, or is missing without a
-    default."""
+    """Returns the value of a variable, or `default` if it is not set, as a number.
+
+    Raises an `InputError` if it is not a number, or if it is not set and there is no default.
+    """
     text = variables.get(name) or default or _read(variables, name)
     if not re.fullmatch("[0-9]{1,15}", text):
         raise InputError(f"{name}: expected a number, found {text[:40]!r}")

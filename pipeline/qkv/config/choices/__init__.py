@@ -2,7 +2,7 @@
 
 They are read by configs, help texts, checks, layers, the viewer and TensorBoard. They import no large library, so that
 `--help` is fast. Tables from a name to its class or function are elsewhere, such as `SCORE_CLASSES` in
-`attention.scores` and `MECHANISM_CLASSES` in `attention.mechanisms`; tests/config/choices/ compares them with these.
+`attention.scores` and `MECHANISM_CLASSES` in `attention.mechanisms`; tests/config/test_choices.py compares the names.
 
 Plugins add rows while the program runs (`plugins`). Therefore look up names when they are needed, and do not copy a
 table.

@@ -14,8 +14,8 @@ class Site:
         meaning: a description for help texts.
         aligns: whether word alignments can be computed from it.
         forced: True if one teacher-forced pass computes it. `gradients` needs a backward pass for each target token.
-        weighed_at: the one of `choices.model.ATTENTION_SITES` whose weights it shows; empty for `gradients`, which is
-            not attention.
+        weighed_at: the one of `config.choices.model.ATTENTION_SITES` whose weights it shows; empty for `gradients`,
+            which is not attention.
     """
 
     title: str
@@ -26,7 +26,12 @@ class Site:
     weighed_at: str = ""
 
     def pick(self, source: Any, target: Any) -> tuple[Any, Any]:
-        """Chooses between values of the source and the target: returns the query axis' value, then the key axis'."""
+        """Returns the value for the query axis and the value for the key axis.
+
+        Args:
+            source: a value for the source sentence, such as its tokens.
+            target: the same for the target sentence.
+        """
         values = {"source": source, "target": target}
         query_axis, key_axis = self.axes
         return values[query_axis], values[key_axis]
@@ -136,10 +141,5 @@ OUTPUT_ABLATIONS = {
     "resampled": "its output at a target token of another sentence",
 }
 """The replacements for the output of a head in ablations."""
-EXPERIMENT_HELP = {
-    "perturb": "change each head in turn on the first N sentences, and write how the loss rises to perturbation.csv; "
-    "takes six passes a head",
-    "faithfulness": "remove from the first N sentences the tokens that attention points to, or all others, and write "
-    "the cost to faithfulness.csv; 200 sentences take minutes",
-}
-"""The help texts of the options for experiments on a run's attention. `evaluation.experiments` has the functions."""
+EXPERIMENTS = ("perturb", "faithfulness")
+"""The experiments on the attention of a run, by their options. Their functions are in `evaluation.experiments`."""

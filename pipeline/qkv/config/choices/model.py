@@ -58,7 +58,7 @@ class ScoreInfo:
         meaning: the formula, for help texts.
         projected: True if a recurrent model projects queries and keys before it calls the score; False if the score
             has its own matrices.
-        by_angle: True if the score of vectors of fixed lengths depends on their angle, which `lsh` and `rotary` need.
+        by_angle: True if the score grows as the angle between query and key shrinks. `lsh` and `rotary` need this.
         is_product: True if the score is `q k^T` times a constant, so that the product `W_Q W_K^T` can be analysed.
     """
 
