@@ -91,7 +91,7 @@ def register_schedule(
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    row = choices.training.Schedule(meaning, ends_at_zero)
+    row = choices.training.ScheduleInfo(meaning, ends_at_zero)
     return _decorator(name, choices.training.SCHEDULE_INFO, lambda _: row, SCHEDULE_FUNCTIONS)
 
 
@@ -111,7 +111,7 @@ def register_metric(
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    row = choices.translation.Metric(title or name, digits, lower_is_better)
+    row = choices.translation.MetricInfo(title or name, digits, lower_is_better)
     return _decorator(name, choices.translation.METRIC_INFO, lambda _: row, METRIC_FUNCTIONS)
 
 
@@ -129,7 +129,7 @@ def register_callback(
         ValueError: the name is taken or cannot be written in a config.
     """
     return _decorator(
-        name, choices.training.CALLBACK_INFO, lambda _: choices.training.Callback(meaning), CALLBACK_FACTORIES
+        name, choices.training.CALLBACK_INFO, lambda _: choices.training.CallbackInfo(meaning), CALLBACK_FACTORIES
     )
 
 

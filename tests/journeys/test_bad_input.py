@@ -297,7 +297,7 @@ A_TEXT = ROOT / "LICENSE"
     [
         (["--require", A_TEXT, "--beam_size", "1"], "--require: needs a beam of 2 to 200 .*beam_size is 1; expected"),
         (["--require", A_TEXT, "--beam_size", 201], "--require: needs a beam of 2 to 200 .*beam_size is 201; expected"),
-        (["--require", A_TEXT, "--search", "sampling"], "--require: needs a beam, .* sampling; expected --search beam"),
+        (["--require", A_TEXT, "--search", "sampling"], "--require: needs beam search, .* sampling; expected --search"),
         (["--require", "nowhere.fr"], r"nowhere\.fr: there is no such file"),
         (["--ban", "nowhere.fr"], r"nowhere\.fr: there is no such file"),
     ],

@@ -356,7 +356,7 @@ def test_the_table_of_epochs_is_in_the_folder_of_the_run_and_goes_on_when_a_run_
 
 
 def test_what_a_plugin_returns_must_be_a_callback(tmp_path, monkeypatch):
-    monkeypatch.setitem(choices.training.CALLBACK_INFO, "odd", choices.training.Callback("odd"))
+    monkeypatch.setitem(choices.training.CALLBACK_INFO, "odd", choices.training.CallbackInfo("odd"))
     monkeypatch.setitem(CALLBACK_FACTORIES, "odd", lambda: 3)
     with pytest.raises(InputError, match=r"odd: expected a keras\.callbacks\.Callback, found int"):
         make_callback("odd", {}, tmp_path)

@@ -112,7 +112,7 @@ def check_archive_files(folder: EvaluationDirectory) -> None:
     """Raises an `InputError` if `write_archive_files` would replace a file that no command wrote."""
     tables = folder.heads, folder.head_types, folder.sentence_heads, folder.sentences
     link_files = folder.alignments, folder.head_alignment, folder.sentence_alignment
-    folder.check_own((folder.metrics, *tables, *link_files), "name another folder with --folder")
+    folder.refuse_other_files((folder.metrics, *tables, *link_files), "name another folder with --folder")
 
 
 def write_archive_files(

@@ -1,12 +1,7 @@
 """The experiments on the heads of an evaluated run, and their files.
 
-`perturb` replaces the attention of each head and measures the rise of the loss. `faithfulness` measures how much the
-source tokens with the most attention matter to the model, in comparison with gold links and other scores of source
-tokens. The spectra of the heads, which need no sentences, are written here as well.
-
-To add an experiment, add its functions to `EXPERIMENT_RUNNERS`, and its help to
-`config.choices.inspection.EXPERIMENT_HELP`.
-"""
+To add an experiment, add its functions to `EXPERIMENT_RUNNERS`, its name to `config.choices.inspection.EXPERIMENTS`,
+and an option of this name to `commands.evaluate`. """
 
 import logging
 import time

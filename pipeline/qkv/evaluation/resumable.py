@@ -65,7 +65,7 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
             file, and no evaluation wrote it.
     """
     final.check_writable()
-    final.check_own(final.named_files(), "choose another --name")
+    final.refuse_other_files(final.evaluation_files(), "choose another --name")
     final.root.parent.mkdir(parents=True, exist_ok=True)
     machine_prefix = f".{final.root.name}.qkv-tmp.{socket.gethostname()}."
     process_prefix = f"{machine_prefix}{os.getpid()}."
@@ -141,7 +141,7 @@ def _delete(old: Path, evaluation: EvaluationDirectory) -> None:
     """
     directory = EvaluationDirectory(old)
     with suppress(FileNotFoundError, NotADirectoryError):  # another process has just deleted it, or it is a file
-        own_files = directory.own_files()
+        own_files = directory.written_files()
         for parent, folders, names in os.walk(old, topdown=False):
             for path in (Path(parent, name) for name in names):
                 if path in own_files or is_temporary(path.name):

@@ -29,7 +29,7 @@ from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
 from ..errors import InputError
-from ..files.atomic import check_own_folder, new_folder
+from ..files.atomic import check_run_folder, new_folder
 from ..inspection.archive import ArchiveWriter
 from ..inspection.viewer.page import content_policy
 from ..run.manifest import archive_manifest
@@ -187,7 +187,7 @@ def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
     for live in dict.fromkeys(live for live, _ in answers):
         answers_of_run = [answer for run, answer in answers if run is live]
         parent = live.run.directory.root / FOLDER
-        check_own_folder(parent)
+        check_run_folder(parent)
         free = (parent / f"{number:04d}" for number in itertools.count(1))
         paths.append(next(path for path in free if not os.path.lexists(path)))
         with new_folder(paths[-1], "saves a case here") as folder:
