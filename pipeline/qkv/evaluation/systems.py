@@ -93,7 +93,8 @@ class ComparedArchive:
     def facts(self) -> dict[str, Any]:
         """Returns the columns of the comparison that are not tested, see `evaluation.comparison.compare`.
 
-        They are AER, loss, search, seed, parameters, updates and minutes. A value that is unknown is None. The parameters of all models of an ensemble are added up.
+        They are AER, loss, search, seed, parameters, updates and minutes. A value that is unknown is None. The
+        parameters of all models of an ensemble are added up.
         """
         return {
             "AER": self.metrics.get("alignment", {}).get("aer"),
