@@ -101,7 +101,7 @@ def test_options_that_are_proposed_are_written_and_not_listed(given, config_file
     arguments = ["--training.max_updates", "1000", *given, "--write", str(tmp_path / "better.yaml")]
     assert doctor.main([str(config_file), *arguments]) == 0
     _, proposal = findings(capsys)
-    assert " minutes on this machine, what is set already: " in proposal and "num_heads" not in proposal
+    assert " minutes on this machine, the same as the config: " in proposal and "num_heads" not in proposal
     assert ("better.yaml: written without changes, since nothing better is proposed\n" in proposal) is not given
     assert load_run_config(tmp_path / "better.yaml").model.num_heads == heads
     assert given or (tmp_path / "better.yaml").read_bytes() == config_file.read_bytes()

@@ -1,7 +1,7 @@
 """The experiments on the heads of an evaluated run, and their files.
 
 To add an experiment, add its functions to `EXPERIMENT_RUNNERS`, its name to `config.choices.inspection.EXPERIMENTS`,
-and an option of this name to `commands.evaluate`. """
+and an option of this name to `commands.evaluate`."""
 
 import logging
 import time
