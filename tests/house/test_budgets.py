@@ -17,7 +17,7 @@ SETTINGS = PACKAGE / "config"
 MANY_PARAMETERS = 8
 
 BUDGETS = {
-    "modules": 264,  # the loss for Keras, the scale of the loss in float16, and the reader of given text have files of their own
+    "modules": 264,  # the loss for Keras, the scale of the loss, and the reader of typed text have a file each
     "modules with a single importer": 34,
     "modules beside the packages": 7,  # `api`, and `losses` for Keras
     "modules in one folder": 18,  # `training`, with the scale of the loss
