@@ -1,12 +1,16 @@
-"""A list of corpora says the share and the tag of each, and what contradicts itself is told with its key."""
+"""Corpora, lists of them and held-out sets are read, and settings that contradict each other are refused by key."""
 
 import copy
+import re
+from pathlib import Path
 
 import pytest
 
 from qkv.commands.train import parse_train_arguments
+from qkv.config.corpus import SetSettings
 from qkv.config.run import dump, load_run_config, make_run_config
 from qkv.errors import InputError
+from tests.support.tiny_runs import MINIMAL, parsed, problem
 
 VALUES = {
     "data": {
@@ -104,3 +108,50 @@ def test_an_option_does_not_change_a_corpus_of_a_list(tmp_path):
     with pytest.raises(InputError, match=r"^settings: data\.train\.source: .*; give a whole list as data\.train$"):
         load_run_config(tmp_path / "config.yaml", {"data.train.source": "other.en"}, "settings")
     assert parse_train_arguments([*given, "--data.validation.source", "w.en"]).config.data.tags == ("<back>",)
+
+
+@pytest.mark.parametrize(
+    ("corpus", "told"),
+    [
+        ("{}", "expected either source and target or table, found neither"),
+        ("{source: a}", "expected either source and target or table, found source"),
+        ("{source: a, table: b}", "expected either source and target or table, found source and table"),
+        ("{source: a, target: b, table: c}", "expected either source and target or table, found source and target"),
+        ("{source: a, target: b, header: true}", "header and separator describe a table"),
+        ("{table: a, source_column: en}", "columns can be named only if header is true"),
+        ("{table: a, source_column: 1}", "source_column and target_column are both 1"),
+        ("{table: a, split: train}", "expected split together with split_file"),
+        ("{table: a, split_file: b}", "expected split together with split_file"),
+    ],
+)
+def test_a_corpus_comes_from_one_place(config_file: Path, corpus: str, told: str):
+    text = re.sub(r"train: {.*}", f"train: {corpus}", MINIMAL)
+    assert problem(config_file, text=text).startswith(f"data.train: {told}")
+
+
+@pytest.mark.parametrize(
+    ("corpus", "told"),
+    [
+        ("{}", ": expected either source and target or table, found neither (they can be held out"),
+        ("{share: 0}", ".share: expected a number > 0 and <= 0.5 or null, found 0"),
+        ("{share: 0.51}", ".share: expected a number > 0 and <= 0.5 or null, found 0.51"),
+        ("{pairs: 0}", ".pairs: expected an integer >= 1 and <= 1000000000 or null, found 0"),
+        ("{share: 0.1, pairs: 9}", ": expected either share or pairs alone, to hold out pairs of the training "),
+        ("{share: 0.1, table: a.tsv}", ": expected either share or pairs alone"),
+        ("{pairs: 9, split: test}", ": expected either share or pairs alone"),
+        ("{pairs: 9, alignments: a}", ": expected either share or pairs alone"),
+    ],
+)
+def test_a_set_is_held_out_by_one_number_alone(config_file: Path, corpus: str, told: str):
+    text = re.sub(r"validation: {.*}", f"validation: {corpus}", MINIMAL)
+    assert problem(config_file, text=text).startswith(f"data.validation{told}")
+
+
+def test_sets_are_held_out_by_share_or_number(config_file: Path):
+    config_file.write_text(re.sub(r"validation: {.*}", "validation: {share: 0.01}", MINIMAL))
+    data = parsed(config_file, "--data.test.pairs", "500").data
+    assert data.test == SetSettings(pairs=500)
+    assert {name: settings.held_out_pairs(20_000) for name, settings in data.held_out.items()} == {
+        "validation": 200,
+        "test": 500,
+    }

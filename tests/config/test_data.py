@@ -2,6 +2,7 @@
 
 import pytest
 
+from qkv.config.data import NormalizeSettings
 from qkv.config.run import changes_of_result
 from tests.support.tiny_runs import parsed, problem
 
@@ -11,8 +12,8 @@ def test_nothing_is_normalised_by_default(config_file):
 
 
 def test_parts_are_chosen_one_by_one(config_file):
-    chosen = parsed(config_file, "--data.tokenized", "true", "--data.normalize.moses", "true").data.normalize
-    assert (chosen.lowercase, chosen.moses) == (False, True)
+    data = parsed(config_file, "--data.tokenized", "true", "--data.normalize.moses", "true").data
+    assert data.normalize == NormalizeSettings(lowercase=False, moses=True)
 
 
 @pytest.mark.parametrize(

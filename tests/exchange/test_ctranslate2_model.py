@@ -9,6 +9,7 @@ import pytest
 from qkv.errors import InputError
 from qkv.exchange.ctranslate2_model import TOKENIZER_FILE, write_ctranslate2
 from qkv.exchange.export import QUANTIZATIONS
+from qkv.text.tokens.special_tokens import EOS
 from tests.support.documents import EXPORT, recipe
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
@@ -54,13 +55,24 @@ def test_probabilities_and_attention_are_ours(tokenizer, tmp_path, settings):
         np.testing.assert_allclose(attention, expected[: len(target), :-1], atol=2e-5)
 
 
-def test_the_code_of_the_page_translates(tokenizer, tmp_path, monkeypatch, capsys):
+PAGE_SEARCH = {"beam_size": 2, "length_penalty": 1.0, "length_divisor": "power", "force_eos": False, "min_length": 1}
+"""The search of CTranslate2 by its defaults."""
+
+
+def test_the_code_of_the_page_translates_as_the_run_does(tokenizer, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "export" / "ct2"
     folder.mkdir(parents=True)
-    write_ctranslate2(random_run(tokenizer, tmp_path, max_positions=300), folder)  # it searches 256 tokens
+    run = random_run(tokenizer, tmp_path, norm="post", output_bias=True, max_positions=300)  # it searches 256 tokens
+    bias = run.model.target_embedding.bias
+    bias.assign(np.array(bias) + 3 * np.eye(bias.shape[0])[EOS])  # or it would never end
+    write_ctranslate2(run, folder)
     monkeypatch.chdir(tmp_path)
     exec(recipe("ctranslate2", EXPORT), {})
-    assert capsys.readouterr().out.endswith("\n")  # random weights may say nothing
+    decoding = run.config.decoding.model_copy(update=PAGE_SEARCH)
+    same_search = run.with_config(run.config.model_copy(update={"decoding": decoding}))
+    (expected,) = same_search.translator.translate(["the cat sleeps ."])
+    assert len(expected.ids) > 3
+    assert capsys.readouterr().out == f"{expected.text}\n"
 
 
 def test_every_number_format_is_written_or_refused_in_a_sentence(tokenizer, tmp_path):

@@ -14,6 +14,8 @@ from safetensors.numpy import save_file
 import evaluate
 import train
 from qkv.commands.import_marian import main
+from qkv.errors import InputError
+from qkv.exchange.marian_import import import_marian
 from qkv.exchange.marian_weights import torch_name
 from qkv.files.atomic import temporary_path
 from qkv.files.paths import sha256
@@ -27,12 +29,13 @@ def marian(tmp_path):
     return shutil.copytree(MARIAN, tmp_path / "marian")
 
 
-def refused(folder, tmp_path, capsys):
+def refused(folder, tmp_path):
     """Imports a folder that must be refused; returns the message. Nothing is left."""
-    assert main([str(folder), str(tmp_path / "runs" / "opus")]) == 2
+    with pytest.raises(InputError) as caught:
+        import_marian(folder, tmp_path / "runs" / "opus", {})
     assert not [*tmp_path.glob("runs/*"), *tmp_path.glob("runs/.*")]
-    message = capsys.readouterr().err
-    assert message.startswith("error: ") and message.count("\n") == 1
+    message = str(caught.value)
+    assert "\n" not in message
     return message
 
 
@@ -194,19 +197,17 @@ CASES = {
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_a_folder_that_is_damaged_hostile_or_of_another_kind_is_refused(marian, tmp_path, capsys, kind):
+def test_a_folder_that_is_damaged_hostile_or_of_another_kind_is_refused(marian, tmp_path, kind):
     damage, pattern = CASES[kind]
     damage(marian)
-    message = refused(marian, tmp_path, capsys)
+    message = refused(marian, tmp_path)
     assert re.search(pattern, message), message
 
 
-def test_a_pickle_is_not_read_without_pytorch(marian, tmp_path, capsys, monkeypatch):
+def test_a_pickle_is_not_read_without_pytorch(marian, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     (marian / "model.safetensors").rename(marian / "pytorch_model.bin")
-    assert "pytorch_model.bin: the file is a pickle, which only PyTorch can read safely" in refused(
-        marian, tmp_path, capsys
-    )
+    assert "pytorch_model.bin: the file is a pickle, which only PyTorch can read safely" in refused(marian, tmp_path)
 
 
 def test_an_imported_run_cannot_be_trained_and_says_what_it_lacks(imported, capsys):

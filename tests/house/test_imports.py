@@ -202,29 +202,70 @@ OF_NO_MODULE = {
     "attention": "attention_contract keras_masks key_value_heads",
     "config": "defaults",
     "decoding": "given_prefixes",
-    "exchange": "fine_tuned_marian",
+    "exchange": "fine_tuned_marian marian_model",
     "files": "failing_files",
     "inspection": "archive_page known_tasks",
     "layers": "examples keras_contract",
     "live": "live_in_browser",
-    "model": "architectures backends built_models cached_decoding future model_layer_contract saved_model_file",
+    "model": "architectures backends built_models cached_decoding future keras_models model_layer_contract "
+    "saved_model_file",
     "run": "kept_runs",
     "training/optimizers": "optimizers",
     "training": "copies_to_host fewer_operations machines resumed_runs run_in_tensorboard "
-    "run_training started_from_runs workers_apart",
+    "run_training several_workers started_from_runs workers_apart",
 }
 OF_NO_MODULE = {f"{room}/test_{name}" for room, names in OF_NO_MODULE.items() for name in names.split()}
 
 
-def test_every_test_file_stands_at_its_modules_path():
+def tested_files(test):
+    """The files of the package that a test file is about, by its path: modules, packages or scripts of a page."""
+    place = test.relative_to(ROOT / "tests")
+    module = PIPELINE / place.with_name(place.name.removeprefix("test_"))
+    files = [module, module.with_suffix("") / "__init__.py", module.with_suffix(".js")]
+    if len(place.parts) > 2:  # one of several files about a module
+        files += [PIPELINE / place.parent.with_suffix(suffix) for suffix in (".py", ".js")]
+    return [file for file in files if file.is_file()]
+
+
+def imports_of_test(test):
+    """The modules of ours that a test file imports, itself or by the files of `tests/support` that it imports.
+
+    A name that a package has from one of its modules stands for that module.
+    """
+    modules, names = set(), set()
+    for node in ast.walk(ast.parse(test.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules.add(node.module)
+            names |= {(node.module, alias.name) for alias in node.names}
+    modules |= {f"{module}.{name}" for module, name in names if f"{module}.{name}" in NAMES}
+    modules |= {MADE_BY[name] for name in names if name in MADE_BY}
+    support = {module for module in modules if module.startswith("tests.support.")}
+    return modules.union(*(imports_of_test(ROOT / f"{module.replace('.', '/')}.py") for module in support))
+
+
+def names_of_packages():
+    """The module that each name comes from which a package imports from one of its modules."""
+    found = {}
+    for path in PIPELINE.rglob("__init__.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+                found |= {(name_of(path), alias.name): f"{name_of(path)}.{node.module}" for alias in node.names}
+    return found
+
+
+MADE_BY = names_of_packages()
+
+
+def test_every_test_file_stands_at_its_modules_path_and_imports_it():
     for path in (ROOT / "tests").rglob("test_*.py"):
         place = path.relative_to(ROOT / "tests")
         if place.parts[0] in ("data", "benchmarks", "house", "journeys") or str(place.with_suffix("")) in OF_NO_MODULE:
             continue
-        module = PIPELINE / place.with_name(place.name.removeprefix("test_"))
-        kinds = [module, module.with_suffix("") / "__init__.py", module.with_suffix(".js")]
-        if len(place.parts) > 2:  # one of several files about a module
-            kinds += [PIPELINE / place.parent.with_suffix(suffix) for suffix in (".py", ".js")]
-        assert any(kind.is_file() for kind in kinds), f"{path}: no {module}"
+        files = tested_files(path)
+        assert files, f"{path}: no module at its path"
+        modules = {name_of(file) for file in files if file.suffix == ".py"}
+        assert not modules or modules & imports_of_test(path), f"{path}: expected an import of {sorted(modules)}"
     gone = {name for name in OF_NO_MODULE if not (ROOT / "tests" / f"{name}.py").is_file()}
     assert not gone, f"listed and not there: {gone}"

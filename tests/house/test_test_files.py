@@ -18,7 +18,7 @@ CLOCK = re.compile(
     r"|\btime\.time(_ns)?\(|\bos\.times\(|\bdatetime\.(now|utcnow)\("
 )
 CLOCKS = {
-    "text/test_prepare.py": "a process is killed once it has written enough: the clock ends the wait",
+    "text/prepare/test_prepare.py": "a process is killed once it has written enough: the clock ends the wait",
     "training/stopping/test_stopping.py": "it reads none: it puts one of its own in the place of the clock",
     "files/test_run_directory.py": "a process waits for its turn: the clock ends the wait",
 }

@@ -4,6 +4,7 @@ import keras
 import pytest
 
 from qkv.attention import SelfAttention
+from qkv.layers.constructor_config import layers_within
 from qkv.layers.keras_layers import Dense
 from qkv.model.recurrent import Recurrent
 from qkv.model.transformer import BlockSpec, DecoderBlock, EncoderBlock, Transformer
@@ -39,7 +40,8 @@ def test_a_model_has_the_weights_of_its_new_blocks_alone_and_is_loaded_with_them
     model = OtherBlocks(**SIZES)
     model.build()
     stir(model)
-    parts = [model.target_embedding, *model.encoder_blocks, *model.decoder_blocks, *model.final_norms]
+    attributes = [model.target_embedding, model.encoder_blocks, model.decoder_blocks, model.final_norms]
+    parts = [*layers_within(attributes)]
     assert ids_of_weights([model]) == ids_of_weights(parts)
     assert len(model.layers) == len(parts) + 2  # the positions, which have no weights
     model.save(tmp_path / "model.keras")
