@@ -176,7 +176,7 @@ class Session:
         return reason or self._reason_to_stop(self.step.model.stop_training)
 
     def _train_batches(self) -> str | None:
-        """Trains on the batches of the epoch from `progress.batch` on. Returns the reason to stop; None at the end of
+        """Trains on the batches of the epoch from `Progress.batch` on. Returns the reason to stop; None at the end of
         the epoch."""
         progress = self.progress
         batches = self.training.batches
@@ -344,7 +344,7 @@ class TrainingMeter:
         self.read_at: float | None = None
 
     def restore(self, progress: Progress) -> None:
-        """Continues from `progress.last_logs`, the last reading, and `progress.unread`, the updates since then."""
+        """Continues from `Progress.last_logs`, the last reading, and `Progress.unread`, the updates since then."""
         self.pending = [TrainStepMetrics(*values) for values in progress.unread]
         self.last = dict(progress.last_logs)
 
