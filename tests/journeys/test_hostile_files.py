@@ -425,7 +425,7 @@ def test_a_manifest_that_lies_is_refused(kept, content):
     [
         ("9.0.0", "upgrade qkv"),
         ("0.999.0", "upgrade qkv"),
-        ("0.1.0", "reads no runs from before 0.2; train anew, or use qkv 0.1.0"),
+        ("0.1.0", "reads no runs from before 0.2; train again, or use qkv 0.1.0"),
         ("1", None),
         ("99999999999.1", None),
         ("x", None),
