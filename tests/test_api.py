@@ -74,7 +74,7 @@ class TestTranslate:
         assert str(found) == found.text == f"{one}  {other}\n\n{other}"
         assert [sentence.source for sentence in found.sentences] == sentences
         assert [str(each) for each in run.translate([text, "a dog eats ."], split=True)] == [found.text, other]
-        with pytest.raises(qkv.InputError, match="n_best: a text is put together"):
+        with pytest.raises(qkv.InputError, match="n_best: a text is joined"):
             run.translate(text, split=True, n_best=2)
 
     def test_lines_of_a_text_are_read_like_sentences(self, run, caplog):
@@ -380,7 +380,7 @@ class TestTrain:
         display = SimpleNamespace(display=lambda *_, **settings: handle)
         notebook = SimpleNamespace(get_ipython=lambda: shell, display=display)
         monkeypatch.setitem(sys.modules, "IPython", notebook)
-        with api._shown(1) as stream:
+        with api._progress_stream(1) as stream:
             logging.getLogger("qkv.run").info("on 2 cores")
             line = ProgressLine(Limits(max_updates=9), 3, Progress(), stream)
             for update in (1, 2):
@@ -405,7 +405,7 @@ class TestExport:
         ("kind", "wishes", "told"),
         [
             ("ctranslate", {}, r"format: expected one of .*; did you mean ctranslate2\?"),
-            ("marian", {"quantization": "int8"}, "quantization: no effect with"),
+            ("marian", {"quantization": "int8"}, "quantization: it has no effect with"),
             ("ctranslate2", {"quantization": "int9"}, "quantization: expected one of float32, .*, found 'int9'"),
             (5, {}, "format: expected the name of a format, such as 'saved_model', found 5"),
             ("saved_model", {"at": 5}, "at: expected text such as"),
@@ -424,7 +424,7 @@ def test_a_marian_model_becomes_a_run(tmp_path):
 
 
 def test_what_is_no_marian_model_is_not_imported(tmp_path):
-    with pytest.raises(qkv.InputError, match="no such folder; expected what save_pretrained"):
+    with pytest.raises(qkv.InputError, match="no such folder; expected the folder that save_pretrained"):
         qkv.import_marian(str(tmp_path / "nowhere"), tmp_path / "runs" / "opus")
     with pytest.raises(qkv.InputError, match=r"RUN: "):
         qkv.import_marian(tmp_path, tmp_path / "..")

@@ -136,7 +136,7 @@ def test_a_registered_schedule_is_followed_after_warm_up():
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("dot", r"expected one that is not taken .*, found 'dot'"), ("my score", "found 'my score'")]
+    ("name", "told"), [("dot", r"expected a name that is not taken .*, found 'dot'"), ("my score", "found 'my score'")]
 )
 def test_a_name_that_is_taken_or_cannot_be_written_is_refused(name, told):
     with pytest.raises(ValueError, match=told):

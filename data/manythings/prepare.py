@@ -18,11 +18,11 @@ sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
 from data.fetch import download, prepared_alone, read_bounded, read_copy, require_files, sha256
 from data.manythings.split import Pair, assign_splits, check_split, find_components, summarise
+from data.manythings.tokenize_text import tokenize
 from qkv.commands.cli import exit_cleanly
 from qkv.errors import DAMAGE, InputError
 from qkv.files.atomic import write_output
 from qkv.files.paths import check_folder_to_write
-from qkv.text.lines.europarl_words import tokenize
 
 URL = "https://www.manythings.org/anki/fra-eng.zip"
 TABLE, ARCHIVE, SPLIT, TOKENIZED = "fra.txt", "fra-eng.zip", "split.txt", "tokenized.tsv"

@@ -5,31 +5,35 @@
     run = qkv.load("runs/demo")
     run.translate("the cat sleeps .").text
 
-The names of the package are imported when they are first used, since TensorFlow takes seconds; docs/use/python.md has
-examples. The packages, in the order in which they may import each other:
+The names of the package are imported at their first use, since importing TensorFlow takes seconds; docs/use/python.md
+has examples. The modules, in reading order, which is also the order in which they may import each other:
 
-- `errors`: errors that a person can mend, and how their messages help
-- `files`: files that appear whole or not at all, locks, JSON, arrays, and the paths of a run
-- `runtime`: standard streams, the machine, how TensorFlow is imported, and which cores and devices are used
-- `config`: the settings of a run, read from YAML and the command line
-- `text`: parallel text -> cleaned pairs -> subword ids -> batches
-- `layers`, `attention`, `model`: Keras layers, the attention layers, and the architectures made of them
+- `version`: the version of the package
+- `errors`: the errors that the user can fix, and their messages
+- `files`: atomic writing of files, locks, JSON, arrays, and the paths of a run
+- `runtime`: standard streams, the machine, the import of TensorFlow, and the cores and devices in use
+- `config`: the settings of a run, from YAML and the command line
+- `text`: parallel text, its cleaned pairs, their subword ids, and batches
+- `layers`: the Keras layers other than attention
+- `attention`: the attention layers
+- `model`: the architectures
 - `decoding`: greedy search, beam search, sampling, and teacher-forced passes
 - `losses`: the loss for `compile` of Keras
-- `statistics`: how sure a number over sentences is: intervals and tests
+- `statistics`: confidence intervals and tests of numbers over sentences
 - `metrics`: BLEU, chrF and likelihood
-- `inspection`: records of attention, their archive, measures, heat maps, the viewer
-- `training`: loss, optimizers, one training step, the loop, checkpoints, TensorBoard
-- `run`: a run on disk, opened, and one training from its settings to `model.keras`
-- `alignment`: word alignments read off attention, and their error rate
-- `evaluation`: everything that `evaluate.py` writes
+- `inspection`: records of attention, their archive, measures, heat maps, and the viewer
+- `training`: loss, optimizers, the training step, the loop, checkpoints, and TensorBoard
+- `run`: runs on disk, and one training from its settings to `model.keras`
+- `alignment`: word alignments from attention, and their error rate
+- `evaluation`: the evaluation of runs: all files that `evaluate.py` writes, and comparisons
 - `exchange`: models of other programs as runs, and runs for other programs
-- `live`: a page on which one types sentences, sees and changes attention; served, or with the model inside
-- `api`: runs from Python: `load`, `train` and what a run can do
-- `plugins`: registers what a plugin adds
+- `live`: the page for typing sentences, seeing attention and changing it; served, or with the model in the file
+- `api`: the Python interface: `load`, `train` and the methods of a run
+- `plugins`: the registration of scores, mechanisms and other parts that a plugin adds
 - `commands`: a module for each command: `qkv NAME`
+- `__main__`: the program `qkv`, which starts a command
 
-`train` and `evaluate` are also started as `python train.py` and `python evaluate.py`, without an installation.
+`train` and `evaluate` can also be started as `python train.py` and `python evaluate.py`, without an installation.
 """
 
 from importlib import import_module
@@ -59,31 +63,37 @@ if TYPE_CHECKING:
     from .run.load_model import Transformer as Transformer
     from .run.load_model import load_model as load_model
 
-if __name__ != "qkv":  # two copies of a module would have two tables of scores, and Keras would keep either
+# Two copies of a module would have two tables of scores, and Keras would use either.
+if __name__ != "qkv":
     raise ImportError(f"the package is called qkv, not {__name__}: add the folder pipeline to Python's path")
 
-_PLACES = {
+_EXPORTS = {
     "api": ("Evaluation", "Run", "Translated", "TranslatedText", "import_marian", "load", "train"),
     "attention": ("AdditiveAttention", "CrossAttention", "MultiHeadAttention", "SelfAttention"),
     "errors": ("InputError",),
     "inspection.archive": ("AttentionArchive",),
     "run.keras_batches": ("batches",),
-    "run.load_model": ("DecoderOnly", "Recurrent", "Transformer", "load_model"),  # registers all that is saved
+    "run.load_model": ("DecoderOnly", "Recurrent", "Transformer", "load_model"),  # registers all saved classes
 }
-"""The names of each module that are the package's as well."""
+"""The names that `qkv` re-exports, by the module that defines them."""
 
 _MODULES = ("losses", "metrics")
-"""Modules that are imported when they are first used, as names of the package."""
+"""The modules that are imported at their first use as attributes of `qkv`."""
 
 
 def __getattr__(name: str) -> Any:
-    place = name if name in _MODULES else next((place for place, names in _PLACES.items() if name in names), None)
-    if place is None:
-        raise AttributeError(f"module 'qkv' has no attribute {name!r}")
-    module = import_module(f".{place}", "qkv")
-    globals()[name] = found = module if name in _MODULES else getattr(module, name)
-    return found
+    """Imports and returns an exported name or module at its first use. Raises an `AttributeError` for other names."""
+    if name in _MODULES:
+        value: Any = import_module(f".{name}", "qkv")
+    else:
+        module_name = next((module_name for module_name, names in _EXPORTS.items() if name in names), None)
+        if module_name is None:
+            raise AttributeError(f"module 'qkv' has no attribute {name!r}")
+        value = getattr(import_module(f".{module_name}", "qkv"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES}.union(*_PLACES.values()))
+    """Returns the names of the package, including those that are not imported yet."""
+    return sorted({*globals(), *_MODULES}.union(*_EXPORTS.values()))

@@ -1,4 +1,4 @@
-"""All commands as one program: `qkv COMMAND ...`, or `qkv --help`."""
+"""The program `qkv`, which starts all commands: `qkv COMMAND ...`, or `qkv --help`."""
 
 import argparse
 import sys
@@ -11,34 +11,44 @@ from .version import __version__
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Starts the command that the first argument names. Returns its exit status."""
-    given = sys.argv[1:] if arguments is None else arguments
-    if given and given[0] in COMMANDS:
-        return import_module(f".commands.{given[0]}", __package__).main(given[1:])
-    return _explain(given)
+    """Starts the command that the first argument names.
+
+    Args:
+        arguments: the arguments; by default those of the command line.
+
+    Returns:
+        The exit status.
+    """
+    if arguments is None:
+        arguments = sys.argv[1:]
+    if arguments and arguments[0] in COMMANDS:
+        return import_module(f".commands.{arguments[0]}", __package__).main(arguments[1:])
+    return _explain(arguments)
 
 
 @exit_cleanly
 def _explain(arguments: list[str]) -> None:
-    """Prints the help or the version, or says what is wrong."""
-    listed = "\n".join(
-        "\n".join([f"{title}:", *(f"  {name:<15}{meaning}" for name, meaning in group.items()), ""])
-        for title, group in GROUPS.items()
-    )
+    """Prints the help or the version. Raises an `InputError` if the first argument is not a command."""
+    lines = []
+    for title, group in GROUPS.items():
+        lines.append(f"{title}:")
+        lines += [f"  {name:<15}{meaning}" for name, meaning in group.items()]
+        lines.append("")
+    commands = "\n".join(lines)
     parser = argparse.ArgumentParser(
         prog="qkv",
         usage="qkv COMMAND ...",
         description="Trains a small neural translator and shows where its attention went.",
-        epilog=f"{listed}\nqkv COMMAND --help explains the options of a command.",
+        epilog=f"{commands}\nqkv COMMAND --help explains the options of a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         exit_on_error=False,
     )
     parser.add_argument("--version", action="version", version=f"qkv {__version__}")
-    _, others = parser.parse_known_args(arguments)
-    if not others:
+    _, unknown = parser.parse_known_args(arguments)
+    if not unknown:
         parser.print_help()
         return
-    raise InputError(f"{others[0]}: no such command{did_you_mean(others[0], [*COMMANDS])}; see qkv --help")
+    raise InputError(f"{unknown[0]}: no such command{did_you_mean(unknown[0], [*COMMANDS])}; see qkv --help")
 
 
 if __name__ == "__main__":

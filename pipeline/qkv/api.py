@@ -1,4 +1,4 @@
-"""Runs from Python: loaded or trained, they translate, align, evaluate and export, as the commands do."""
+"""The Python interface to runs: loads, trains and imports runs, which translate, align, evaluate and export."""
 
 import gc
 import html
@@ -37,24 +37,28 @@ if TYPE_CHECKING:
     from .alignment.linking import Linking
     from .alignment.readout import AlignmentReadout
     from .decoding.translator import Translation
+    from .inspection.experiments.activations import Inside, Pair, SentenceOrPair
+    from .inspection.experiments.score_parts import ScoreParts
     from .run.trained_run import TrainedRun
 
 SETS = ("test", "validation")
+"""The sets of a config that `Run.evaluate` evaluates, the default first."""
 MOST_VARIANTS = 8
-"""The settings of decoding whose readers and translators a `Run` keeps."""
+"""The number of settings of decoding for which a `Run` keeps reader and translator."""
 MOST_DRAWS = 1000
-"""The settings of decoding, seeds among them, whose draws a `Run` goes on with."""
+"""The number of settings of decoding, seed included, for which a `Run` continues the draws of earlier calls."""
 
 
 def load(path: str | Path, checkpoint: str = "best") -> "Run":
     """Loads a run.
 
     Args:
-        path: its folder, such as `runs/demo`.
-        checkpoint: `best` for the weights that were best on validation, `last` for the newest; also during training.
+        path: the folder of the run, such as `runs/demo`.
+        checkpoint: `best` for the weights that were best on validation, `last` for the newest weights. Both can be
+            loaded during training.
 
     Raises:
-        InputError: the folder is no run, has no weights yet, or its files do not fit together; or the process was
+        InputError: the folder is not a run, has no weights yet, or its files do not fit together; or the process was
             forked after TensorFlow had computed.
     """
     path = as_path(path, "path", "the folder of a run, such as 'runs/demo'")
@@ -62,7 +66,7 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
         raise InputError(f"checkpoint: expected best or last, found {checkpoint!r:.60}")
     with importing_tensorflow():
         from .run.trained_run import load_run
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # it warns of graphs that are traced for other shapes
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # TensorFlow warns if a graph is traced for other shapes
     _free_models()
     run = Run(load_run(path, checkpoint))
     _loaded.append((ref(run), ref(run.model)))
@@ -70,10 +74,14 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
 
 
 _loaded: "list[tuple[ref[Run], ref[Any]]]" = []
+"""The loaded runs and their models, without keeping them in memory."""
 
 
 def _free_models() -> None:
-    """Frees the models of runs that are gone: a model is a cycle, and Python may look for those after many loads."""
+    """Frees the models of runs that are not used any more.
+
+    A model is a reference cycle. Python alone may collect it only after many loads.
+    """
     if any(run() is None and model() is not None for run, model in _loaded):
         gc.collect()
     _loaded[:] = [(run, model) for run, model in _loaded if model() is not None]
@@ -86,20 +94,20 @@ def train(
     verbose: int = 1,
     callbacks: "Sequence[keras.callbacks.Callback] | None" = None,
 ) -> "Run":
-    """Trains a new run, as `train.py` does. The same call continues a run that was interrupted.
+    """Trains a new run, as `train.py` does, and loads it. The same call continues a run that was interrupted.
 
     Args:
         config: a config file, such as `configs/demo.yaml`, or the folder of a run to continue.
-        settings: values that replace the file's, by dotted key, such as `{"model.d_model": 64}`, or nested as in the
-            file, such as `{"model": {"d_model": 64}}`. All other settings of a section stay as they are.
-        verbose: 0 shows no progress and no advice, only warnings.
-        callbacks: further `keras.callbacks.Callback` objects, or None; `qkv.training.loop` says what they are given,
-            and the table in docs/use/keras.md which of Keras' own are taken.
+        settings: values that replace those of the file, by dotted key, such as `{"model.d_model": 64}`, or nested as in
+            the file, such as `{"model": {"d_model": 64}}`. All other settings of a section are kept.
+        verbose: 0 shows only warnings; 1 also shows progress and advice.
+        callbacks: further `keras.callbacks.Callback` objects, or None. `qkv.training.loop` lists the arguments of their
+            methods, and docs/use/keras.md the callbacks of Keras that can be used.
 
     Raises:
-        InputError: a setting is wrong, the text cannot be read, a run of this name has other settings, a callback
-            cannot be called here, or another thread trains.
-        KeyboardInterrupt: the training was interrupted; its last line says whether the same call continues it.
+        InputError: a setting is wrong, the text cannot be read, a run of this name has other settings, the training
+            loop cannot call a callback, or another training runs in this process.
+        KeyboardInterrupt: the training was interrupted. The message says whether the same call continues it.
     """
     path = as_path(config, "config", "the path of a config file, or the folder of a run")
     changes = {} if settings is None else dotted_settings(settings)
@@ -113,34 +121,34 @@ def train(
     if not _training.acquire(blocking=False):
         raise InputError(
             f"{run}: another training runs in this process, and both would share random numbers and settings of "
-            "TensorFlow; wait for its end, or train in a process of its own"
+            "TensorFlow; wait for its end, or train in another process"
         )
     try:
-        with _shown(verbose) as stream:
+        with _progress_stream(verbose) as stream:
             interrupted = bool(train_run(values, resumed, callbacks, stream))
     except KeyboardInterrupt:
         interrupted = True
     finally:
         _training.release()
     if interrupted:  # raised here, so that its traceback is short
-        saved = "the same call continues it" if run.exists() else "nothing is saved, since no checkpoint was written"
-        raise KeyboardInterrupt(f"{run}: training was interrupted; {saved}")
+        outcome = "the same call continues it" if run.exists() else "nothing is saved, since no checkpoint was written"
+        raise KeyboardInterrupt(f"{run}: training was interrupted; {outcome}")
     return load(run)
 
 
 def import_marian(
     folder: str | Path, path: str | Path, *, source_language: str | None = None, target_language: str | None = None
 ) -> "Run":
-    """Makes a run of a Marian or OPUS-MT model, as `qkv import_marian` does.
+    """Makes a run of a Marian or OPUS-MT model, as `qkv import_marian` does, and loads it.
 
     Args:
-        folder: what `save_pretrained` of a MarianMTModel and its tokenizer wrote.
-        path: the run's folder, which must not exist yet.
-        source_language: the code of the source language; by default the tokenizer's.
-        target_language: the code of the target language; by default the tokenizer's.
+        folder: the folder that `save_pretrained` of a MarianMTModel and its tokenizer has written.
+        path: the folder of the run, which must not exist yet.
+        source_language: the code of the source language; by default that of the tokenizer.
+        target_language: the code of the target language; by default that of the tokenizer.
 
     Raises:
-        InputError: the folder is damaged, or another model; or the run exists already.
+        InputError: the folder is damaged or has another kind of model; or the run exists already.
     """
     folder = as_path(folder, "folder", "the folder of a Marian model")
     path = as_path(path, "path", "the folder of the run to make")
@@ -158,15 +166,18 @@ _training = Lock()
 
 
 @contextmanager
-def _shown(verbose: int) -> Iterator[TextIO]:
-    """Yields the stream of a training's progress, in which the package's messages stand as well within the block."""
+def _progress_stream(verbose: int) -> Iterator[TextIO]:
+    """Yields the stream for the progress of a training. Unless `verbose` is 0, log messages of the package go there too
+    until the block ends."""
     shell = sys.modules["IPython"].get_ipython() if sys.modules.get("IPython") else None
     if not verbose:
         yield io.StringIO()
         return
     stream = _CellOutput() if getattr(shell, "kernel", None) else sys.stdout
-    log, handler = logging.getLogger("qkv"), logging.StreamHandler(stream)
-    before = log.level, log.propagate
+    log = logging.getLogger("qkv")
+    handler = logging.StreamHandler(stream)
+    level_before = log.level
+    propagate_before = log.propagate
     log.setLevel(logging.INFO)
     log.propagate = False
     log.addHandler(handler)
@@ -174,11 +185,12 @@ def _shown(verbose: int) -> Iterator[TextIO]:
         yield stream
     finally:
         log.removeHandler(handler)
-        log.level, log.propagate = before
+        log.level = level_before
+        log.propagate = propagate_before
 
 
 class _CellOutput(io.StringIO):
-    """The output of a notebook's cell, whose last line is rewritten as on a terminal."""
+    """The output of a notebook cell. Its last line can be rewritten, as on a terminal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -186,13 +198,16 @@ class _CellOutput(io.StringIO):
         self._display = sys.modules["IPython"].display.display({"text/plain": ""}, raw=True, display_id=True)
 
     def isatty(self) -> bool:
+        """Returns True, so that progress is shown on one line."""
         return True
 
     def write(self, text: str) -> int:
+        """Adds a text to the output; a `Control` instead erases the last line. Returns the length of the text."""
         self._text = self._text[: self._text.rfind("\n") + 1] if isinstance(text, Control) else self._text + text
         return len(text)
 
     def flush(self) -> None:
+        """Shows the output in the cell."""
         self._display.update({"text/plain": self._text}, raw=True)
 
 
@@ -200,12 +215,13 @@ class Run:
     """A trained run.
 
     Args:
-        trained: the parts of the run, for whatever has no method here.
+        trained: the parts of the run.
 
     Attributes:
-        path: the run's folder.
-        config: the run's settings.
-        model: the Keras model.
+        trained: the parts of the run, for work that has no method here.
+        path: the folder of the run.
+        config: the settings of the run.
+        model: the Keras model of the run.
     """
 
     def __init__(self, trained: "TrainedRun") -> None:
@@ -228,6 +244,7 @@ class Run:
         return pd.read_csv(file) if file.is_file() else pd.DataFrame()
 
     def __repr__(self) -> str:
+        """Returns folder, languages and number of parameters."""
         data = self.config.data
         languages = f"{data.source_language} to {data.target_language}"
         return f"<Run {self.path}: {languages}, {self.model.count_params():,} parameters>"
@@ -251,46 +268,47 @@ class Run:
     ) -> Any:
         """Translates one sentence, or a list of them.
 
-        A search that is new to the run takes some seconds, because its graph is traced. The run keeps the 8 graphs
-        that were used last. Searches that differ in seed, temperature, `top_p`, penalties or `min_length` share one.
+        The first call of a search takes some seconds, because its graph is traced. The run keeps the 8 graphs that were
+        used last. Searches that differ only in seed, temperature, `top_p`, penalties or `min_length` share a graph.
 
         Args:
-            sentences: a sentence, or several in a list, an array or a pandas Series without missing values;
-                `data.normalize` of the run acts on them.
-            n_best: how many translations of each sentence are returned, the best first; by default only the best.
-            split: whether each is a text of sentences, which are translated one by one; needs sentencex.
-            decoding: settings of the config's section `decoding` in the place of the run's, such as `beam_size=1`; with
-                `search="sampling"` also the `seed` of the draws, which go on from call to call for the last 1,000
-                choices of settings.
+            sentences: a sentence; or several in a list, an array or a pandas Series without missing values.
+                `data.normalize` of the run is applied to them.
+            n_best: the number of translations of each sentence, the best first; None for the best translation alone.
+            split: if True, each element is a text of several sentences, which are translated one by one. It needs
+                sentencex, and excludes `n_best`.
+            decoding: settings of the section `decoding` that replace those of the run, such as `beam_size=1`. With
+                `search="sampling"` also `seed`, the seed of the draws. Draws continue from call to call, for the last
+                1,000 choices of settings.
 
         Returns:
-            A `Translated`, a list of them for a list, and with `n_best` a list of them in the place of each; with
-            `split` a `TranslatedText` in the place of each.
+            For a sentence, a `Translated`; with `n_best` a list of `Translated`, and with `split` a `TranslatedText`.
+            For several sentences, a list with such a result for each.
 
         Raises:
-            InputError: there is no such setting, a value is wrong, a sentence is several lines or no text, or
+            InputError: there is no such setting, a value is wrong, a sentence has several lines or is not text, or
                 sentencex is not installed.
         """
         if split:
             if n_best is not None:
-                raise InputError("n_best: a text is put together of the best translations; expected none with split")
+                raise InputError("n_best: a text is joined from the best translations; leave out n_best or split")
             texts = []
             run = self._with(decoding)
             for text in list_sentences(sentences, "sentences"):
-                paragraph = run.splitter.divide_lines(run.readable(text))
+                paragraph = run.reader.split(text)
                 translations = self.translate(paragraph.sentences, **decoding)
-                texts.append(TranslatedText(translations, paragraph.join([one.text for one in translations])))
+                joined = paragraph.join([translation.text for translation in translations])
+                texts.append(TranslatedText(translations, joined))
             return texts[0] if isinstance(sentences, str) else texts
         run = self._with(decoding if n_best is None else {**decoding, "n_best": n_best})
-        given, ids = run.given_sentences["source"].read(list_sentences(sentences, "sentences"))
-        translations = run.translator.translate_ids(ids)
-        found = [
-            [Translated._of(text, one, run) for one in some] for text, some in zip(given, translations, strict=True)
-        ]
-        shown = [some[0] for some in found] if n_best is None else found
-        return shown[0] if isinstance(sentences, str) else shown
+        sources, ids = run.reader.read(list_sentences(sentences, "sentences"))
+        n_bests = []
+        for source, translations in zip(sources, run.translator.translate_ids(ids), strict=True):
+            n_bests.append([Translated._of(source, translation, run) for translation in translations])
+        results = [translations[0] for translations in n_bests] if n_best is None else n_bests
+        return results[0] if isinstance(sentences, str) else results
 
-    @overload  # a text is also a sequence of texts, but a sentence is meant
+    @overload  # a str is also a sequence of str, but here it is one sentence
     def align(  # type: ignore[overload-overlap]
         self, sources: str, targets: str, *, at: str | None = None
     ) -> dict[Link, float]: ...
@@ -299,24 +317,27 @@ class Run:
         self, sources: Sequence[str], targets: Sequence[str], *, at: str | None = None
     ) -> list[dict[Link, float]]: ...
     def align(self, sources: str | Sequence[str], targets: str | Sequence[str], *, at: str | None = None) -> Any:
-        """Links the words of sentences and their translations by the run's attention.
+        """Links the words of sentences and their translations by the attention of the run.
 
         Args:
-            sources: a sentence, or several, see `translate`.
-            targets: the translation of each.
-            at: the place where links are read, as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`, such as `"1,mean,output"`; by
-                default chosen on the gold alignments that the run's config names, or else the last layer.
+            sources: a sentence, or several sentences, see `translate`.
+            targets: the translation of each sentence.
+            at: the readout from which links are extracted, as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`, such as
+                `"1,mean,output"`. By default, the readout with the lowest error on the gold alignments in the config
+                of the run; the last layer without gold alignments.
 
         Returns:
-            For each pair its links (source word, target word), counted from 0, with their probabilities, which are
-            calibrated on the gold alignments; not-a-number where the config names too few, or none.
+            For each pair, a dict from the links `(source word, target word)`, counted from 0, to their probabilities.
+            The probabilities are calibrated on the gold alignments in the config. They are NaN if the config has none
+            or too few.
 
         Raises:
-            InputError: the run has no such layer or head, or no cross-attention; or there are fewer or more targets.
+            InputError: the run has no such layer or head, or no cross-attention; or the numbers of sources and targets
+                differ.
         """
         from .alignment.aligned_text import AlignedText
         from .alignment.aligner import choose_readouts, link_calibration
-        from .alignment.linking import Direction, Linking, iterate_links
+        from .alignment.linking import Direction, Linking, link_pairs
         from .alignment.readout_selection import find_readout
 
         refuse_after_fork()
@@ -331,7 +352,7 @@ class Run:
         readout = readout or find_readout(self.trained, at)
         directions = choose_readouts([Direction(self.trained, text, readout, normalizes=True)])
         for side, lines in (("source", text.source), ("target", text.target)):
-            self.trained.given_sentences[side].read(lines)  # which warns once of what is unlike the training text
+            self.trained.reader.read(lines, side)  # warns if they are unlike the training text
         if linking is None:
             try:
                 calibration = link_calibration(directions)
@@ -340,11 +361,11 @@ class Run:
             linking = Linking(SYMMETRISATIONS[0], calibration, calibration is not None)
             assert directions[0].readout is not None
             self._linkings[at] = directions[0].readout, linking
-        found = [
+        results = [
             links if isinstance(links, dict) else dict.fromkeys(sorted(links), math.nan)
-            for links in iterate_links(directions, linking, subwords=False)
+            for links in link_pairs(directions, linking, subwords=False)
         ]
-        return found[0] if isinstance(sources, str) else found
+        return results[0] if isinstance(sources, str) else results
 
     def evaluate(
         self,
@@ -360,16 +381,20 @@ class Run:
         """Translates and scores a set, and writes scores and attention into the run, as `evaluate.py` does.
 
         Args:
-            set_name: `test`, the default, or `validation`: a set of the run's config.
-            source: a file of sentences of your own instead, one a line.
-            reference: the file of their translations.
+            set_name: a set of the config, `test` or `validation`; by default `test`, unless there is a `source`.
+            source: a text file with a sentence on each line, which is evaluated instead of a set of the config.
+            reference: the text file with the translations of `source`.
             alignments: the file of gold alignments between `source` and `reference`, in Pharaoh format.
-            first_index: the number of the first word in that file, 0 or 1.
-            name: of the results' folder in `evaluations`; by default the set, or the name of the source file.
+            first_index: the number of the first word in `alignments`, 0 or 1.
+            name: the name of the results' folder in `evaluations`; by default `set_name`, or the name of `source`.
             decoding: see `translate`.
 
+        Returns:
+            The evaluation, as it was written.
+
         Raises:
-            InputError: there is no such set, a file cannot be read, or as for `translate`.
+            InputError: there is no such set, a file cannot be read or does not fit the others, the name cannot be a
+                folder, or a setting of decoding is wrong.
         """
         from .evaluation.evaluate_set import evaluate_set
         from .evaluation.request import EvaluationRequest, read_configured_set, read_own_set
@@ -422,29 +447,121 @@ class Run:
             format: `saved_model`, `ctranslate2` or `marian`.
             folder: the folder to write, which must not exist yet.
             quantization: with `ctranslate2`, the number format of the weights; by default `float32`.
-            at: with `saved_model`, where the links of its function `align` are read; see `align`.
+            at: with `saved_model`, the readout of its function `align`; see `align`.
 
         Returns:
             The folder.
 
         Raises:
-            InputError: the format cannot follow a setting, or needs a package that is not installed.
+            InputError: there is no such format, the format does not support a setting of the run or needs a package
+                that is not installed, or the folder exists already.
         """
         refuse_after_fork()
         if not isinstance(format, str):
             raise InputError(f"format: expected the name of a format, such as 'saved_model', found {format!r:.60}")
         written = as_path(folder, "folder", "the folder to write")
         _check_name(at, "at", "text such as '1,mean,output'")
-        wishes = ExportRequest(format, quantization, at)
+        request = ExportRequest(format, quantization, at)
         check_path(written / "manifest.json")
         config = with_decoding(self.config, BEAM)
-        wishes.check(config, self.path, written)
+        request.check(config, self.path, written)
         with new_folder(written, "writes this folder") as temporary:
-            write_export(self.trained.with_config(config), temporary, wishes)
+            write_export(self.trained.with_config(config), temporary, request)
         return written
 
+    def cache(self, sentences: "Sequence[SentenceOrPair]", names: Sequence[str] = ("*",)) -> "list[Inside]":
+        """Reads sentences and returns values that the model computes, by name.
+
+        The values are scores, weights, queries, keys, values, each head's part of the output, the residual stream (in a
+        recurrent model the states) and the logits.
+
+        Args:
+            sentences: sources, whose translations are searched and then read; or pairs of source and target.
+            names: the names or globs of the values, such as `decoder.0.cross.scores` or `*.residual`; see
+                docs/learn/inside.md.
+
+        Returns:
+            An `Inside` for each sentence: `source_tokens`, `target_input_tokens`, `target_output_tokens`,
+            `log_probabilities`, `logits` and `arrays`, the values by name.
+
+        Raises:
+            InputError: an argument has another type, or a name or glob matches no value, such as the scores of a
+                mechanism that does not score each pair.
+        """
+        from .inspection.experiments.activations import cache_sentences
+
+        return cache_sentences(self.trained.translator, sentences, names)
+
+    def patch(self, clean: "SentenceOrPair", corrupted: "SentenceOrPair", names: Sequence[str]) -> "Inside":
+        """Reads a sentence with some values of another sentence (activation patching).
+
+        Args:
+            clean: the sentence that the values are taken from.
+            corrupted: the sentence that is read. The sides that are patched have as many tokens as in `clean`.
+            names: the names or globs of the values, see `cache`.
+
+        Returns:
+            An `Inside` of the corrupted sentence, without arrays.
+
+        Raises:
+            InputError: as for `cache`, or a value has another shape in the corrupted sentence.
+        """
+        from .inspection.experiments.activations import patch_sentence
+
+        return patch_sentence(self.trained.translator, clean, corrupted, names)
+
+    def explain_score(self, sentence: "SentenceOrPair", layer: str, *, head: int, row: int) -> "ScoreParts":
+        """Splits the scores of one row of one head into parts of the query and the key.
+
+        The parts come from the token, its position and each sublayer below; the scales of normalisations are fixed.
+
+        Args:
+            sentence: a source or a pair, see `cache`.
+            layer: the name of the attention layer, such as `decoder.0.cross`.
+            head: the index of the head.
+            row: the position of the query. In the decoder, row t predicts output token t.
+
+        Returns:
+            A `ScoreParts`, see docs/learn/why.md.
+
+        Raises:
+            InputError: the model is not a Transformer, its score is not a product, or there is no such layer, head or
+                row.
+        """
+        from .inspection.experiments.score_parts import explain_score
+
+        return explain_score(self.trained.translator, sentence, layer, head=head, row=row)
+
+    def read_ids(self, sentence: "SentenceOrPair") -> "tuple[Pair, list[int]]":
+        """Returns the ids of a sentence and its translation.
+
+        Args:
+            sentence: a source or a pair, see `cache`.
+
+        Returns:
+            `((source, target), predicted)`: the source ids up to EOS, the target ids from BOS on, and the ids that the
+            model predicts, up to EOS.
+
+        Raises:
+            InputError: the sentence is neither text nor a pair of texts, or it has several lines.
+        """
+        from .inspection.experiments.activations import read_ids
+
+        return read_ids(self.trained.translator, sentence)
+
+    @property
+    def float64_model(self) -> Any:
+        """A copy of the model, with its present weights, that computes in float64 except for the softmax."""
+        from .inspection.experiments.score_parts import shared_float64
+
+        return shared_float64(self.model, self.trained.graphs)
+
     def _with(self, decoding: Mapping[str, Any]) -> "TrainedRun":
-        """Returns the run with other settings of decoding, the same one for the same settings."""
+        """Returns the run with other settings of decoding. Equal settings give the same run while it is kept.
+
+        Raises:
+            InputError: there is no such setting, or a value is wrong.
+        """
         refuse_after_fork()
         if not decoding:
             return self.trained
@@ -469,16 +586,16 @@ class Translated:
     """A translation of a sentence.
 
     Attributes:
-        source: the sentence, as the run has read it.
-        text: its translation.
+        source: the sentence, as the model has read it.
+        text: the translation.
         tokens: the subwords of the translation, with EOS unless it was cut.
-        log_probabilities: of the tokens, in nats.
-        log_probability: their sum.
-        score: the score with which the search ranked it.
+        log_probabilities: the log-probability of each token, in nats.
+        log_probability: the sum of `log_probabilities`.
+        score: the score by which the search ranked the translation.
         truncated: whether the sentence or its translation was cut.
-        attention: a `Record` with the weights of the sites in the config's `inspection.attention`, read when it is
-            first asked for; see its `to_frame` and `to_numpy`. A pickle holds it only if it was read before, since
-            reading it needs the run; afterwards an `InputError` says so.
+        attention: a `Record` with the weights of cross-attention and of the sites in `inspection.attention` of the
+            config; see its `to_frame` and `to_numpy`. It is computed at its first use, which needs the run. A pickle
+            contains it only if it was computed before; otherwise the loaded copy raises an `InputError`.
     """
 
     source: str
@@ -490,18 +607,28 @@ class Translated:
     truncated: bool
 
     @classmethod
-    def _of(cls, source: str, found: "Translation", run: "TrainedRun") -> "Translated":
-        tokens, each = run.tokenizer.pieces(found.ids), found.log_probabilities
-        translated = cls(source, found.text, tokens, each, sum(each), found.score, found.truncated)
-        vars(translated)["_origin"] = _Origin(found, run)  # not a field, which `dataclasses.asdict` would copy
+    def _of(cls, source: str, translation: "Translation", run: "TrainedRun") -> "Translated":
+        """Returns the translation of a source by a run."""
+        translated = cls(
+            source,
+            translation.text,
+            run.tokenizer.pieces(translation.ids),
+            translation.log_probabilities,
+            sum(translation.log_probabilities),
+            translation.score,
+            translation.truncated,
+        )
+        vars(translated)["_origin"] = _Origin(translation, run)  # not a field, which `dataclasses.asdict` would copy
         return translated
 
     @cached_property
     def _origin(self) -> "_Origin":
-        return _Origin()  # made by hand, or by `dataclasses.replace`
+        """The origin of the translation; empty if the object was made by hand or by `dataclasses.replace`."""
+        return _Origin()
 
     @cached_property
     def attention(self) -> Record:
+        """The attention, see the class. Raises an `InputError` if the run is unknown."""
         from .inspection.recorder import pair_translations
 
         run = self._origin.run
@@ -514,13 +641,15 @@ class Translated:
         return next(run.recorder(["cross", *run.config.inspection.attention]).record(pairs))
 
     def __str__(self) -> str:
+        """Returns the translation."""
         return self.text
 
     def __repr__(self) -> str:
+        """Returns the translation and its log-probability."""
         return f"<Translated {self.text!r}, log-probability {self.log_probability:.3f}>"
 
     def _repr_html_(self) -> str:
-        """Returns the HTML that a notebook shows: the translation, and below it `Record`'s heat map."""
+        """Returns the HTML that a notebook shows: the translation, and below it the heat map of `attention`."""
         title = f"<b>{html.escape(self.text)}</b> (log-probability {self.log_probability:.2f})"
         if "attention" not in vars(self) and self._origin.run is None:
             return f"<p>{title}</p>"
@@ -528,10 +657,11 @@ class Translated:
 
 
 class _Origin:
-    """The search that found a translation, and its run. A pickle leaves both out, and a deep copy shares them."""
+    """The origin of a `Translated`: the `Translation` and the run. A pickle omits both, and a deep copy shares them."""
 
     def __init__(self, translation: Any = None, run: "TrainedRun | None" = None) -> None:
-        self.translation, self.run = translation, run
+        self.translation = translation
+        self.run = run
 
     def __reduce__(self) -> Any:
         return _Origin, ()
@@ -545,28 +675,30 @@ class TranslatedText:
     """A translation of a text, sentence by sentence.
 
     Attributes:
-        sentences: the translations of its sentences, and of its empty lines.
-        text: these as one text, with the spaces and line feeds of the source between them; spaces at the ends of its
-            lines are left out.
+        sentences: the translations of the sentences of the text, and of its empty lines.
+        text: the translations as one text, with the spaces and line feeds of the source between them. Spaces at the
+            ends of lines are left out.
     """
 
     sentences: list[Translated]
     text: str
 
     def __str__(self) -> str:
+        """Returns the translation as one text."""
         return self.text
 
     def __repr__(self) -> str:
+        """Returns the text and the number of its sentences."""
         return f"<TranslatedText {self.text!r}, {len(self.sentences)} sentences>"
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """An evaluation that was written.
+    """A written evaluation.
 
     Args:
-        path: its folder, in which `viewer.html` shows the attention.
-        metrics: the contents of its `metrics.json`.
+        path: the folder of the evaluation; its file `viewer.html` shows the attention.
+        metrics: the contents of its file `metrics.json`.
     """
 
     path: Path
@@ -574,22 +706,24 @@ class Evaluation:
 
     @cached_property
     def scores(self) -> "pd.DataFrame":
-        """BLEU, chrF and, where there are gold alignments, AER: column `value`, and in `±` half the width of the 95 %
-        interval over sentences, by bootstrap. Empty without references."""
+        """The scores: a row for BLEU, for chrF and, with gold alignments, for AER. Empty without references.
+
+        Column `value` is the score. Column `±` is half the width of its 95 % interval, by bootstrap over sentences.
+        """
         import pandas as pd
 
         from .evaluation.comparison import compare
-        from .evaluation.systems import find_evaluated
+        from .evaluation.systems import find_system
         from .statistics.resampling import SAMPLES
 
-        rows = compare([find_evaluated(self.path, "")], SAMPLES)[0] if "bleu" in self.metrics else pd.DataFrame()
+        rows = compare([find_system(self.path, "")], SAMPLES)[0] if "bleu" in self.metrics else pd.DataFrame()
         names = [name for name in ("BLEU", "chrF", "AER") if name in rows and rows[name].notna().all()]
-        values = [[float(rows[column][0]) for column in (name, f"{name} ±")] for name in names]
+        values = [[float(rows[name][0]), float(rows[f"{name} ±"][0])] for name in names]
         return pd.DataFrame(values, names, ["value", "±"])
 
     @cached_property
     def archive(self) -> AttentionArchive:
-        """The attention of every sentence."""
+        """The archive with the attention of every sentence."""
         return AttentionArchive(self.path)
 
     def _repr_html_(self) -> str:

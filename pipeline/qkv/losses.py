@@ -1,7 +1,7 @@
 """The loss of target tokens, for `compile` of Keras: a mean over all tokens of a batch except padding.
 
-Weights of sentences, `(B,)` or `(B, 1)`, and of tokens, `(B, T)`, multiply the losses. Where the logits carry a mask of
-Keras, as after `Embedding(mask_zero=True)`, tokens that it hides count as padding.
+Weights of sentences, `(B,)` or `(B, 1)`, and weights of tokens, `(B, T)`, multiply the losses. If the logits carry a
+Keras mask, as after `Embedding(mask_zero=True)`, tokens that the mask hides count as padding.
 
 Letters: B batch, T target positions, V vocabulary.
 """
@@ -15,22 +15,24 @@ from .text.tokens.special_tokens import PAD
 
 @keras.saving.register_keras_serializable(package="qkv")
 class TokenCrossEntropy(keras.losses.Loss):
-    """The cross-entropy of each target token, with label smoothing (Szegedy et al. 2016, section 7), as `train.py` has
-    it: `logsumexp(l) - (1 - e) l[target] - e mean(l)` for the logits l.
+    """The cross-entropy of target tokens with label smoothing (Szegedy et al. 2016, section 7).
+
+    It is `logsumexp(l) - (1 - e) l[target] - e mean(l)` for the logits l of a token, as in `train.py`.
 
     Args:
         label_smoothing: e, the probability that is spread evenly over the vocabulary.
-        **kwargs: further arguments of `keras.losses.Loss`. The mean of `reduction` is a mean over tokens. A `dtype` of
-            half precision, which cannot hold large ids, is replaced by float32.
+        name: the name of the loss.
+        **kwargs: further arguments of `keras.losses.Loss`. If `reduction` is a mean, it is a mean over tokens. A
+            `dtype` of half precision, which cannot hold large ids, is replaced by float32.
 
     Call arguments:
-        y_true: int `(B, T)`, the target tokens, ending in EOS; 0 for padding.
+        y_true: the target tokens, which end in EOS, int `(B, T)`; 0 for padding.
         y_pred: logits, float `(B, T, V)`.
         sample_weight: weights of sentences, `(B,)` or `(B, 1)`, or of tokens, `(B, T)`; None for equal weights.
 
     Returns:
-        The mean over the tokens of the batch, a float scalar; 0 if there are none. With `reduction=None`, the losses
-        `(B, T)`, which are 0 for padding.
+        The mean over the tokens of the batch, a float scalar; 0 if there are no tokens. With `reduction=None`, the loss
+        of each token, `(B, T)`; 0 for padding.
 
     Example:
         >>> round(float(TokenCrossEntropy()([[3, 0]], keras.ops.zeros((1, 2, 4)))), 4)  # log(4)
@@ -51,7 +53,7 @@ class TokenCrossEntropy(keras.losses.Loss):
 
     def call(self, y_true, y_pred):
         losses = cross_entropies(y_true, y_pred, self.label_smoothing)
-        set_keras_mask(losses, ops.not_equal(y_true, PAD))  # Keras takes the mean over what its mask leaves
+        set_keras_mask(losses, ops.not_equal(y_true, PAD))  # Keras takes the mean over unmasked tokens
         return losses
 
     def get_config(self):
@@ -59,15 +61,24 @@ class TokenCrossEntropy(keras.losses.Loss):
 
 
 def cross_entropies(targets, logits, label_smoothing=0.0):
-    """Computes the cross-entropy of each token, 0 for padding: `(B, T)`, `(B, T, V) -> (B, T)`."""
+    """Computes the cross-entropy of each token.
+
+    Args:
+        targets: the target tokens, `(B, T)`; 0 for padding.
+        logits: float `(B, T, V)`.
+        label_smoothing: see `TokenCrossEntropy`.
+
+    Returns:
+        The losses in nats, `(B, T)`; 0 for padding.
+    """
     targets = ops.cast(targets, "int32")
     right = ops.take_along_axis(logits, ops.expand_dims(targets, -1), axis=-1)[..., 0]
-    if label_smoothing:  # or a logit of minus infinity, which is never a target, would make 0 * mean no number
+    if label_smoothing:  # otherwise 0 * mean would be NaN if a logit, of no target, is minus infinity
         right = (1 - label_smoothing) * right + label_smoothing * ops.mean(logits, -1)
     return ops.where(ops.equal(targets, PAD), 0.0, ops.logsumexp(logits, axis=-1) - right)
 
 
 def by_sentence(weights):
-    """Gives weights of sentences an axis of tokens: `(B,) -> (B, 1)`; others are returned unchanged."""
+    """Adds an axis of tokens to weights of sentences, `(B,) -> (B, 1)`. Weights of more axes are returned unchanged."""
     weights = ops.convert_to_tensor(weights)
     return ops.expand_dims(weights, 1) if len(weights.shape) == 1 else weights

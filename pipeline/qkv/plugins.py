@@ -1,6 +1,6 @@
-"""Registers what a plugin adds, without changing a file of this package.
+"""Registers the scores, mechanisms, schedules, metrics, callbacks and measures of plugins.
 
-A plugin is a Python file that a person names on the command line of any command, `--plugins my_score.py`:
+A plugin is a Python file that the user names on the command line of any command, `--plugins my_score.py`:
 
     from qkv.attention.scores import Score
     from qkv.plugins import register_score
@@ -9,7 +9,7 @@ A plugin is a Python file that a person names on the command line of any command
     class NegativeDistance(Score):
         def call(self, query, key): ...
 
-Configs can then use the name, and hold nothing else: each command on such a run needs the same `--plugins`.
+Configs can then use the name. They do not contain the file, so each command on such a run needs the same `--plugins`.
 """
 
 from collections.abc import Callable, MutableMapping
@@ -33,8 +33,8 @@ def register_score(name: str, *, meaning: str = "a plugin's") -> Callable[[type[
     """Registers a score function: a subclass of `qkv.attention.scores.Score`, whose attributes say what it can do.
 
     Args:
-        name: what configs call it.
-        meaning: its formula, for help texts.
+        name: the name in configs.
+        meaning: the formula, for help texts.
 
     Raises:
         ValueError: the name is taken or cannot be written in a config.
@@ -49,12 +49,14 @@ def register_score(name: str, *, meaning: str = "a plugin's") -> Callable[[type[
 def register_mechanism(
     name: str, *, meaning: str = "a plugin's", refused: tuple[tuple[str, str], ...] = ()
 ) -> Callable[[type[Mechanism]], type[Mechanism]]:
-    """Registers a mechanism: a subclass of `qkv.attention.mechanisms.softmax.Mechanism`, with what it can do.
+    """Registers a mechanism: a subclass of `qkv.attention.mechanisms.softmax.Mechanism`, whose attributes say what it
+    can do.
 
     Args:
-        name: what configs call it.
-        meaning: what it does, for help texts.
-        refused: the sites of `choices.model.ATTENTION_SITES` where it cannot be used, each with the reason.
+        name: the name in configs.
+        meaning: a description, for help texts.
+        refused: pairs of a site where the mechanism cannot be used, of `qkv.config.choices.model.ATTENTION_SITES`, and
+            the reason.
 
     Raises:
         ValueError: the name is taken or cannot be written in a config.
@@ -81,14 +83,15 @@ def register_schedule(
     """Registers a learning-rate schedule: a function like those of `qkv.training.schedule.SCHEDULE_FUNCTIONS`.
 
     Args:
-        name: what configs call it.
-        meaning: what it does, for help texts.
-        ends_at_zero: whether it falls to zero at `max_updates`, which it then needs.
+        name: the name in configs.
+        meaning: a description, for help texts.
+        ends_at_zero: whether the learning rate falls to zero at `training.max_updates`. Such a schedule needs this
+            setting.
 
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    row = choices.training.Schedule(meaning, ends_at_zero)
+    row = choices.training.ScheduleInfo(meaning, ends_at_zero)
     return _decorator(name, choices.training.SCHEDULE_INFO, lambda _: row, SCHEDULE_FUNCTIONS)
 
 
@@ -97,51 +100,51 @@ def register_metric(
 ) -> Callable[[Callable], Callable]:
     """Registers a metric of translations: a function of `qkv.metrics.MetricInputs` that returns a number.
 
-    Validation and evaluation then measure it, and the best checkpoint can be chosen by it.
+    Validations and evaluations then compute the metric, and the best checkpoint can be chosen by it.
 
     Args:
-        name: what configs and tables call it.
-        title: what progress lines call it; the name if not given.
-        digits: decimals that are printed.
-        lower_is_better: its direction.
+        name: the name in configs and tables.
+        title: the name in progress lines; by default `name`.
+        digits: the number of printed decimals.
+        lower_is_better: whether a lower value is better.
 
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    row = choices.translation.Metric(title or name, digits, lower_is_better)
+    row = choices.translation.MetricInfo(title or name, digits, lower_is_better)
     return _decorator(name, choices.translation.METRIC_INFO, lambda _: row, METRIC_FUNCTIONS)
 
 
 def register_callback(
     name: str, *, meaning: str = "a plugin's"
 ) -> Callable[[Callable[..., Callback]], Callable[..., Callback]]:
-    """Registers a callback for `training.callbacks`: a subclass of `keras.callbacks.Callback`, or a function that
-    returns one. `qkv.training.loop` says what it is given.
+    """Registers a callback for the setting `training.callbacks`: a subclass of `keras.callbacks.Callback`, or a
+    function that returns a callback. `qkv.training.loop` lists the arguments of its methods.
 
     Args:
-        name: what configs call it.
-        meaning: what it does, for help texts.
+        name: the name in configs.
+        meaning: a description, for help texts.
 
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
     return _decorator(
-        name, choices.training.CALLBACK_INFO, lambda _: choices.training.Callback(meaning), CALLBACK_FACTORIES
+        name, choices.training.CALLBACK_INFO, lambda _: choices.training.CallbackInfo(meaning), CALLBACK_FACTORIES
     )
 
 
 def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:
     """Registers a measure of attention heads: a function of `qkv.inspection.measures.SiteWeights`.
 
-    It becomes a column of heads.csv and sentences.csv.
+    The measure becomes a column of heads.csv and sentences.csv.
 
     Args:
-        name: the name of its column.
-        **row: further arguments of `qkv.inspection.measures.Measure`: labels of the viewer's page,
+        name: the name of the column.
+        **row: further arguments of `qkv.inspection.measures.Measure`, such as its labels on the viewer's page and
             `in_tensorboard`.
 
     Raises:
-        ValueError: the name is taken or is no identifier.
+        ValueError: the name is taken or has other characters than letters, digits and underscores.
     """
     return _decorator(name, MEASURES, lambda function: Measure(function=function, **row), {})
 
@@ -149,13 +152,25 @@ def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:
 def _decorator(
     name: str, listed: MutableMapping[str, Any], row: Callable[[Any], Any], table: MutableMapping[str, Any]
 ) -> Callable[[Entry], Entry]:
+    """Returns a decorator that adds a class or function to two tables.
+
+    Args:
+        name: the key in both tables.
+        listed: the table of the descriptions, such as help texts.
+        row: a function that makes the description of the class or function.
+        table: the table of the classes or functions.
+
+    Raises:
+        ValueError: the name is taken or cannot be written in a config.
+    """
     if not name.isidentifier():
         raise ValueError(f"name: expected letters, digits and underscores, found {name!r}")
     if name in listed:
-        raise ValueError(f"name: expected one that is not taken ({', '.join(listed)}), found {name!r}")
+        raise ValueError(f"name: expected a name that is not taken ({', '.join(listed)}), found {name!r}")
 
     def register(entry: Entry) -> Entry:
-        listed[name], table[name] = row(entry), entry
+        listed[name] = row(entry)
+        table[name] = entry
         return entry
 
     return register

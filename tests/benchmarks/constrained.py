@@ -16,7 +16,7 @@ import sacrebleu
 from qkv.decoding.build import build_search, build_translator
 from qkv.run.trained_run import load_run
 from qkv.text.phrases.banned import read_banned
-from qkv.text.phrases.required import write_phrase
+from qkv.text.phrases.required import encode_phrase
 from qkv.text.phrases.token_text import TokenText
 
 
@@ -66,7 +66,7 @@ def main():
         drawn = [draw.sample(row, min(count, len(row))) for row in words]
         there = sum(is_in(text, word) for text, row in zip(texts, drawn, strict=True) for word in row)
         print(f"{there} of {sum(map(len, drawn))} words are in the free translations")
-        report(f"{count} required", free, [[write_phrase(word, tokens, "") for word in row] for row in drawn])
+        report(f"{count} required", free, [[encode_phrase(word, tokens, "") for word in row] for row in drawn])
     texts = report("free", free)
     banned = options.ban.read_text(encoding="utf-8").splitlines()
     print(f"{sum(is_in(text, word) for text in texts for word in banned)} banned words in the free translations")

@@ -185,7 +185,7 @@ def evaluation(folder: Path) -> Read:
     """An evaluation of a run, as `qkv.commands.compare` reads it."""
     import json
 
-    from qkv.evaluation.systems import find_evaluated
+    from qkv.evaluation.systems import find_system
 
     shutil.copy(KEPT / "config.yaml", folder / "config.yaml")
     shutil.copy(KEPT / "manifest.json", folder / "manifest.json")
@@ -197,7 +197,7 @@ def evaluation(folder: Path) -> Read:
     (results / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
 
     def read(folder: Path) -> object:
-        found = find_evaluated(folder, "test")
+        found = find_system(folder, "test")
         return found.table, found.bleu_tokenizer, found.facts(), found.key_without_seed()
 
     return read

@@ -108,13 +108,14 @@ def load(folder: Path):
     from qkv.runtime.devices import make_strategy
     from qkv.text.training_text import load_text
     from qkv.training.build import build_batches_and_step, build_model_and_optimizer, build_schedule
+    from qkv.training.progress import Progress
 
     config, strategy = settings(folder), make_strategy()
     text = load_text(config, RunDirectory(folder / "run"))
     model, optimizer = build_model_and_optimizer(
         config, text.tokenizer.vocabulary_size, build_schedule(config, strategy), strategy
     )
-    return build_batches_and_step(config, text, model, optimizer, strategy, config.batches.batch_tokens)
+    return build_batches_and_step(config, text, model, optimizer, strategy, Progress())
 
 
 def start(folder: Path) -> str:

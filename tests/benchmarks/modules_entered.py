@@ -106,12 +106,13 @@ def walk_update(root: Path) -> Walk:
     from qkv.run.trained_run import load_run
     from qkv.text.training_text import load_text
     from qkv.training.build import build_batches_and_step, build_model_and_optimizer, build_schedule
+    from qkv.training.progress import Progress
 
     run, strategy = load_run(root), tf.distribute.get_strategy()
     config, text = run.config, load_text(run.config, run.directory)
     schedule = build_schedule(config, strategy)
     model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, schedule, strategy)
-    batches, step = build_batches_and_step(config, text, model, optimizer, strategy, config.batches.batch_tokens)
+    batches, step = build_batches_and_step(config, text, model, optimizer, strategy, Progress())
     with walking() as walk:
         step(next(iter(batches.epoch(0))))
     return walk

@@ -78,10 +78,10 @@ def compare_subwords(page, run, sources) -> None:
     found = page.evaluate("(lines) => lines.map((line) => livePanel.backend.subwords.encode(line).ids)", lines)
     equal = sum(ours == theirs for ours, theirs in zip(found, run.tokenizer.encode(lines), strict=True))
     print(f"lines with equal ids: {equal} of {len(lines)}")
-    if run.normalizer:
+    if normalize := run.reader.make_normalizer():
         typed = lines_with(MARKS, 3, LINES)
         found = page.evaluate("(lines) => lines.map((line) => livePanel.backend.normalize(line))", typed)
-        equal = sum(ours == run.normalizer(line) for ours, line in zip(found, typed, strict=True))
+        equal = sum(ours == normalize(line) for ours, line in zip(found, typed, strict=True))
         print(f"lines normalised alike: {equal} of {len(typed)}")
 
 

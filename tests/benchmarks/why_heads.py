@@ -15,7 +15,7 @@ import numpy as np
 
 from qkv.inspection import AttentionArchive
 from qkv.inspection.experiments.activations import read_activations
-from qkv.inspection.experiments.score_parts import split_score
+from qkv.inspection.experiments.score_parts import shared_float64, split_score
 from qkv.inspection.head_types import HeadTypesMeter, describe_types
 from qkv.run.trained_run import load_run
 from qkv.text.corpora.word_links import read_pharaoh
@@ -33,13 +33,14 @@ def errors_of(run, records):
             run.tokenizer.encode([record.source])[0] + [3],
             [2] + run.tokenizer.of_target.encode([record.hypothesis])[0],
         ]
-        models = run.float64_model, run.model
+        models = shared_float64(run.model, run.graphs), run.model
         exact, usual = (read_activations(model, pair, ["*.scores"])[0] for model in models)
         for name, scores in exact.items():
             row = scores.shape[1] - 2
             for head in range(len(scores)):
                 started = time.process_time()
-                parts = split_score(run.float64_model, pair, name.removesuffix(".scores"), head, row)
+                model = shared_float64(run.model, run.graphs)
+                parts = split_score(model, pair, name.removesuffix(".scores"), head, row)
                 seconds, rows = seconds + time.process_time() - started, rows + 1
                 expected = [found[name][head, row, : len(parts.keys)] for found in (exact, usual)]
                 found = [np.abs(parts.scores - one).max() / np.abs(one).max() for one in expected]

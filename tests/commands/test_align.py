@@ -202,7 +202,8 @@ def test_further_runs_that_cannot_count_are_refused(run, text, runs, capsys):
     command = [str(run), *files, "--more_runs", str(run)]
     for options in ([], ["--symmetrise", "mean-weights", "--probabilities"]):
         assert align.main([*command, *options]) == 2
-        assert "--more_runs needs --symmetrise mean-weights, and no --probabilities" in capsys.readouterr().err
+        expected = "--more_runs needs --symmetrise mean-weights, and cannot be used with --probabilities"
+        assert expected in capsys.readouterr().err
     command += ["--symmetrise", "mean-weights"]
     assert align.main([*command, "--at", "0,0,output", "--reverse_at", "0,0,output"]) == 2
     assert "--reverse_at needs a run from target to source" in capsys.readouterr().err

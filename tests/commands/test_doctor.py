@@ -101,8 +101,8 @@ def test_options_that_are_proposed_are_written_and_not_listed(given, config_file
     arguments = ["--training.max_updates", "1000", *given, "--write", str(tmp_path / "better.yaml")]
     assert doctor.main([str(config_file), *arguments]) == 0
     _, proposal = findings(capsys)
-    assert " minutes on this machine, what is set already: " in proposal and "num_heads" not in proposal
-    assert ("better.yaml: written as it was, for nothing better is proposed\n" in proposal) is not given
+    assert " minutes on this machine, the same as the config: " in proposal and "num_heads" not in proposal
+    assert ("better.yaml: written without changes, since nothing better is proposed\n" in proposal) is not given
     assert load_run_config(tmp_path / "better.yaml").model.num_heads == heads
     assert given or (tmp_path / "better.yaml").read_bytes() == config_file.read_bytes()
 
@@ -210,7 +210,7 @@ def test_findings_that_need_attention_are_marked_once_each(config_file, capsys, 
     assert {"run", "disk", "training"} <= marked and "memory" not in marked
     assert list(run.iterdir()) == []
     closed = [line for line in [*lines, *rest.splitlines()] if line.startswith("export ")]
-    assert len(closed) == 2 and all("model." in line and "no counterpart" in line for line in closed)
+    assert len(closed) == 2 and all("model." in line and "does not support" in line for line in closed)
     assert ("\n".join(lines) + rest + caplog.text).count("validation sources are in the training text") == 1
 
 

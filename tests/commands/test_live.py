@@ -49,7 +49,7 @@ def test_it_says_what_it_cannot_write(root, tmp_path, capsys, monkeypatch):
     assert "config.yaml: the command reads this file" in capsys.readouterr().err
     monkeypatch.setattr("qkv.live.model_page.MOST_PARAMETERS", 10)
     assert live.main([str(root), "--page", str(tmp_path / "page.html")]) == 2
-    assert "of use up to 10" in capsys.readouterr().err
+    assert "supports at most 10 parameters" in capsys.readouterr().err
     assert not (tmp_path / "page.html").exists()
 
 
@@ -66,7 +66,7 @@ def test_a_notebook_shows_the_page_in_a_cell(root):
 
 def test_at_most_four_runs_stand_side_by_side(root, capsys):
     assert live.main([*[str(root)] * 3, "--checkpoint", "both"]) == 2
-    assert "runs: expected 1 to 4 side by side, found 6" in capsys.readouterr().err
+    assert "runs: expected 1 to 4 models side by side, found 6" in capsys.readouterr().err
     with pytest.raises(InputError, match="found 6"):
         show(*[root] * 3, checkpoint="both")
 

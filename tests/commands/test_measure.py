@@ -257,11 +257,11 @@ BAD = {
     ),
     "damaged gold": (
         lambda folder: [write(folder / "a"), (folder / "a" / "gold.pharaoh").write_text("0-0\nx\n")][:1],
-        r"gold\.pharaoh:2: 'x' is no link",
+        r"gold\.pharaoh:2: 'x' is not a link",
     ),
     "gold of other text": (
         lambda folder: [write(folder / "a"), (folder / "a" / "gold.pharaoh").write_text("0-0\n")][:1],
-        r"gold\.pharaoh: 1 lines of alignments for 2 sentences",
+        r"gold\.pharaoh: expected 2 lines, one per sentence, found 1",
     ),
 }
 

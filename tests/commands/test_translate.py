@@ -131,7 +131,7 @@ def test_each_sentence_of_a_line_is_translated_by_itself(unbroken, monkeypatch, 
     assert lines == ["", f"{one}  {other} {one}", "", ""]
     hidden = "\n\ufeffthe c\xadat sleeps .\u200b  the dog eats . the cat sleeps .\n\n"
     assert translated(unbroken, hidden, monkeypatch, capsysbinary, "--split").split("\n") == lines
-    monkeypatch.setattr(processes, "spread", lambda function, items, workers: map(function, items))
+    monkeypatch.setattr(processes, "map_in_processes", lambda function, items, processes: map(function, items))
     assert translated(unbroken, text, monkeypatch, capsysbinary, "--split", "--workers", "2").split("\n") == lines
 
 
@@ -169,8 +169,8 @@ def test_attention_in_json_is_the_archived_attention_of_the_translation(unbroken
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--attention",), "--attention: is a part of JSON; expected --json"),
-        (("--split", "--n_best", "1"), "--split: lines are put together of the best"),
+        (("--attention",), "--attention: attention is only written as JSON; expected --json"),
+        (("--split", "--n_best", "1"), "--split: a line is joined from the best"),
         (("--split", "--prefix", "config.yaml"), "--split: --prefix and --require"),
     ],
 )

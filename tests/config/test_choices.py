@@ -17,7 +17,6 @@ from qkv.metrics import METRIC_FUNCTIONS
 from qkv.model.build import MODELS
 from qkv.model.freezing import PARTS
 from qkv.model.recurrent import DECODERS
-from qkv.text.lines.europarl_words import PATTERNS
 from qkv.text.tokens.words import MARKS
 from qkv.training.callbacks import CALLBACK_FACTORIES
 from tests.support import ROOT
@@ -30,7 +29,6 @@ TABLES_OF_NAMES = {
     "types of heads": (choices.inspection.HEAD_TYPES, MARKED_KEYS),
     "symmetrisations": (choices.inspection.SYMMETRISATIONS, SYMMETRISATIONS),
     "metrics": (choices.translation.METRIC_INFO, METRIC_FUNCTIONS),
-    "languages of Europarl": (choices.text.EUROPARL_LANGUAGES, PATTERNS),
     "tokenizers of BLEU": (choices.translation.BLEU_TOKENIZERS, sacrebleu.BLEU.TOKENIZERS),
     "marks of words": (choices.text.WORD_MARKS, MARKS),
     "callbacks": (choices.training.CALLBACK_INFO, CALLBACK_FACTORIES),

@@ -91,7 +91,7 @@ def test_a_temperature_stands_in_the_place_of_weights():
         data["temperature"] = 5
 
     assert changed(flatten).data.temperature == 5
-    with pytest.raises(InputError, match=r"temperature weighs the corpora of a list, and data\.train is none"):
+    with pytest.raises(InputError, match=r"temperature weighs the corpora of a list, but data\.train is not a list"):
         changed(lambda train, data, _: data.update(train={"source": "a", "target": "b"}, temperature=5))
 
 

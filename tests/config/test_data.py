@@ -13,14 +13,17 @@ def test_nothing_is_normalised_by_default(config_file):
 
 def test_parts_are_chosen_one_by_one(config_file):
     data = parsed(config_file, "--data.tokenized", "true", "--data.normalize.moses", "true").data
-    assert data.normalize == NormalizeSettings(lowercase=False, moses=True, europarl=False)
+    assert data.normalize == NormalizeSettings(lowercase=False, moses=True)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ("normalize: {moses: true}", "data: normalize divides words, and tokenized is false; expected tokenized: true"),
-        ("tokenized: true\n  normalize: {moses: true, europarl: true}", "either moses or europarl, found both"),
+        (
+            "tokenized: true\n  normalize: {europarl: true}",
+            "data.normalize: europarl is not a setting any more; delete it. Divide typed text into words before qkv",
+        ),
         ("normalize: {mosse: true}", "data.normalize.mosse"),
     ],
 )
@@ -29,10 +32,11 @@ def test_normalisation_that_does_not_fit_the_text_is_refused(settings, message, 
     assert message in problem(config_file, text=text)
 
 
-def test_words_are_divided_as_in_europarl_in_its_languages_alone(config_file):
-    text = config_file.read_text().replace("source_language: en", "source_language: de\n  normalize: {europarl: true}")
-    message = problem(config_file, text=text.replace("data:\n", "data:\n  tokenized: true\n"))
-    assert "data: normalize.europarl: expected source_language en or fr, found 'de'" in message
+@pytest.mark.parametrize("value", ["false", "null"])
+def test_a_switch_of_older_versions_that_is_off_is_left_out(value, config_file):
+    text = config_file.read_text().replace("data:\n", f"data:\n  normalize: {{lowercase: true, europarl: {value}}}\n")
+    config_file.write_text(text)
+    assert parsed(config_file).data.normalize.model_dump() == {"lowercase": True, "moses": False}
 
 
 def test_a_resumed_run_may_normalise_otherwise(config_file):

@@ -43,7 +43,7 @@ def test_other_languages_are_refused(make):
 def test_a_search_that_a_further_model_cannot_do_is_refused(make):
     run = make("b", model={"architecture": "recurrent", "cross_attention": "none"})
     config = load_started_run(make("a", decoding__coverage_penalty=0.2) / "config.yaml")
-    with pytest.raises(InputError, match=r"b/config\.yaml: decoding\.coverage_penalty: a model without cross"):
+    with pytest.raises(InputError, match=r"b/config\.yaml: decoding\.coverage_penalty: the model has no cross"):
         check_members_search(config, [RunDirectory(run)])
     check_members_search(load_started_run(make("c") / "config.yaml"), [RunDirectory(run)])
 

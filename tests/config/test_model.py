@@ -19,8 +19,8 @@ REFUSED = [
     ("{attention: {cross: {mechanism: blockwise}}, attention_dropout: 0.1}", "set it to 0"),
     ("{attention: {cross: {projection: false, key_dim: 16}}}", r"key_dim \(16\) times num_heads \(4\) must be d_model"),
     ("{attention: {cross: {key_value_heads: 3}}}", r"key_value_heads: expected a divisor of num_heads \(4\), found 3"),
-    ("{attention: {cross: {key_value_heads: 1, mechanism: last}}}", "which mechanism last has not: leave it out"),
-    ("{attention: {cross: {key_value_heads: 1, value_projection: false}}}", "which value_projection false has not"),
+    ("{attention: {cross: {key_value_heads: 1, mechanism: last}}}", "mechanism last has none: leave it out"),
+    ("{attention: {cross: {key_value_heads: 1, value_projection: false}}}", "value_projection false has none"),
     ("{positions: alibi, attention: {encoder_self: {mechanism: blockwise}}}", "does not work with positions alibi"),
     ("{positions: rotary, attention: {encoder_self: {mechanism: lsh}}}", "expected one of softmax, sink, blockwise"),
     ("{positions: rotary, attention: {decoder_self: {score: concat}}}", "expected one of scaled_dot, dot, cosine"),
@@ -65,7 +65,7 @@ def test_a_recurrent_model_has_only_cross_attention_to_show(config_file: Path):
 
 def test_xla_compiles_no_recurrent_model(config_file: Path):
     said = problem(config_file, "--model.architecture", "recurrent", "--training.xla", "true")
-    assert "training.xla: XLA compiles no update of a recurrent model" in said
+    assert "training.xla: XLA cannot compile the update of a recurrent model" in said
     parsed(config_file, "--model.architecture", "decoder_only", "--training.xla", "true")
 
 

@@ -190,7 +190,7 @@ class TestFiles:
             ("model: &m {d_model: 8}\nrun: *m\n", "aliases"),
             ("model: {d_model: &d 8}\nrun: {a: *d}\n", "aliases"),
             ("run: &m {d_model: 8, d_ff: 4}\nmodel: *m\n", "aliases"),
-            ("model:\n  ? d_model\n  ? d_ff\n  : 4\n", "keys of a rare form"),
+            ("model:\n  ? d_model\n  ? d_ff\n  : 4\n", "keys of an unusual form"),
             ("model:\n  d_model: &a # note\n    8\n", "comment within the value of line 2"),
             ("model:\n  d_model: |- # note\n    8\n", "comment within the value of line 2"),
         ],

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from data.manythings import prepare as manythings
+from data.manythings.tokenize_text import tokenize
 from qkv.alignment.error_rate import alignment_error_rate, check_ranges, diagonal_links
 from qkv.text.corpora.word_links import read_pharaoh
-from qkv.text.lines.europarl_words import tokenize
 
 DIRECTORY = Path(manythings.__file__).parent / "alignments"
 

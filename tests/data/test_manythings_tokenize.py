@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.manythings import tokenize_text
-from qkv.config.choices.text import EUROPARL_LANGUAGES
-from qkv.text.lines.europarl_words import join, tokenize, unify
+from data.manythings.tokenize_text import PATTERNS, tokenize, unify
 
 
 @pytest.mark.parametrize(
@@ -46,7 +45,7 @@ def test_french_is_divided_as_in_the_gold_alignments(text, words):
     assert tokenize(text, "fr") == words
 
 
-@given(st.text(st.characters(codec="utf-8")) | st.text("aé'n’t.-0,12 \xa0mr"), st.sampled_from(EUROPARL_LANGUAGES))
+@given(st.text(st.characters(codec="utf-8")) | st.text("aé'n’t.-0,12 \xa0mr"), st.sampled_from(sorted(PATTERNS)))
 def test_tokenizing_changes_only_white_space(text, language):
     words = tokenize(text, language)
     assert "".join(words.split()) == "".join(unify(text).split())
@@ -62,14 +61,3 @@ def test_the_command_writes_one_line_for_each_line_in_utf_8(monkeypatch, capsys)
 def test_an_unknown_language_is_refused_in_one_message(capsys):
     assert tokenize_text.main(["de"]) == 2
     assert "en or fr" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("language", "words", "plain"),
-    [
-        ("fr", "aujourd ' hui , qu ' y a - t - il ?", "aujourd'hui , qu'y a-t-il ?"),
-        ("en", "they do n't like tom 's start - ups .", "they don't like tom 's start-ups ."),
-    ],
-)
-def test_what_is_divided_within_words_is_joined_again(language, words, plain):
-    assert join(words, language) == plain

@@ -52,20 +52,20 @@ def searcher(settings, length, how, coverage):
 
 def search(chain, settings, max_lengths=None, length=MOST_LETTERS, how="in a graph", coverage=None):
     most = np.array(max_lengths or [length] * len(chain), "int32")
-    found = searcher(settings, length, how, coverage)(chain, most)
-    return type(found)(*map(np.asarray, found))
+    hypotheses = searcher(settings, length, how, coverage)(chain, most)
+    return type(hypotheses)(*map(np.asarray, hypotheses))
 
 
 @pytest.mark.parametrize(("alpha", "how"), [(0.0, "in a graph"), (2.0, "in a graph"), (0.6, "eagerly")])
 def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_hypotheses(alpha, how):
     settings = BeamSettings(size=150, best=5, length_penalty=alpha)
     chain = chains(3)
-    found = search(chain, settings, how=how)
+    hypotheses = search(chain, settings, how=how)
     for sentence in range(3):
         expected = brute_force(chain[sentence], settings)[:5]
-        np.testing.assert_allclose(found.scores[sentence], [score for score, _ in expected], rtol=1e-5)
-        assert [words(row) for row in found.ids[sentence]] == [tokens for _, tokens in expected]
-        for ids, scores in zip(found.ids[sentence], found.log_probabilities[sentence], strict=True):
+        np.testing.assert_allclose(hypotheses.scores[sentence], [score for score, _ in expected], rtol=1e-5)
+        assert [words(row) for row in hypotheses.ids[sentence]] == [tokens for _, tokens in expected]
+        for ids, scores in zip(hypotheses.ids[sentence], hypotheses.log_probabilities[sentence], strict=True):
             tokens = words(ids)
             np.testing.assert_allclose(scores[: len(tokens)], log_probabilities(chain[sentence], tokens), rtol=1e-4)
             assert not scores[len(tokens) :].any()
@@ -75,7 +75,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_hypotheses(alpha, how
 def test_a_beam_of_one_is_greedy_search(how):
     chain = chains(20, seed=1)
     most = [*range(1, 9)] * 2 + [8] * 4
-    found = search(chain, BeamSettings(size=1), most, length=8, how=how)
+    hypotheses = search(chain, BeamSettings(size=1), most, length=8, how=how)
 
     def greedy_step(tokens, state):
         logits, state = next_of_chain(tokens, tf.constant(chain), state)
@@ -83,16 +83,16 @@ def test_a_beam_of_one_is_greedy_search(how):
 
     state = (ops.zeros((20, 8), "int32"), ops.zeros((), "int32"))
     expected_ids, expected_log_probabilities = greedily(greedy_step, state, np.array(most, "int32"), 8)
-    np.testing.assert_array_equal(found.ids[:, 0], expected_ids)
-    np.testing.assert_allclose(found.log_probabilities[:, 0], expected_log_probabilities, rtol=1e-5)
+    np.testing.assert_array_equal(hypotheses.ids[:, 0], expected_ids)
+    np.testing.assert_allclose(hypotheses.log_probabilities[:, 0], expected_log_probabilities, rtol=1e-5)
     assert 0 < np.sum(np.any(expected_ids == EOS, axis=1)) < 20  # some are cut short
 
 
 def test_wider_beams_find_no_lower_scores():
     chain = chains(50, seed=2)
-    found = [search(chain, BeamSettings(size, min(size, 5), 0.0)) for size in (1, 3, 150)]
-    ended = np.all([np.any(hypotheses.ids[:, 0] == EOS, axis=-1) for hypotheses in found], axis=0)
-    narrow, middle, wide = (hypotheses.scores[ended, 0] for hypotheses in found)
+    searches = [search(chain, BeamSettings(size, min(size, 5), 0.0)) for size in (1, 3, 150)]
+    ended = np.all([np.any(hypotheses.ids[:, 0] == EOS, axis=-1) for hypotheses in searches], axis=0)
+    narrow, middle, wide = (hypotheses.scores[ended, 0] for hypotheses in searches)
     assert np.sum(ended) > 20
     assert np.mean(middle >= narrow - 1e-6) > 0.9 and np.all(wide >= np.maximum(narrow, middle) - 1e-6)
     assert np.any(wide > narrow + 0.1)
@@ -114,15 +114,15 @@ def test_hypotheses_do_not_depend_on_other_sentences_of_the_batch_and_their_orde
 @pytest.mark.parametrize("lengths", [[3, 0, 4, 0], [0, 0]])
 def test_a_sentence_that_may_have_no_token_has_the_empty_hypothesis_alone(lengths, how):
     settings, chain = BeamSettings(size=3, best=2), chains(len(lengths))
-    found = search(chain, settings, lengths, how=how)
+    hypotheses = search(chain, settings, lengths, how=how)
     for sentence, length in enumerate(lengths):
         if length:
             alone = search(chain[sentence : sentence + 1], settings, [length], how=how)
-            for one, other in zip(found, alone, strict=True):
-                np.testing.assert_array_equal(one[sentence], other[0])
+            for values, values_alone in zip(hypotheses, alone, strict=True):
+                np.testing.assert_array_equal(values[sentence], values_alone[0])
         else:
-            assert found.scores[sentence, 0] == 0 and found.scores[sentence, 1] < -1e8
-            assert not found.ids[sentence].any() and not found.log_probabilities[sentence].any()
+            assert hypotheses.scores[sentence, 0] == 0 and hypotheses.scores[sentence, 1] < -1e8
+            assert not hypotheses.ids[sentence].any() and not hypotheses.log_probabilities[sentence].any()
 
 
 def test_a_finished_sentence_leaves_the_batch():
@@ -143,16 +143,16 @@ def test_a_finished_sentence_leaves_the_batch():
 def test_ties_go_to_the_lower_id():
     chain = np.full((1, V, V), -3.0, "float32")
     chain[:, :, EOS] = -6.0
-    found = search(chain, BeamSettings(size=3, best=3), length=2)
-    assert [words(row) for row in found.ids[0]] == [[LETTERS[0], letter] for letter in LETTERS[:3]]
+    hypotheses = search(chain, BeamSettings(size=3, best=3), length=2)
+    assert [words(row) for row in hypotheses.ids[0]] == [[LETTERS[0], letter] for letter in LETTERS[:3]]
 
 
 def test_hypotheses_without_eos_only_fill_up_missing_places_and_stand_last():
     chain = np.full((1, V, V), -30.0, "float32")
     chain[0, :, LETTERS] = -0.01
     chain[0, BOS, EOS] = 0.0  # the only end within the beam
-    found = search(chain, BeamSettings(size=4, best=4, length_penalty=0.0), length=3)
-    first, *rest = (words(row) for row in found.ids[0])
+    hypotheses = search(chain, BeamSettings(size=4, best=4, length_penalty=0.0), length=3)
+    first, *rest = (words(row) for row in hypotheses.ids[0])
     assert first == [EOS] and len(rest) == 3
     assert all(EOS not in row and len(row) == 3 for row in rest)
 
@@ -186,13 +186,13 @@ def test_a_search_by_the_rules_of_hugging_face(alpha, renormalize):
     logits[:, :, EOS] += np.linspace(-3, 1, 40)[:, None]
     chain = normalized(logits)
     settings = BeamSettings(3, 3, alpha, divisor="power", end="worst", force_eos=True, renormalize=renormalize)
-    found = search(chain, settings, length=6)
+    hypotheses = search(chain, settings, length=6)
     by_end = {True: 0, False: 0}
     for sentence in range(40):
         expected = beam_of_hugging_face(chain[sentence], 3, alpha, 6, renormalize)
         # Sentences of the same pairs of tokens tie.
-        np.testing.assert_allclose(found.scores[sentence], [score for score, _ in expected], rtol=1e-4)
-        assert all(words(row).index(EOS) == len(words(row)) - 1 for row in found.ids[sentence])
+        np.testing.assert_allclose(hypotheses.scores[sentence], [score for score, _ in expected], rtol=1e-4)
+        assert all(words(row).index(EOS) == len(words(row)) - 1 for row in hypotheses.ids[sentence])
         by_end[expected != beam_of_hugging_face(chain[sentence], 3, alpha, 6, renormalize, full=True)] += 1
     assert by_end[False] and by_end[True]
 
@@ -201,25 +201,25 @@ def test_a_forced_end_keeps_the_models_own_log_probability_of_it():
     chain = chains(2)
     chain[:, :, EOS] = -20
     chain = normalized(chain)
-    found = search(chain, BeamSettings(2, 1, force_eos=True), max_lengths=[2, 4])
+    hypotheses = search(chain, BeamSettings(2, 1, force_eos=True), max_lengths=[2, 4])
     for sentence, most in enumerate([2, 4]):
-        tokens = words(found.ids[sentence, 0])
+        tokens = words(hypotheses.ids[sentence, 0])
         assert len(tokens) == most and tokens.index(EOS) == most - 1
-        assert found.log_probabilities[sentence, 0, most - 1] == pytest.approx(
+        assert hypotheses.log_probabilities[sentence, 0, most - 1] == pytest.approx(
             log_probabilities(chain[sentence], tokens)[-1]
         )
         expected = sum(log_probabilities(chain[sentence], tokens[:-1])) / ((5 + most) / 6)
-        assert found.scores[sentence, 0] == pytest.approx(expected, rel=1e-5)
+        assert hypotheses.scores[sentence, 0] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("least", [1, 3])
 def test_no_hypothesis_ends_before_its_least_length(least):
     settings = BeamSettings(size=150, best=3, min_length=least)
     chain = chains(4, seed=4)
-    found = search(chain, settings)
+    hypotheses = search(chain, settings)
     for sentence in range(4):
         expected = brute_force(chain[sentence], settings, allowed=lambda tokens: len(tokens) > least)[:3]
-        assert [words(row) for row in found.ids[sentence]] == [tokens for _, tokens in expected]
+        assert [words(row) for row in hypotheses.ids[sentence]] == [tokens for _, tokens in expected]
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -232,12 +232,14 @@ def test_no_run_of_n_tokens_stands_twice(n):
     chain = chains(4, seed=5)
     chain[:, LETTERS, LETTERS] += 3  # they like to repeat themselves
     chain = normalized(chain)
-    found = search(chain, settings, length=5)
+    hypotheses = search(chain, settings, length=5)
     for sentence in range(4):
         expected = brute_force(chain[sentence], settings, 5, allowed)[:20]
         # Sentences of the same pairs of tokens tie.
-        np.testing.assert_allclose(found.scores[sentence, : len(expected)], [score for score, _ in expected], rtol=1e-5)
-        assert all(allowed(words(row)) for row in found.ids[sentence, : len(expected)])
+        np.testing.assert_allclose(
+            hypotheses.scores[sentence, : len(expected)], [score for score, _ in expected], rtol=1e-5
+        )
+        assert all(allowed(words(row)) for row in hypotheses.ids[sentence, : len(expected)])
 
 
 def test_a_coverage_penalty_prefers_what_looked_at_every_source_token():
@@ -292,11 +294,13 @@ def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
         output = model.decode(history[:, : int(step) + 1], rows_for_each(memory, rows))
         return output.logits[:, -1], (history, step + 1)
 
-    found = beam_search(cached, memory, rows_for_each(model.start_cache(memory), len(SOURCE) * size), most, 5, settings)
+    hypotheses = beam_search(
+        cached, memory, rows_for_each(model.start_cache(memory), len(SOURCE) * size), most, 5, settings
+    )
     empty = (ops.zeros((len(SOURCE) * size, 5), "int32"), ops.zeros((), "int32"))
     expected = beam_search(full, memory, empty, most, 5, settings)
-    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_allclose(hypotheses.scores, expected.scores, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(hypotheses.ids, expected.ids)
 
 
 @pytest.mark.parametrize("many", [7, TOP_K_CHUNK, TOP_K_CHUNK + 1, 5 * TOP_K_CHUNK, 20 * TOP_K_CHUNK + 3])
@@ -304,9 +308,9 @@ def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
 def test_top_k_of_many_equals_top_k(many, values):
     x = np.random.default_rng(many).integers(0, values, size=(6, many)).astype("float32")
     x[0, : many // 2] = -np.inf
-    found, expected = top_k_of_many(x, 4), ops.top_k(x, 4)
-    np.testing.assert_array_equal(found[0], expected[0])
-    np.testing.assert_array_equal(found[1], expected[1])
+    largest, expected = top_k_of_many(x, 4), ops.top_k(x, 4)
+    np.testing.assert_array_equal(largest[0], expected[0])
+    np.testing.assert_array_equal(largest[1], expected[1])
 
 
 def test_of_equal_numbers_in_two_chunks_the_first_wins_wherever_the_larger_maximum_is():

@@ -17,8 +17,8 @@ from tests.support.tiny_models import SOURCE, model_of, shared_transformer
 def test_a_target_that_reaches_its_limit_ends_in_eos_if_that_is_forced(settings):
     model = model_of("transformer")
     search = build_search(DecodingSettings(**settings, force_eos=True, min_length=20), seed=1)
-    found = found_by(search, model, most=5)
-    assert all(len(words(row)) == 5 and words(row).index(EOS) == 4 for row in found.ids.reshape(-1, MOST_TOKENS))
+    hypotheses = found_by(search, model, most=5)
+    assert all(len(words(row)) == 5 and words(row).index(EOS) == 4 for row in hypotheses.ids.reshape(-1, MOST_TOKENS))
 
 
 @pytest.mark.parametrize(
@@ -32,19 +32,19 @@ def test_a_target_that_reaches_its_limit_ends_in_eos_if_that_is_forced(settings)
 )
 def test_every_search_finds_targets_with_the_log_probabilities_that_the_model_gives_them(name, settings):
     model = model_of(name)
-    found = found_by(build_search(settings, seed=1), model)
-    assert found.ids.shape == (len(SOURCE), settings.n_best, MOST_TOKENS)
-    assert np.all(np.isfinite(found.scores))
-    assert found.scores.shape == found.ids.shape[:2]
+    hypotheses = found_by(build_search(settings, seed=1), model)
+    assert hypotheses.ids.shape == (len(SOURCE), settings.n_best, MOST_TOKENS)
+    assert np.all(np.isfinite(hypotheses.scores))
+    assert hypotheses.scores.shape == hypotheses.ids.shape[:2]
     if settings.kind == "beam":  # those that ended, best first, then those that did not, best first
-        ended = (found.ids == EOS).any(-1)
+        ended = (hypotheses.ids == EOS).any(-1)
         assert np.all(ended[:, :-1] >= ended[:, 1:])
-        as_they_rank = np.lexsort((-found.scores, ~ended), axis=1)
+        as_they_rank = np.lexsort((-hypotheses.scores, ~ended), axis=1)
         np.testing.assert_array_equal(as_they_rank, np.broadcast_to(np.arange(settings.n_best), ended.shape))
     else:
-        np.testing.assert_allclose(found.scores, found.log_probabilities.sum(-1), atol=1e-5)
-    expected = forced_scores(model, found.ids)
-    for of_ids, of_scores, of_expected in zip(found.ids, found.log_probabilities, expected, strict=True):
+        np.testing.assert_allclose(hypotheses.scores, hypotheses.log_probabilities.sum(-1), atol=1e-5)
+    expected = forced_scores(model, hypotheses.ids)
+    for of_ids, of_scores, of_expected in zip(hypotheses.ids, hypotheses.log_probabilities, expected, strict=True):
         for ids, scores, forced in zip(of_ids, of_scores, of_expected, strict=True):
             tokens = words(ids)
             assert not {PAD, BOS} & set(tokens) and EOS not in tokens[:-1]
@@ -63,14 +63,14 @@ def test_every_search_finds_targets_with_the_log_probabilities_that_the_model_gi
 )
 def test_constraints_hold_in_every_search(make):
     free = found_by(make({}), shared_transformer())
-    found = found_by(make({"min_length": 4, "no_repeat_ngram": 1}), shared_transformer())
+    hypotheses = found_by(make({"min_length": 4, "no_repeat_ngram": 1}), shared_transformer())
 
     def breaks(row):
         tokens = words(row)
         return len(set(tokens)) < len(tokens) or (EOS in tokens and len(tokens) <= 4)
 
     assert any(breaks(row) for row in free.ids.reshape(-1, MOST_TOKENS))  # or the constraints would say nothing
-    assert not any(breaks(row) for row in found.ids.reshape(-1, MOST_TOKENS))
+    assert not any(breaks(row) for row in hypotheses.ids.reshape(-1, MOST_TOKENS))
 
 
 def test_samples_are_settled_by_the_seed_and_those_of_a_sentence_are_drawn_independently():
@@ -79,9 +79,9 @@ def test_samples_are_settled_by_the_seed_and_those_of_a_sentence_are_drawn_indep
             build_search(DecodingSettings(search="sampling", n_best=4), seed), shared_transformer()
         ).ids.tolist()
 
-    found = drawn(1)
-    assert found == drawn(1) != drawn(2)
-    assert len({tuple(row) for row in found[0]}) > 1
+    draws = drawn(1)
+    assert draws == drawn(1) != drawn(2)
+    assert len({tuple(row) for row in draws[0]}) > 1
 
 
 @pytest.mark.parametrize(

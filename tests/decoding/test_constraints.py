@@ -14,9 +14,9 @@ SCORES = generator.normal(size=(ROWS, VOCABULARY)).astype("float32")
 
 def allowed(scores):
     """Which tokens of each row are allowed; the scores of those are as they were."""
-    found = np.array(scores)
-    np.testing.assert_array_equal(found[np.isfinite(found)], SCORES[np.isfinite(found)])
-    return [set(np.flatnonzero(np.isfinite(row)).tolist()) for row in found]
+    allowed_scores = np.array(scores)
+    np.testing.assert_array_equal(allowed_scores[np.isfinite(allowed_scores)], SCORES[np.isfinite(allowed_scores)])
+    return [set(np.flatnonzero(np.isfinite(row)).tolist()) for row in allowed_scores]
 
 
 def repeats(tokens, n):
@@ -47,14 +47,14 @@ def test_eos_is_banned_until_there_are_enough_tokens(step):
 
 
 def test_eos_alone_is_allowed_and_certain_in_rows_that_may_have_one_more_token():
-    found = np.array(force_end(SCORES, np.array([True, False, True, False])))
-    np.testing.assert_array_equal(found[1::2], SCORES[1::2])
-    assert (found[::2, EOS] == 0).all()
-    assert np.isinf(np.delete(found[::2], EOS, axis=1)).all()
+    forced = np.array(force_end(SCORES, np.array([True, False, True, False])))
+    np.testing.assert_array_equal(forced[1::2], SCORES[1::2])
+    assert (forced[::2, EOS] == 0).all()
+    assert np.isinf(np.delete(forced[::2], EOS, axis=1)).all()
 
 
 def test_a_given_token_alone_is_allowed_also_where_it_was_banned():
     banned = np.where(np.arange(VOCABULARY) == 5, -np.inf, SCORES).astype("float32")
-    found = force_tokens(banned, SCORES, np.array([5, PAD, 6, PAD]))
+    forced = force_tokens(banned, SCORES, np.array([5, PAD, 6, PAD]))
     every = set(range(VOCABULARY))
-    assert allowed(found) == [{5}, every - {5}, {6}, every - {5}]
+    assert allowed(forced) == [{5}, every - {5}, {6}, every - {5}]

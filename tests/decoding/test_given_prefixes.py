@@ -28,14 +28,14 @@ def test_a_wide_beam_finds_the_best_of_all_targets_that_begin_so():
     settings, chain = BeamSettings(size=150, best=3, length_penalty=0.6, no_repeat_ngram=0), chains(len(prefixes))
     state = (ops.zeros((len(prefixes) * settings.size, LONGEST), "int32"), ops.zeros((), "int32"))
     most = np.full(len(prefixes), LONGEST, "int32")
-    found = beam_search(next_of_chain, chain, state, most, LONGEST, settings, prefix=pad(prefixes, LONGEST))
+    hypotheses = beam_search(next_of_chain, chain, state, most, LONGEST, settings, prefix=pad(prefixes, LONGEST))
     for sentence, prefix in enumerate(prefixes):
         expected = brute_force(chain[sentence], settings, allowed=beginning_with(prefix))[:3]
         assert len(expected) == 3 or len(prefix) == 3
-        ended = [words(row) for row in np.asarray(found.ids[sentence]) if EOS in row][: len(expected)]
+        ended = [words(row) for row in np.asarray(hypotheses.ids[sentence]) if EOS in row][: len(expected)]
         assert ended == [tokens for _, tokens in expected]
         scores = [score for score, _ in expected]
-        np.testing.assert_allclose(np.asarray(found.scores[sentence])[: len(scores)], scores, rtol=1e-5)
+        np.testing.assert_allclose(np.asarray(hypotheses.scores[sentence])[: len(scores)], scores, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -63,20 +63,22 @@ def test_every_search_goes_on_from_the_prefix_with_the_log_probabilities_of_the_
         return search(model, model.encode(source, training=False)._replace(self_attention=()), most, L, prefix)
 
     def run(rows):
-        found = search_from(SOURCE[rows], np.full(len(rows), L, "int32"), pad([prefixes[row] for row in rows], L))
-        return type(found)(*(x.numpy() for x in found))
+        hypotheses = search_from(SOURCE[rows], np.full(len(rows), L, "int32"), pad([prefixes[row] for row in rows], L))
+        return type(hypotheses)(*(x.numpy() for x in hypotheses))
 
-    found = run([*range(len(SOURCE))])
-    expected = forced_scores(model, found.ids)
+    hypotheses = run([*range(len(SOURCE))])
+    expected = forced_scores(model, hypotheses.ids)
     for row, prefix in enumerate(prefixes):
-        for ids, scores, forced in zip(found.ids[row], found.log_probabilities[row], expected[row], strict=True):
+        for ids, scores, forced in zip(
+            hypotheses.ids[row], hypotheses.log_probabilities[row], expected[row], strict=True
+        ):
             tokens = words(ids)
             assert beginning_with(prefix)(tokens) and not {PAD, BOS} & set(tokens)
             np.testing.assert_allclose(scores[: len(tokens)], forced[: len(tokens)], atol=2e-4)
         if how != "sampling":  # draws depend on the batch
             alone = run([row])
-            np.testing.assert_array_equal(alone.ids[0], found.ids[row])
-            np.testing.assert_allclose(alone.scores[0], found.scores[row], atol=1e-5)
+            np.testing.assert_array_equal(alone.ids[0], hypotheses.ids[row])
+            np.testing.assert_allclose(alone.scores[0], hypotheses.scores[row], atol=1e-5)
 
 
 def test_a_translation_that_begins_like_the_one_that_is_found_is_the_same(transformer, tokenizer):
@@ -84,10 +86,16 @@ def test_a_translation_that_begins_like_the_one_that_is_found_is_the_same(transf
     translator = Translator(transformer, tokenizer, search=search, max_positions=24, batch_sentences=3)
     sources = tokenizer.encode([*SENTENCES[:4], ""])
     free = [best for best, *_ in translator.translate_ids(sources)]
-    prefixes = [one.ids[: 2 * row] for row, one in enumerate(free[:4])]
-    for one, prefix, (found, *_) in zip(free, prefixes, translator.translate_ids(sources[:4], prefixes), strict=False):
-        assert (found.ids, found.text, found.prefix_tokens) == (one.ids, one.text, len(prefix))
-        np.testing.assert_allclose(found.log_probabilities, one.log_probabilities, atol=1e-6)
+    prefixes = [free_translation.ids[: 2 * row] for row, free_translation in enumerate(free[:4])]
+    for free_translation, prefix, (translation, *_) in zip(
+        free, prefixes, translator.translate_ids(sources[:4], prefixes), strict=False
+    ):
+        assert (translation.ids, translation.text, translation.prefix_tokens) == (
+            free_translation.ids,
+            free_translation.text,
+            len(prefix),
+        )
+        np.testing.assert_allclose(translation.log_probabilities, free_translation.log_probabilities, atol=1e-6)
     ((empty, *_),) = translator.translate_ids([[]], [[9, 8]])
     assert empty.ids[:2] == [9, 8] and len(empty.ids) > 2
 
@@ -95,6 +103,6 @@ def test_a_translation_that_begins_like_the_one_that_is_found_is_the_same(transf
 def test_a_long_prefix_leaves_room_to_go_on(transformer, tokenizer):
     translator = Translator(transformer, tokenizer, max_positions=24, max_target_ratio=0.0, max_target_extra=3)
     short, long = ([9] * length for length in (4, 23))
-    ((one, *_), (other, *_)) = translator.translate_ids([[5], [5]], [short, long])
-    assert one.ids[:4] == short and 5 <= len(one.ids) <= 7
-    assert other.ids[:23] == long and len(other.ids) == 24
+    ((short_translation, *_), (long_translation, *_)) = translator.translate_ids([[5], [5]], [short, long])
+    assert short_translation.ids[:4] == short and 5 <= len(short_translation.ids) <= 7
+    assert long_translation.ids[:23] == long and len(long_translation.ids) == 24

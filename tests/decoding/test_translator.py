@@ -40,30 +40,33 @@ def translate(translator):
     return lambda sentences, **settings: translator(**settings).translate(sentences)
 
 
-def assert_same(found, expected):
-    for one, other in zip(found, expected, strict=True):
-        assert all(getattr(one, name) == getattr(other, name) for name in ("text", "source_ids", "ids", "truncated"))
-        np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, atol=1e-4)
+def assert_same(translations, expected):
+    for translation, expected_translation in zip(translations, expected, strict=True):
+        assert all(
+            getattr(translation, name) == getattr(expected_translation, name)
+            for name in ("text", "source_ids", "ids", "truncated")
+        )
+        np.testing.assert_allclose(translation.log_probabilities, expected_translation.log_probabilities, atol=1e-4)
 
 
 def test_each_sentence_gets_the_translation_that_full_passes_find(translate, transformer, tokenizer):
-    for sentence, found in zip(SENTENCES[:4], translate(SENTENCES[:4], max_target_ratio=0.5), strict=True):
+    for sentence, translation in zip(SENTENCES[:4], translate(SENTENCES[:4], max_target_ratio=0.5), strict=True):
         source = tokenizer.encode([sentence])[0]
         ids, log_probabilities = search_by_full_passes(transformer, [*source, EOS], min(len(source) // 2 + 10, MOST))
-        assert (found.source_ids, found.ids) == (source, ids)
-        np.testing.assert_allclose(found.log_probabilities, log_probabilities, atol=1e-4)
-        assert found.text == tokenizer.decode([ids])[0]
-        assert found.truncated == (ids[-1] != EOS)
+        assert (translation.source_ids, translation.ids) == (source, ids)
+        np.testing.assert_allclose(translation.log_probabilities, log_probabilities, atol=1e-4)
+        assert translation.text == tokenizer.decode([ids])[0]
+        assert translation.truncated == (ids[-1] != EOS)
 
 
-def test_translations_do_not_depend_on_the_number_of_workers(translate):
-    assert translate(LINES, batch_sentences=1, workers=3) == translate(LINES, batch_sentences=1)
+def test_translations_do_not_depend_on_the_number_of_threads(translate):
+    assert translate(LINES, batch_sentences=1, threads=3) == translate(LINES, batch_sentences=1)
 
 
 def test_there_is_one_translation_for_each_sentence_and_empty_ones_stay_empty(translate):
-    found = translate(LINES)
-    assert len(found) == len(LINES)
-    for line, translation in zip(LINES, found, strict=True):
+    translations = translate(LINES)
+    assert len(translations) == len(LINES)
+    for line, translation in zip(LINES, translations, strict=True):
         if line.strip():
             assert translation.ids and translation.source_ids
         else:
@@ -87,38 +90,38 @@ def test_a_source_over_the_longest_length_is_cut_to_it_and_marked(translate, tok
     short, long = "the cat", "the small dog sees the cat and " * 8
     whole = tokenizer.encode([long])[0]
     assert len(whole) > MOST
-    found = translate([short, long])
-    assert found[1].source_ids == whole[: MOST - 1]
-    assert found[1].truncated
-    assert_same(found[:1], translate([short]))
+    translations = translate([short, long])
+    assert translations[1].source_ids == whole[: MOST - 1]
+    assert translations[1].truncated
+    assert_same(translations[:1], translate([short]))
 
 
 def test_a_source_of_as_many_tokens_as_its_batch_is_wide_keeps_its_eos(translate, tokenizer):
     sentence = "the small dog sees the cat and the small dog"
     while len(tokenizer.encode([sentence])[0]) != LENGTH_MULTIPLE:
         sentence = sentence[:-1]
-    found = translate([sentence])
-    assert len(found[0].source_ids) == LENGTH_MULTIPLE < MOST
-    assert_same(found, translate([sentence, f"{sentence} dog"])[:1])
+    translations = translate([sentence])
+    assert len(translations[0].source_ids) == LENGTH_MULTIPLE < MOST
+    assert_same(translations, translate([sentence, f"{sentence} dog"])[:1])
 
 
 def test_a_source_of_exactly_the_longest_length_is_not_cut(translate, tokenizer):
     ids = tokenizer.encode(["dog " * 30])[0][: MOST - 1]
     text = tokenizer.decode([ids])[0]
     assert len(tokenizer.encode([text])[0]) == MOST - 1
-    found = translate([text])[0]
-    assert found.source_ids == ids
-    assert found.truncated == (found.ids[-1] != EOS)
+    translation = translate([text])[0]
+    assert translation.source_ids == ids
+    assert translation.truncated == (translation.ids[-1] != EOS)
 
 
 @pytest.mark.parametrize(("ratio", "extra", "expected"), [(0, 3, 3), (1.5, 2, 11)])
 def test_translations_are_no_longer_than_the_settings_allow(translate, tokenizer, ratio, extra, expected):
     text = "the small cat"
     assert len(tokenizer.encode([text])[0]) == 6
-    found = translate([text, "dog"], max_target_ratio=ratio, max_target_extra=extra)[0]
+    translation = translate([text, "dog"], max_target_ratio=ratio, max_target_extra=extra)[0]
     whole = translate([text])[0]
-    assert found.ids == whole.ids[:expected]
-    assert found.truncated == (len(whole.ids) > expected or whole.truncated)
+    assert translation.ids == whole.ids[:expected]
+    assert translation.truncated == (len(whole.ids) > expected or whole.truncated)
 
 
 def test_the_longest_target_is_never_longer_than_the_positions(translator):
@@ -180,8 +183,8 @@ def test_settings_that_differ_in_numbers_share_a_graph_and_give_what_constants_g
     for seed, settings in enumerate(NUMBERS[kind]):
         search = build_search(settings, seed)
         graph = Translator(transformer, tokenizer, search=search, graphs=graphs).graph()
-        found = graph(source, limits, 12, search.numbers, {})
-        for values, expected in zip(found, constant_graph(transformer, search)(source, limits, 12), strict=True):
+        hypotheses = graph(source, limits, 12, search.numbers, {})
+        for values, expected in zip(hypotheses, constant_graph(transformer, search)(source, limits, 12), strict=True):
             np.testing.assert_array_equal(values, expected)
     assert len(graphs._values) == 1
 
@@ -213,11 +216,13 @@ def test_settings_share_a_graph_unless_what_is_computed_differs(transformer, tok
 def test_draws_go_on_from_batch_to_batch_and_from_call_to_call(transformer, tokenizer):
     search = build_search(DecodingSettings(search="sampling"), 3)
     translator = Translator(transformer, tokenizer, search=search, batch_sentences=1, max_positions=8)
-    found = [translator.translate(["dog"])[0] for _ in range(2)] + translator.translate(["dog", "dog"])
-    for drawn, translation in zip(np.cumsum([0, *(len(one.ids) for one in found)]), found, strict=False):
+    translations = [translator.translate(["dog"])[0] for _ in range(2)] + translator.translate(["dog", "dog"])
+    for drawn, translation in zip(
+        np.cumsum([0, *(len(translation.ids) for translation in translations)]), translations, strict=False
+    ):
         other = replace(translator, search=replace(search, drawn=int(drawn)), draws=Draws())
         assert other.translate(["dog"])[0] == translation
-    assert len({tuple(one.ids) for one in found}) > 1
+    assert len({tuple(translation.ids) for translation in translations}) > 1
     assert len(translator.graphs._values) == 1
 
 

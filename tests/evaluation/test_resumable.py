@@ -16,7 +16,7 @@ import pytest
 
 from qkv.decoding.translator import Translation
 from qkv.errors import InputError
-from qkv.evaluation import resumable as resumable
+from qkv.evaluation import resumable
 from qkv.evaluation.request import EvaluationSet, TokenisedSet
 from qkv.evaluation.resumable import evaluation_folder, record_resumably, translate_resumably
 from qkv.files.run_directory import EvaluationDirectory
@@ -375,7 +375,10 @@ def test_a_file_that_others_put_in_the_place_of_a_new_one_meanwhile_is_kept_asid
         LIST: b"",
     }
     (aside,) = final.root.parent.glob(".*")
-    assert files_below(aside) == {"heads.csv": b"mine"} and f"{aside}: files of others are kept here" in caplog.text
+    assert (
+        files_below(aside) == {"heads.csv": b"mine"}
+        and f"{aside}: files that no evaluation wrote are kept here" in caplog.text
+    )
 
 
 IN_ITS_PLACE = {
@@ -424,7 +427,7 @@ def test_two_processes_may_evaluate_the_same_set(final, monkeypatch):
 def test_an_interrupted_evaluation_says_how_to_continue(final, monkeypatch, caplog):
     caplog.set_level("INFO", logger="qkv")
     left_behind(final, "abc", monkeypatch)
-    assert "evaluations/test: what is done is kept; run the same command again to continue" in caplog.text
+    assert "evaluations/test: the finished part is kept; run the same command again to continue" in caplog.text
 
 
 def test_an_evaluation_that_ends_in_an_error_keeps_what_it_has_translated(final, monkeypatch, caplog):

@@ -209,10 +209,10 @@ def test_off_deletes_the_choice_whatever_it_holds_but_not_if_the_command_is_refu
 
 
 REFUSED = {
-    "a beam that is given": (["--tune", "--beam_size", "3"], "--beam_size: is what --tune chooses"),
-    "sampling": (["--tune", "--search", "sampling"], "--tune: chooses a beam, and decoding.search is sampling"),
+    "a beam that is given": (["--tune", "--beam_size", "3"], "--beam_size: --tune chooses this setting"),
+    "sampling": (["--tune", "--search", "sampling"], "--tune: needs beam search, but decoding.search is sampling"),
     "another word": (["--tune", "twice"], "expected one of on, off, found 'twice'"),
-    "two runs": ([str(KEPT_RUNS / "transformer"), "--tune", "off"], "--tune: chooses for one run"),
+    "two runs": ([str(KEPT_RUNS / "transformer"), "--tune", "off"], "--tune: chooses settings for one run"),
 }
 
 

@@ -44,10 +44,12 @@ def test_an_imported_run_is_trained_further_as_a_new_run(imported, run, argument
             lines = (tmp_path / f"{name}.{side}").read_text(encoding="utf-8").splitlines()
             assert encoded(tmp_path / "tuned" / "encoded" / f"{name}.{side}") == tokenizer.encode(lines)
     assert tuned.tokenizer.pieces(range(9)) == run.tokenizer.pieces(range(9))
-    for one, other in zip(tuned.model.weights, run.model.weights, strict=True):
-        is_frozen = "embedding" in one.path or "/encoder_" in one.path
-        assert np.array_equal(one, other) == is_frozen, one.path
-        np.testing.assert_allclose(one, other, atol=0.02, err_msg=one.path)  # two updates from the imported weights
+    for weight, imported_weight in zip(tuned.model.weights, run.model.weights, strict=True):
+        is_frozen = "embedding" in weight.path or "/encoder_" in weight.path
+        assert np.array_equal(weight, imported_weight) == is_frozen, weight.path
+        np.testing.assert_allclose(
+            weight, imported_weight, atol=0.02, err_msg=weight.path
+        )  # two updates from the imported weights
     manifest = json.loads((tmp_path / "tuned" / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["started_from"]["run"] == str(imported)
     assert tuned.translator.translate([lines[0]])  # the tokenizer of two sides works there too
@@ -55,8 +57,8 @@ def test_an_imported_run_is_trained_further_as_a_new_run(imported, run, argument
 
 def test_an_imported_run_itself_is_not_trained_and_how_to_go_on_is_told(imported, arguments, capsys):
     assert main([*arguments, "--training.max_updates", "2"]) == 2
-    told = capsys.readouterr().err
-    assert "which is not trained itself. Train a new run that starts from it: --training.start_from RUN" in told
+    message = capsys.readouterr().err
+    assert "which is not trained itself. Train a new run that starts from it: --training.start_from RUN" in message
 
 
 def test_an_imported_run_is_no_start_for_another_tokenizer(imported, tmp_path, capsys):

@@ -55,9 +55,9 @@ def test_the_search_is_that_of_the_folder(run):
 
 def test_the_command_says_how_to_go_on(tmp_path, capsys):
     assert main([str(MARIAN), str(tmp_path / "opus"), "--target_language", "de"]) == 0
-    said = capsys.readouterr().out
-    assert "en to de, 1 + 2 layers of width 16, 153 tokens" in said and ">>fra<< >>deu<<" in said
-    assert f"evaluate {tmp_path / 'opus'} --source FILE" in said
+    output = capsys.readouterr().out
+    assert "en to de, 1 + 2 layers of width 16, 153 tokens" in output and ">>fra<< >>deu<<" in output
+    assert f"evaluate {tmp_path / 'opus'} --source FILE" in output
 
 
 def test_a_folder_that_is_used_is_left_alone(tmp_path, capsys):
@@ -68,9 +68,9 @@ def test_a_folder_that_is_used_is_left_alone(tmp_path, capsys):
 
 
 def test_what_a_killed_import_left_is_replaced(tmp_path):
-    left = temporary_path(tmp_path / "opus")
-    left.mkdir()
-    (left / "half").touch()
+    leftover = temporary_path(tmp_path / "opus")
+    leftover.mkdir()
+    (leftover / "half").touch()
     assert main([str(MARIAN), str(tmp_path / "opus")]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["opus"]
 
@@ -166,36 +166,33 @@ CASES = {
     "a width of text": (set_config(d_model="16"), "d_model: expected an integer"),
     "another width": (set_config(d_model=32), r"expected shape \(152, 32\), as config.json says, found \(152, 16\)"),
     "more layers": (set_config(decoder_layers=3), "decoder.layers.2.*: expected shape .* found nothing"),
-    "fewer layers": (set_config(decoder_layers=1), "arrays have no place in the model, such as model.decoder.layers.1"),
+    "fewer layers": (set_config(decoder_layers=1), "arrays do not belong to the model, such as model.decoder.layers.1"),
     "odd heads": (set_config(encoder_attention_heads=3, decoder_attention_heads=3), "multiple of num_heads"),
     "two numbers of heads": (set_config(decoder_attention_heads=4), "decoder_attention_heads: expected 2, as enc"),
     "two sizes": (set_config(share_encoder_decoder_embeddings=False, decoder_vocab_size=99), "differ|pad_token_id"),
     "a pad id": (set_generation(pad_token_id=152), "pad_token_id: expected an id below 152"),
     "a pad id of another piece": (set_generation(pad_token_id=5), "<pad>: expected id 5"),
     "two eos ids": (set_generation(eos_token_id=[0, 5]), "eos_token_id: expected an integer"),
-    "a forced bos": (set_generation(forced_bos_token_id=4), "forced_bos_token_id: expected no such setting"),
+    "a forced bos": (set_generation(forced_bos_token_id=4), "forced_bos_token_id: expected no value"),
     "a forced eos": (set_generation(forced_eos_token_id=7), "forced_eos_token_id: expected eos_token_id or null"),
     "a bad phrase": (set_generation(bad_words_ids=[[4, 5]]), "bad_words_ids: expected a list of lists"),
-    "diverse beams": (set_generation(num_beam_groups=2), "num_beam_groups: expected no such setting"),
+    "diverse beams": (set_generation(num_beam_groups=2), "num_beam_groups: expected no value"),
     "endless beams": (set_generation(early_stopping="never"), "early_stopping: expected true or false"),
-    "an id twice": (lambda folder: change_json(folder / "vocab.json", new=5), "two pieces have one id"),
+    "an id twice": (lambda folder: change_json(folder / "vocab.json", new=5), "two pieces have the same id"),
     "an id too large": (lambda folder: change_json(folder / "vocab.json", new=152), "expected an id below 152"),
     "ids of text": (lambda folder: change_json(folder / "vocab.json", new="5"), "expected an id below 152"),
     "numbers that are not finite": (set_array(FC1, np.full(24, np.nan)), "fc1.bias has numbers that are not finite"),
     "an array too many": (
         set_array("model.extra", np.zeros(3)),
-        "1 arrays have no place in the model, such as model.e",
+        "1 arrays do not belong to the model, such as model.e",
     ),
-    "other positions": (
-        set_array("model.encoder.embed_positions.weight", np.zeros((512, 16))),
-        "other positions than Marian's",
-    ),
-    "two tables": (set_array("lm_head.weight", np.zeros((152, 16))), "differ, and config.json says that they are one"),
+    "other positions": (set_array("model.encoder.embed_positions.weight", np.zeros((512, 16))), "expected Marian's"),
+    "two tables": (set_array("lm_head.weight", np.zeros((152, 16))), "differ, but config.json declares them as one"),
     "truncated weights": (
         lambda folder: (folder / "model.safetensors").write_bytes((MARIAN / "model.safetensors").read_bytes()[:-1]),
         r"model\.safetensors: ",
     ),
-    "links in HDF5": (external_h5, "tf_model.h5: it has what no model has: model is a link to elsewhere"),
+    "links in HDF5": (external_h5, "tf_model.h5: it is not the file of a model: model is a link to other data"),
 }
 
 
@@ -210,7 +207,7 @@ def test_a_folder_that_is_damaged_hostile_or_of_another_kind_is_refused(marian, 
 def test_a_pickle_is_not_read_without_pytorch(marian, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     (marian / "model.safetensors").rename(marian / "pytorch_model.bin")
-    assert "pytorch_model.bin: it is a pickle, which PyTorch alone can read safely" in refused(marian, tmp_path)
+    assert "pytorch_model.bin: the file is a pickle, which only PyTorch can read safely" in refused(marian, tmp_path)
 
 
 def test_an_imported_run_cannot_be_trained_and_says_what_it_lacks(imported, capsys):

@@ -46,10 +46,15 @@ def test_translations_are_those_of_hugging_face(run, beams):
     decoding = run.config.decoding.model_copy(update={"beam_size": int(beams)})
     translator = replace(run, config=run.config.model_copy(update={"decoding": decoding})).translator
     translations = translator.translate(expected["lines"][:20])
-    assert [one.ids for one in translations] == [[ours[i] for i in row] for row in expected["searched"][beams]]
-    assert len({len(one.ids) for one in translations}) > 3 and max(len(one.ids) for one in translations) == 19
+    assert [translation.ids for translation in translations] == [
+        [ours[i] for i in row] for row in expected["searched"][beams]
+    ]
+    assert (
+        len({len(translation.ids) for translation in translations}) > 3
+        and max(len(translation.ids) for translation in translations) == 19
+    )
     if beams == "4":
-        assert [one.text for one in translations] == expected["texts"]
+        assert [translation.text for translation in translations] == expected["texts"]
 
 
 def test_bos_takes_no_part_of_the_probability(run, forced):

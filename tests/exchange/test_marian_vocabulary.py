@@ -29,19 +29,23 @@ def write(folder, source, target):
 
 def test_special_tokens_come_first_and_then_the_union(tmp_path, config):
     write(tmp_path, SOURCE, TARGET)
-    found = read_marian_vocabulary(tmp_path, config)
-    assert found.pieces == ["<pad>", "<unk>", "<s>", "</s>", "a", ">>fra<<", "b", "<unused 6>", "c", "<s>"]
-    assert found.source.tolist() == [5, 1, 5, 0, 2, 3, 4, 6, NONE, NONE]
-    assert found.target.tolist() == [5, 1, 5, 0, NONE, NONE, 2, NONE, 3, 4]
-    assert found.sides == {"source": [0, 1, 3, 4, 5, 6, 7], "target": [0, 1, 3, 6, 8, 9]}
-    assert found.special == {"<pad>": BOS, "<unk>": 1, "</s>": 3} and found.tags == [">>fra<<"] and not found.shared
+    vocabulary = read_marian_vocabulary(tmp_path, config)
+    assert vocabulary.pieces == ["<pad>", "<unk>", "<s>", "</s>", "a", ">>fra<<", "b", "<unused 6>", "c", "<s>"]
+    assert vocabulary.source.tolist() == [5, 1, 5, 0, 2, 3, 4, 6, NONE, NONE]
+    assert vocabulary.target.tolist() == [5, 1, 5, 0, NONE, NONE, 2, NONE, 3, 4]
+    assert vocabulary.sides == {"source": [0, 1, 3, 4, 5, 6, 7], "target": [0, 1, 3, 6, 8, 9]}
+    assert (
+        vocabulary.special == {"<pad>": BOS, "<unk>": 1, "</s>": 3}
+        and vocabulary.tags == [">>fra<<"]
+        and not vocabulary.shared
+    )
 
 
 def test_one_vocabulary_is_kept_in_its_order(tmp_path, config):
     write(tmp_path, SOURCE, {})
-    found = read_marian_vocabulary(tmp_path, replace(config, source_size=6, tokenizer={}))
-    np.testing.assert_array_equal(found.source, found.target)
-    assert found.pieces[4:] == ["a", ">>fra<<", "b"] and found.shared
+    vocabulary = read_marian_vocabulary(tmp_path, replace(config, source_size=6, tokenizer={}))
+    np.testing.assert_array_equal(vocabulary.source, vocabulary.target)
+    assert vocabulary.pieces[4:] == ["a", ">>fra<<", "b"] and vocabulary.shared
 
 
 def test_an_eos_that_the_other_side_numbers_otherwise_is_refused(tmp_path, config):

@@ -13,7 +13,7 @@ import tensorflow as tf
 from qkv.alignment.readout import AlignmentReadout
 from qkv.decoding.build import build_search, build_translator
 from qkv.errors import InputError
-from qkv.exchange.parity import check_parity, searches
+from qkv.exchange.parity import check_parity, comparable_searches
 from qkv.text.lines.line import FORMAT_CHARACTERS, OTHER_SPACES, compose
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
@@ -51,34 +51,38 @@ def saved(folder):
 
 
 def translator(run, kind):
-    return build_translator(run.model, run.tokenizer, run.config, build_search(searches(run, {})[kind], seed=1))
+    return build_translator(
+        run.model, run.tokenizer, run.config, build_search(comparable_searches(run, {})[kind], seed=1)
+    )
 
 
-def found(answer):
+def as_numpy(answer):
     return {name: tensor.numpy() for name, tensor in answer.items()}
 
 
 @pytest.mark.parametrize("beam", [False, True])
 def test_sentences_are_translated_as_by_the_run_in_batches_of_any_size(run, saved, beam):
     expected = translator(run, "beam" if beam else "greedy").translate(SOURCES)
-    answer = found(saved.translate(tf.constant(SOURCES), tf.constant(beam)))
-    assert [text.decode() for text in answer["text"]] == [one.text for one in expected]
-    assert answer["truncated"].tolist() == [one.truncated for one in expected]
+    answer = as_numpy(saved.translate(tf.constant(SOURCES), tf.constant(beam)))
+    assert [text.decode() for text in answer["text"]] == [translation.text for translation in expected]
+    assert answer["truncated"].tolist() == [translation.truncated for translation in expected]
     assert answer["truncated"][-1] and answer["text"][0] == b""
-    for i, one in enumerate(expected[1:], 1):
+    for i, translation in enumerate(expected[1:], 1):
         tokens = [token.decode() for token in answer["target_tokens"][i] if token]
-        assert tokens == run.tokenizer.pieces(one.ids)
-        np.testing.assert_allclose(answer["log_probabilities"][i, : len(tokens)], one.log_probabilities, atol=1e-5)
+        assert tokens == run.tokenizer.pieces(translation.ids)
+        np.testing.assert_allclose(
+            answer["log_probabilities"][i, : len(tokens)], translation.log_probabilities, atol=1e-5
+        )
         assert not answer["log_probabilities"][i, len(tokens) :].any()
         if beam:
-            assert answer["score"][i] == pytest.approx(one.score, abs=1e-5)
-    alone = found(saved.translate(tf.constant(SOURCES[2:3]), tf.constant(beam)))
+            assert answer["score"][i] == pytest.approx(translation.score, abs=1e-5)
+    alone = as_numpy(saved.translate(tf.constant(SOURCES[2:3]), tf.constant(beam)))
     assert alone["text"][0] == answer["text"][2]
 
 
 def test_strings_are_read_as_lines_of_files_are(run, saved):
     unseen = ["\t", "\xa0", "\u3000", "\u2028", "\u200b", "\ufeff", "\x85", " \u200e "]
-    answer = found(saved.translate(tf.constant([*unseen, "E\u0301va", "Éva", b"a \xff cat"]), tf.constant(False)))
+    answer = as_numpy(saved.translate(tf.constant([*unseen, "E\u0301va", "Éva", b"a \xff cat"]), tf.constant(False)))
     assert answer["text"][: len(unseen)].tolist() == [b""] * len(unseen)
     decomposed, composed, _ = answer["source_tokens"][len(unseen) :].tolist()
     assert decomposed == composed and b"<unk>" not in composed
@@ -87,13 +91,13 @@ def test_strings_are_read_as_lines_of_files_are(run, saved):
 def test_invisible_characters_are_read_as_by_the_run(run, saved):
     texts = [f"a {character}c{character}at" for character in (*FORMAT_CHARACTERS[:400], *OTHER_SPACES)]
     texts += ["the c\xadat\xa0sees\rit", "e\u200d\u0301t\xade\u0301", "\u3164", "a\xad cat"]
-    answer = found(saved.translate(tf.constant(texts), tf.constant(False)))
+    answer = as_numpy(saved.translate(tf.constant(texts), tf.constant(False)))
     for tokens, ids in zip(answer["source_tokens"].tolist(), run.tokenizer.encode(map(compose, texts)), strict=True):
         assert [token.decode() for token in tokens if token] == [*run.tokenizer.pieces(ids), "</s>"]
 
 
 def test_attention_is_that_of_the_archive_and_zero_for_padding(run, saved):
-    answer = found(saved.translate(tf.constant(SOURCES), tf.constant(True)))
+    answer = as_numpy(saved.translate(tf.constant(SOURCES), tf.constant(True)))
     translations = translator(run, "beam").translate(SOURCES)
     records = run.recorder(["cross"]).record(pair_translations(SOURCES, None, translations, "beam"))
     for i, record in enumerate(records):
@@ -112,7 +116,7 @@ def test_attention_is_that_of_the_archive_and_zero_for_padding(run, saved):
 def test_links_and_probabilities_are_those_of_the_run(run, saved, readout):
     if readout.head == "mean":
         saved = SavedTranslator(run, readout)
-    answer = found(saved.align(tf.constant(SOURCES), tf.constant(TARGETS)))
+    answer = as_numpy(saved.align(tf.constant(SOURCES), tf.constant(TARGETS)))
     for i, record in enumerate(run.recorder(["cross"]).record_references(SOURCES, TARGETS)):
         links = {(int(source), target) for target, source in enumerate(answer["links"][i]) if source >= 0}
         assert links == readout.links(record.by_token())
@@ -123,7 +127,7 @@ def test_links_and_probabilities_are_those_of_the_run(run, saved, readout):
 
 def test_pairs_that_programs_cut_in_their_own_way_are_not_compared(run, monkeypatch):
     class Exported:
-        own_decoding: ClassVar = {}
+        fixed_decoding: ClassVar = {}
 
         def translate(self, sources, decoding, longest):
             return [*sources]
@@ -132,8 +136,8 @@ def test_pairs_that_programs_cut_in_their_own_way_are_not_compared(run, monkeypa
             assert (sources, targets) == (["a cat"], ["ein Hund"])
             return [np.array(next(run.recorder(["cross"]).record_references(sources, targets)).token_log_probabilities)]
 
-    found = [SimpleNamespace(text="Hund " * 200), SimpleNamespace(text="ein Hund")]
-    translator = SimpleNamespace(translate=lambda sources: found)
+    translations = [SimpleNamespace(text="Hund " * 200), SimpleNamespace(text="ein Hund")]
+    translator = SimpleNamespace(translate=lambda sources: translations)
     monkeypatch.setattr("qkv.exchange.parity.build_translator", lambda *settings: translator)
     assert (
         check_parity(run, Exported(), ["the dog", "a cat"], exact=True)["largest_difference_of_log_probabilities"] == 0
@@ -147,12 +151,12 @@ def test_a_process_with_tensorflow_and_its_text_alone_loads_it(run, folder, save
     script += "print([text.decode() for text in answer['text'].numpy()]); "
     script += "assert not any(name.startswith('qkv') for name in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
-    loaded = LoadedSavedModel(folder).translate(SOURCES, searches(run, {})["beam"], longest=0)
+    loaded = LoadedSavedModel(folder).translate(SOURCES, comparable_searches(run, {})["beam"], longest=0)
     assert ended.stdout.splitlines()[-1] == repr(loaded)
 
 
 def test_links_that_need_more_than_a_row_of_weights_are_refused(run):
-    with pytest.raises(InputError, match="--at: a SavedModel reads links at LAYER,HEAD,SIDE"):
+    with pytest.raises(InputError, match="--at: expected LAYER,HEAD,SIDE, because a SavedModel"):
         SavedTranslator(run, AlignmentReadout(0, 0, "input", "mutual"))
 
 
@@ -160,6 +164,6 @@ def test_a_model_without_cross_attention_is_exported_and_links_nothing(tokenizer
     run = random_run(tokenizer, tmp_path, ARCHITECTURES["context_vector"])
     (run.directory.root / "tokenizer").mkdir(parents=True)
     translator = SavedTranslator(run, None)
-    answer = found(translator.align(tf.constant(SOURCES), tf.constant(TARGETS)))
+    answer = as_numpy(translator.align(tf.constant(SOURCES), tf.constant(TARGETS)))
     assert answer["cross_attention"].shape[:3] == (len(SOURCES), 0, 1) and (answer["links"] == -1).all()
     write_saved_model(translator, tmp_path / "saved")

@@ -26,7 +26,7 @@ def test_windows_locks_a_byte_that_is_never_written(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
     with (tmp_path / "lock").open("a+", encoding="utf-8") as file:
         file_lock.lock_file(file)
-        assert places == [(2, 1, file_lock.FAR_BYTE)]
+        assert places == [(2, 1, file_lock.UNUSED_BYTE)]
         file.write("holder")
         file.flush()
         taken = True

@@ -132,7 +132,7 @@ def test_a_plugin_that_ends_the_command_is_told_and_no_other_is_blamed(tmp_path,
     assert capsys.readouterr().err == ""
     (tmp_path / "plugin.py").touch()
     assert command(["--plugins", str(tmp_path / "plugin.py")]) == 2
-    assert capsys.readouterr().err == "error: a plugin has ended the command: exit 3; mend the plugin\n"
+    assert capsys.readouterr().err == "error: a plugin has ended the command: exit 3; fix the plugin\n"
 
 
 def test_other_errors_of_the_system_keep_their_traceback():

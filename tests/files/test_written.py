@@ -119,7 +119,7 @@ def test_nothing_is_deleted_or_written_through_links(tmp_path, place):
         files.path.rename(home / "list")
         files.path.symlink_to(home / "list")
         before = (home / "list").read_bytes()
-        with pytest.raises(InputError, match="expected the list of the files that were written here"):
+        with pytest.raises(InputError, match="expected the list of the files that qkv wrote here"):
             FileList(run).add(run / "new")
         assert (home / "list").read_bytes() == before and not FileList(run).names()
     files.delete()
@@ -134,7 +134,7 @@ def test_a_file_of_others_in_the_place_of_a_list_is_no_list_and_stays(tmp_path, 
     files = FileList(tmp_path)
     files.delete()
     assert not files.exists() and not files.holds(tmp_path / "a") and (tmp_path / "a").exists()
-    with pytest.raises(InputError, match="expected the list of the files that were written here, found none"):
+    with pytest.raises(InputError, match="expected the list of the files that qkv wrote here, found something else"):
         files.add(tmp_path / "b")
     assert (tmp_path / LIST).read_text() == text
 

@@ -21,7 +21,7 @@ def told_to_type_checkers():
 
 def test_the_table_names_what_type_checkers_are_told():
     modules = {name: ("", name) for name in qkv._MODULES}
-    table = {name: (place, name) for place, names in qkv._PLACES.items() for name in names} | modules
+    table = {name: (place, name) for place, names in qkv._EXPORTS.items() for name in names} | modules
     assert table == told_to_type_checkers()
 
 

@@ -173,7 +173,8 @@ READERS = {
     "exchange": "export marian_config marian_import",
     "model": "build",
     "run": "__init__ ancestor doctor ensemble keras_batches manifest start trained_run training",
-    "text": "corpora.formats corpora.held_out corpora.provenance prepare tokens.run_tokenizer training_text",
+    "text": "corpora.formats corpora.held_out corpora.provenance prepare text_reader tokens.run_tokenizer "
+    "training_text",
     "training": "build callbacks.build",
 }
 READERS = {f"qkv.{room}.{name}".removesuffix(".__init__") for room, names in READERS.items() for name in names.split()}
@@ -216,7 +217,7 @@ OF_NO_MODULE = {
 OF_NO_MODULE = {f"{room}/test_{name}" for room, names in OF_NO_MODULE.items() for name in names.split()}
 
 
-def tested_files(test):
+def files_under_test(test):
     """The files of the package that a test file is about, by its path: modules, packages or scripts of a page."""
     place = test.relative_to(ROOT / "tests")
     module = PIPELINE / place.with_name(place.name.removeprefix("test_"))
@@ -262,7 +263,7 @@ def test_every_test_file_stands_at_its_modules_path_and_imports_it():
         place = path.relative_to(ROOT / "tests")
         if place.parts[0] in ("data", "benchmarks", "house", "journeys") or str(place.with_suffix("")) in OF_NO_MODULE:
             continue
-        files = tested_files(path)
+        files = files_under_test(path)
         assert files, f"{path}: no module at its path"
         modules = {name_of(file) for file in files if file.suffix == ".py"}
         assert not modules or modules & imports_of_test(path), f"{path}: expected an import of {sorted(modules)}"

@@ -77,7 +77,7 @@ for command in sys.argv[1:]:
 EVALUATE = """
 import sys
 import evaluate
-from qkv.evaluation import resumable as resumable
+from qkv.evaluation import resumable
 resumable.CHUNK_SENTENCES = 4
 if __name__ == "__main__":
     for workers in "12":

@@ -38,7 +38,7 @@ def parse(path: Path) -> ast.Module:
 
 def list_children(folder: Path) -> set[str]:
     """Returns the names of the modules and subpackages of a package."""
-    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     return modules | {path.parent.name for path in folder.glob("*/__init__.py")}
 
 

@@ -85,7 +85,7 @@ def test_weights_of_any_sign_are_read_where_the_manifest_says_so(tmp_path, make_
     assert_same(AttentionArchive(tmp_path / "signed")[0], record)
     for name, manifest in {"none": {}, "other": {"signed": ["encoder"]}}.items():
         write(tmp_path / name, [record], manifest={"model": "abc", **manifest})
-        with pytest.raises(InputError, match="cross/000000 has weights that are no shares of a row"):
+        with pytest.raises(InputError, match="cross/000000 has weights that are not shares of a row"):
             AttentionArchive(tmp_path / name)[0]
     record.attention["cross"][0, 0, 0, 0] = np.inf
     write(tmp_path / "infinite", [record], manifest={"signed": ["cross"]})
@@ -171,7 +171,7 @@ def test_lists_that_do_not_fit_the_axes_are_refused(tmp_path, make_record, chang
 def test_a_repeated_id_and_other_heads_than_before_are_refused(tmp_path, make_record):
     writer = ArchiveWriter(tmp_path, manifest={})
     writer.append(make_record(1))
-    with pytest.raises(ValueError, match="expected an id that was not appended before"):
+    with pytest.raises(ValueError, match="a sentence with this id was appended before"):
         writer.append(make_record(1))
     with pytest.raises(ValueError, match="sites"):
         writer.append(make_record(2, heads=5))
@@ -232,7 +232,7 @@ def test_a_crash_between_shard_and_lines_leaves_no_line_without_its_shard(tmp_pa
 @pytest.mark.parametrize("name", ["shard-00000.npz", "shard-00007.npz", archive.GOLD])
 def test_files_of_other_people_are_not_replaced_by_an_archive(tmp_path, records, name):
     (tmp_path / name).write_bytes(b"mine")
-    with pytest.raises(InputError, match=f"{name}: not of an attention archive"):
+    with pytest.raises(InputError, match=f"{name}: the file does not belong to an attention archive"):
         write(tmp_path, records)
     assert (tmp_path / name).read_bytes() == b"mine"
 
@@ -252,7 +252,7 @@ def test_files_with_other_names_stay_beside_an_archive(tmp_path, records):
         ("manifest.json", lambda data: data.replace(b'_version": 1', b'_version": 2'), "format_version is 2"),
         ("manifest.json", lambda data: data.replace(b"true", b"false"), "complete"),
         ("sentences.jsonl", lambda data: data[:-9], "sentences.jsonl:7.*delete"),
-        ("sentences.jsonl", lambda data: data[data.index(b"\n") + 1 :], "6 sentences.* 7"),
+        ("sentences.jsonl", lambda data: data[data.index(b"\n") + 1 :], "expected 7 sentences.*found 6"),
         ("sentences.jsonl", lambda data: data.replace(b'"mode"', b'"made"', 1), "sentences.jsonl:1"),
         ("sentences.jsonl", lambda data: data + data, "sentences.jsonl:8"),
         ("sentences.jsonl", lambda data: data.replace(b'"shard-00000', b'"../shard-00000', 1), "sentences.jsonl:1"),
@@ -324,7 +324,7 @@ def test_an_archive_with_sinks_that_is_continued_keeps_them(tmp_path, records):
     assert (read.manifest["sinks"], len(read[3].sinks)) == (["cross"], 1)
 
 
-@pytest.mark.parametrize(("shares", "found"), [(-0.1, "no shares"), (0.9, "no shares"), (np.nan, "not finite")])
+@pytest.mark.parametrize(("shares", "found"), [(-0.1, "not shares"), (0.9, "not shares"), (np.nan, "not finite")])
 def test_shares_that_no_sink_can_have_are_refused(tmp_path, records, shares, found):
     record = with_sink(records[0])
     record.sinks["cross"][0, 0, 0] = shares

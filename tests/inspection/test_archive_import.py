@@ -151,7 +151,7 @@ BAD = {
     "a word below 0": (change(0, source_words=[0, -1, 1, None]), r"source_words: .* from 0 on, or None, found -1"),
     "a huge word": (change(0, source_words=[0, 10**9, 1, None]), r"source_words: .*, found 1000000000"),
     "a word in letters": (change(0, source_words=["a", 0, 1, None]), r"source_words: .*, found 'a'"),
-    "a word without a token": (change(0, source_words=[1, 2, 2, None]), r"no token has word 0, so the text must be"),
+    "a word without a token": (change(0, source_words=[1, 2, 2, None]), r"no token has word 0, so the text is needed"),
     "probabilities": (change(1, log_probabilities=[0.9] * 4), r"sentence 1: log_probabilities: .* found 0\.9"),
     "few probabilities": (change(1, log_probabilities=[-1.0]), r"token_log_probabilities: expected 4 .* found 1"),
     "no number": (change(1, log_probabilities=[-1, 0, 0, None]), r"log_probabilities: .* found None"),
@@ -187,7 +187,7 @@ def test_what_does_not_fit_is_refused_by_its_sentence(tmp_path, weights, case):
         ({"gold": GOLD[:1]}, "gold: expected one alignment for each of 2 sentences, found 1"),
         ({"manifest": {"model": object()}}, "manifest: expected values that JSON can hold"),
         ({"manifest": {"loss": float("nan")}}, "manifest: expected values that JSON can hold"),
-        ({"manifest": {"sites": {}}}, "manifest: expected no names .*, found sites"),
+        ({"manifest": {"sites": {}}}, "manifest: expected no keys .*, found sites"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_before_anything_is_written(tmp_path, weights, arguments, message):
@@ -199,7 +199,7 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_written(tmp_pa
 def test_a_finished_archive_and_a_file_are_not_overwritten(tmp_path, weights):
     write_archive(tmp_path / "a", SENTENCES, weights)
     before = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
-    with pytest.raises(InputError, match="already holds an attention archive"):
+    with pytest.raises(InputError, match="the folder has an attention archive"):
         write_archive(tmp_path / "a", SENTENCES, weights, gold=GOLD)
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
     (tmp_path / "b").touch()

@@ -53,5 +53,5 @@ def test_attention_that_is_not_kept_is_refused(make_record, site):
 def test_a_record_without_cross_attention_has_no_table(make_record):
     record = make_record(attention={"cross": np.zeros((0, 1, 4, 5), np.float32)})
     assert record.to_numpy().shape == (0, 1, 4, 5)
-    with pytest.raises(InputError, match="the model has no attention at 'cross'"):
+    with pytest.raises(InputError, match="the model has no attention at the site 'cross'"):
         record.to_frame()

@@ -157,7 +157,7 @@ def change_config(run, old, new):
 BAD_RUNS_TO_RESUME = {
     "no checkpoint": (
         lambda run: shutil.rmtree(run / "checkpoints"),
-        r"checkpoints: no checkpoint to continue from; delete the run's folder and start it anew",
+        r"checkpoints: no checkpoint to continue from; delete the run's folder and start again",
     ),
     "damaged checkpoint": (
         lambda run: [cut_in_half(path) for path in run.glob("checkpoints/update-*.npz")],
@@ -219,7 +219,7 @@ BAD_RUNS = {
     ),
     "cut manifest": (
         lambda run: cut_in_half(run / "manifest.json"),
-        r"manifest\.json: missing or damaged; delete the file if it is there, then have it written again: "
+        r"manifest\.json: missing or damaged; delete the file if it exists, and let this command write it again: "
         r"qkv train --resume \S+\n$",
     ),
     "manifest of another kind": (
@@ -280,7 +280,7 @@ def own_text(folder, reference="d e f\ng h\n", links="0-0 1-1\n0-1\n"):
     ("text", "pattern"),
     [
         ({"links": "0-0 1-1\n"}, r"own\.align: 1 lines of alignments for the 2 pairs"),
-        ({"links": "0-0 1-1\n0:1\n"}, r"own\.align:2: '0:1' is no link; expected i-j"),
+        ({"links": "0-0 1-1\n0:1\n"}, r"own\.align:2: '0:1' is not a link; expected i-j"),
         ({"reference": "d e f\n"}, r"own\.en has 2 lines and .*own\.fr has 1"),
     ],
 )
@@ -297,7 +297,7 @@ A_TEXT = ROOT / "LICENSE"
     [
         (["--require", A_TEXT, "--beam_size", "1"], "--require: needs a beam of 2 to 200 .*beam_size is 1; expected"),
         (["--require", A_TEXT, "--beam_size", 201], "--require: needs a beam of 2 to 200 .*beam_size is 201; expected"),
-        (["--require", A_TEXT, "--search", "sampling"], "--require: needs a beam, .* sampling; expected --search beam"),
+        (["--require", A_TEXT, "--search", "sampling"], "--require: needs beam search, .* sampling; expected --search"),
         (["--require", "nowhere.fr"], r"nowhere\.fr: there is no such file"),
         (["--ban", "nowhere.fr"], r"nowhere\.fr: there is no such file"),
     ],

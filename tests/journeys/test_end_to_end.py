@@ -30,6 +30,7 @@ from qkv.evaluation.tables import read_translations
 from qkv.files.json import read_json_object
 from qkv.files.run_directory import RunDirectory
 from qkv.inspection.archive import AttentionArchive
+from qkv.inspection.experiments.activations import cache_sentences
 from qkv.live.live_run import LiveRun
 from qkv.live.question import Question
 from qkv.run.trained_run import load_run
@@ -370,7 +371,7 @@ def test_a_sentence_is_read_alike_by_every_command_and_from_python(normalizing, 
     assert read_translations(raw / "translations.tsv")["source"].tolist() == [WRITTEN]
     assert loaded.translator.translate([WRITTEN])[0].ids == expected.ids
     assert (
-        loaded.cache([WRITTEN], ["*.weights"])[0].source_tokens
+        cache_sentences(loaded.translator, [WRITTEN], ["*.weights"])[0].source_tokens
         == AttentionArchive(folder / "attention")[0].source_tokens
     )
     answer = LiveRun(loaded, "live").answer(Question(text=WRITTEN))

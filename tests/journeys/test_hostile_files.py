@@ -175,7 +175,7 @@ ARCHIVES = {
     "manifest in Latin-1": (lambda run: write(run, "manifest.json", b'{"x": "\xe9"}'), MANIFEST),
     "manifest a number of 5,000 digits": (lambda run: write(run, "manifest.json", "9" * 5000), MANIFEST),
     "manifest counts true": (lambda run: change_manifest(run, sentences=True), MANIFEST),
-    "manifest counts more": (lambda run: change_manifest(run, sentences=2), "1 sentences, manifest.json counts 2"),
+    "manifest counts more": (lambda run: change_manifest(run, sentences=2), "expected 2 sentences, as in manifest"),
     "manifest is a newer one's": (lambda run: change_manifest(run, format_version=2), "this version of qkv reads 1"),
     "manifest is of no version": (lambda run: change_manifest(run, format_version=[1]), "this version of qkv reads 1"),
     "sites of another name": (lambda run: change_manifest(run, sites={"memory": [1, 1]}), MANIFEST),
@@ -425,7 +425,7 @@ def test_a_manifest_that_lies_is_refused(kept, content):
     [
         ("9.0.0", "upgrade qkv"),
         ("0.999.0", "upgrade qkv"),
-        ("0.1.0", "reads no runs from before 0.2; train anew, or use qkv 0.1.0"),
+        ("0.1.0", "reads no runs from before 0.2; train again, or use qkv 0.1.0"),
         ("1", None),
         ("99999999999.1", None),
         ("x", None),

@@ -11,7 +11,7 @@ from qkv.commands import evaluate, train
 from qkv.commands.cli import CONFIG_ALONE
 from qkv.config import RunConfig
 from qkv.config.schema import alternatives, sections_of, walk
-from qkv.config.yaml import DEEPEST, MOST_BYTES, dump_yaml
+from qkv.config.yaml import DEEPEST, LONGEST_TEXT, dump_yaml
 from qkv.errors import InputError
 from qkv.files.paths import name_problem, refuse_other_than_file
 from qkv.files.run_directory import RunDirectory
@@ -37,8 +37,8 @@ CONFIG_TEXTS = {
     "lists within lists": ("a: " + "[" * 100_000, f"nested more than {DEEPEST} levels deep"),
     "sections within sections": ("{a: " * 5_000, f"nested more than {DEEPEST} levels deep"),
     "closed lists within lists": ("a: " + "[" * 100 + "]" * 100, f"nested more than {DEEPEST} levels deep"),
-    "a long file": ("# nothing\n" * MOST_BYTES, f"expected at most {MOST_BYTES} characters"),
-    "a long value": ("a: " + "x" * MOST_BYTES, f"expected at most {MOST_BYTES} characters"),
+    "a long file": ("# nothing\n" * LONGEST_TEXT, f"expected at most {LONGEST_TEXT} characters"),
+    "a long value": ("a: " + "x" * LONGEST_TEXT, f"expected at most {LONGEST_TEXT} characters"),
     "many keys": ("".join(f"k{n}: 1\n" for n in range(21_000)), "more than 20000 values"),
     "zeros": ("\0" * 1000, "special characters are not allowed"),
     "a control character": ("a: \x07\n", "special characters are not allowed"),

@@ -67,7 +67,7 @@ def test_without_a_choice_the_last_layer_is_read_and_a_warning_says_so(run, tmp_
     copied = qkv.load(shutil.copytree(run.path, tmp_path / "copied"))
     (copied.path / "alignment.json").unlink()
     assert copied.align(SOURCE, TARGET)
-    assert "corpus/validation.en: there is no such file, so that no layer and head can be chosen by it" in caplog.text
+    assert "corpus/validation.en: there is no such file, so no layer and head can be chosen on it" in caplog.text
     assert "the mean of the last layer's heads is read" in caplog.text
     assert not (copied.path / "alignment.json").exists()
 
@@ -114,7 +114,7 @@ def test_every_method_works(run, tmp_path, monkeypatch):
     assert own.translate(SOURCE).attention.attention["cross"].size
     evaluation = own.evaluate(source=tmp_path / "place" / "mine.en")
     assert "alignments.pharaoh" in files_below(evaluation.path) and len(evaluation.archive) == 2
-    assert own.trained.cache([SOURCE]) and own.trained.explain_score(SOURCE, "decoder.0.cross", head=0, row=0)
+    assert own.cache([SOURCE]) and own.explain_score(SOURCE, "decoder.0.cross", head=0, row=0)
     assert own.export("saved_model", "exported") == Path("exported")
     assert len(own.history)
     with pytest.raises(InputError, match=r"corpus/test.en: there is no such file"):

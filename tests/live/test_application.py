@@ -198,7 +198,7 @@ def test_who_comes_when_enough_are_waiting_is_told_so(client, stub):
     threads = [threading.Thread(target=ask_and_note, daemon=True) for _ in range(1 + MOST_WAITING)]
     for thread in threads:
         thread.start()
-    while client.application._places._value:  # until all places are taken
+    while client.application._queue._value:  # until the queue is full
         time.sleep(0)
     answer = ask(client)
     stub.gate.set()

@@ -96,7 +96,9 @@ def test_without_sentencex_a_paragraph_is_one_sentence_and_that_is_said(page, li
     monkeypatch.setattr(live, "divide", lambda text: None)
     ask(page, f"{TEXT} . {OTHER} .")
     assert page.locator("#list .row").count() == 1 and page.locator(".paragraph").count() == 0
-    assert page.inner_text("[data-part=status]").endswith("sentencex, which divides texts, is not installed.")
+    assert page.inner_text("[data-part=status]").endswith(
+        "sentencex, which divides texts into sentences, is not installed."
+    )
     ask(page, TEXT)
     assert page.inner_text("[data-part=status]") == ""
 

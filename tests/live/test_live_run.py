@@ -18,7 +18,7 @@ from qkv.inspection.experiments.intervention import (
     one_head,
 )
 from qkv.inspection.experiments.logit_parts import source_logits
-from qkv.inspection.experiments.score_parts import explained_sites, split_score
+from qkv.inspection.experiments.score_parts import explained_sites, shared_float64, split_score
 from qkv.live.live_run import LiveRun
 from qkv.live.question import GivenRow, HeadChange, LogitQuestion, Question, ScoreQuestion
 from qkv.model.decoder_only import DecoderOnly
@@ -75,7 +75,7 @@ def test_a_text_is_divided_as_the_run_divides_it(live, monkeypatch):
     assert live.divide(text) == {"sentences": sentences, "spaces": ["  ", "\n", "\n"]}
     assert live.divide(TEXT) == {"sentences": [TEXT], "spaces": []}
     monkeypatch.setitem(sys.modules, "sentencex", None)
-    vars(live.run).pop("splitter")
+    vars(live.run.reader).pop("splitter")
     assert live.divide(text) is None
 
 
@@ -83,14 +83,16 @@ def test_a_change_of_nothing_changes_no_bit(live, plain):
     live.changes.set([])
     changed = ChangedModel(live.run.model, live.changes.of_heads)
     search = build_search(live.run.config.decoding.model_copy(update={"search": "beam", "beam_size": 1}), 0)
-    (found,) = build_translator(changed, live.run.tokenizer, live.run.config, search).translate([TEXT])
-    assert found.ids == plain.facts["ids"] and found.log_probabilities == plain.record.token_log_probabilities
+    (translation,) = build_translator(changed, live.run.tokenizer, live.run.config, search).translate([TEXT])
+    assert (
+        translation.ids == plain.facts["ids"] and translation.log_probabilities == plain.record.token_log_probabilities
+    )
 
 
 @pytest.mark.parametrize("change", ["zeroed", "uniform", "permuted"])
 def test_a_changed_head_gives_what_the_perturbation_of_the_pair_gives(live, change):
-    place = HeadChange(site="cross", layer=0, head=1, change=change)
-    answer = live.answer(Question(text=TEXT, changes=[place]))
+    head_change = HeadChange(site="cross", layer=0, head=1, change=change)
+    answer = live.answer(Question(text=TEXT, changes=[head_change]))
     batch = forced_batch([(live.run.tokenizer.encode([TEXT])[0], answer.facts["ids"])])
     layers = changeable_layers(live.run.model)["cross"]
     kinds = one_head(1, layers[0].num_heads, 0, 1, list(CHANGES).index(change))
@@ -140,8 +142,10 @@ def test_a_given_row_changes_the_tokens_after_it(live, plain):
     row = {"site": "cross", "layer": 0, "head": 1, "query": 2}
     same = live.answer(Question(**question, row=GivenRow(**row, weights=weights)))
     expected = live.answer(Question(**question))
-    found, wanted = (np.array([[v for _, _, v in r] for r in a.facts["alternatives"]]) for a in (same, expected))
-    np.testing.assert_allclose(found, wanted, atol=1e-3)
+    values, expected_values = (
+        np.array([[v for _, _, v in r] for r in a.facts["alternatives"]]) for a in (same, expected)
+    )
+    np.testing.assert_allclose(values, expected_values, atol=1e-3)
     moved = [0.0] * len(weights)
     moved[0] = 1.0
     other = live.answer(Question(**question, row=GivenRow(**row, weights=moved)))
@@ -152,7 +156,7 @@ def test_a_given_row_changes_the_tokens_after_it(live, plain):
 
 def test_the_best_translations_of_a_beam_are_listed(live):
     answer = live.answer(Question(text=TEXT, beam_size=3, n_best=3))
-    scores = [one["score"] for one in answer.facts["nBest"]]
+    scores = [translation["score"] for translation in answer.facts["nBest"]]
     assert len(scores) == 3 and scores == sorted(scores, reverse=True)
     assert answer.facts["ids"] == answer.facts["nBest"][0]["ids"]
 
@@ -168,14 +172,14 @@ def test_any_text_is_answered(live, text):
     ("asked", "message"),
     [
         ({"prefix": [9_999]}, r"tokens: expected ids below"),
-        ({"prefix": [0]}, r"tokens: expected ids below .*without padding"),
+        ({"prefix": [0]}, r"tokens: expected ids below .*except those of padding"),
         ({"prefix": [5] * 65}, r"tokens: expected at most 64, found 65"),
-        ({"target": [EOS, 5]}, r"target: .*last alone may be EOS"),
-        ({"changes": [OFF.model_copy(update={"layer": 1})]}, r"cross: expected a layer below 1"),
+        ({"target": [EOS, 5]}, r"target: expected no end of sentence"),
+        ({"changes": [OFF.model_copy(update={"layer": 1})]}, r"cross: expected a layer from 0 to 0"),
         ({"changes": [OFF.model_copy(update={"site": "sideways"})]}, "site: expected encoder_self, decoder_self"),
         (
             {"target": [5, EOS], "row": GivenRow(site="cross", layer=0, head=0, query=2, weights=[1.0] * 9)},
-            r"row: expected a query below 2",
+            r"row: expected a query from 0 to 1",
         ),
         (
             {"target": [5, EOS], "row": GivenRow(site="cross", layer=0, head=0, query=1, weights=[1.0])},
@@ -195,7 +199,7 @@ def test_other_architectures_answer_and_keep_their_heads():
     answer.record.validate()
     assert answer.facts["sites"] == {"cross": [1, 1], "encoder": [0, 1], "decoder": [0, 1]}
     assert live.changes.heads == {}
-    with pytest.raises(InputError, match="heads can be changed in a Transformer alone"):
+    with pytest.raises(InputError, match="only the heads of a Transformer can be changed"):
         live.answer(Question(text="the cat sleeps .", changes=[OFF]))
 
 
@@ -205,7 +209,7 @@ ROW = {"text": TEXT, "site": "cross", "layer": 0, "head": 1, "query": 2}
 def test_the_scores_of_a_row_are_explained_as_the_run_explains_them(live, plain):
     facts = live.explain(ScoreQuestion(**ROW, target=plain.facts["ids"]))
     pair = [*live.run.tokenizer.encode([TEXT])[0], EOS], [BOS, *plain.facts["ids"][:-1]]
-    parts = split_score(live.run.float64_model, pair, "decoder.0.cross", 1, 2).merged()
+    parts = split_score(shared_float64(live.run.model, live.run.graphs), pair, "decoder.0.cross", 1, 2).merged()
     assert (facts["queryParts"], facts["keyParts"]) == (parts.query_parts, parts.key_parts)
     assert facts["keys"] == plain.record.source_tokens
     np.testing.assert_allclose(facts["scores"], parts.scores, atol=1e-5)
@@ -234,7 +238,7 @@ def test_rows_that_are_not_there_are_not_explained(live, plain, asked, message):
 def test_the_logit_of_a_token_is_split_over_the_source_words_and_what_else_there_is(live, plain):
     ids = plain.facts["ids"]
     pair = [*live.run.tokenizer.encode([TEXT])[0], EOS], [BOS, *ids[:-1]]
-    model, (source, target) = live.run.float64_model, (np.array([ids]) for ids in pair)
+    model, (source, target) = shared_float64(live.run.model, live.run.graphs), (np.array([ids]) for ids in pair)
     logits = convert_to_numpy(model.decode(target, model.encode(source, training=False), training=False).logits)[0]
     for query in (0, len(ids) - 1):
         facts = live.split(LogitQuestion(text=TEXT, target=ids, query=query))
@@ -248,7 +252,7 @@ def test_the_logit_of_a_token_is_split_over_the_source_words_and_what_else_there
 
 
 def test_a_logit_that_is_not_there_is_not_split(live, plain):
-    with pytest.raises(InputError, match=f"row: expected a number below {len(plain.facts['ids'])}, found 99"):
+    with pytest.raises(InputError, match=f"row: expected a number from 0 to {len(plain.facts['ids']) - 1}, found 99"):
         live.split(LogitQuestion(text=TEXT, target=plain.facts["ids"], query=99))
     with pytest.raises(InputError, match="tokens: expected ids below"):
         live.split(LogitQuestion(text=TEXT, target=[9_999], query=0))

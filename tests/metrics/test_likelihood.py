@@ -34,12 +34,12 @@ def graph():
     return make_forced_graph(shared_transformer())
 
 
-@pytest.mark.parametrize(("batch_tokens", "workers"), [(1, 3), (40, 1)])
-def test_likelihood_is_the_mean_over_real_tokens_whatever_the_batches(batch_tokens, workers, graph):
+@pytest.mark.parametrize(("batch_tokens", "threads"), [(1, 3), (40, 1)])
+def test_likelihood_is_the_mean_over_real_tokens_whatever_the_batches(batch_tokens, threads, graph):
     model = shared_transformer()
     loss, right, tokens = likelihood_by_hand(model)
     assert tokens == 25 + 6
-    batches = {"batch_tokens": batch_tokens, "workers": workers}
+    batches = {"batch_tokens": batch_tokens, "threads": threads}
     found = LikelihoodMeter(graph, SOURCE, TARGET, max_positions=MOST, **batches).measure()
     assert found.loss == pytest.approx(loss / tokens, rel=1e-5)
     assert found.token_accuracy == pytest.approx(right / tokens)

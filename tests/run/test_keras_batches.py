@@ -93,7 +93,7 @@ def test_a_split_that_is_not_there_is_refused(config):
 
 def test_other_processes_are_refused_and_threads_are_not(config):
     dataset = batches(config)
-    with pytest.raises(InputError, match=r"use_multiprocessing.* set workers"):
+    with pytest.raises(InputError, match=r"use_multiprocessing.* set only workers"):
         dataset.use_multiprocessing = True
     dataset.workers, dataset.use_multiprocessing = 2, False
     assert (dataset.workers, dataset.use_multiprocessing) == (2, False)

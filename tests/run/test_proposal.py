@@ -6,7 +6,7 @@ from dataclasses import astuple, replace
 import pytest
 
 from qkv.config.yaml import parse_yaml
-from qkv.run.proposal import BATCHES, CHOICES, ModelSize, propose, token_cost
+from qkv.run.proposal import BATCHES, PRESETS, ModelSize, propose, token_cost
 from tests.support import ROOT
 
 SIZE = ModelSize(2, 1, 128, 256, 4)
@@ -20,7 +20,7 @@ def proposed(pairs=100_000, minutes=5.0, work_per_second=WORK_PER_SECOND):
 @pytest.mark.parametrize("pairs", [100, 5_000, 50_000, 500_000])
 def test_more_minutes_never_give_a_smaller_model_or_a_shorter_training(pairs):
     choices = [proposed(pairs, minutes) for minutes in (0.1, 1, 5, 20, 60, 500, 10_000)]
-    sizes = [[choice.size for choice in CHOICES].index(proposal.size) for proposal in choices]
+    sizes = [[choice.size for choice in PRESETS].index(proposal.size) for proposal in choices]
     assert sizes == sorted(sizes) and sizes[0] == 0 < sizes[-1]
     assert [proposal.vocabulary_size for proposal in choices] == sorted(p.vocabulary_size for p in choices)
 

@@ -174,7 +174,7 @@ def test_what_others_have_put_into_a_new_run_stays_when_it_fails(tmp_path):
     assert files_below(run.root).keys() == {*OF_OTHERS, "my.tfevents", "tensorboard/notes.txt"}
     assert (run.root / "home").is_symlink() and run.held_out.is_symlink()
     assert (tmp_path / "home" / "precious").exists()
-    refused(run.root, "expected a new or an empty folder, found '.*' in it; name the run otherwise")
+    refused(run.root, "expected a new or an empty folder, found '.*' in it; choose another name")
 
 
 def test_events_of_others_stay_when_a_training_without_a_checkpoint_begins_again(tmp_path):

@@ -67,7 +67,7 @@ def multiply(weights):
 
 TRICKS = {
     "external link": (lambda w: w.__setitem__("x", h5py.ExternalLink("/etc/hostname", "/a")), (), "x is a link to"),
-    "soft link": (lambda w: w.__setitem__("x", h5py.SoftLink("/layers")), (), "x is a link to elsewhere"),
+    "soft link": (lambda w: w.__setitem__("x", h5py.SoftLink("/layers")), (), "x is a link to other data"),
     "external data": (external_data, (), "the numbers of other are in another file"),
     "virtual data": (virtual_data, (), "the numbers of other are in another file"),
     "path out of it": (lambda w: None, [("../../evil.py", b"")], "and nothing else"),
@@ -93,7 +93,7 @@ TRICKS = {
     "text": (lambda w: w.create_dataset("x", data=["a", "b"]), (), "the numbers of x are of type object"),
     "whole numbers": (lambda w: w.create_dataset("x", data=np.arange(9)), (), "the numbers of x are of type int64"),
     "complex": (lambda w: w.create_dataset("x", data=np.ones(3, "c8")), (), "the numbers of x are of type complex64"),
-    "a type": (lambda w: w.__setitem__("x", np.dtype("f4")), (), "the numbers of x are a type"),
+    "a type": (lambda w: w.__setitem__("x", np.dtype("f4")), (), "the numbers of x are a data type"),
 }
 
 
@@ -107,7 +107,7 @@ def test_malicious_model_files_are_refused(saved, trick):
 def test_a_file_of_keras_is_accepted_and_refused_for_a_larger_model(saved):
     check_weights_file(saved, 1_000)
     check_weights_file(rewritten(saved, lambda weights: None), 1_000)
-    with pytest.raises(InputError, match=r"at least 1,000,000 numbers, and [0-9,]+ at most are here"):
+    with pytest.raises(InputError, match=r"at least 1,000,000 numbers, and [0-9,]+ at most are in the file"):
         check_weights_file(saved, 1_000_000)
     assert {WEIGHTS} < EXPECTED
 
@@ -139,7 +139,7 @@ def checkpoint(tmp_path):
 
 def test_a_checkpoint_is_accepted_and_refused_for_a_larger_model(checkpoint):
     check_weights_file(checkpoint, 1_000)
-    with pytest.raises(InputError, match=r"at least 1,000,000 numbers, and [0-9,]+ at most are here"):
+    with pytest.raises(InputError, match=r"at least 1,000,000 numbers, and [0-9,]+ at most are in the file"):
         check_weights_file(checkpoint, 1_000_000)
 
 

@@ -81,7 +81,9 @@ def test_one_line_says_what_is_computed_on(processor, monkeypatch):
     monkeypatch.setattr(devices, "usable_cores", lambda: 2)
     assert describe_devices("float32") == "computing on the processor, 2 cores, in float32"
     monkeypatch.setattr(devices, "why_unseen", lambda: "CUDA's libraries are missing")
-    assert describe_devices("float32").endswith("in float32. An NVIDIA GPU is there, but CUDA's libraries are missing")
+    assert describe_devices("float32").endswith(
+        "in float32. The machine has an NVIDIA GPU, but CUDA's libraries are missing"
+    )
     pretend_gpus(monkeypatch, (7, 5), name="Tesla T4")
     line = "computing on a GPU (Tesla T4, compute capability 7.5) in mixed_float16"
     assert describe_devices("mixed_float16") == line
@@ -136,7 +138,7 @@ def test_the_first_gpus_are_used(number, monkeypatch):
 def test_more_gpus_than_there_are_are_refused(monkeypatch):
     pretend_gpus(monkeypatch, (8, 0), (8, 0))
     with pytest.raises(
-        InputError, match=r"run\.devices: expected at most 2, as many GPUs as TensorFlow sees, found 3$"
+        InputError, match=r"run\.devices: expected at most 2, the number of GPUs that TensorFlow sees, found 3$"
     ):
         choose_devices(3, deterministic=False)
 
@@ -145,7 +147,7 @@ def test_a_gpu_that_tensorflow_does_not_see_is_no_number_but_a_hint(monkeypatch)
     pretend_gpus(monkeypatch)
     monkeypatch.setattr(devices, "why_unseen", lambda: "CUDA's libraries are missing: install them")
     with pytest.raises(
-        InputError, match=r"at most 0, .* found 1; an NVIDIA GPU is there, but CUDA's libraries are miss"
+        InputError, match=r"at most 0, .* found 1; the machine has an NVIDIA GPU, but CUDA's libraries are miss"
     ):
         choose_devices(1, deterministic=False)
     choose_devices(0, deterministic=False)
@@ -158,7 +160,9 @@ def test_gpus_that_are_in_use_cannot_be_chosen_any_more(monkeypatch):
         raise RuntimeError("Physical devices cannot be modified after being initialized")
 
     monkeypatch.setattr("tensorflow.config.set_visible_devices", refuse)
-    with pytest.raises(InputError, match=r"1 of 2 GPUs cannot be chosen any more.*start another process"):
+    with pytest.raises(
+        InputError, match=r"the 2 GPUs already, so 1 of them cannot be chosen any more.*start another process"
+    ):
         choose_devices(1, deterministic=False)
     choose_devices(2, deterministic=False)  # all of them: nothing is to be chosen
 

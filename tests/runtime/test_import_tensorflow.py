@@ -17,9 +17,9 @@ from qkv.errors import InputError
 from qkv.runtime import import_tensorflow
 from qkv.runtime.import_tensorflow import (
     LEAST_ADDRESS_SPACE,
-    THREADS,
+    THREAD_VARIABLES,
     check_environment,
-    hidden,
+    hidden_libraries,
     importing_tensorflow,
     refuse_after_fork,
 )
@@ -28,7 +28,7 @@ from tests.support import ROOT
 
 def test_hidden_libraries_cannot_be_imported_until_the_block_ends(monkeypatch):
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    with hidden("colorsys", "json"):
+    with hidden_libraries("colorsys", "json"):
         with pytest.raises(ImportError):
             importlib.import_module("colorsys")
         assert importlib.import_module("json") is sys.modules["json"]  # loaded already
@@ -37,7 +37,7 @@ def test_hidden_libraries_cannot_be_imported_until_the_block_ends(monkeypatch):
 
 def test_hidden_libraries_come_back_after_an_error(monkeypatch):
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    with pytest.raises(RuntimeError), hidden("colorsys"):
+    with pytest.raises(RuntimeError), hidden_libraries("colorsys"):
         raise RuntimeError
     assert importlib.import_module("colorsys").rgb_to_hsv
 
@@ -115,7 +115,7 @@ def test_tensorflow_computes_as_many_operations_at_once_as_the_process_may_use_c
     assert [os.environ[name] for name in names] == ["5", "3"]
 
 
-@pytest.mark.parametrize("name", THREADS)
+@pytest.mark.parametrize("name", THREAD_VARIABLES)
 @pytest.mark.parametrize("value", ["-1", "x", "1.5", "1e3", "99999999999999999999", "10001", "2,-1", "²", "0x2"])
 def test_a_number_of_threads_that_is_none_is_refused(name, value, monkeypatch):
     monkeypatch.setenv(name, value)
@@ -125,7 +125,7 @@ def test_a_number_of_threads_that_is_none_is_refused(name, value, monkeypatch):
 
 @pytest.mark.parametrize("value", ["", "0", "1", "16", "4,2"])
 def test_numbers_of_threads_are_fine(value, monkeypatch):
-    for name in THREADS:
+    for name in THREAD_VARIABLES:
         monkeypatch.setenv(name, value)
     check_environment()
 
@@ -205,9 +205,9 @@ def test_every_door_of_a_run_is_closed_in_such_a_child(unbroken, monkeypatch):
         lambda: run.align(*pair),
         lambda: run.evaluate(),
         lambda: run.export("saved_model", "exported"),
-        lambda: run.trained.cache([pair]),
-        lambda: run.trained.patch(pair, pair, ["*"]),
-        lambda: run.trained.explain_score(pair, "decoder.0.cross", head=0, row=0),
+        lambda: run.cache([pair]),
+        lambda: run.patch(pair, pair, ["*"]),
+        lambda: run.explain_score(pair, "decoder.0.cross", head=0, row=0),
         lambda: run.trained.recorder(["cross"]),
     ]
     for door in doors:

@@ -84,40 +84,40 @@ def test_processes_end_with_the_one_that_has_started_them(tmp_path):
         starter.communicate(timeout=PATIENCE_SECONDS)  # until nobody has the pipe any more, the workers neither
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
-def test_results_come_in_the_order_of_the_items(workers):
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_the_order_of_the_items(threads):
     last = threading.Event()
 
     def late(item):
-        if workers > 1 and item == 0:
+        if threads > 1 and item == 0:
             assert last.wait(PATIENCE_SECONDS)  # the first ends after the second
         if item == 1:
             last.set()
         return item * item
 
-    assert list(in_threads(late, range(20), workers)) == [item * item for item in range(20)]
+    assert list(in_threads(late, range(20), threads)) == [item * item for item in range(20)]
 
 
 def test_only_some_items_are_taken_ahead_of_the_reader():
     taken = []
-    results = in_threads(lambda item: item, (taken.append(item) or item for item in range(100)), workers=2)
+    results = in_threads(lambda item: item, (taken.append(item) or item for item in range(100)), threads=2)
     next(results)
     assert len(taken) == 3
 
 
 def test_a_single_item_is_computed_by_the_reader_itself():
-    (found,) = in_threads(lambda item: (item, threading.current_thread()), ["a"], workers=2)
+    (found,) = in_threads(lambda item: (item, threading.current_thread()), ["a"], threads=2)
     assert found == ("a", threading.current_thread())
-    assert list(in_threads(str, [], workers=2)) == []
+    assert list(in_threads(str, [], threads=2)) == []
 
 
-def test_an_exception_of_a_worker_reaches_the_reader():
+def test_an_exception_of_a_thread_reaches_the_reader():
     def fails(item):
         if item == 3:
             raise ValueError("three")
         return item
 
-    results = in_threads(fails, range(10), workers=2)
+    results = in_threads(fails, range(10), threads=2)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ValueError, match="three"):
         next(results)

@@ -21,13 +21,13 @@ def test_a_plugin_runs_once_in_a_process(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("1 / 0", "ZeroDivisionError: division by zero; mend the plugin"),
+        ("1 / 0", "ZeroDivisionError: division by zero; fix the plugin"),
         ("import nowhere_to_be_found", "ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
         ("def (", "SyntaxError"),
         ("raise ValueError('two\\nlines')", "ValueError: two lines"),
-        ("import sys; sys.exit()", r"wrong\.py: SystemExit; mend the plugin"),
-        ("raise SystemExit(3)", r"wrong\.py: SystemExit: 3; mend the plugin"),
-        ("raise KeyboardInterrupt", r"wrong\.py: KeyboardInterrupt; mend the plugin"),
+        ("import sys; sys.exit()", r"wrong\.py: SystemExit; fix the plugin"),
+        ("raise SystemExit(3)", r"wrong\.py: SystemExit: 3; fix the plugin"),
+        ("raise KeyboardInterrupt", r"wrong\.py: KeyboardInterrupt; fix the plugin"),
     ],
 )
 def test_a_failing_plugin_is_reported_in_one_line(tmp_path, text, told):

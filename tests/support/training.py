@@ -14,7 +14,7 @@ from qkv.training.loop import Training
 from qkv.training.loss import TotalLoss
 from qkv.training.step import TrainStep, TrainStepMetrics
 from qkv.training.stopping import Limits, StoppingRules
-from qkv.training.workers import SingleProcess, WorkerVotes
+from qkv.training.worker_checks import SingleProcess, WorkerVotes
 from tests.support.tiny_models import make_transformer
 
 SOURCES = [[4, 5, 6, EOS], [7, EOS], [8, 9, EOS], [5, 4, 8, 7, 6, EOS]]

@@ -46,7 +46,9 @@ def test_shards_divide_a_batch_at_the_same_padded_lengths(shards):
     source, target = sentences_of([2, 9, 4]), sentences_of([6, 1, 3])
     rows = np.array([1, 2, 0])
     whole = make_batch(EncodedPairs(source, target), rows)
-    parts = [make_batch(EncodedPairs(source, target), rows, shard=shard, shards=shards) for shard in range(shards)]
+    parts = [
+        make_batch(EncodedPairs(source, target), rows, replica=replica, replicas=shards) for replica in range(shards)
+    ]
     for full, pieces in zip(whole.ids, zip(*(part.ids for part in parts), strict=True), strict=True):
         assert {piece.shape[1] for piece in pieces} == {full.shape[1]}
         assert max(map(len, pieces)) - min(map(len, pieces)) <= 1

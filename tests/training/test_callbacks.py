@@ -19,6 +19,7 @@ from qkv.losses import TokenCrossEntropy
 from qkv.metrics import Perplexity, TokenAccuracy
 from qkv.run import train
 from qkv.training.callbacks import CALLBACK_FACTORIES, check_callbacks, make_callback
+from qkv.training.loop import Session
 from qkv.training.progress import Progress
 from tests.support.documents import KERAS, PLUGINS, recipe
 from tests.support.tiny_models import SOURCE, TARGET, make_transformer
@@ -123,7 +124,7 @@ def looped(tmp_path_factory):
         patch.setattr(FakeRun, "_validate", lambda run: {"val_loss": 1.0, "val_token_accuracy": run.metrics.pop(0)})
         run, progress = FakeRun(METRICS, "token_accuracy", validate_every=6), Progress()
         training = run.training(max_updates=17)
-        patch.setattr(training, "_is_validation_due", lambda: progress.update in (2, 8, 12, 15))
+        patch.setattr(Session, "_is_validation_due", lambda session: progress.update in (2, 8, 12, 15))
         reason = training.run(progress, check_callbacks(list(callbacks.values())))
     return SimpleNamespace(folder=folder, heard=heard, posted=posted, reason=reason, progress=progress, **callbacks)
 
@@ -355,7 +356,7 @@ def test_the_table_of_epochs_is_in_the_folder_of_the_run_and_goes_on_when_a_run_
 
 
 def test_what_a_plugin_returns_must_be_a_callback(tmp_path, monkeypatch):
-    monkeypatch.setitem(choices.training.CALLBACK_INFO, "odd", choices.training.Callback("odd"))
+    monkeypatch.setitem(choices.training.CALLBACK_INFO, "odd", choices.training.CallbackInfo("odd"))
     monkeypatch.setitem(CALLBACK_FACTORIES, "odd", lambda: 3)
     with pytest.raises(InputError, match=r"odd: expected a keras\.callbacks\.Callback, found int"):
         make_callback("odd", {}, tmp_path)

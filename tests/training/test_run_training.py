@@ -119,7 +119,7 @@ def test_checkpoints_can_be_loaded_before_the_model_is_saved(unbroken, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("saved", "how"), [(True, "continue"), (False, "their speed was not measured yet, so start anew")]
+    ("saved", "how"), [(True, "continue"), (False, "their speed was not measured yet, so start again")]
 )
 def test_an_interruption_says_whether_training_goes_on_or_starts_anew(saved, how, tmp_path, caplog):
     with caplog.at_level("INFO"):

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from qkv.layers.keras_layers import Dropout
-from qkv.training.seeds import DRAWS, STRIDE, give_replicas_own_seeds, set_to_update
+from qkv.training.seeds import DRAWS, STRIDE, separate_replica_seeds, set_to_update
 
 SEED = 3
 
@@ -31,7 +31,7 @@ def make_model():
 def test_a_single_replica_keeps_its_seeds():
     model = make_model()
     before = [np.array(variable) for variable in model.variables]
-    give_replicas_own_seeds(model, tf.distribute.get_strategy())
+    separate_replica_seeds(model, tf.distribute.get_strategy())
     np.testing.assert_equal([np.array(variable) for variable in model.variables], before)
 
 
@@ -40,12 +40,12 @@ def test_replicas_drop_different_units_and_the_first_those_of_a_single_one(monke
     for number in (0, 1):
         replica, model = Replica(number), make_model()
         monkeypatch.setattr(tf.distribute, "get_replica_context", lambda replica=replica: replica.context)
-        give_replicas_own_seeds(model, replica)
+        separate_replica_seeds(model, replica)
         dropout = model.layers[0]
         np.testing.assert_array_equal(dropout.seed_generator.state, [SEED + number * STRIDE, 0])
         resumed = make_model()
         resumed.layers[0].seed_generator.state.assign([SEED, 7])  # from the checkpoint, which is the first replica's
-        give_replicas_own_seeds(resumed, replica)
+        separate_replica_seeds(resumed, replica)
         np.testing.assert_array_equal(resumed.layers[0].seed_generator.state, [SEED + number * STRIDE, 7])
         split = make_model()
         set_to_update(split, 5, replica)  # after a batch that did not fit into memory

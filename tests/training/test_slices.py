@@ -1,5 +1,6 @@
 """Sums over the slices of a batch: as over the whole, with random numbers as if slices came one after the other."""
 
+from functools import partial
 from itertools import pairwise
 
 import keras
@@ -9,7 +10,7 @@ import tensorflow as tf
 
 from qkv.layers.keras_layers import Dropout
 from qkv.text.batch import Batch
-from qkv.training.slices import SlicedSums
+from qkv.training.slices import Slices
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def sums_of(model):
 @pytest.mark.parametrize("slices", [1, 2, 3, 7])  # with 7, two are empty
 def test_slices_sum_to_the_whole_batch(batch, slices):
     function = sums_of(keras.Sequential([keras.layers.Identity()]))
-    sums = tf.function(SlicedSums(keras.Sequential(), function, slices))(batch)
+    sums = tf.function(partial(Slices(keras.Sequential(), slices).sum, function))(batch)
     for found, expected in zip(sums, function(batch), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
@@ -43,7 +44,7 @@ def test_slices_sum_to_the_whole_batch(batch, slices):
 @pytest.mark.parametrize("slices", [1, 2, 3])
 def test_each_slice_draws_its_own_numbers_as_if_it_came_after_the_others(batch, slices):
     model, one_by_one = dropping_model(seed=3), dropping_model(seed=3)
-    sliced, function = SlicedSums(model, sums_of(model), slices), sums_of(one_by_one)
+    sliced, function = partial(Slices(model, slices).sum, sums_of(model)), sums_of(one_by_one)
     graph = tf.function(sliced)
     bounds = [5 * number // slices for number in range(slices + 1)]
     for _ in range(2):  # the second update goes on where the first one ended
@@ -56,7 +57,7 @@ def test_each_slice_draws_its_own_numbers_as_if_it_came_after_the_others(batch, 
 
 def test_slices_share_a_graph_and_no_call_waits_for_another(batch):
     model, traces = dropping_model(), []
-    sliced = SlicedSums(model, lambda batch: traces.append(1) or sums_of(model)(batch), 3)
+    sliced = partial(Slices(model, 3).sum, lambda batch: traces.append(1) or sums_of(model)(batch))
     graph = tf.function(sliced).get_concrete_function(batch.map(lambda _: tf.TensorSpec([None, None], tf.int32))).graph
     calls = [operation for operation in graph.get_operations() if "PartitionedCall" in operation.type]
     assert (len(traces), len(calls)) == (1, 3)
@@ -76,7 +77,7 @@ def test_other_variables_change_with_every_slice_and_generators_that_no_model_ho
         count.assign_add(1.0)
         return [keras.random.uniform((3,))]
 
-    graph = tf.function(SlicedSums(keras.Sequential(), function, 2))
+    graph = tf.function(partial(Slices(keras.Sequential(), 2).sum, function))
     first, second = graph(batch)[0].numpy(), graph(batch)[0].numpy()
     assert float(count) == 4
     assert (first != second).all()

@@ -15,7 +15,7 @@ from qkv.training.progress import Progress
 from qkv.training.schedule import ClockSchedule
 from qkv.training.stopping import INTERRUPTED, Limits, StoppingRules
 from qkv.training.time_budget import TimeBudget, is_due, updates_within
-from qkv.training.workers import SingleProcess
+from qkv.training.worker_checks import SingleProcess
 from tests.support.layer_contract import assert_close
 from tests.support.training import BATCHES, ONE_VOTE, FakeRun
 

@@ -1,10 +1,17 @@
-"""From attention to links between words. In reading order:
+"""Word alignment: links between the words of a sentence and of its translation, read off a model's attention, and their
+scores against gold alignments.
 
-- `word_matrix`: attention between words
-- `links`: links read off it, and links of two directions combined
-- `error_rate`: links compared with gold links
-- `readout`, `link_probabilities`: the place where links are read, and how probable they are
-- `gold`: sentence pairs with gold links
-- `head_scores`, `readout_selection`: the error rates of every head, and the readout of a run
-- `aligned_text`, `linking`, `aligner`: a text aligned, by one run or several
+The modules, in reading order:
+
+- `word_matrix`: attention between words, computed from attention between tokens
+- `links`: the extraction methods, which turn attention into links, and the symmetrisation of two directions
+- `error_rate`: the alignment error rate, and the links of two baselines
+- `link_probabilities`: calibrated probabilities of links
+- `readout`: a readout, that is site, layer, head, label side and extraction method
+- `gold`: sentence pairs with gold alignments
+- `head_scores`: the error rate of every layer and head, and the scores of a readout
+- `readout_selection`: the selection of a run's readout
+- `aligned_text`: a parallel text and its words
+- `linking`: the links of each pair, by the attention of one run or of several
+- `aligner`: a parallel text aligned by runs on disk
 """

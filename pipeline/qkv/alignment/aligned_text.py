@@ -1,4 +1,7 @@
-"""The parallel text that is aligned, and its words: a run's own, or the words of a tokenised copy of the text."""
+"""A parallel text that is aligned, and its words.
+
+Words are found by the run, or given by the user as a tokenised copy of the text.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,11 +26,11 @@ class AlignedText:
     """Sentences and their translations.
 
     Args:
-        source: sentences.
-        target: their translations.
-        words: the words of the sentences and of the translations, see `read_given_words`; None where they are to be
-            found.
-        names: what messages call the sentences and the translations, such as the paths of their files.
+        source: the sentences.
+        target: the translation of each sentence.
+        words: for each side a line for each sentence with spaces between its words, see `read_given_words`; None if the
+            run finds the words.
+        names: the names of the two sides in messages, such as the paths of their files.
     """
 
     source: Sequence[str]
@@ -43,19 +46,21 @@ class AlignedText:
         return AlignedText(self.target, self.source, self.words[::-1], self.names[::-1])
 
     def part(self, start: int, stop: int) -> "AlignedText":
-        """Returns some pairs of the text."""
-        lines = list(self.source[start:stop]), list(self.target[start:stop])
-        source, target = (None if side is None else list(side[start:stop]) for side in self.words)
-        return AlignedText(*lines, (source, target), self.names)
+        """Returns the pairs from `start` to `stop - 1`."""
+        source_words, target_words = (None if side is None else list(side[start:stop]) for side in self.words)
+        words = source_words, target_words
+        return AlignedText(list(self.source[start:stop]), list(self.target[start:stop]), words, self.names)
 
 
 @dataclass(frozen=True)
 class ChangedLines:
-    """Lines, each changed when it is read, some at a time.
+    """Lines that are changed when they are read, so that the changed text is never in memory as a whole.
+
+    It has a length and returns the changed lines of a slice.
 
     Args:
         lines: the lines.
-        change: returns what a line becomes.
+        change: the function that is applied to each line.
     """
 
     lines: Sequence[str]
@@ -69,14 +74,15 @@ class ChangedLines:
 
 
 def read_set(run: RunDirectory, name: str) -> Corpus:
-    """Reads a set that the config of a run names.
+    """Reads a set of a run's config.
 
     Args:
         run: the folder of the run.
         name: one of `config.choices.text.DATA_SETS`.
 
     Raises:
-        InputError: there is no such set, or the set joins corpora with tags.
+        InputError: the config has no such set; its files cannot be read; or it is the training set, and joins corpora
+            with tags.
     """
     config = with_held_out_files(load_run_config(run.config), run)
     settings = settings_of_set(config, name, run.config)
@@ -88,7 +94,17 @@ def read_set(run: RunDirectory, name: str) -> Corpus:
 def with_given_words(
     corpus: Corpus, source_words: Path | None, target_words: Path | None, names: tuple[str, str]
 ) -> AlignedText:
-    """Returns a text with the words of tokenised copies of it, where those are given; see `read_given_words`."""
+    """Combines a corpus with the words of tokenised copies, see `read_given_words`.
+
+    Args:
+        corpus: the sentence pairs.
+        source_words: the file of the tokenised sources; None if the run finds the words.
+        target_words: the file of the tokenised targets; None if the run finds the words.
+        names: the names of the two sides in messages.
+
+    Raises:
+        InputError: a tokenised copy does not fit its text.
+    """
     source, target = (
         read_given_words(path, sentences) if path else None
         for path, sentences in ((source_words, corpus.source), (target_words, corpus.target))
@@ -97,22 +113,31 @@ def with_given_words(
 
 
 def read_given_words(path: Path, sentences: Sequence[str]) -> Sequence[str]:
-    """Reads the tokenised copy of a text: line i holds the words of sentence i.
+    """Reads a tokenised copy of a text. Each line holds the words of one sentence, with spaces between them.
+
+    Args:
+        path: the file.
+        sentences: the sentences.
+
+    Returns:
+        The lines.
 
     Raises:
-        InputError: the file has another number of lines, or a line differs from its sentence by more than spaces.
+        InputError: the file cannot be read; it has another number of lines than there are sentences; or a line differs
+            from its sentence by more than spaces.
     """
     lines = read_lines(path)
     if problem := _find_problem(path, lines, sentences):
-        del lines  # closes the file, which the error would keep open
+        del lines  # closes the file; the traceback of the error would keep it open
         raise InputError(problem)
     return lines
 
 
 def _find_problem(path: Path, lines: Sequence[str], sentences: Sequence[str]) -> str | None:
+    """Returns a message if the lines are not a tokenised copy of the sentences; None if they are."""
     if len(lines) != len(sentences):
-        found = f"{len(lines):,} lines for {len(sentences):,} sentences"
-        return f"{path}: {found}; expected a tokenised copy of the text, line by line"
+        counts = f"{len(lines):,} lines for {len(sentences):,} sentences"
+        return f"{path}: {counts}; expected a tokenised copy of the text, line by line"
     for number, (line, sentence) in enumerate(zip(lines, sentences, strict=True), 1):
         if "".join(line.split()) != "".join(sentence.split()):
             return (
@@ -123,45 +148,59 @@ def _find_problem(path: Path, lines: Sequence[str], sentences: Sequence[str]) ->
 
 
 def number_words(record: Record, source: str | None, target: str | None) -> Record:
-    """Returns a record whose words are numbered in the same text written otherwise: in a tokenised copy, or in the text
-    before it was normalised.
+    """Returns a copy of a record in which words are numbered as in another version of the text.
+
+    The other version is a tokenised copy, or the text before it was normalised.
 
     Args:
-        record: its words are characters or lie between spaces.
-        source: the source with spaces between the words that count; None to keep the record's own words.
-        target: the same for the target.
+        record: the record. Its words are characters, or are separated by spaces.
+        source: the other version of the source, with spaces between its words; None to keep the numbers of the record.
+        target: the other version of the target; None to keep the numbers of the record.
     """
     return replace(
         record,
-        source_words=_number(record.source_words, record.source_unit, record.source, source),
-        target_words=_number(record.target_words, record.target_unit, record.hypothesis, target),
+        source_words=_renumber(record.source_words, record.source_unit, record.source, source),
+        target_words=_renumber(record.target_words, record.target_unit, record.hypothesis, target),
     )
 
 
-def _number(numbers: list[int | None], unit: str, text: str, line: str | None) -> list[int | None]:
+def _renumber(numbers: list[int | None], unit: str, text: str, line: str | None) -> list[int | None]:
+    """Returns the word of each token, numbered as in another version of the text; None for EOS.
+
+    Args:
+        numbers: the word of each token in the text; None for EOS.
+        unit: the unit of words in the text, `spaces` or `characters`.
+        text: the text.
+        line: the other version of the text; None to return `numbers`.
+    """
     if line is None or (text == line and unit == "spaces"):
         return numbers
-    words = [number for number, word in enumerate(words_of(line)) for _ in _characters(word)]
-    places = _places(_characters(text), _characters(line))
-    if not places:
+    # All characters are counted without white space.
+    word_of_character = [number for number, word in enumerate(words_of(line)) for _ in _characters(word)]
+    positions = _match_characters(_characters(text), _characters(line))
+    if not positions:
         return [None] * len(numbers)
-    if unit == "spaces":
-        sizes = accumulate(len(_characters(word)) for word in words_of(text))
-        places = [places[max(size - 1, 0)] for size in sizes]
-    return [None if number is None else words[places[number]] for number in numbers]
+    if unit == "spaces":  # the position of a word is that of its last character
+        ends = accumulate(len(_characters(word)) for word in words_of(text))
+        positions = [positions[max(end - 1, 0)] for end in ends]
+    return [None if number is None else word_of_character[positions[number]] for number in numbers]
 
 
 def _characters(text: str) -> list[str]:
+    """Returns the characters of a text in lower case, without white space."""
     return [character.lower() for character in text if not character.isspace()]
 
 
-def _places(text: list[str], line: list[str]) -> list[int]:
-    """Returns for each character of a text its place in the line that it was made from; for one that is not there, as
-    in `&apos;`, the place that it stands for."""
+def _match_characters(text: list[str], line: list[str]) -> list[int]:
+    """Returns, for each character of a text, the index of the matching character of another version of the text.
+
+    A character that the other version lacks gets the index of the characters that it replaces; `&apos;`, for example,
+    replaces an apostrophe.
+    """
     if text == line:
         return list(range(len(text)))
-    places: list[int] = []
+    indices: list[int] = []
     for _, first, last, start, end in SequenceMatcher(None, line, text, autojunk=False).get_opcodes():
         scale = (last - first) / max(end - start, 1)
-        places += [min(first + int(scale * step), len(line) - 1) for step in range(end - start)]
-    return places
+        indices += [min(first + int(scale * step), len(line) - 1) for step in range(end - start)]
+    return indices

@@ -1,6 +1,7 @@
-"""Aligns the words of any parallel text by the attention of one trained run, or of several runs of either direction.
+"""Loads runs to align a parallel text: one run, or several runs of either direction.
 
-Probabilities of links come from a calibration of one run, or of two of opposite directions.
+The readouts of the runs are chosen here, and the probabilities of their links calibrated. Probabilities are available
+for one run, or for two runs of opposite directions.
 """
 
 import logging
@@ -18,66 +19,93 @@ from .gold import missing_choice_file, read_choice_set
 from .link_probabilities import LEAST_PAIRS, Calibration, calibrate
 from .linking import Direction
 from .readout import AlignmentReadout, describe_readout
-from .readout_selection import find_readout, last_layer, most_agreeing
+from .readout_selection import find_readout, last_layer_readout, most_agreeing_readouts
 
-AGREEMENT_PAIRS = 500  # enough to tell heads apart
+AGREEMENT_PAIRS = 500
+"""The number of pairs on which the readouts of two directions are compared. It is enough to tell heads apart."""
+
 log = logging.getLogger(__name__)
 
 
 def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> list[Direction]:
-    """Returns directions, of which the first is not turned, with what counts as a word and the place where links are
-    read. Subwords are linked instead of words for one run only, since each has its own."""
-    # Probabilities are of words.
-    directions = [one.plain() for one in directions] if subwords else _with_units(directions)
+    """Sets the word units and the readout of each direction.
+
+    Args:
+        directions: the runs with the text. The first one is from source to target.
+        subwords: if True, subwords are linked instead of words. Only for one run, since each run has other subwords.
+
+    Returns:
+        Copies of the directions.
+
+    Raises:
+        InputError: a model has no cross-attention.
+    """
+    if subwords:  # probabilities are known only for links of words
+        directions = [direction.without_probabilities() for direction in directions]
+    else:
+        directions = _with_units(directions)
     readouts = _choose_readouts(directions)
     for direction, readout in zip(directions, readouts, strict=True):
-        where = describe_readout(readout.layer, readout.head, readout.side, readout.linked)
-        log.info("%s: %s, %s, chosen by %s", direction.run.directory.root, readout.site, where, readout.chosen_on)
-    return [replace(one, readout=readout) for one, readout in zip(directions, readouts, strict=True)]
+        description = describe_readout(readout.layer, readout.head, readout.side, readout.linked)
+        log.info("%s: %s, %s, chosen by %s", direction.run.directory.root, readout.site, description, readout.chosen_on)
+    return [replace(direction, readout=readout) for direction, readout in zip(directions, readouts, strict=True)]
 
 
 def _with_units(directions: Sequence[Direction]) -> list[Direction]:
-    """Returns the directions with what counts as a word: the same for all, so characters where one run of several would
-    take its own subwords."""
-    first, *others = directions
-    cutter = replace(first.run.cutter, otherwise="characters" if others else "subwords")
+    """Returns copies of the directions with the unit of words on each side.
+
+    All runs must have the same words. For text without spaces, words are the subwords of a single run, but characters
+    if there are several runs.
+    """
+    first = directions[0]
+    is_alone = len(directions) == 1
+    segmenter = replace(first.run.reader.segmenter, otherwise="subwords" if is_alone else "characters")
     text = first.text
-    units = cutter.units(text.source, text.target)
-    if others:
+    units = segmenter.units(text.source, text.target)
+    if not is_alone:
         units = WordUnits(*("characters" if unit == "subwords" else unit for unit in units))
-    cutter.log_found(WordUnits(*(u if words is None else "spaces" for u, words in zip(units, text.words, strict=True))))
-    return [one.on(text, units) for one in directions]
+    found_units = [unit if words is None else "spaces" for unit, words in zip(units, text.words, strict=True)]
+    segmenter.log_units(WordUnits(*found_units))
+    return [direction.with_text(text, units) for direction in directions]
 
 
 def _choose_readouts(directions: Sequence[Direction]) -> list[AlignmentReadout]:
-    """Returns the readout of each direction; unknown ones are chosen by agreement with a run of the other direction, or
-    else are the last layer: heads of one run agree as well where they look at a wrong word together."""
+    """Returns the readout of each direction.
+
+    A missing readout is chosen by its agreement with a run of the opposite direction. If there is none, it is the last
+    layer's: heads of one run agree on wrong links, too.
+    """
     readouts = [direction.readout for direction in directions]
-    forward, backward = ([i for i, one in enumerate(directions) if one.reverse is turned] for turned in (False, True))
+    forward = [number for number, direction in enumerate(directions) if not direction.reverse]
+    backward = [number for number, direction in enumerate(directions) if direction.reverse]
     if forward and backward:
         for turn in range(max(len(forward), len(backward))):
-            pair = [numbers[turn % len(numbers)] for numbers in (forward, backward)]
-            if None in [readouts[number] for number in pair]:
-                agreed = _choose_by_agreement(*(directions[number] for number in pair))
-                for number, readout in zip(pair, agreed, strict=True):
-                    readouts[number] = readouts[number] or readout
-    return [readout or _take_last_layer(one.run) for readout, one in zip(readouts, directions, strict=True)]
+            first, second = forward[turn % len(forward)], backward[turn % len(backward)]
+            if readouts[first] is None or readouts[second] is None:
+                agreeing = _choose_by_agreement(directions[first], directions[second])
+                readouts[first] = readouts[first] or agreeing[0]
+                readouts[second] = readouts[second] or agreeing[1]
+    return [readout or _take_last_layer(direction.run) for readout, direction in zip(readouts, directions, strict=True)]
 
 
 def _take_last_layer(run: TrainedRun) -> AlignmentReadout:
+    """Returns the readout of the last layer's mean, and warns that its error rate is unknown."""
     log.warning(
         "%s: no gold alignments to choose layer and head by: the mean of the last layer's heads is read, of unknown "
         "error rate; a run of the opposite direction, or gold alignments (inspection.choose_head_on), choose better",
         run.directory.root,
     )
-    return last_layer(run)
+    return last_layer_readout(run)
 
 
-def _choose_by_agreement(forward: Direction, backward: Direction) -> list[AlignmentReadout]:
-    *agreed, share = most_agreeing(forward.records(AGREEMENT_PAIRS), backward.records(AGREEMENT_PAIRS))
+def _choose_by_agreement(forward: Direction, backward: Direction) -> tuple[AlignmentReadout, AlignmentReadout]:
+    """Returns the readouts of two opposite directions whose links agree most on the first pairs of the text."""
+    forward_readout, backward_readout, agreement = most_agreeing_readouts(
+        forward.records(AGREEMENT_PAIRS), backward.records(AGREEMENT_PAIRS)
+    )
     pairs = min(AGREEMENT_PAIRS, len(forward.text))
-    reason = f"the two directions' agreement, {100 * share:.1f} % on {pairs} pairs"
-    return [replace(readout, chosen_on=reason) for readout in agreed]
+    reason = f"the two directions' agreement, {100 * agreement:.1f} % on {pairs} pairs"
+    return replace(forward_readout, chosen_on=reason), replace(backward_readout, chosen_on=reason)
 
 
 def load_directions(
@@ -85,71 +113,85 @@ def load_directions(
     root: Path,
     reverse: Path | None,
     more: Sequence[Path],
-    places: tuple[str | None, str | None],
+    readouts: tuple[str | None, str | None],
     normalizes: bool = False,
 ) -> list[Direction]:
     """Loads runs, each with the text in the direction in which it translates.
 
     Args:
-        text: the text.
+        text: the text, from source to target.
         root: the folder of the run from source to target.
-        reverse: the folder of the run from target to source, if there is one.
-        more: the folders of further runs, whose languages say which direction is theirs.
-        places: where links are read in the runs of either direction, as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`; None to
-            choose it on the gold alignments that a run's config names, if it names any.
-        normalizes: whether the text is a person's, not a set of the run.
+        reverse: the folder of the run from target to source; None if there is none.
+        more: the folders of further runs. Their languages decide their direction.
+        readouts: the readout of the runs from source to target, and the readout of the runs from target to source, as
+            `LAYER,HEAD,SIDE[,LINKS[,SITE]]`. None for the readout that is chosen on the gold alignments of a run's
+            config; it stays open if there are none.
+        normalizes: whether the runs' `data.normalize` is applied. True for text of the user, False for a set of a run.
 
     Raises:
-        InputError: there is no run, it has no such layer or head, or a further run is of other languages.
+        InputError: a folder has no run; a run has no such layer or head; a further run has other languages; or there is
+            a readout of the opposite direction without a run.
     """
     first = load_run(root)
     runs = [(first, False)]
     if reverse is not None:
         runs.append((load_run(reverse), True))
     runs += [(run, _is_reverse(run, first)) for run in map(load_run, more)]
-    if places[1] and not any(turned for _, turned in runs):
+    if readouts[1] and not any(turned for _, turned in runs):
         raise InputError("--reverse_at needs a run from target to source: give REVERSE_RUN, or leave it out")
     return [
-        Direction(run, text, find_readout(run, places[turned]), reverse=turned, normalizes=normalizes).on(text)
+        Direction(run, text, find_readout(run, readouts[turned]), reverse=turned, normalizes=normalizes).with_text(text)
         for run, turned in runs
     ]
 
 
 def _is_reverse(run: TrainedRun, first: TrainedRun) -> bool:
-    """Returns whether a run translates back what the first run translates."""
-    known, found = ((data.source_language, data.target_language) for data in (first.config.data, run.config.data))
-    if found not in (known, known[::-1]):
-        one, other = (" to ".join(languages) for languages in (known, found))
-        raise InputError(f"{run.directory.root}: expected a run from {one} or back, found one from {other}")
-    return found != known
+    """Returns whether a run translates in the direction opposite to the first run.
+
+    Raises:
+        InputError: the run has other languages than the first run.
+    """
+    first_languages, languages = (
+        (data.source_language, data.target_language) for data in (first.config.data, run.config.data)
+    )
+    if languages not in (first_languages, first_languages[::-1]):
+        expected, found = " to ".join(first_languages), " to ".join(languages)
+        raise InputError(f"{run.directory.root}: expected a run from {expected} or back, found one from {found}")
+    return languages != first_languages
 
 
 def link_calibration(directions: Sequence[Direction]) -> Calibration:
-    """Returns the calibration of the links of one direction of `choose_readouts`, or of the combined links of two.
+    """Returns the calibration of the links of one direction, or of the combined links of two directions.
 
-    It is the readout's, or it is made on the gold links that the config of the first run names.
+    For one direction it is the readout's calibration, if it has one. Otherwise it is fitted on the choice set of the
+    first run, see `alignment.gold`. Its figures are logged.
+
+    Args:
+        directions: the result of `choose_readouts`.
 
     Raises:
-        InputError: there are no gold links, or they are too few or count other words.
+        InputError: the choice set has no gold alignments; a file of it does not exist; it has too few pairs; or its
+            links are between other word units than the text's.
     """
     first = directions[0]
     calibration = first.readout.calibration if len(directions) == 1 and first.readout else None
     calibration = calibration or _calibrate(directions)
-    found = "where no two words are likely to be linked"
+    quality = "where no two words are likely to be linked"
     if not math.isnan(calibration.error):
-        found = (
+        quality = (
             f"expected calibration error {100 * calibration.error:.1f} %, error rate of the links above "
             f"{calibration.threshold:.2f} {100 * calibration.aer:.1f} % (both cross-fitted)"
         )
-    log.info("link probabilities: calibrated on %d pairs of %s, %s", calibration.pairs, calibration.chosen_on, found)
+    log.info("link probabilities: calibrated on %d pairs of %s, %s", calibration.pairs, calibration.chosen_on, quality)
     return calibration
 
 
 def _calibrate(directions: Sequence[Direction]) -> Calibration:
+    """Fits the calibration of `link_calibration` on the choice set of the first run."""
     first = directions[0]
-    gold_set = read_choice_set(first.run.config, first.run.cutter)
+    gold_set = read_choice_set(first.run.config, first.run.reader.segmenter)
     if missing := missing_choice_file(first.run.config):
-        check_text(missing)  # which raises
+        check_text(missing)  # raises an `InputError`, since the file does not exist
     if gold_set is None:
         raise InputError(
             f"{first.run.directory.root}: probabilities are calibrated on gold alignments, and its config names none; "
@@ -162,7 +204,7 @@ def _calibrate(directions: Sequence[Direction]) -> Calibration:
             f"{' and '.join(first.units)}, so the probabilities do not apply; leave out --probabilities"
         )
     text = AlignedText(gold_set.corpus.source, gold_set.corpus.target)
-    streams = (one.on(text, units).records() for one in directions)
+    streams = [direction.with_text(text, units).records() for direction in directions]
     layers = [direction.readout.layer for direction in directions if direction.readout is not None]
     calibration = calibrate(zip(*streams, strict=True), gold_set.gold, layers, gold_set.name)
     if calibration is None:

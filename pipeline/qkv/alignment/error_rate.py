@@ -1,7 +1,7 @@
-"""The error rate of word alignments against a gold standard, and the links of two baselines.
+"""The alignment error rate against gold alignments, and the links of two baselines.
 
-A link is `(i, j)`: source word i, target word j, both from 0. Error rates need pairs whose target text is given, since
-gold links belong to the words of the reference.
+A link is `(i, j)`: source word i and target word j, both from 0. Gold links belong to the words of a reference, so only
+links of references can be scored, not links of a model's translations.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,12 +14,15 @@ from ..errors import InputError
 from ..text.corpora.word_links import FROM_0, GoldAlignment, Link, OutsideLinks
 
 LINK_COUNTS = ("links", "sure", "links_in_sure", "links_in_possible")
-"""Counts of links A, sure links S and possible links P: |A|, |S|, |A and S|, |A and P|. They are summed over sentences
-before any division."""
+"""The counts behind an error rate: |A|, |S|, |A and S| and |A and P|, of links A, sure gold links S and possible gold
+links P. They are summed over sentences before any division."""
 
 
 class AlignmentScore(NamedTuple):
-    """Alignment error rate, precision and recall, from 0 to 1; not-a-number if there was nothing to count."""
+    """Alignment error rate, precision and recall, from 0 to 1. A rate whose denominator is 0 is NaN.
+
+    Each is a float, or an array of floats for several sets of links.
+    """
 
     aer: Any
     precision: Any
@@ -27,32 +30,55 @@ class AlignmentScore(NamedTuple):
 
     @classmethod
     def of(cls, counts: np.ndarray) -> "AlignmentScore":
-        """Scores counts `(..., 4)` (Och and Ney 2003): AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), precision
-        against P, recall of S."""
+        """Computes the score of counts (Och and Ney 2003).
+
+        AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), precision = |A and P| / |A|, recall = |A and S| / |S|.
+
+        Args:
+            counts: `(..., 4)`, in the order of `LINK_COUNTS`.
+        """
         links, sure, in_sure, in_possible = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
-        pairs = (in_sure + in_possible, links + sure), (in_possible, links), (in_sure, sure)
-        rate, precision, recall = (
-            np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=whole > 0)[()] for part, whole in pairs
-        )
-        return cls(1.0 - rate, precision, recall)
+        accuracy = _divide(in_sure + in_possible, links + sure)
+        return cls(1.0 - accuracy, _divide(in_possible, links), _divide(in_sure, sure))
+
+
+def _divide(part: np.ndarray, whole: np.ndarray) -> Any:
+    """Divides arrays `(...)`; NaN if the denominator is 0. Returns a float for arrays without axes."""
+    return np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=whole > 0)[()]
 
 
 def count_links(links: Collection[Link], gold: GoldAlignment) -> np.ndarray:
     """Returns the `LINK_COUNTS` of one sentence, int `(4,)`."""
-    given = frozenset(links)
-    return np.array([len(given), len(gold.sure), len(given & gold.sure), len(given & gold.possible)])
+    links = frozenset(links)
+    return np.array([len(links), len(gold.sure), len(links & gold.sure), len(links & gold.possible)])
 
 
 def error_terms(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the numerators and denominators of error rates, for `ratio`: |A| + |S| - |A and S| - |A and P| and
-    |A| + |S|, from `LINK_COUNTS` `(..., 4)`."""
+    """Returns the numerators |A| + |S| - |A and S| - |A and P| and the denominators |A| + |S| of error rates.
+
+    `statistics.resampling` computes intervals from them.
+
+    Args:
+        counts: `(..., 4)`, in the order of `LINK_COUNTS`.
+
+    Returns:
+        Two float arrays `(...)`.
+    """
     links, sure, in_sure, in_possible = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
     return links + sure - in_sure - in_possible, links + sure
 
 
 def alignment_error_rate(links: Sequence[Collection[Link]], gold: Sequence[GoldAlignment]) -> AlignmentScore:
-    """Scores a corpus. Counts are pooled over all sentences; rates of single sentences are never averaged."""
-    counts = [count_links(own, right) for own, right in zip(links, gold, strict=True)]
+    """Scores the links of a corpus. Counts are summed over all sentences before they are divided.
+
+    Args:
+        links: the links of each sentence pair.
+        gold: the gold alignment of each sentence pair.
+
+    Raises:
+        ValueError: the numbers of sentence pairs differ.
+    """
+    counts = [count_links(sentence, alignment) for sentence, alignment in zip(links, gold, strict=True)]
     return AlignmentScore.of(np.sum(counts, axis=0) if counts else np.zeros(4))
 
 
@@ -63,23 +89,25 @@ def check_ranges(
     first_index: int = 0,
     remedy: str = FROM_0,
 ) -> tuple[list[GoldAlignment], int]:
-    """Drops links that point outside their sentences, as some published sets contain, and warns of them.
+    """Drops links that point outside their sentences, and warns if there are any. Some published sets contain them.
 
     Args:
-        gold: the alignments.
-        word_counts: (source words, target words) of each sentence.
-        path: their file, for messages.
-        first_index, remedy: see `OutsideLinks`.
+        gold: the gold alignments.
+        word_counts: the numbers of source words and of target words of each sentence pair.
+        path: the file of the alignments, for messages.
+        first_index: the number of the first word in that file, 0 or 1.
+        remedy: the advice in the message if words seem to be counted from 1, see `OutsideLinks`.
 
     Returns:
-        The alignments, and how many links were dropped.
+        The alignments without the links that point outside their sentences, and the number of dropped links.
 
     Raises:
-        InputError: no link is left, or words seem to be counted from 1.
+        InputError: no link remains; or words seem to be counted from 1.
     """
     outside = OutsideLinks(first_index, remedy)
-    lines = enumerate(zip(gold, word_counts, strict=True), 1)
-    checked = [outside.leave_out(one, *counts, place=f"{path}:{number}") for number, (one, counts) in lines]
+    checked = []
+    for number, (alignment, counts) in enumerate(zip(gold, word_counts, strict=True), 1):
+        checked.append(outside.leave_out(alignment, *counts, location=f"{path}:{number}"))
     outside.report()
     if not any(alignment.possible for alignment in checked):
         raise InputError(
@@ -90,9 +118,14 @@ def check_ranges(
 
 
 def diagonal_links(n_source: int, n_target: int) -> set[Link]:
-    """Baseline: links each target word with the source word whose middle is nearest, on sentences scaled to one length.
+    """Returns the links of a baseline: each target word is linked to the source word at the same relative position.
 
-    A target word exactly between two source words is linked with the even one.
+    The sentences are scaled to one length; the source word whose middle is nearest is linked. If two are equally near,
+    the one with the even number is.
+
+    Args:
+        n_source: the number of source words. Without any, the set is empty.
+        n_target: the number of target words.
     """
     if not n_source:
         return set()
@@ -100,7 +133,13 @@ def diagonal_links(n_source: int, n_target: int) -> set[Link]:
 
 
 def random_links(n_source: int, n_target: int, generator: np.random.Generator) -> set[Link]:
-    """Baseline: links each target word with a source word drawn uniformly."""
+    """Returns the links of a baseline: each target word is linked to a source word that is drawn uniformly.
+
+    Args:
+        n_source: the number of source words. Without any, the set is empty.
+        n_target: the number of target words.
+        generator: the generator of the random numbers.
+    """
     if not n_source:
         return set()
     return {(int(i), j) for j, i in enumerate(generator.integers(n_source, size=n_target))}

@@ -1,5 +1,8 @@
-"""Sentence pairs with gold word alignments, of files, a config or an archive: a readout is chosen on one set and scored
-on another, beside baselines."""
+"""Sentence pairs with gold word alignments, read from files, from the sets of a config or from an archive.
+
+The choice set of a run is the set on whose gold alignments its readout is chosen: `inspection.choose_head_on` of its
+config, by default the validation set. Scores of a readout are reported on another set.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +22,8 @@ from ..text.tokens.words import AT_SPACES, WordSegmenter, WordUnits, word_ends
 from .error_rate import check_ranges
 from .readout import aligned_sites
 
-FIRST_INDEX = "give --first_index 1 (first_index=1 from Python)"
+FIRST_INDEX_ADVICE = "give --first_index 1 (first_index=1 from Python)"
+"""The advice in the message if the words in a file that the user names seem to be counted from 1."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +31,12 @@ class GoldSet:
     """Sentence pairs with gold word alignments.
 
     Args:
-        name: what messages and reports call it.
-        corpus: the pairs.
-        gold: the `GoldAlignment` of each pair; all links are inside their sentences.
-        dropped_links: how many links of the file pointed outside their sentences.
-        units: what the links count as words.
-        word_counts: (source words, target words) of each pair.
+        name: the name of the set in messages and reports.
+        corpus: the sentence pairs.
+        gold: the gold alignment of each pair. All links are inside their sentences.
+        dropped_links: the number of links in the file that pointed outside their sentences.
+        units: the units that count as words.
+        word_counts: the numbers of source words and of target words of each pair.
     """
 
     name: str
@@ -48,35 +52,49 @@ def read_gold_set(
     corpus: Corpus,
     path: str | Path,
     turned: bool = False,
-    cutter: WordSegmenter = AT_SPACES,
+    segmenter: WordSegmenter = AT_SPACES,
     first_index: int = 0,
     remedy: str = FROM_0,
 ) -> GoldSet:
-    """Reads the gold alignments of a set's pairs.
+    """Reads the gold alignments of sentence pairs from a file.
 
     Args:
-        name: what messages and reports call the set.
-        corpus: the pairs.
-        path: the file of the links.
-        turned, first_index: see `read_pharaoh`.
-        cutter: cuts the words that the links count.
-        remedy: what to do if `first_index` should be 1, for messages.
+        name: the name of the set in messages and reports.
+        corpus: the sentence pairs.
+        path: the file of the links, in Pharaoh format.
+        turned: whether the links in the file are target-source.
+        segmenter: divides the sentences into the words that the links count.
+        first_index: the number of the first word in the file, 0 or 1.
+        remedy: the advice in the message if words seem to be counted from 1.
 
     Raises:
-        InputError: the file does not have one line per pair, a line is not in Pharaoh format, no line has a link, or
-            words seem to be counted from 1.
+        InputError: the file does not have one line for each pair; a line is not in Pharaoh format; no line has a link;
+            or words seem to be counted from 1.
     """
     gold = read_pharaoh(path, turned, first_index)
     check_count(path, len(gold), corpus)
-    units = cutter.units(corpus.source, corpus.target)
-    counts = list(zip(*cutter.count(corpus.source, corpus.target, units), strict=True))
-    return GoldSet(name, corpus, *check_ranges(gold, counts, path, first_index, remedy), units, counts)
+    units = segmenter.units(corpus.source, corpus.target)
+    counts = list(zip(*segmenter.count(corpus.source, corpus.target, units), strict=True))
+    checked, dropped_links = check_ranges(gold, counts, path, first_index, remedy)
+    return GoldSet(name, corpus, checked, dropped_links, units, counts)
 
 
 def read_configured_gold(
-    settings: CorpusSettings | Sequence[CorpusSettings], name: str, cutter: WordSegmenter
+    settings: CorpusSettings | Sequence[CorpusSettings], name: str, segmenter: WordSegmenter
 ) -> GoldSet | None:
-    """Reads the set that a section of the config names; None where it has no gold alignments, and for a list."""
+    """Reads a set of a config with its gold alignments.
+
+    Args:
+        settings: the section of the config, or the list of sections, that describes the set.
+        name: the name of the set in messages and reports.
+        segmenter: divides the sentences into the words that the links count.
+
+    Returns:
+        The set. None if it has no gold alignments, or if it is a list of corpora.
+
+    Raises:
+        InputError: a file of the set cannot be read; or see `read_gold_set`.
+    """
     if not isinstance(settings, CorpusSettings) or settings.alignments is None:
         return None
     return read_gold_set(
@@ -84,57 +102,76 @@ def read_configured_gold(
         read_corpus(settings).in_memory(),
         settings.alignments,
         settings.alignments_turned,
-        cutter,
+        segmenter,
         settings.alignments_first_index,
         IN_CONFIG,
     )
 
 
 def alignment_sites(config: RunConfig) -> tuple[str, ...]:
-    """Returns the sites from which alignments are read; `gradients`, which takes long, only if the config lists it."""
+    """Returns the sites from which links are read to choose a readout.
+
+    `gradients`, which take long to compute, are among them only if `inspection.attention` of the config has them.
+    """
     return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)
 
 
 def choice_settings(config: RunConfig) -> CorpusSettings | None:
-    """Returns the set on which readouts are chosen: `inspection.choose_head_on`, by default the validation set; None
-    for an imported run without the former."""
+    """Returns the settings of a run's choice set.
+
+    They are `inspection.choose_head_on`, or by default `data.validation`. None for an imported run, which has no
+    validation set, if `choose_head_on` is null.
+    """
     choice = config.inspection.choose_head_on
     return config.data.validation if choice is None else CorpusSettings(**choice.model_dump())
 
 
 def missing_choice_file(config: RunConfig) -> Path | None:
-    """Returns a file of the set on which readouts are chosen that is not there, as in a run that was moved; None if all
-    are there, or the set has no gold alignments."""
+    """Returns a file of the choice set that does not exist, for example because the run was moved.
+
+    None if all files exist, or if the choice set has no gold alignments.
+    """
     settings = choice_settings(config)
     if settings is None or settings.alignments is None:
         return None
     return missing_file(settings)
 
 
-def read_choice_set(config: RunConfig, cutter: WordSegmenter) -> GoldSet | None:
-    """Reads the set on which readouts are chosen; None if it has no gold alignments, or its files are not there."""
+def read_choice_set(config: RunConfig, segmenter: WordSegmenter) -> GoldSet | None:
+    """Reads a run's choice set.
+
+    Args:
+        config: the config of the run.
+        segmenter: divides the sentences into the words that the links count.
+
+    Returns:
+        The choice set. None if it has no gold alignments, or if one of its files does not exist.
+
+    Raises:
+        InputError: a file of the set cannot be read; or see `read_gold_set`.
+    """
     settings = choice_settings(config)
     if settings is None or missing_choice_file(config) is not None:
         return None
     name = "validation" if settings == config.data.validation else str(settings.alignments)
-    return read_configured_gold(settings, name, cutter)
+    return read_configured_gold(settings, name, segmenter)
 
 
 def gold_set_of(
     archive: AttentionArchive, name: str, gold: Sequence[GoldAlignment], path: Path | None = None, first_index: int = 0
 ) -> GoldSet:
-    """Returns the sentences of an archive with gold alignments, one for each in order.
+    """Combines the sentences of an archive with gold alignments.
 
     Args:
         archive: the archive.
-        name: what messages and reports call it.
-        gold: the alignments.
-        path: the file that they were read from; None if they are the archive's own.
-        first_index: the number of the first word in that file.
+        name: the name of the archive in messages and reports.
+        gold: the gold alignment of each sentence, in order.
+        path: the file of the gold alignments; None if they are part of the archive.
+        first_index: the number of the first word in that file, 0 or 1.
 
     Raises:
-        InputError: their numbers differ, a target is the model's own, no link is between words that exist, or words
-            seem to be counted from 1.
+        InputError: the number of gold alignments is not the number of sentences; a target is a translation of the
+            model; no link is between words that exist; or words seem to be counted from 1.
     """
     if len(gold) != len(archive):
         raise InputError(f"{name}: {len(gold)} gold alignments for {len(archive)} sentences; expected one each")
@@ -148,19 +185,23 @@ def gold_set_of(
     counts = [(_count_words(line, "source"), _count_words(line, "target")) for line in lines]
     corpus = Corpus([line["source"] for line in lines], [line["hypothesis"] for line in lines], archive.ids, name)
     units = WordUnits(*({_unit(line, side) for line in lines}.pop() for side in ("source", "target")))
-    remedy = FROM_0 if path is None else FIRST_INDEX
-    checked = check_ranges(gold, counts, path or archive.gold_file, first_index, remedy)
-    return GoldSet(name, corpus, *checked, units, counts)
+    remedy = FROM_0 if path is None else FIRST_INDEX_ADVICE
+    checked, dropped_links = check_ranges(gold, counts, path or archive.gold_file, first_index, remedy)
+    return GoldSet(name, corpus, checked, dropped_links, units, counts)
 
 
 def _unit(line: dict[str, Any], side: str) -> str:
+    """Returns the unit that counts as a word on a side, in a line of an archive's `sentences.jsonl`."""
     return line.get(f"{side}_unit", "spaces")
 
 
 def _count_words(line: dict[str, Any], side: str) -> int:
-    """Returns the number of a sentence's words, in its text too, since the tokens may have been cut short."""
-    with_token = 1 + max((word for word in line[f"{side}_words"] if word is not None), default=-1)
+    """Returns the number of words on a side of a sentence.
+
+    The words of the text count too if they have no token, because the model may have cut the sentence.
+    """
+    words_with_token = 1 + max((word for word in line[f"{side}_words"] if word is not None), default=-1)
     if _unit(line, side) == "subwords":
-        return with_token
+        return words_with_token
     text = line["source" if side == "source" else "hypothesis"]
-    return max(with_token, len(word_ends(text, _unit(line, side))))
+    return max(words_with_token, len(word_ends(text, _unit(line, side))))

@@ -1,11 +1,10 @@
-"""Compares every layer and head of a model with gold alignments: a table of error rates, its best row, and the
-scores of a chosen readout.
+"""The error rates of all readouts of a model against gold alignments, and the scores of one readout.
 
-The side, layer and head that align best differ from model to model (Garg et al. 2019; Kobayashi et al. 2020; Chen et
+Label side, layer and head that align best differ from model to model (Garg et al. 2019; Kobayashi et al. 2020; Chen et
 al. 2020), so they are chosen on a development set.
 
-Letters: N sentences, W ways of linking (`EXTRACTORS`), L layers, H heads and last their mean, T target words, S source
-words.
+Letters: N sentences, W extraction methods in the order of `EXTRACTORS`, L layers, H heads and last their mean, T target
+words, S source words.
 """
 
 import math
@@ -38,69 +37,84 @@ from .readout import MEAN_HEAD, AlignmentReadout, aligned_sites
 from .word_matrix import eos_argmax_counts, grouped_attention, heads_and_mean, row_words, spread_links
 
 COLUMNS = ("site", "layer", "head", "side", "linked", "aer", "precision", "recall", "eos_share", "aer_low", "aer_high")
+"""The columns of `head_alignment.csv`, see `HeadCounts.table`."""
 
 
 class HeadCounts:
-    """Counts the links of every layer and head, and of the mean of each layer's heads, at every aligned site that the
-    records hold, read on both sides and in every way.
+    """Counts the right and wrong links of all readouts: each site that the records have, layer, head, mean of a layer's
+    heads, label side and extraction method.
 
-    The EOS column is left out before the argmax; how often it held the largest weight is counted.
+    The weight on EOS is left out before links are extracted. Rows in which it is the largest weight are counted.
 
     Args:
-        gold: the gold alignment of each sentence, links inside the sentences (see `check_ranges`).
-        word_counts: (source words, target words) of each sentence.
+        gold: the gold alignment of each sentence. All links are inside the sentences, see
+            `alignment.error_rate.check_ranges`.
+        word_counts: the numbers of source words and of target words of each sentence.
 
     Attributes:
-        counts: for each site and side a list of int32 `(W, L, H, 6)`, one for each sentence: links, sure, links in
-            sure, links in possible, rows, and rows with their argmax on EOS.
+        counts: by (site, side) a list with an array int32 `(W, L, H, 6)` for each sentence. The last axis holds the
+            four `LINK_COUNTS`, the number of rows, and the number of rows with their largest weight on EOS.
     """
 
     def __init__(self, gold: Sequence[GoldAlignment], word_counts: Sequence[tuple[int, int]]) -> None:
-        self._given = iter(zip(gold, word_counts, strict=True))
+        self._sentences = iter(zip(gold, word_counts, strict=True))
         self.counts: dict[tuple[str, str], list[np.ndarray]] = {}
 
     def add(self, record: Record) -> None:
-        """Counts the next sentence, whose target was given: gold links belong to its words."""
-        gold, word_counts = next(self._given)
+        """Counts the links of the next sentence. The target of the record must be the reference."""
+        gold, word_counts = next(self._sentences)
         for site, side in product(aligned_sites(), LABEL_SIDES):
             if site in record.attention:
                 count = _count_sentence(record, site, side, gold, word_counts)
                 self.counts.setdefault((site, side), []).append(count)
 
     def table(self) -> pd.DataFrame:
-        """Scores the counts, which are pooled over the sentences before they are divided.
+        """Computes the scores of all readouts. Counts are summed over the sentences before they are divided.
 
         Returns:
-            One row per site, side, way of linking, layer and head (an index, or `mean`), with the columns `COLUMNS`;
-            `linked` is the way, shares are 0 to 1, `aer_low` and `aer_high` the 95 % interval of a bootstrap over
-            sentences.
+            A row for each readout, with the columns `COLUMNS`. `head` is an index or `mean`, and `linked` is the
+            extraction method. Error rate, precision, recall and `eos_share` are from 0 to 1. `eos_share` is the share
+            of rows with their largest weight on EOS. `aer_low` and `aer_high` are the ends of the 95 % bootstrap
+            interval over sentences. The table is empty if no record has cross-attention.
         """
         parts = [_make_table(site, side, np.stack(counts)) for (site, side), counts in self.counts.items()]
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
 
     def of_sentences(self, readout: AlignmentReadout) -> pd.DataFrame:
-        """Returns the counts of each sentence for each layer and head, at the site, side and way of a readout: a row
-        for each `id`, `layer` and `head`, with `LINK_COUNTS`."""
-        way = list(EXTRACTORS).index(readout.extraction)
-        found = np.stack([count[way] for count in self.counts[readout.site, readout.side]])
-        sentence, layer, head = np.indices(found.shape[:3]).reshape(3, -1)
-        names = np.array([*map(str, range(found.shape[2] - 1)), MEAN_HEAD])
-        columns = dict(zip(LINK_COUNTS, found[..., :4].reshape(-1, 4).T, strict=True))
+        """Returns the counts of each sentence for all layers and heads, at the site, side and method of a readout.
+
+        Returns:
+            A row for each sentence, layer and head, with the columns `id`, `layer`, `head` and `LINK_COUNTS`. The id is
+            the index of the sentence, from 0.
+        """
+        method = list(EXTRACTORS).index(readout.extraction)
+        counts = np.stack([count[method] for count in self.counts[readout.site, readout.side]])
+        sentence, layer, head = np.indices(counts.shape[:3]).reshape(3, -1)
+        names = np.array([*map(str, range(counts.shape[2] - 1)), MEAN_HEAD])
+        columns = dict(zip(LINK_COUNTS, counts[..., :4].reshape(-1, 4).T, strict=True))
         return pd.DataFrame({"id": sentence, "layer": layer, "head": names[head], **columns})
 
 
 def best_row(table: pd.DataFrame) -> pd.Series:
-    """Returns the row of a table of `HeadCounts` with the lowest error rate. Choose on one set, report on another."""
+    """Returns the row with the lowest error rate of a table of `HeadCounts`.
+
+    Choose a readout on one set, and report its scores on another.
+
+    Raises:
+        ValueError: no row has an error rate.
+    """
     return table.iloc[int(np.nanargmin(table["aer"].to_numpy(float)))]
 
 
 def _count_sentence(record: Record, site: str, side: str, gold: GoldAlignment, words: tuple[int, int]) -> np.ndarray:
+    """Returns the counts of a sentence at one site and side, int32 `(W, L, H, 6)`; see `HeadCounts.counts`."""
     weights = heads_and_mean(record, site)
     matrix, source, target = grouped_attention(record, weights, side, words)
-    read = WordLinks(matrix)
-    in_every_way = np.stack([extract(read) for extract in EXTRACTORS.values()])  # (W, L, H, T, S)
-    links = spread_links(in_every_way, source, target)
-    sure, possible = (_as_matrix(one, *words) for one in (gold.sure, gold.possible))
+    group_links = WordLinks(matrix)
+    by_method = np.stack([extract(group_links) for extract in EXTRACTORS.values()])  # (W, L, H, groups, groups)
+    links = spread_links(by_method, source, target)  # (W, L, H, T, S)
+    sure = _as_matrix(gold.sure, *words)
+    possible = _as_matrix(gold.possible, *words)
     counted = np.stack([np.ones_like(sure), sure, possible]).reshape(3, sure.size).T.astype(np.float32)
     linked, in_sure, in_possible = np.moveaxis(links.reshape(*links.shape[:3], sure.size) @ counted, -1, 0)
     on_eos, rows = eos_argmax_counts(weights, record.source_words, row_words(record.target_words, side))
@@ -109,6 +123,7 @@ def _count_sentence(record: Record, site: str, side: str, gold: GoldAlignment, w
 
 
 def _as_matrix(links: Iterable[Link], n_source: int, n_target: int) -> np.ndarray:
+    """Converts a set of links to a bool matrix `(T, S)`."""
     matrix = np.zeros((n_target, n_source), bool)
     for i, j in links:
         matrix[j, i] = True
@@ -116,28 +131,30 @@ def _as_matrix(links: Iterable[Link], n_source: int, n_target: int) -> np.ndarra
 
 
 def _make_table(site: str, side: str, counts: np.ndarray) -> pd.DataFrame:
-    """Returns the rows of one site and side, from counts `(N, W, L, H, 6)`."""
+    """Returns the rows of `HeadCounts.table` of one site and side, from counts `(N, W, L, H, 6)`."""
     sums = counts.sum(axis=0)
     _, layers, heads, _ = sums.shape
     names = [list(EXTRACTORS), range(layers), [*range(heads - 1), MEAN_HEAD]]
-    places = pd.MultiIndex.from_product(names, names=["linked", "layer", "head"])
+    index = pd.MultiIndex.from_product(names, names=["linked", "layer", "head"])
     low, high = ratio_interval(*error_terms(counts[..., :4]))
     columns = AlignmentScore.of(sums[..., :4])._asdict()
     columns |= {"eos_share": ratio(counts[..., 5], counts[..., 4]), "aer_low": low, "aer_high": high}
-    table = pd.DataFrame({name: column.ravel() for name, column in columns.items()}, places).reset_index()
+    table = pd.DataFrame({name: column.ravel() for name, column in columns.items()}, index).reset_index()
     return table.assign(site=site, side=side)[list(COLUMNS)]
 
 
 @dataclass(frozen=True)
 class ReadoutScores:
-    """The chosen readout, and its scores on the set's gold alignments.
+    """A model's readout, and its scores on a set.
 
     Args:
-        readout: where links are read; None without gold alignments to choose by, or without cross-attention.
-        table: every readout's scores on the set; None if the set has no gold alignments.
-        sentences: the counts of each sentence behind them, for the heads of the chosen readout's site, side and way.
-        metrics: the chosen readout's scores on the set; None if the set has no gold alignments.
-        reliability: the probabilities of links compared with the set's gold alignments; None without either.
+        readout: the readout; None if there are no gold alignments to choose it on, or if the model has no
+            cross-attention.
+        table: the scores of all readouts on the set, see `HeadCounts.table`; None if the set has no gold alignments.
+        sentences: the counts of each sentence, see `HeadCounts.of_sentences`; None if the set has no gold alignments.
+        metrics: the scores of the readout, see `alignment_metrics`; None if the set has no gold alignments.
+        reliability: the probabilities of links compared with the gold alignments, a row for each bin; None if the
+            readout has no calibration, or the set has no gold alignments.
     """
 
     readout: AlignmentReadout | None = None
@@ -148,13 +165,13 @@ class ReadoutScores:
 
 
 class GoldScores:
-    """Scores the readouts of a model on a set with gold alignments, sentence by sentence.
+    """Scores the readouts of a model on a set with gold alignments. The sentences are added one by one.
 
     Args:
         gold_set: the set.
-        readout: the readout that was chosen on another set; None to choose it on this one, which is optimistic. Its
-            probabilities, if it has some, are compared with the gold links, and the links above their threshold are
-            one more way of linking.
+        readout: the readout that was chosen on another set; None to choose it on this set, which gives optimistic
+            scores. If it has a calibration, its probabilities are compared with the gold links, and the links above the
+            threshold are scored as one more extraction method.
     """
 
     def __init__(self, gold_set: GoldSet, readout: AlignmentReadout | None = None) -> None:
@@ -163,10 +180,10 @@ class GoldScores:
         self._heads = HeadCounts(gold_set.gold, gold_set.word_counts)
         self._probable: list[np.ndarray] = []  # LINK_COUNTS of each sentence
         self._predicted: list[float] = []
-        self._right: list[bool] = []
+        self._is_right: list[bool] = []
 
     def add(self, record: Record) -> None:
-        """Adds the next pair of the set, with a given target."""
+        """Adds the next sentence pair of the set. The target of the record must be the reference."""
         self._heads.add(record)
         if self._readout is not None and (calibration := self._readout.calibration):
             gold = self._gold_set.gold[len(self._probable)]
@@ -174,13 +191,16 @@ class GoldScores:
             self._probable.append(count_links(as_links(matrix > calibration.threshold), gold))
             words = np.argwhere(matrix > 0)
             self._predicted.extend(matrix[tuple(words.T)])
-            self._right.extend((int(i), int(j)) in gold.possible for j, i in words)
+            self._is_right.extend((int(i), int(j)) in gold.possible for j, i in words)
 
     def scores(self, chosen_on: str = "") -> ReadoutScores:
-        """Returns the scores; none without cross-attention, or if no readout has an error rate to choose by.
+        """Returns the scores on the sentences so far.
+
+        They are empty if the readout is to be chosen on this set and no readout has an error rate, for example because
+        the model has no cross-attention.
 
         Args:
-            chosen_on: the name of this set, where the readout is chosen on it.
+            chosen_on: the name of this set, for a readout that is chosen on it.
         """
         table = self._heads.table()
         readout = self._readout
@@ -202,24 +222,34 @@ class GoldScores:
             "aer_high": float(high[0]),
         }
         table = pd.concat([table, pd.DataFrame([row], columns=table.columns)], ignore_index=True)
-        reliability = reliability_table(np.array(self._predicted), np.array(self._right, bool))
+        reliability = reliability_table(np.array(self._predicted), np.array(self._is_right, bool))
         error = error_of_links(reliability)
         metrics = alignment_metrics(table, readout, self._gold_set)
         metrics["expected_calibration_error"] = None if math.isnan(error) else 100 * error
         if readout.likely:
-            places = {"id": range(len(counts)), "layer": readout.layer, "head": readout.head}
-            sentences = pd.DataFrame(places | dict(zip(LINK_COUNTS, counts.T, strict=True)))
+            keys = {"id": range(len(counts)), "layer": readout.layer, "head": readout.head}
+            sentences = pd.DataFrame(keys | dict(zip(LINK_COUNTS, counts.T, strict=True)))
         return ReadoutScores(readout, table, sentences, metrics, pd.DataFrame(reliability))
 
 
 def _rows_of(table: pd.DataFrame, readout: AlignmentReadout) -> pd.DataFrame:
+    """Returns the rows of a readout's site, layer, head and side, indexed by the extraction method."""
     keys = ["site", "layer", "head", "side"]
     return table[(table[keys] == [getattr(readout, key) for key in keys]).all(axis=1)].set_index("linked")
 
 
 def alignment_metrics(table: pd.DataFrame, readout: AlignmentReadout, gold_set: GoldSet) -> dict[str, Any]:
-    """Returns a readout's scores on a set, in percent, beside the scores of the diagonal, of random links and of the
-    set's own best readout."""
+    """Returns the entry `alignment` of `metrics.json`: the scores of a readout on a set, and scores for comparison.
+
+    Args:
+        table: the scores of all readouts on the set, see `HeadCounts.table`.
+        readout: the readout.
+        gold_set: the set.
+
+    Returns:
+        The scores in percent, the readout, the error rate of each extraction method (`aer_by_links`), the error rates
+        of the two baselines, and the readout that is best on this set with its error rate.
+    """
     rows = _rows_of(table, readout)
     generator = np.random.default_rng(0)
     diagonal = [diagonal_links(*counts) for counts in gold_set.word_counts]
@@ -229,7 +259,7 @@ def alignment_metrics(table: pd.DataFrame, readout: AlignmentReadout, gold_set: 
     return {
         **{name: 100 * float(rows[name][readout.linked]) for name in scores},
         **readout.to_json(),
-        "aer_by_links": {way: 100 * float(aer) for way, aer in rows["aer"].items()},
+        "aer_by_links": {method: 100 * float(aer) for method, aer in rows["aer"].items()},
         "diagonal_aer": 100 * float(alignment_error_rate(diagonal, gold_set.gold).aer),
         "random_aer": 100 * float(alignment_error_rate(at_random, gold_set.gold).aer),
         "best_on_this_set": {"aer": 100 * float(best["aer"]), **AlignmentReadout.from_row(best).to_json()},

@@ -1,15 +1,17 @@
-"""The probability that two words are linked, from the cross-attention of a layer's heads.
+"""The probability that two words are linked, computed from the cross-attention of one layer.
 
-Attention weights are shares of a row, no probabilities of links. What tells right links from wrong ones is a weight
-beside its rivals (the largest other weight of the target word, and the largest other one of the source word), and
-whether the words before and after are linked too, as in phrases (Vogel et al. 1996 make use of that in another way).
-The logarithms of these, read on both label sides, go into a logistic regression (as Platt 1999 does with one number):
-weight and rivals of each head of the layer and of the mean of its heads, and the mean's weights between the neighbours
-of both words.
+Attention weights are shares of a row, not probabilities of links. A weight separates right links from wrong ones better
+in comparison with its rivals: the largest other weight of the target word, and the largest other weight of the source
+word. It also helps to know whether the neighbours of both words are linked, as in phrases (Vogel et al. 1996 use
+neighbouring links in another way). The features are the logarithms of these weights, on both label sides. Weight and
+rivals are taken from each head of the layer and from the mean of its heads, neighbours from the mean only. A logistic
+regression turns features into a probability (Platt 1999 does so with a single feature).
 
-It is calibrated on pairs with gold links. Every figure is cross-fitted: the pairs are dealt into `FOLDS` parts, and
-each part's probabilities come from a fit on the others, so no pair is judged by what has seen it. A calibration is
-kept as a file of JSON.
+It is fitted on sentence pairs with gold links. All reported figures are cross-fitted: the pairs are dealt into `FOLDS`
+folds, and the probabilities of a fold come from a fit on the other folds, so no pair is scored by a fit that has seen
+it.
+
+Letters: F features.
 """
 
 import math
@@ -36,55 +38,77 @@ from .error_rate import AlignmentScore
 from .word_matrix import grouped_attention, heads_and_mean, spread_links
 
 LEAST_WEIGHT = 0.01
-"""Words with no more weight than this between them, of any head on either side, are linked with probability 0."""
+"""Two words are linked with probability 0 unless a head has more weight than this between them, on either label side.
+"""
 
 _ADDED = 1e-3  # to weights before their logarithm, since some are 0
-NEIGHBOURS = tuple(steps for steps in product((-1, 0, 1), repeat=2) if any(steps))
-"""How far the neighbours of (target word, source word) are from it."""
+NEIGHBOUR_STEPS = tuple(steps for steps in product((-1, 0, 1), repeat=2) if any(steps))
+"""The steps (in target words, in source words) from two words to their eight neighbours."""
 
 
 def probabilities_of(links: Collection[Link], matrix: np.ndarray) -> dict[Link, float]:
-    """Returns links with their probabilities, from a matrix of `Calibration`."""
+    """Returns the probability of each link, in the order of the links.
+
+    Args:
+        links: links (source word, target word).
+        matrix: the probabilities `(target words, source words)`, see `Calibration.matrix`.
+    """
     return {(i, j): float(matrix[j, i]) for i, j in sorted(links)}
 
 
 def pair_features(records: Sequence[Record], layers: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the features of every pair of words, one model's after the other's.
+    """Computes the features of all word pairs of a sentence pair, from one model or from two of opposite directions.
+
+    Args:
+        records: the record of each model. The source of the second record is the target of the first.
+        layers: the layer of the cross-attention of each model.
 
     Returns:
-        float `(target words, source words, F)` of the first record, and bool `(target words, source words)`: which
-        words have more than `LEAST_WEIGHT` between them.
+        `(features, candidates)`: float `(target words, source words, F)` and bool `(target words, source words)`, with
+        the source and the target of the first record; see `link_features`. The last axis has the features of the first
+        model, then the features of the second model. A word pair is a candidate if it is a candidate of either model.
+        If the models cut the sentences at different lengths, the words of the longer record count.
     """
     features, candidates = zip(*map(link_features, records, layers), strict=True)
     if len(records) == 1:
         return features[0], candidates[0]
-    shape = tuple(np.maximum(candidates[0].shape, candidates[1].T.shape))  # one may have cut the sentence short
-    turned = _padded(candidates[1].T, shape)
-    both = np.concatenate([_padded(features[0], shape), _padded(np.swapaxes(features[1], 0, 1), shape)], axis=-1)
-    return both, _padded(candidates[0], shape) | turned
+    shape = tuple(np.maximum(candidates[0].shape, candidates[1].T.shape))
+    turned_features = _pad(np.swapaxes(features[1], 0, 1), shape)
+    turned_candidates = _pad(candidates[1].T, shape)
+    all_features = np.concatenate([_pad(features[0], shape), turned_features], axis=-1)
+    return all_features, _pad(candidates[0], shape) | turned_candidates
 
 
 def link_features(record: Record, layer: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the features of every pair of words from one layer of the cross-attention.
+    """Computes the features of all word pairs from one layer of the cross-attention.
 
     Returns:
-        float `(target words, source words, 2 * (heads + 1) * 3 + 2 * 8)`: on each of `LABEL_SIDES`, for each head and
-        last their mean, the weight and the largest other weights of the target and of the source word; then on each
-        side the mean's weights of `NEIGHBOURS`. And which words have more than `LEAST_WEIGHT` between them.
+        `(features, candidates)`: float `(target words, source words, F)`, with F = `number_of_features(heads)`, and
+        bool `(target words, source words)`. For each of `LABEL_SIDES`, each head and then the mean of the heads there
+        are three features: the logarithms of the weight, of the target word's largest other weight and of the source
+        word's largest other weight. For each of `NEIGHBOUR_STEPS` follow two features: the logarithm of the neighbour's
+        weight in the mean, on each side. A word pair is a candidate if a weight between its words is above
+        `LEAST_WEIGHT`.
     """
     heads = heads_and_mean(record)[layer]
     grouped = [grouped_attention(record, heads, side) for side in LABEL_SIDES]
-    weights = np.concatenate([matrix for matrix, *_ in grouped])
     _, source, target = grouped[0]
-    neighbours = spread_links(_neighbours(weights[len(heads) - 1 :: len(heads)]), source, target)
-    weights = spread_links(weights, source, target)
+    group_weights = np.concatenate([matrix for matrix, *_ in grouped])
+    mean_weights = group_weights[len(heads) - 1 :: len(heads)]
+    neighbours = spread_links(_neighbour_weights(mean_weights), source, target)
+    weights = spread_links(group_weights, source, target)
     of_heads = np.stack([weights, _largest_other(weights, -1), _largest_other(weights, -2)], axis=1)
-    stacked = np.concatenate([*of_heads, neighbours])  # no `reshape(-1, ...)`: a sentence may have no words
+    stacked = np.concatenate([*of_heads, neighbours])  # not `reshape(-1, ...)`: a sentence may have no words
     return np.moveaxis(np.log(stacked + _ADDED), 0, -1), np.any(weights > LEAST_WEIGHT, axis=0)
 
 
+def number_of_features(heads: int) -> int:
+    """Returns the number of features of `link_features` for a layer with this number of heads."""
+    return len(LABEL_SIDES) * (3 * (heads + 1) + len(NEIGHBOUR_STEPS))
+
+
 def _largest_other(weights: np.ndarray, axis: int) -> np.ndarray:
-    """Returns for each weight the largest other one along an axis, 0 where there is no other."""
+    """Returns, for each weight, the largest of the other weights along an axis; 0 if there is no other weight."""
     if weights.shape[axis] < 2:
         return np.zeros_like(weights)
     second, largest = np.split(np.partition(weights, (-2, -1), axis=axis).take([-2, -1], axis=axis), 2, axis=axis)
@@ -93,46 +117,60 @@ def _largest_other(weights: np.ndarray, axis: int) -> np.ndarray:
     return np.where(is_first, second, largest)
 
 
-def _neighbours(weights: np.ndarray) -> np.ndarray:
-    """Returns the weights at each of `NEIGHBOURS` of `(n, target words, source words)`; 0 outside the sentence."""
+def _neighbour_weights(weights: np.ndarray) -> np.ndarray:
+    """Returns the weight of each neighbour of all word pairs; 0 for neighbours outside the sentence.
+
+    Args:
+        weights: the weights of two sides, `(2, target words, source words)`.
+
+    Returns:
+        `(16, target words, source words)`: for each of `NEIGHBOUR_STEPS` both sides.
+    """
     _, targets, sources = weights.shape
     framed = np.pad(weights, ((0, 0), (1, 1), (1, 1)))
     return np.concatenate(
-        [framed[:, 1 + down : 1 + down + targets, 1 + right : 1 + right + sources] for down, right in NEIGHBOURS]
+        [framed[:, 1 + down : 1 + down + targets, 1 + right : 1 + right + sources] for down, right in NEIGHBOUR_STEPS]
     )
 
 
-def _padded(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns an array with more target and source words, to which nothing attends."""
-    added = [(0, more - own) for own, more in zip(array.shape, shape, strict=False)]
+def _pad(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Pads the features or candidates `(target words, source words, ...)` with words that get no attention.
+
+    Args:
+        array: features (float), or candidates (bool).
+        shape: the numbers of target words and of source words to pad to.
+    """
+    widths = [(0, wanted - length) for length, wanted in zip(array.shape, shape, strict=False)]
     fill = False if array.dtype == bool else np.log(_ADDED)
-    return np.pad(array, added + [(0, 0)] * (array.ndim - 2), constant_values=fill)
+    return np.pad(array, widths + [(0, 0)] * (array.ndim - 2), constant_values=fill)
 
 
-FORMAT = 1  # of the file
+CALIBRATION_FORMAT = 1
+"""The version of the format of `write_calibration`."""
+
 FOLDS = 5
 LEAST_PAIRS = 30
-"""Fewer pairs with gold links calibrate nothing."""
+"""The least number of sentence pairs with gold links that `calibrate` accepts."""
 
 MOST_PAIRS = 1000
-"""More make no difference to some ten or a hundred coefficients."""
+"""`calibrate` uses this many sentence pairs. More make no difference to ten or a hundred coefficients."""
 
 _THRESHOLDS = np.arange(5, 96) / 100
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Calibrated probabilities of links: a logistic regression from attention, fitted on all pairs.
+    """Calibrated probabilities of links: a logistic regression on attention, fitted on all pairs of a set.
 
     Args:
-        layers: the layer whose cross-attention is read, of one model, or of two models of opposite directions.
-        coefficients: of `link_features` of each model in turn, and last the constant.
-        threshold: the links above it have the lowest error rate; 0.05 to 0.95.
-        aer: that error rate on the pairs, cross-fitted; 0 to 1.
-        reliability: the cross-fitted probabilities of all word pairs with `LEAST_WEIGHT`, compared with gold links.
+        layers: the layer whose cross-attention is read, for one model, or for two models of opposite directions.
+        coefficients: the coefficients of the features of `pair_features`, then the constant.
+        threshold: the links above this probability have the lowest error rate; from 0.05 to 0.95.
+        aer: that alignment error rate, cross-fitted; from 0 to 1.
+        reliability: the cross-fitted probabilities of all candidates of `link_features`, compared with the gold links.
         pairs: the number of sentence pairs.
-        chosen_on: the name of their set.
-        weights: SHA-256 of the weights of each model, empty where unknown.
+        chosen_on: the name of the set.
+        weights: the SHA-256 of each model's weights; empty if they are unknown.
     """
 
     layers: tuple[int, ...]
@@ -145,26 +183,30 @@ class Calibration:
     weights: tuple[str, ...] = ()
 
     def matrix(self, records: Sequence[Record]) -> np.ndarray:
-        """Returns the probabilities `(target words, source words)` of one sentence pair.
+        """Computes the probability of each link of a sentence pair.
 
         Args:
-            records: its record of each model; the second one's source is the target of the first.
+            records: the record of each model. The source of the second record is the target of the first.
+
+        Returns:
+            `(target words, source words)` of the first record, from 0 to 1.
         """
         features, candidates = pair_features(records, self.layers)
         return np.where(candidates, probability_of(features, np.array(self.coefficients)), 0.0)
 
     @property
     def error(self) -> float:
-        """The expected calibration error of `reliability`, see `error_of_links`; 0 to 1, or not-a-number."""
+        """The expected calibration error of `reliability`, from 0 to 1; NaN as for `error_of_links`."""
         return error_of_links(self.reliability)
 
 
 class _Candidates(NamedTuple):
-    """The word pairs of a sentence pair that have some weight between them.
+    """The candidates of a sentence pair, n of them: word pairs with enough weight, see `link_features`.
 
-    - features: `(n, F)`.
-    - sure, possible: bool `(n,)`, whether each is such a gold link.
-    - sure_links: the number of all sure gold links, those without weight included.
+    - features: float `(n, F)`.
+    - sure: bool `(n,)`, True for a sure gold link.
+    - possible: bool `(n,)`, True for a possible gold link.
+    - sure_links: the number of all sure gold links, including links that are not candidates.
     """
 
     features: np.ndarray
@@ -174,77 +216,99 @@ class _Candidates(NamedTuple):
 
 
 def _find_candidates(records: Sequence[Record], layers: Sequence[int], gold: GoldAlignment) -> _Candidates:
+    """Returns the candidates of a sentence pair, with their features and gold links."""
     features, candidates = pair_features(records, layers)
-    words = [(int(i), int(j)) for j, i in np.argwhere(candidates)]
-    sure, possible = (np.array([link in links for link in words], bool) for links in (gold.sure, gold.possible))
+    links = [(int(i), int(j)) for j, i in np.argwhere(candidates)]
+    sure = np.array([link in gold.sure for link in links], bool)
+    possible = np.array([link in gold.possible for link in links], bool)
     return _Candidates(features[candidates], sure, possible, len(gold.sure))
 
 
 def calibrate(
     pairs: Iterable[Sequence[Record]], gold: Sequence[GoldAlignment], layers: Sequence[int], chosen_on: str
 ) -> Calibration | None:
-    """Fits the probabilities of links, and the threshold above which links have the lowest error rate.
+    """Fits the probabilities of links, and chooses the threshold with the lowest alignment error rate.
 
-    A link is right if it is a sure or a possible one. The threshold suits the cross-fitted probabilities, the
-    middle one of equals. A pair with nothing to compare, such as one with an empty side, does not count.
+    A link is right if it is a sure or a possible gold link. The threshold is chosen for the cross-fitted probabilities;
+    if several have the lowest error rate, it is the middle one of these. Sentence pairs without candidates and without
+    sure links, such as pairs with an empty side, are skipped. The first `MOST_PAIRS` of the others are used.
 
     Args:
-        pairs: the record of each sentence pair, or the records of two models of opposite directions.
-        gold: their gold links, in the same order.
-        layers: the layer that is read of each model.
+        pairs: for each sentence pair the record of one model, or the records of two models of opposite directions.
+        gold: the gold alignment of each sentence pair.
+        layers: the layer of the cross-attention of each model.
         chosen_on: the name of the set.
 
     Returns:
-        The calibration; None of fewer than `LEAST_PAIRS` pairs, or if gold links tell no word pairs apart.
+        The calibration. None if there are fewer than `LEAST_PAIRS` sentence pairs, or if a fold has only right or only
+        wrong links.
     """
-    found = (_find_candidates(records, layers, links) for records, links in zip(pairs, gold, strict=False))
-    sentences = list(islice((one for one in found if len(one.features) or one.sure_links), MOST_PAIRS))
+    candidates = (_find_candidates(records, layers, links) for records, links in zip(pairs, gold, strict=False))
+    counted = (sentence for sentence in candidates if len(sentence.features) or sentence.sure_links)
+    sentences = list(islice(counted, MOST_PAIRS))
     if len(sentences) < LEAST_PAIRS:
         return None
-    fold = np.repeat(np.arange(len(sentences)) % FOLDS, [len(one.features) for one in sentences])
-    features = np.concatenate([one.features for one in sentences])
-    right = np.concatenate([one.possible for one in sentences])
+    fold = np.repeat(np.arange(len(sentences)) % FOLDS, [len(sentence.features) for sentence in sentences])
+    features = np.concatenate([sentence.features for sentence in sentences])
+    right = np.concatenate([sentence.possible for sentence in sentences])
     if not all({False, True} <= set(right[fold == number].tolist()) for number in range(FOLDS)):
         return None
     predicted = np.empty(len(right))
     for number in range(FOLDS):
         fitted = fit_logistic(features[fold != number], right[fold != number])
         predicted[fold == number] = probability_of(features[fold == number], fitted)
-    sure = np.concatenate([one.sure for one in sentences])
-    sure_links = sum(one.sure_links for one in sentences)
+    sure = np.concatenate([sentence.sure for sentence in sentences])
+    sure_links = sum(sentence.sure_links for sentence in sentences)
     coefficients = tuple(map(float, fit_logistic(features, right)))
-    best = _best_threshold(predicted, sure, right, sure_links)
+    threshold, aer = _best_threshold(predicted, sure, right, sure_links)
     reliability = tuple(reliability_table(predicted, right))
-    return Calibration(tuple(layers), coefficients, *best, reliability, len(sentences), chosen_on)
+    return Calibration(tuple(layers), coefficients, threshold, aer, reliability, len(sentences), chosen_on)
 
 
 def error_of_links(table: Iterable[ReliabilityBin]) -> float:
-    """Returns the expected calibration error without the lowest bin: it holds nearly all word pairs, hardly any of
-    which anybody takes for links, and would make every error look small. Not-a-number if there is no other bin."""
-    return calibration_error([one for one in table if one.low > 0])
+    """Computes the expected calibration error without the lowest bin; from 0 to 1, NaN if there is no other bin.
+
+    The lowest bin holds nearly all word pairs, hardly any of which would be taken for a link. It would make every error
+    look small.
+
+    Args:
+        table: the bins of `statistics.logistic_regression.reliability_table`.
+    """
+    return calibration_error([row for row in table if row.low > 0])
 
 
 def _best_threshold(
     predicted: np.ndarray, sure: np.ndarray, possible: np.ndarray, sure_links: int
 ) -> tuple[float, float]:
-    linked = [predicted > threshold for threshold in _THRESHOLDS]
-    counts = [(one.sum(), sure_links, (one & sure).sum(), (one & possible).sum()) for one in linked]
-    rates = np.nan_to_num(AlignmentScore.of(np.array(counts)).aer, nan=1.0)  # no links, where no gold link is sure
+    """Returns the threshold with the lowest alignment error rate, and that rate from 0 to 1.
+
+    Args:
+        predicted: the probability of each candidate of all sentences, `(n,)`.
+        sure: bool `(n,)`, True for a sure gold link.
+        possible: bool `(n,)`, True for a possible gold link.
+        sure_links: the number of all sure gold links.
+    """
+    counts = []
+    for threshold in _THRESHOLDS:
+        linked = predicted > threshold
+        counts.append((linked.sum(), sure_links, (linked & sure).sum(), (linked & possible).sum()))
+    rates = np.nan_to_num(AlignmentScore.of(np.array(counts)).aer, nan=1.0)  # NaN: no links, and no sure gold links
     best = np.flatnonzero(rates == rates.min())
     middle = best[len(best) // 2]
     return float(_THRESHOLDS[middle]), float(rates[middle])
 
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
-    """Writes a calibration as JSON: `layers` and `coefficients` of the regression, `threshold`, and what was measured
-    on pairs that the fit had not seen: `aer`, `reliability` and `expected_calibration_error`, all from 0 to 1 (the
-    last is null where no two words are likely to be linked); the number of `pairs`, and the set that they are from
-    (`chosen_on`); and the SHA-256 of the `weights`."""
+    """Writes a calibration as JSON.
+
+    The keys are the fields of `Calibration`, `format` and `expected_calibration_error`, which is from 0 to 1, or null
+    if no two words are likely to be linked.
+    """
     content = {
-        "format": FORMAT,
+        "format": CALIBRATION_FORMAT,
         **{name: getattr(calibration, name) for name in ("layers", "coefficients", "threshold", "aer")},
         "expected_calibration_error": None if math.isnan(calibration.error) else calibration.error,
-        "reliability": [one._asdict() for one in calibration.reliability],
+        "reliability": [row._asdict() for row in calibration.reliability],
         **{name: getattr(calibration, name) for name in ("pairs", "chosen_on", "weights")},
     }
     write_json(path, content)

@@ -1,7 +1,8 @@
-"""The linked words of sentence pairs, by the attention of one run, or of several whose links or attention are combined;
-in this process or in several.
+"""The links of each sentence pair, by the attention of one run or of several runs.
 
-TensorFlow is not imported here: a process of its own imports it quietly, with its first run.
+The links or the attention of several runs are combined. The work may be shared by several processes.
+
+TensorFlow is not imported here: each process imports it without its messages when it loads its first run.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -24,19 +25,20 @@ from .links import SYMMETRISATIONS, as_links, grow_along_diagonals
 from .readout import AlignmentReadout
 
 LEAST_NEIGHBOUR = 0.4
-"""The mean weight above which a link is added beside another: chosen on `data/manythings/alignments`."""
+"""`mean_links` adds a neighbour of a link if its mean weight is above this; chosen on `data/manythings/alignments`."""
 
 
 @dataclass(frozen=True)
 class Linking:
-    """Links the words of a pair.
+    """A function that links the words of a sentence pair.
 
     Args:
-        way: how runs are combined: one of `choices.inspection.SYMMETRISATIONS` or `PROBABLE`, for one run or two
-            opposite ones; or `MEAN_WEIGHTS`, for any number of runs.
-        calibration: needed for `PROBABLE`, the links that are more probable than its threshold, and for
-            `with_probabilities`.
-        with_probabilities: whether links are the keys of a dictionary of their probabilities.
+        way: the way to combine runs. One of `config.choices.inspection.SYMMETRISATIONS` combines the links of two runs
+            of opposite directions, and keeps the links of a single run. `PROBABLE` links all words with a probability
+            above the calibration's threshold, also for one run or two opposite ones. `MEAN_WEIGHTS` combines the
+            attention of any number of runs, see `mean_links`.
+        calibration: the calibration of the links; needed for `PROBABLE` and for `with_probabilities`.
+        with_probabilities: if True, links are returned with their probabilities.
     """
 
     way: str
@@ -46,12 +48,13 @@ class Linking:
     def __call__(
         self, readouts: Sequence[AlignmentReadout], records: Sequence[Record], reverse: Sequence[bool] = (False, True)
     ) -> Collection[Link]:
-        """Returns the links of a pair, from source word to target word.
+        """Returns the links (source word, target word) of a pair; as the keys of a dict of their probabilities if
+        `with_probabilities` is True.
 
         Args:
-            readouts: where the links of each run are read.
-            records: the record of each; one of the opposite direction has the target as its source.
-            reverse: of each, whether it is of the opposite direction.
+            readouts: the readout of each run.
+            records: the record of each run. A run of the opposite direction has the target as its source.
+            reverse: for each run, True if it is of the opposite direction.
         """
         links: set[Link]
         matrix = self.calibration.matrix(records) if self.calibration else np.zeros((0, 0))
@@ -61,25 +64,32 @@ class Linking:
         elif self.way == MEAN_WEIGHTS:
             links = mean_links(readouts, records, reverse)
         else:
-            links, *opposite = (readout.links(record) for readout, record in zip(readouts, records, strict=True))
-            if opposite:
-                links = SYMMETRISATIONS[self.way](links, {(i, j) for j, i in opposite[0]})
+            links_by_run = [readout.links(record) for readout, record in zip(readouts, records, strict=True)]
+            links = links_by_run[0]
+            if len(links_by_run) > 1:
+                links = SYMMETRISATIONS[self.way](links, {(i, j) for j, i in links_by_run[1]})
         return probabilities_of(links, matrix) if self.with_probabilities else links
 
 
 def mean_links(
     readouts: Sequence[AlignmentReadout], records: Sequence[Record], reverse: Sequence[bool] = (False, True)
 ) -> set[Link]:
-    """Links words by the mean of several runs' weights: the mean of each direction's mean, so both count the same.
+    """Links words by the mean of several runs' attention.
 
-    What one run is sure of counts, even if another one hardly sees it, as it does not where only the links are
-    compared. Words are linked that each have the largest mean weight of the other; then neighbours of links whose mean
-    weight is above `LEAST_NEIGHBOUR`, if one of the two words has no link yet, as `grow_diag` adds them.
+    The mean is taken over the runs of each direction, and then over the two directions, so both directions count the
+    same. Unlike symmetrised links, the mean lets a run that is sure of a link outweigh a run that hardly sees it.
+
+    Two words are linked if each has the largest mean weight of the other one. Then neighbours of these links are added
+    as in `alignment.links.grow_diag`, if their mean weight is above `LEAST_NEIGHBOUR` and one of the two words has no
+    link yet.
 
     Args:
-        readouts: where the weights of each run are read; the way of linking makes no difference.
-        records: the record of each.
-        reverse: of each run, whether it reads the target and writes the source.
+        readouts: the readout of each run. Its extraction method is not used.
+        records: the record of each run. A run of the opposite direction has the target as its source.
+        reverse: for each run, True if it is of the opposite direction.
+
+    Returns:
+        The links (source word, target word).
     """
     directions: dict[bool, list[np.ndarray]] = {}
     for readout, record, turned in zip(readouts, records, reverse, strict=True):
@@ -93,7 +103,10 @@ def mean_links(
 
 
 def _mean(matrices: Sequence[np.ndarray]) -> np.ndarray:
-    """Averages matrices of which some may have fewer rows or columns, since a model may have cut the sentence short."""
+    """Returns the mean of matrices. Rows and columns that a matrix lacks count as zeros.
+
+    A matrix has fewer rows or columns if its model has cut the sentence.
+    """
     total = np.zeros(np.max([matrix.shape for matrix in matrices], axis=0))
     for matrix in matrices:
         total[: matrix.shape[0], : matrix.shape[1]] += matrix
@@ -102,16 +115,17 @@ def _mean(matrices: Sequence[np.ndarray]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Direction:
-    """A run, and the text in the direction in which it translates.
+    """A run, and a text in the direction in which the run translates.
 
     Args:
         run: the `TrainedRun`.
         text: the text as it was written, in the direction of the run.
-        readout: where its alignments are read; None if that is yet to be chosen.
-        units: what counts as a word where none are given.
-        reverse: whether the text is turned: links are from its target to its source.
-        normalizes: whether `data.normalize` of the run acts on the text; links are between the words as they were
-            written all the same.
+        readout: the readout of the run; None if it is not chosen yet.
+        units: the unit of words on each side, for a side without given words (`AlignedText.words`).
+        reverse: True if the run is of the opposite direction: its links are from the target of the pairs to their
+            source, and the sides of `text` are exchanged.
+        normalizes: whether the run's `data.normalize` is applied to the text. Links are between the words of the text
+            as it was written in any case.
     """
 
     run: Any
@@ -121,82 +135,127 @@ class Direction:
     reverse: bool = False
     normalizes: bool = False
 
-    def plain(self) -> "Direction":
-        """Returns the direction with its links, or the weights they are read off, but no probabilities of them."""
+    def without_probabilities(self) -> "Direction":
+        """Returns a copy whose readout has no calibration, so that its links come from its extraction method."""
         return replace(self, readout=self.readout and replace(self.readout, calibration=None, likely=False))
 
-    def on(self, text: AlignedText, units: WordUnits = BETWEEN_SPACES) -> "Direction":
-        """Returns the direction on another text, given from source to target, with what counts as a word in it."""
+    def with_text(self, text: AlignedText, units: WordUnits = BETWEEN_SPACES) -> "Direction":
+        """Returns a copy for another text.
+
+        Args:
+            text: the text, from source to target. Its sides are exchanged here if `reverse` is True.
+            units: the unit of words on each side of `text`.
+        """
         if not self.reverse:
             return replace(self, text=text, units=units)
         return replace(self, text=text.turned(), units=WordUnits(*reversed(units)))
 
     def records(self, count: int | None = None) -> Iterator[Record]:
-        """Yields records of the cross-attention over the targets of the first `count` pairs, or of all."""
+        """Yields the records of the pairs, with cross-attention and the site of the readout.
+
+        The words of a record are numbered as in the text as it was written, or as in its given words.
+
+        Args:
+            count: the number of first pairs to record; None for all pairs.
+        """
         text = self.text if count is None else self.text.part(0, count)
+        # The tokens are located in given words by their characters.
         units = WordUnits(
             *(unit if words is None else "characters" for unit, words in zip(self.units, text.words, strict=True))
         )
         recorder = self.run.recorder(["cross", *([self.readout.site] if self.readout else [])], units)
         sides: list[Any] = []
-        counted: list[Iterable[str | None]] = []
+        word_texts: list[Iterable[str | None]] = []  # the texts whose words count, see `number_words`
         for side, lines, words, unit in zip(units._fields, (text.source, text.target), text.words, units, strict=True):
-            normalize = self.run.make_normalizer(side) if self.normalizes else None
+            normalize = self.run.reader.make_normalizer(side) if self.normalizes else None
             sides.append(ChangedLines(lines, normalize) if normalize else lines)
-            tokenizer = self.run.tokenizer if side == "source" else self.run.tokenizer.of_target
-            # Without what is left out, so that the words of both are compared; they keep their numbers.
-            plain = map(tokenizer.without_format_characters, lines)
-            as_written = plain if normalize and unit == "spaces" else repeat(None)
-            counted.append(as_written if words is None else words)
-        return map(number_words, recorder.record_references(*sides), *counted)
+            if words is not None:
+                word_texts.append(words)
+            elif normalize and unit == "spaces":
+                # The normaliser drops these characters; words keep their numbers without them.
+                tokenizer = self.run.tokenizer if side == "source" else self.run.tokenizer.of_target
+                word_texts.append(map(tokenizer.without_format_characters, lines))
+            else:
+                word_texts.append(repeat(None))
+        return map(number_words, recorder.record_references(*sides), *word_texts)
 
     def warn(self, start: int, stop: int) -> None:
-        """Warns of what the run does not read in these pairs as it is written, see `TypedText`."""
-        for reader, lines in zip(self._typed, (self.text.source, self.text.target), strict=True):
+        """Logs warnings about the pairs from `start` to `stop - 1`, see `text.lines.typed_line.TypedText`.
+
+        It warns of unknown characters, of sentences that are too long for the model, and of text that looks unlike the
+        training text.
+        """
+        for reader, lines in zip(self._readers, (self.text.source, self.text.target), strict=True):
             reader.read(lines[start:stop], range(start + 1, stop + 1))
 
     @cached_property
-    def _typed(self) -> list[TypedText]:
+    def _readers(self) -> list[TypedText]:
+        """The readers of the source and of the target, which log each warning once."""
         sides = zip(self.text.names, self.units._fields, strict=True)
-        return [self.run.typed_text(name, side, normalizes=self.normalizes) for name, side in sides]
+        return [self.run.reader.typed_text(name, side, normalizes=self.normalizes) for name, side in sides]
 
 
-def iterate_links(directions: Sequence[Direction], linking: Linking, subwords: bool) -> Iterator[Collection[Link]]:
-    """Yields the links of each pair: (source word, target word).
+def link_pairs(directions: Sequence[Direction], linking: Linking, subwords: bool) -> Iterator[Collection[Link]]:
+    """Yields the links (source word, target word) of each pair.
 
     Args:
-        directions: all runs on the same text, each with a readout; the first is not turned.
-        linking: how words are linked.
-        subwords: whether subwords are linked instead of words; only for one run.
+        directions: the runs, each with the same text and a readout. The first one is from source to target.
+        linking: links the words of a pair.
+        subwords: if True, subwords are linked instead of words; only for one run.
     """
-    streams = (map(Record.by_token, one.records()) if subwords else one.records() for one in directions)
+    streams = []
+    for direction in directions:
+        records = direction.records()
+        streams.append(map(Record.by_token, records) if subwords else records)
     readouts = [direction.readout for direction in directions if direction.readout is not None]
     reverse = [direction.reverse for direction in directions]
-    for records in zip(*streams, strict=True):
-        yield linking(readouts, records, reverse)
+    for records_of_pair in zip(*streams, strict=True):
+        yield linking(readouts, records_of_pair, reverse)
 
 
-PART_PAIRS = 1024  # a multiple of the pairs that a recorder batches together, so that the batches are the same
+PART_PAIRS = 1024
+"""The number of pairs that a process aligns at a time: a multiple of the pairs that a recorder batches together, so
+that the batches do not depend on the number of processes."""
 
 
 def align_in_processes(
-    directions: Sequence[Direction], linking: Linking, subwords: bool, workers: int
+    directions: Sequence[Direction], linking: Linking, subwords: bool, processes: int
 ) -> Iterator[Collection[Link]]:
-    """Yields the links of each pair as `iterate_links` does, computed by so many processes, or by this one."""
-    if workers == 1:
-        return iterate_links(directions, linking, subwords)
-    bare = [
-        replace(one, run=RunParts((one.run.directory.root,), "best", one.run.config), text=AlignedText([], []))
-        for one in directions
-    ]
-    text, units = directions[0].text, directions[0].units
+    """Yields the links of each pair, as `link_pairs` does.
+
+    Args:
+        directions: see `link_pairs`.
+        linking: see `link_pairs`.
+        subwords: see `link_pairs`.
+        processes: the number of processes that share the work; 1 for this process alone.
+
+    Raises:
+        LostWorkerError: a process was killed.
+    """
+    if processes == 1:
+        return link_pairs(directions, linking, subwords)
+    # A loaded run cannot be sent to another process, and the text is sent in parts.
+    without_text = []
+    for direction in directions:
+        run_parts = RunParts((direction.run.directory.root,), "best", direction.run.config)
+        without_text.append(replace(direction, run=run_parts, text=AlignedText([], [])))
+    text = directions[0].text
     parts = (text.part(start, start + PART_PAIRS) for start in range(0, len(text), PART_PAIRS))
-    return chain.from_iterable(map_in_processes(partial(_align, bare, units, linking, subwords), parts, workers))
+    align_part = partial(_align_part, without_text, directions[0].units, linking, subwords)
+    return chain.from_iterable(map_in_processes(align_part, parts, processes))
 
 
-def _align(
+def _align_part(
     directions: Sequence[Direction], units: WordUnits, linking: Linking, subwords: bool, text: AlignedText
 ) -> list[Collection[Link]]:
-    """Returns the links of a part of the text, in a process of its own, which loads the runs from their parts."""
-    own = [replace(one.on(text, units), run=one.run.run) for one in directions]
-    return list(iterate_links(own, linking, subwords))
+    """Returns the links of each pair of a part of the text, in a process that loads the runs at its first part.
+
+    Args:
+        directions: the directions without their text, with the `RunParts` of their runs.
+        units: the unit of words on each side of the text.
+        linking: see `link_pairs`.
+        subwords: see `link_pairs`.
+        text: the part of the text, from source to target.
+    """
+    loaded = [replace(direction.with_text(text, units), run=direction.run.run) for direction in directions]
+    return list(link_pairs(loaded, linking, subwords))

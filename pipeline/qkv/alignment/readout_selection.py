@@ -1,11 +1,13 @@
-"""The readout of a run: as the command line names it, as gold alignments choose it, as two runs of opposite directions
-agree on it, or its last layer.
+"""The selection of a run's readout.
 
-What gold alignments have chosen is kept in the run as `alignment.json`. So a run that is moved away from its text reads
+There are four ways: the user names it on the command line; it has the lowest error rate on gold alignments; it agrees
+most with a run of the opposite direction; or it is the mean of the last layer's heads.
+
+A choice on gold alignments is saved in the run as `alignment.json`. A run that is moved away from its text thus reads
 the same links, with the same probabilities.
 
-Heads that align words agree in both directions; heads that do something else have no reason to (Liang et al. 2006
-trained aligners to agree; Zenkel et al. 2020 judge attention by its agreement).
+Heads that align words agree in both directions. Other heads have no reason to agree (Liang et al. 2006 trained aligners
+to agree; Zenkel et al. 2020 judge attention by its agreement).
 """
 
 import hashlib
@@ -20,6 +22,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -28,11 +31,12 @@ from ..errors import InputError, quoted
 from ..files.json import read_json_object, write_json
 from ..files.paths import sha256
 from ..inspection.record import Record
+from ..model.transformer import Transformer
 from ..run.trained_run import TrainedRun
 from ..text.corpora.word_links import GoldAlignment
 from .gold import GoldSet, alignment_sites, choice_settings, missing_choice_file, read_choice_set
 from .head_scores import HeadCounts, best_row
-from .link_probabilities import MOST_PAIRS, calibrate, link_features
+from .link_probabilities import MOST_PAIRS, calibrate, number_of_features
 from .readout import MEAN_HEAD, AlignmentReadout, aligned_sites, extract_word_links
 from .word_matrix import heads_and_mean
 
@@ -40,63 +44,74 @@ log = logging.getLogger(__name__)
 
 
 def find_readout(run: TrainedRun, at: str | None) -> AlignmentReadout | None:
-    """Returns the readout that `LAYER,HEAD,SIDE[,LINKS[,SITE]]` names; without it the one that the gold alignments of
-    the run's config choose, or have chosen. None if they are missing and the run keeps no choice.
-
-    Raises:
-        InputError: the run has no such layer or head.
-    """
-    return choose_readout(run, read_choice_set(run.config, run.cutter)) if at is None else _parse_readout(at, run)
-
-
-def choose_readout(
-    run: TrainedRun, gold_set: GoldSet | None, recorded: Sequence[str] = (), keeps: bool = True
-) -> AlignmentReadout | None:
-    """Returns the readout that the run keeps, if it was chosen by the same weights, settings and set. Otherwise chooses
-    one on the set and keeps it in the run.
+    """Returns the readout that the user names, or that is chosen on the gold alignments of the run's config.
 
     Args:
         run: the run.
-        gold_set: the set on which readouts are chosen; None if it is not there, and then any set of the same settings
-            will do.
-        recorded: see `choose_on_gold`.
-        keeps: whether the choice is written into the run.
+        at: the readout as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`; None for the choice on gold alignments, see
+            `choose_readout`.
 
     Returns:
-        The readout; None without a set and a kept choice, or for a model without cross-attention.
+        The readout; None if `at` is None, there are no gold alignments and the run has no saved choice.
 
     Raises:
-        InputError: what the run keeps is damaged, or is of another model.
+        InputError: `at` does not have that form; the run has no such layer or head; or as for `choose_readout`.
+    """
+    if at is not None:
+        return _parse_readout(at, run)
+    return choose_readout(run, read_choice_set(run.config, run.reader.segmenter))
+
+
+def choose_readout(
+    run: TrainedRun, gold_set: GoldSet | None, recorded: Sequence[str] = (), saves: bool = True
+) -> AlignmentReadout | None:
+    """Returns the saved readout of a run, or chooses a readout on gold alignments and saves it.
+
+    The saved readout counts only if it was chosen for the same weights and settings, and on the same pairs and links.
+
+    Args:
+        run: the run.
+        gold_set: the choice set of the run, see `alignment.gold`. None if it cannot be read; then the saved readout
+            counts whatever its pairs and links were.
+        recorded: see `choose_on_gold`.
+        saves: whether a new choice is written into the run.
+
+    Returns:
+        The readout. None if there is no saved readout and no gold set, or if the model has no cross-attention.
+
+    Raises:
+        InputError: `alignment.json` is damaged, or does not fit the model.
     """
     choice = read_choice(run)
     if choice is not None and (gold_set is None or choice.gold == gold_digest(gold_set)):
-        _check_kept(run, choice.readout, recorded)
+        _check_saved(run, choice.readout)
         return choice.readout
     if gold_set is None:
         if missing := missing_choice_file(run.config):
-            log.warning("%s: there is no such file, so that no layer and head can be chosen by it", missing)
+            log.warning("%s: there is no such file, so no layer and head can be chosen on it", missing)
         return None
     readout = choose_on_gold(run, gold_set, recorded)
-    if readout is not None and keeps:
-        keep_choice(run, readout, gold_set)
+    if readout is not None and saves:
+        save_choice(run, readout, gold_set)
     return readout
 
 
-def last_layer(run: TrainedRun) -> AlignmentReadout:
+def last_layer_readout(run: TrainedRun) -> AlignmentReadout:
     """Returns the readout of the mean of the last layer's heads.
 
     Raises:
         InputError: the model has no cross-attention.
     """
-    record = next(run.recorder(["cross"]).record_references(["a"], ["a"]))
-    if not len(record.attention["cross"]):
-        raise InputError(f"{run.directory.root}: its model has no cross-attention, and so no links to read")
-    layer = len(record.attention["cross"]) - 1
-    return AlignmentReadout(layer, MEAN_HEAD, "output", chosen_on="nothing: it is the last layer")
+    layers, _ = _count_layers_and_heads(run.model, "cross")
+    if not layers:
+        raise _no_cross_attention(run)
+    return AlignmentReadout(layers - 1, MEAN_HEAD, "output", chosen_on="nothing: it is the last layer")
 
 
-def kept_readout(run: TrainedRun) -> AlignmentReadout | None:
-    """Returns the readout that a run keeps, if the set that has chosen it is not there; None otherwise.
+def saved_readout(run: TrainedRun) -> AlignmentReadout | None:
+    """Returns the saved readout of a run whose choice set is missing.
+
+    None if the choice set exists, since the readout is then chosen on it, or if there is no saved readout.
 
     Raises:
         InputError: as for `choose_readout`.
@@ -105,94 +120,123 @@ def kept_readout(run: TrainedRun) -> AlignmentReadout | None:
 
 
 def choose_on_gold(run: TrainedRun, gold_set: GoldSet, recorded: Sequence[str] = ()) -> AlignmentReadout | None:
-    """Returns the readout with the lowest error rate on a set, with the probabilities of its links if the set is large
-    enough to calibrate them; None for a model without cross-attention.
+    """Chooses the readout with the lowest alignment error rate on a set.
 
-    The set is read once: the first pairs' cross-attention is kept for the calibration.
+    The model reads the set once; the cross-attention of the first pairs is kept in memory for the calibration.
 
     Args:
         run: the run.
         gold_set: the set.
-        recorded: the sites of a recorder of the run that is used for other sets too, so that one graph is traced; by
-            default the sites that are compared.
+        recorded: the sites of the run's recorder that the caller uses for other sets too. The choice then uses the same
+            traced graph. Empty for a recorder of the compared sites, `alignment_sites`.
+
+    Returns:
+        The readout, with a calibration if the set is large enough, see `alignment.link_probabilities.calibrate`. None
+        if the model has no cross-attention.
     """
     sites = alignment_sites(run.config)
     recorder = run.recorder(recorded or sites, gold_set.units)
     heads = HeadCounts(gold_set.gold, gold_set.word_counts)
-    kept: list[tuple[Record, GoldAlignment]] = []
+    calibration_records: list[Record] = []
+    calibration_gold: list[GoldAlignment] = []
     records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target, sites)
     for record, gold in zip(records, gold_set.gold, strict=True):
         heads.add(record)
-        if len(kept) < MOST_PAIRS and (gold.sure or not record.has_empty_side):
-            kept.append((replace(record, attention={"cross": record.attention["cross"]}), gold))
+        if len(calibration_records) < MOST_PAIRS and (gold.sure or not record.has_empty_side):
+            calibration_records.append(replace(record, attention={"cross": record.attention["cross"]}))
+            calibration_gold.append(gold)
     table = heads.table()
     if table.empty:
         return None
     best = best_row(table)
     readout = AlignmentReadout.from_row(best, gold_set.name)
-    calibration = calibrate(([one] for one, _ in kept), [gold for _, gold in kept], [readout.layer], gold_set.name)
+    pairs = ([record] for record in calibration_records)
+    calibration = calibrate(pairs, calibration_gold, [readout.layer], gold_set.name)
     if calibration is None:
         return readout
     return readout.calibrated(replace(calibration, weights=(sha256(run.weights),)), float(best["aer"]))
 
 
-FORMAT = 1  # of `alignment.json`
+CHOICE_FORMAT = 1
+"""The version of the format of `alignment.json`."""
+
 _READOUTS = TypeAdapter(list[AlignmentReadout], config=ConfigDict(strict=True, allow_inf_nan=False, extra="forbid"))
 
 
-class KeptChoice(NamedTuple):
-    """A readout, and the digest of the set that has chosen it, see `gold_digest`."""
+class SavedChoice(NamedTuple):
+    """The content of `alignment.json`.
+
+    - readout: the readout.
+    - gold: the digest of the set on which it was chosen, see `gold_digest`.
+    """
 
     readout: AlignmentReadout
     gold: str
 
 
-def read_choice(run: TrainedRun) -> KeptChoice | None:
-    """Reads the choice that a run keeps; None if it keeps none for its weights and settings.
+def read_choice(run: TrainedRun) -> SavedChoice | None:
+    """Reads the saved choice of a run.
+
+    Returns:
+        The choice; None if there is none, or if it was made for other weights or settings.
 
     Raises:
-        InputError: the file is damaged, or names a place that no model has.
+        InputError: the file is damaged, or has values that no readout can have.
     """
     path = run.directory.alignment
     if not path.exists():
         return None
     try:
         content = read_json_object(path)
-        if content["format"] != FORMAT:
-            raise ValueError(f"expected format {FORMAT}, found {content['format']!r:.40}")
+        if content["format"] != CHOICE_FORMAT:
+            raise ValueError(f"expected format {CHOICE_FORMAT}, found {content['format']!r:.40}")
         (readout,) = _READOUTS.validate_json(json.dumps([content["readout"]]))
         _check_readout(readout)
         chosen_by: Mapping[str, Any] = content["chosen_by"]
         weights, settings, gold = (chosen_by[name] for name in ("weights", "settings", "gold"))
     except ValidationError as error:
-        place = ".".join(map(str, ("readout", *error.errors()[0]["loc"][1:])))
-        raise _damaged(path, f"{place}: {error.errors()[0]['msg']}") from None
+        key = ".".join(map(str, ("readout", *error.errors()[0]["loc"][1:])))
+        raise _damaged(path, f"{key}: {error.errors()[0]['msg']}") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from None
     is_same = weights == sha256(run.weights) and settings == _settings(run)
-    return KeptChoice(readout, str(gold)) if is_same else None
+    return SavedChoice(readout, str(gold)) if is_same else None
 
 
-def keep_choice(run: TrainedRun, readout: AlignmentReadout, gold_set: GoldSet) -> None:
-    """Writes the choice into the run, unless the run cannot be written, or its weights are those of a training that
-    goes on."""
+def save_choice(run: TrainedRun, readout: AlignmentReadout, gold_set: GoldSet) -> None:
+    """Writes a choice into the run as `alignment.json`.
+
+    Nothing is written if the weights are neither the final nor the best ones of the training, or if the run is
+    read-only.
+
+    Args:
+        run: the run.
+        readout: the readout.
+        gold_set: the set on which it was chosen.
+    """
     if run.weights not in (run.directory.model, run.directory.checkpoints / "best.npz"):
         return
     chosen_by = {"weights": sha256(run.weights), "settings": _settings(run), "gold": gold_digest(gold_set)}
-    with suppress(OSError):  # a run may be read-only
-        write_json(run.directory.alignment, {"format": FORMAT, "readout": asdict(readout), "chosen_by": chosen_by})
+    content = {"format": CHOICE_FORMAT, "readout": asdict(readout), "chosen_by": chosen_by}
+    with suppress(OSError):  # the run may be read-only
+        write_json(run.directory.alignment, content)
 
 
 def gold_digest(gold_set: GoldSet) -> str:
-    """Returns the SHA-256 of the pairs and links of a set."""
-    links = [[sorted(one.sure), sorted(one.possible)] for one in gold_set.gold]
+    """Returns the SHA-256, in hexadecimal digits, of the sentences, links and word units of a set."""
+    links = [[sorted(alignment.sure), sorted(alignment.possible)] for alignment in gold_set.gold]
     content = [list(gold_set.corpus.source), list(gold_set.corpus.target), links, gold_set.units]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def _settings(run: TrainedRun) -> dict[str, Any]:
-    """Returns the settings on which a choice depends, as JSON has them; files in the run by their names within it."""
-    choice, data, root = choice_settings(run.config), run.config.data, run.directory.root
+    """Returns the settings on which a choice depends, as values of JSON.
+
+    The path of a file within the run is relative to the run, so that it stays equal if the run is moved.
+    """
+    choice = choice_settings(run.config)
+    data = run.config.data
+    root = run.directory.root
     settings = {
         "choose_on": {} if choice is None else choice.model_dump(),
         "sites": alignment_sites(run.config),
@@ -207,15 +251,15 @@ def _settings(run: TrainedRun) -> dict[str, Any]:
 
 
 def _check_readout(readout: AlignmentReadout) -> None:
-    """Raises a `ValueError` if no model has such a place, or the calibration is of another one."""
-    names = {
+    """Raises a `ValueError` if a value of a saved readout is invalid, or if its calibration is of another layer."""
+    allowed_values = {
         "side": (readout.side, LABEL_SIDES),
         "extraction": (readout.extraction, EXTRACTIONS),
         "site": (readout.site, aligned_sites()),
     }
-    for name, (value, known) in names.items():
-        if value not in known:
-            raise ValueError(f"{name}: expected one of {', '.join(known)}, found {value!r:.40}")
+    for name, (value, allowed) in allowed_values.items():
+        if value not in allowed:
+            raise ValueError(f"{name}: expected one of {', '.join(allowed)}, found {value!r:.40}")
     if readout.layer < 0 or not (readout.head == MEAN_HEAD or (isinstance(readout.head, int) and readout.head >= 0)):
         raise ValueError(f"expected a layer and a head from 0, found {readout.layer} and {readout.head!r:.40}")
     calibration = readout.calibration
@@ -229,77 +273,119 @@ def _check_readout(readout: AlignmentReadout) -> None:
         )
 
 
-def _damaged(path: Path, found: str) -> InputError:
+def _damaged(path: Path, problem: str) -> InputError:
+    """Returns the error about a damaged `alignment.json`."""
     return InputError(
         f"{path}: expected the layer and head that gold alignments have chosen, as evaluate.py and qkv align write "
-        f"them, found {found}; delete the file: it is written again where the gold alignments are"
+        f"them, found {problem}; delete the file: it is written again if the gold alignments can be read"
     )
 
 
 def _parse_readout(text: str, run: TrainedRun) -> AlignmentReadout:
-    form = re.fullmatch(
+    """Returns the readout that `LAYER,HEAD,SIDE[,LINKS[,SITE]]` names.
+
+    Raises:
+        InputError: the text does not have that form, or the run has no such layer or head.
+    """
+    match = re.fullmatch(
         rf"([0-9]{{1,9}}),([0-9]{{1,9}}|{MEAN_HEAD}),({'|'.join(LABEL_SIDES)})"
         rf"(?:,({'|'.join(map(re.escape, EXTRACTIONS))})(?:,({'|'.join(aligned_sites())}))?)?",
         text if isinstance(text, str) else "",
     )
-    if form is None:
+    if match is None:
         raise InputError(
             "expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS "
             f"({', '.join(EXTRACTIONS)}) and ,SITE ({', '.join(aligned_sites())}); found {quoted(text)}"
         )
-    layer, head, side, extraction, site = form.groups(default="")
-    place = int(layer), head if head == MEAN_HEAD else int(head), side
-    readout = AlignmentReadout(*place, extraction or "target", site or "cross", "the command line")
-    _check_place(run, readout, text)
+    layer, head, side, extraction, site = match.groups(default="")
+    readout = AlignmentReadout(
+        int(layer),
+        head if head == MEAN_HEAD else int(head),
+        side,
+        extraction or "target",
+        site or "cross",
+        chosen_on="the command line",
+    )
+    _check_layer_and_head(run, readout, text)
     return readout
 
 
-def _check_kept(run: TrainedRun, readout: AlignmentReadout, recorded: Sequence[str]) -> None:
-    """Raises an `InputError` if a readout that the run keeps is of another model."""
+def _check_saved(run: TrainedRun, readout: AlignmentReadout) -> None:
+    """Raises an `InputError` if the saved readout of a run does not fit its model."""
     path = run.directory.alignment
-    record = _check_place(run, readout, path.name, recorded)
+    sites = alignment_sites(run.config)
+    if readout.site not in sites:
+        raise InputError(f"{path}: expected one of the sites {', '.join(sites)}, found {readout.site}; delete the file")
+    _check_layer_and_head(run, readout, path.name)
+    _, heads = _count_layers_and_heads(run.model, "cross")
     calibration = readout.calibration
-    if calibration and len(calibration.coefficients) != 1 + link_features(record, readout.layer)[0].shape[-1]:
+    if calibration and len(calibration.coefficients) != number_of_features(heads) + 1:  # the constant
         raise InputError(f"{path}: expected coefficients of the run's heads, found others; delete the file")
 
 
-def _check_place(run: TrainedRun, readout: AlignmentReadout, origin: str, recorded: Sequence[str] = ()) -> Record:
-    """Returns the record of a short pair; raises an `InputError` if the run has no such layer or head."""
-    record = next(run.recorder(recorded or ["cross", readout.site]).record_references(["a"], ["a"]))
-    if readout.site not in record.attention:
-        raise InputError(
-            f"{run.directory.root}: its model has no attention of the site {readout.site}, as in {origin!r}"
-        )
-    layers, heads = record.attention[readout.site].shape[:2]
-    if not layers:
-        raise InputError(f"{run.directory.root}: its model has no cross-attention, and so no links to read")
-    if readout.layer >= layers or (readout.head != MEAN_HEAD and int(readout.head) >= heads):
-        raise InputError(f"{run.directory.root} has {layers} layers of {heads} heads, from 0; found {quoted(origin)}")
-    return record
-
-
-def most_agreeing(
-    forward: Iterable[Record], backward: Iterable[Record]
-) -> tuple[AlignmentReadout, AlignmentReadout, float]:
-    """Compares every layer, head and side of one model with every layer, head and side of the other.
+def _check_layer_and_head(run: TrainedRun, readout: AlignmentReadout, origin: str) -> None:
+    """Raises an `InputError` if the model has no cross-attention, or not the layer or head of a readout.
 
     Args:
-        forward: records of pairs.
-        backward: records of the same pairs with source and target exchanged, in the same order.
+        run: the run.
+        readout: the readout.
+        origin: the text or the file that names the readout, for the message.
+    """
+    layers, heads = _count_layers_and_heads(run.model, readout.site)
+    if not layers:
+        raise _no_cross_attention(run)
+    if readout.layer >= layers or (readout.head != MEAN_HEAD and int(readout.head) >= heads):
+        raise InputError(f"{run.directory.root} has {layers} layers of {heads} heads, from 0; found {quoted(origin)}")
+
+
+def _no_cross_attention(run: TrainedRun) -> InputError:
+    """Returns the error about a model without cross-attention."""
+    return InputError(f"{run.directory.root}: its model has no cross-attention, and so no links to read")
+
+
+def _count_layers_and_heads(model: keras.Model, site: str) -> tuple[int, int]:
+    """Returns the number of layers with attention of a site, and the number of heads in each; (0, 0) if there is none.
+
+    Args:
+        model: a `TranslationModel`.
+        site: one of `aligned_sites()`.
+    """
+    if site == "gradients":  # which pass through the whole model
+        return 1, 1
+    layers = model.attention_layers().get("cross", [])
+    if not layers or (site == "norms" and not isinstance(model, Transformer)):  # see `TranslationModel.value_norms`
+        return 0, 0
+    return len(layers), layers[0].num_heads
+
+
+def most_agreeing_readouts(
+    forward: Iterable[Record], backward: Iterable[Record]
+) -> tuple[AlignmentReadout, AlignmentReadout, float]:
+    """Finds the readouts of two models of opposite directions whose links agree most.
+
+    Every layer, head, mean of heads and label side of one model is compared with all of the other model. The extraction
+    method is `target`.
+
+    Args:
+        forward: the records of the first model.
+        backward: the records of the second model, of the same pairs with source and target exchanged, in the same
+            order.
 
     Returns:
-        The two readouts that agree most, and 2 |A and B| / (|A| + |B|) of their links A and B over all sentences, 0 to
-        1.
+        The readout of each model, and their agreement 2 |A and B| / (|A| + |B|) for their links A and B over all
+        sentences, from 0 to 1.
 
     Raises:
-        ValueError: there are no pairs, the numbers of records differ, or a model has no cross-attention.
+        ValueError: there are no pairs; the numbers of records differ; the words of a pair differ in the two records; or
+            a model has no cross-attention.
     """
-    shared: np.ndarray | int = 0  # links of both, (forward readouts, backward readouts)
-    total: np.ndarray | int = 0  # links of forward plus links of backward
+    shared: np.ndarray | int = 0  # |A and B|, (forward readouts, backward readouts)
+    total: np.ndarray | int = 0  # |A| + |B|, of the same shape
     readouts: list[list[AlignmentReadout]] = [[], []]
     for record, opposite in zip(forward, backward, strict=True):
-        readouts = [_all_readouts(one) for one in (record, opposite)]
-        links, opposite_links = _flat_links(record), _flat_links(opposite, turned=True)
+        readouts = [_all_readouts(record), _all_readouts(opposite)]
+        links = _flat_links(record)
+        opposite_links = _flat_links(opposite, turned=True)
         if links.shape[1] != opposite_links.shape[1]:
             raise ValueError(f"sentence {record.id}: expected the same words in both directions, found others")
         shared = shared + links @ opposite_links.T
@@ -312,8 +398,15 @@ def most_agreeing(
 
 
 def _flat_links(record: Record, turned: bool = False) -> np.ndarray:
-    """Returns 0 or 1 for each readout and word pair, `(readouts, source words * target words)`; `turned` if the
-    record's source is the target."""
+    """Returns the links of all readouts of a record, in the order of `_all_readouts`.
+
+    Args:
+        record: the record.
+        turned: True if the record's source is the target of the pair.
+
+    Returns:
+        `(readouts, source words * target words)` of the pair: 1 for a link, else 0.
+    """
     weights = heads_and_mean(record)
     links = np.stack([extract_word_links(record, weights, side, "target") for side in LABEL_SIDES])
     if not turned:
@@ -323,7 +416,7 @@ def _flat_links(record: Record, turned: bool = False) -> np.ndarray:
 
 
 def _all_readouts(record: Record) -> list[AlignmentReadout]:
-    """Returns the readouts of `_flat_links`, by side, then layer, then head; the mean over heads comes last."""
+    """Returns all readouts of a record's cross-attention: by side, then by layer, then by head, with the mean last."""
     layers, heads = record.attention["cross"].shape[:2]
-    places = product(LABEL_SIDES, range(layers), [*range(heads), MEAN_HEAD])
-    return [AlignmentReadout(layer, head, side) for side, layer, head in places]
+    combinations = product(LABEL_SIDES, range(layers), [*range(heads), MEAN_HEAD])
+    return [AlignmentReadout(layer, head, side) for side, layer, head in combinations]

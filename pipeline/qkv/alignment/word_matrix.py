@@ -1,13 +1,13 @@
-"""Attention between words, from attention between their subwords.
+"""Attention between words, computed from attention between tokens.
 
-Row t of cross-attention was computed from input token t to predict output token t. Read on the *output* side it aligns
-the word being predicted, on the *input* side the word just read.
+Row t of cross-attention is computed from input token t to predict output token t. Label side `output` assigns the row
+to the word of output token t, label side `input` to the word of input token t.
 
-Attention cannot tell words apart that share a token, as characters share a subword, so they are linked together. A
-token belongs to the last of its words (`Record.source_words`). The words before it in which no token ends are in the
-same group.
+Several words may share a token: if characters count as words, a subword has several. Attention cannot tell them apart,
+so they get the same links. A token belongs to the last of its words (`Record.source_words`). The words before it in
+which no token ends are in the same group.
 
-Letters: T target tokens, S source tokens; `...` is any number of leading axes, as (layer, head).
+Letters: T target tokens, S source tokens; `...` any number of leading axes, such as (layer, head).
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,10 @@ from ..inspection.record import Record
 
 
 def word_counts(record: Record) -> tuple[int, int]:
-    """Returns the number of words of source and target, counted up to the last word that has a token."""
+    """Returns the numbers of source words and of target words of a record.
+
+    Words after the last word that has a token are not counted.
+    """
     source, target = (
         1 + max((word for word in words if word is not None), default=-1)
         for words in (record.source_words, record.target_words)
@@ -28,19 +31,27 @@ def word_counts(record: Record) -> tuple[int, int]:
 
 
 def heads_and_mean(record: Record, site: str = "cross") -> np.ndarray:
-    """Returns the attention of a site, the mean of each layer's heads as its last head: `(layer, heads + 1, T, S)`."""
+    """Returns the attention of a site with one more head for each layer: the mean of the layer's heads, which is last.
+
+    Args:
+        record: the sentence pair.
+        site: a site whose rows are target tokens and whose columns are source tokens.
+
+    Returns:
+        `(layers, heads + 1, T, S)`.
+    """
     weights = record.attention[site]
     return np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
 
 
 def row_words(target_words: Sequence[int | None], side: str) -> list[int | None]:
-    """Returns the target word that each of the T rows aligns.
+    """Returns the target word of each of the T rows.
 
     Args:
-        target_words: word of each *output* token, None for EOS (`Record.target_words`).
-        side: `output`: row t aligns output token t. `input`: row t aligns input token t, which is output token t - 1;
-            the first row's is BOS. The last token's row is then the one that predicts EOS; a truncated sentence lacks
-            that row, so its last token is not aligned.
+        target_words: the word of each output token; None for EOS (`Record.target_words`).
+        side: the label side. `output`: row t belongs to output token t. `input`: row t belongs to input token t, which
+            is output token t - 1. The first row then belongs to BOS, which has no word. The last output token belongs
+            to the row that predicts EOS. A truncated sentence lacks that row, so its last token has none.
     """
     return [*target_words] if side == "output" else [None, *target_words][: len(target_words)]
 
@@ -52,19 +63,19 @@ def word_matrix(
     n_source_words: int,
     n_target_words: int,
 ) -> np.ndarray:
-    """Computes attention between words: the sum over a source word's pieces, the mean over a target word's pieces.
+    """Computes attention between words: the sum over a source word's tokens, the mean over a target word's tokens.
 
-    Columns without a word (EOS) are left out and the rest is not renormalised, so a row may sum to less than 1.
+    Columns without a word, such as EOS, are left out. Rows are not normalised again, so a row may sum to less than 1.
 
     Args:
         weights: `(..., T, S)`.
-        source_words: word of each of the S columns, or None.
-        row_words: word of each of the T rows, or None; see `row_words`.
-        n_source_words: words of the source sentence.
-        n_target_words: words of the target sentence.
+        source_words: the word of each of the S columns, from 0; None for a column without a word.
+        row_words: the word of each of the T rows, see `row_words`; None for a row without a word.
+        n_source_words: the number of words of the source.
+        n_target_words: the number of words of the target.
 
     Returns:
-        `(..., target words, source words)`; the row of a target word that has no token is zero.
+        `(..., target words, source words)`. The row of a target word without a token is zero.
     """
     rows, columns = _membership(row_words, n_target_words), _membership(source_words, n_source_words)
     pieces = np.maximum(rows.sum(axis=0), 1)
@@ -74,11 +85,16 @@ def word_matrix(
 def eos_argmax_counts(
     weights: np.ndarray, source_words: Sequence[int | None], row_words: Sequence[int | None]
 ) -> tuple[np.ndarray, int]:
-    """Counts how often `word_matrix` hides the largest weight.
+    """Counts the rows whose largest weight `word_matrix` leaves out.
+
+    Args:
+        weights: `(..., T, S)`.
+        source_words: the word of each column; None for a column without a word, such as EOS.
+        row_words: the word of each row; None for a row without a word.
 
     Returns:
-        The number of words' rows whose argmax is a column without a word, such as EOS, `(...)`, and of all words' rows;
-        none if the source has no word.
+        `(on_eos, rows)`: the number of rows with a word whose largest weight is in a column without a word, int
+        `(...)`; and the number of all rows with a word. Both are 0 if the source has no words.
     """
     wordless = np.array([word is None for word in source_words], bool)
     with_word = np.array([word is not None for word in row_words], bool) & (not wordless.all())
@@ -87,18 +103,18 @@ def eos_argmax_counts(
 
 
 def _membership(words: Sequence[int | None], count: int) -> np.ndarray:
-    """Returns a matrix `(tokens, words)`: 1 where the token belongs to the word."""
+    """Returns a float matrix `(tokens, count)`: 1 if the token belongs to the word, else 0."""
     numbers = np.array([-1 if word is None else word for word in words], int)
     return (numbers[:, None] == np.arange(count)).astype(np.float32)
 
 
 class WordGroups(NamedTuple):
-    """The words of one side of a sentence in groups, numbered from 0.
+    """The words of one side of a sentence pair, in groups of words that share a token. Groups are numbered from 0.
 
     Attributes:
-        of_tokens: the group of each token, None for EOS.
-        number: number of groups, the last of which has no token and stands for words without any.
-        of_words: int `(words,)`, the group of each word.
+        of_tokens: the group of each token; None for EOS.
+        number: the number of groups. The last group has no token: it holds the words after the last token.
+        of_words: the group of each word, int `(words,)`.
     """
 
     of_tokens: Sequence[int | None]
@@ -107,7 +123,12 @@ class WordGroups(NamedTuple):
 
 
 def group_words(words: Sequence[int | None], count: int) -> WordGroups:
-    """Groups the words of one side, which has so many, by the word of each token, None for EOS."""
+    """Groups the words of one side.
+
+    Args:
+        words: the word of each token; None for EOS.
+        count: the number of words.
+    """
     last_words = sorted({word for word in words if word is not None})
     groups = {word: group for group, word in enumerate(last_words)}
     of_tokens = [None if word is None else groups[word] for word in words]
@@ -115,24 +136,33 @@ def group_words(words: Sequence[int | None], count: int) -> WordGroups:
 
 
 def spread_links(links: np.ndarray, source: WordGroups, target: WordGroups) -> np.ndarray:
-    """Gives every word the links, or the weights, of its group: `(..., target groups, source groups)` to
-    `(..., target words, source words)`; zero for words without a token."""
+    """Copies the links or weights between groups to all words of the groups.
+
+    Args:
+        links: `(..., target groups, source groups)`, of any type.
+        source: the groups of the source words.
+        target: the groups of the target words.
+
+    Returns:
+        `(..., target words, source words)`. Words after the last token get the links of the last group, in which
+        `grouped_attention` has zeros.
+    """
     return np.take(np.take(links, target.of_words, axis=-2), source.of_words, axis=-1)
 
 
 def grouped_attention(
     record: Record, weights: np.ndarray, side: str, counts: tuple[int, int] | None = None
 ) -> tuple[np.ndarray, WordGroups, WordGroups]:
-    """Computes attention between groups of words; see `spread_links`.
+    """Computes attention between groups of words; `spread_links` copies it to the words.
 
     Args:
-        record: the sentence.
-        weights: `(..., T, S)`, of its cross-attention.
-        side: the target tokens that the rows align, see `row_words`.
-        counts: (source words, target words); by default those that have a token.
+        record: the sentence pair.
+        weights: attention of the record, `(..., T, S)`.
+        side: the label side, see `row_words`.
+        counts: the numbers of source words and of target words; by default `word_counts(record)`.
 
     Returns:
-        `(..., target groups, source groups)`, and the groups of the source and of the target.
+        The attention `(..., target groups, source groups)`, the groups of the source and the groups of the target.
     """
     source, target = map(group_words, (record.source_words, record.target_words), counts or word_counts(record))
     rows = row_words(target.of_tokens, side)

@@ -1,4 +1,23 @@
-"""The commands: each is the module of its name."""
+"""The commands of qkv. Each has a module of its name with `make_parser` and `main`.
+
+The modules, in reading order:
+
+- `cli`: the options and the error handling that all commands share
+- `doctor`: `qkv doctor`, checks before a long training
+- `train`: `qkv train`, training
+- `import_marian`: `qkv import_marian`, runs from Marian models
+- `translate`: `qkv translate`, translation of standard input
+- `align`: `qkv align`, word links of parallel text
+- `export`: `qkv export`, runs for other programs
+- `evaluate`: `qkv evaluate`, evaluation of a run
+- `compare`: `qkv compare`, comparison of evaluations
+- `measure`: `qkv measure`, measures of an attention archive
+- `live`: `qkv live`, an interactive page
+- `view`: `qkv view`, a page with the attention of several runs
+- `draw`: `qkv draw`, heat maps
+- `explain`: `qkv explain`, one row of attention in numbers
+- `completion`: `qkv completion`, completion by the shell
+"""
 
 GROUPS = {
     "make a run": {
@@ -9,7 +28,7 @@ GROUPS = {
     "use it": {
         "translate": "translates standard input",
         "align": "links the words of parallel text",
-        "export": "writes a run in a format of other programs",
+        "export": "writes a run in a format of another program",
     },
     "measure": {
         "evaluate": "scores a run on a set and writes its attention",
@@ -24,6 +43,7 @@ GROUPS = {
     },
     "at your shell": {"completion": "makes the shell complete commands, options and runs"},
 }
-"""What each command does, in a few words, by what one wants to do."""
+"""A short description of each command, in groups by purpose."""
 
 COMMANDS = {name: meaning for group in GROUPS.values() for name, meaning in group.items()}
+"""The descriptions of all commands by name."""

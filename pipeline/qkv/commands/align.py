@@ -12,16 +12,19 @@ from ..errors import InputError
 from ..runtime.import_tensorflow import importing_tensorflow
 from . import cli
 
-PROGRESS_PAIRS = 10_000  # about a minute's work
-CHECKED_PAIRS = 1000
+PROGRESS_PAIRS = 10_000  # between two progress messages; takes about a minute
+CHECKED_PAIRS = 1000  # between two checks of the text
 COMBINED = {
     MEAN_WEIGHTS: "link each word to the word of the largest mean weight over all runs, and neighbours above 0.4",
     PROBABLE: "link by the probabilities of --probabilities, above the threshold with the fewest errors",
 }
-_ALIGNED = {name: site for name, site in SITES.items() if site.aligns}
+"""The symmetrisations that need two runs, with their help texts."""
 READOUT_HELP = (
-    f"LINKS says which words are linked (default: target). {describe(EXTRACTIONS)}. "
-    f"SITE says from which attention links are read (default: cross). {describe(_ALIGNED)}."
+    "LAYER and HEAD are numbers from 0; HEAD may be mean. SIDE is output or input: the target tokens that label the "
+    "rows of attention. "
+    f"LINKS chooses the linked words (default: target). {describe(EXTRACTIONS)}. "
+    "SITE chooses the attention that links are read from (default: cross). "
+    f"{describe({name: site for name, site in SITES.items() if site.aligns})}."
 )
 
 
@@ -30,9 +33,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser = cli.ArgumentParser(
         "align",
         description="Aligns the words of a parallel text by the cross-attention of a trained run. Writes one line of "
-        "links per pair in Pharaoh format: source word-target word, from 0. The links of a run and one of the opposite "
-        "direction are symmetrised. Layer, head and label side are given by --at, or else chosen: on the gold "
-        "alignments of the run's config, by the agreement of the two directions, or else the mean of the last layer.",
+        "links per pair in Pharaoh format: source word-target word, counted from 0. With a run of the opposite "
+        "direction, the links of both are symmetrised. Layer, head and label side are those of --at. Without it they "
+        "are chosen: on the gold alignments of the run's config; else by the agreement of the two directions; else the "
+        "mean of the last layer.",
     )
     parser.epilog = READOUT_HELP
     parser.add_argument("run", type=cli.run_folder, metavar="RUN", help="folder of a run from source to target")
@@ -45,17 +49,23 @@ def make_parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[],
         metavar="RUN",
-        help=f"count the attention of these runs too, of either direction; with --symmetrise {MEAN_WEIGHTS}",
+        help=f"average the attention of these runs too, of either direction; with --symmetrise {MEAN_WEIGHTS}",
     )
-    for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
-        parser.add_argument(
-            f"--{option}",
-            metavar="LAYER,HEAD,SIDE[,LINKS[,SITE]]",
-            help=f"read the links of {meaning}, and of further runs of its direction, here, such as at 1,mean,output "
-            "or 2,0,input; see below (default: chosen)",
-        )
+    parser.add_argument(
+        "--at",
+        metavar="LAYER,HEAD,SIDE[,LINKS[,SITE]]",
+        help="read the links of RUN, and of more runs of its direction, here, such as 1,mean,output or 2,0,input; see "
+        "below (default: chosen)",
+    )
+    parser.add_argument(
+        "--reverse_at",
+        metavar="LAYER,HEAD,SIDE[,LINKS[,SITE]]",
+        help="read the links of REVERSE_RUN, and of more runs of its direction, here; see below (default: chosen)",
+    )
     parser.add_argument("--source", type=cli.text_file, metavar="FILE", help="align these source sentences, one a line")
-    parser.add_argument("--target", type=cli.text_file, metavar="FILE", help="with these translations, one a line")
+    parser.add_argument(
+        "--target", type=cli.text_file, metavar="FILE", help="align them with these translations, one a line"
+    )
     parser.add_argument(
         "--set", choices=DATA_SETS, help="align this set of RUN's config instead of --source and --target"
     )
@@ -66,14 +76,20 @@ def make_parser() -> argparse.ArgumentParser:
         help=f"combine the links of two directions in this way (default: {SYMMETRISATIONS[0]}). {describe(COMBINED)}",
     )
     cli.add_normalize_option(parser)
-    for side in ("source", "target"):
-        parser.add_argument(
-            f"--{side}_words",
-            type=cli.text_file,
-            metavar="FILE",
-            help=f"link the words of FILE: the {side} sentences with spaces between words, for text without spaces "
-            "(default: its subwords, or with two runs its characters)",
-        )
+    parser.add_argument(
+        "--source_words",
+        type=cli.text_file,
+        metavar="FILE",
+        help="for source text without spaces: link the words of FILE, the same sentences with spaces between words "
+        "(default: subwords, with two runs characters)",
+    )
+    parser.add_argument(
+        "--target_words",
+        type=cli.text_file,
+        metavar="FILE",
+        help="for target text without spaces: link the words of FILE, the same sentences with spaces between words "
+        "(default: subwords, with two runs characters)",
+    )
     parser.add_argument(
         "--subwords",
         action="store_true",
@@ -82,7 +98,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--probabilities",
         action="store_true",
-        help="write after each link how probable it is, as in 0-0:0.93, calibrated on the gold alignments of RUN's "
+        help="write the probability after each link, as in 0-0:0.93, calibrated on the gold alignments of RUN's "
         "config (inspection.choose_head_on, or else the validation set)",
     )
     cli.add_workers_option(parser)
@@ -91,7 +107,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @cli.exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Reads the text, aligns it, writes the links."""
+    """Reads the text, aligns it, and writes the links to standard output."""
     options = make_parser().parse_args(arguments)
     _check(options)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -105,20 +121,21 @@ def main(arguments: list[str]) -> None:
     corpus = read_set(options.run, options.set) if options.set else read_parallel_files(options.source, options.target)
     names = str(options.source or "source"), str(options.target or "target")
     text = with_given_words(corpus, options.source_words, options.target_words, names)
-    normalizes = not (options.set or options.no_normalize)  # a set of the run's is as it reads it
-    places = options.at, options.reverse_at
-    more = [run.root for run in options.more_runs]
-    runs = load_directions(text, options.run.root, options.reverse and options.reverse.root, more, places, normalizes)
-    if options.symmetrise == MEAN_WEIGHTS:  # no run's own links count
-        runs = [one.plain() for one in runs]
-    directions = choose_readouts(runs, options.subwords)
+    normalizes = not (options.set or options.no_normalize)  # the sets of a run have its style already
+    readouts = options.at, options.reverse_at
+    reverse_root = options.reverse and options.reverse.root
+    more_roots = [run.root for run in options.more_runs]
+    directions = load_directions(text, options.run.root, reverse_root, more_roots, readouts, normalizes)
+    if options.symmetrise == MEAN_WEIGHTS:  # the attention of the runs is averaged, not their links
+        directions = [direction.without_probabilities() for direction in directions]
+    directions = choose_readouts(directions, options.subwords)
     calibrated = options.probabilities or options.symmetrise == PROBABLE
     calibration = link_calibration(directions) if calibrated else None
     linking = Linking(options.symmetrise, calibration, options.probabilities)
     links = align_in_processes(directions, linking, options.subwords, options.workers)
     for number, sentence in enumerate(links):
         if number % CHECKED_PAIRS == 0:
-            for direction in directions:  # of what is not read as it is written
+            for direction in directions:  # of text that the run reads in another form
                 direction.warn(number, number + CHECKED_PAIRS)
         if number and number % PROGRESS_PAIRS == 0:
             logging.info("%d of %d pairs", number, len(text))
@@ -126,7 +143,10 @@ def main(arguments: list[str]) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raises an `InputError` for what the options or the settings of the runs rule out, before TensorFlow is loaded."""
+    """Raises an `InputError` if options contradict each other or the settings of the runs.
+
+    It is called before TensorFlow is imported.
+    """
     if bool(options.set) == bool(options.source or options.target) or bool(options.source) != bool(options.target):
         raise InputError("expected a text to align: --source and --target, or --set")
     if options.subwords and (options.reverse or options.more_runs):
@@ -136,7 +156,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.symmetrise in COMBINED and not (options.reverse or options.more_runs):
         raise InputError(f"--symmetrise {options.symmetrise} combines two runs; give REVERSE_RUN, or leave it out")
     if options.more_runs and (options.symmetrise != MEAN_WEIGHTS or options.probabilities):
-        raise InputError(f"--more_runs needs --symmetrise {MEAN_WEIGHTS}, and no --probabilities")
+        raise InputError(f"--more_runs needs --symmetrise {MEAN_WEIGHTS}, and cannot be used with --probabilities")
     if options.subwords and (options.source_words or options.target_words):
         raise InputError("--subwords and --source_words or --target_words name different words; give one of them")
     from ..alignment.gold import choice_settings

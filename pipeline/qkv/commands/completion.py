@@ -1,4 +1,4 @@
-"""Completion of commands, options and runs at a shell: `eval "$(qkv completion bash)"`."""
+"""Writes a script that makes a shell complete commands, options and runs: `eval "$(qkv completion bash)"`."""
 
 import argparse
 from importlib import import_module
@@ -21,7 +21,7 @@ _qkv_run_dirs() {
   } | sort -u
 }
 """
-"""Bash's list of folders that begin as the argument does, and the runs in the folder `runs`."""
+"""A bash function that lists the folders, and the runs in the folder `runs`, that begin with its argument."""
 COLONS = """
 _qkv() {
   local words=() word last rest="$COMP_LINE" number current
@@ -44,8 +44,8 @@ _qkv() {
 }
 complete -o bashdefault -F _qkv qkv
 """
-"""Bash divides words at colons, which names of runs may have. This joins the parts, completes the whole word, and
-cuts the answers at the last colon, since bash replaces only the part behind it."""
+"""Bash divides words at colons, which names of runs may have. This function joins the parts, completes the whole word,
+and removes the answers' text up to the last colon, because bash replaces only the text after it."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -61,7 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Writes the script."""
+    """Writes the script to standard output."""
     options = make_parser().parse_args(arguments)
     shtab = import_optional("shtab", "completion: needs shtab, which is not installed; install it: pip install shtab")
     script = shtab.complete(_make_program(shtab), options.shell, preamble={"bash": RUNS})
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _make_program(shtab: Any) -> argparse.ArgumentParser:
-    """Returns the parser of all commands."""
+    """Returns a parser with all commands as subcommands, marked with the kinds of files that shtab completes."""
     runs = {**shtab.DIRECTORY, "bash": "_qkv_run_dirs"}
     kinds = dict.fromkeys(("RUN", "RUN2", "REVERSE_RUN", "ARCHIVE"), runs)
     kinds |= {"FOLDER": shtab.DIRECTORY, "FILE": shtab.FILE, "CONFIG": shtab.FILE}
@@ -80,7 +80,7 @@ def _make_program(shtab: Any) -> argparse.ArgumentParser:
         for action in parser._actions:
             if action.metavar in kinds:
                 action.complete = kinds[action.metavar]
-            if action.help == argparse.SUPPRESS:  # a setting that the help of its section explains
+            if action.help == argparse.SUPPRESS:  # a setting; the help of its section has its meaning
                 action.help = ""
         commands.add_parser(name, help=meaning, parents=[parser], add_help=False)
     return program

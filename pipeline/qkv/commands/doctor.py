@@ -33,9 +33,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(
         "doctor",
         description="Checks a training run before it starts: settings, text, machine, memory, disk and a few updates. "
-        "Takes about a minute, says what training would do and how long it would take, and marks every line that needs "
-        "attention with LOOK. Leaves no files behind but FILE. Options replace settings of CONFIG, as in training: "
-        f"{invocation('train')} --help lists them.",
+        "Takes about a minute, prints what training would do and how long it would take, and marks every line that "
+        "you should look at with LOOK. Writes no files except FILE. Options replace settings of CONFIG, as in "
+        f"training: {invocation('train')} --help lists them.",
         usage=f"{invocation('doctor')} CONFIG [--write FILE] [--section.key VALUE ...]",
     )
     parser.add_argument("config", metavar="CONFIG", help="a config file, such as configs/demo.yaml")
@@ -50,10 +50,14 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def edited_config(path: Path, settings: Mapping[str, Any]) -> bytes:
-    """Returns the content of a config file with other settings, by dotted key; comments and line ends stay.
+    """Returns the content of a config file with changed settings. Its comments and line ends are preserved.
+
+    Args:
+        path: the config file.
+        settings: new values by dotted key.
 
     Raises:
-        InputError: the file cannot be read any more, or not be edited so that only these settings change.
+        InputError: the file cannot be read any more, or it cannot be edited so that only these settings change.
     """
     try:
         content = path.read_bytes()
@@ -70,19 +74,19 @@ def edited_config(path: Path, settings: Mapping[str, Any]) -> bytes:
 
 
 def check_can_be_edited(config: Path) -> None:
-    """Raises an `InputError` if a proposal cannot be written into the text of the config."""
+    """Raises an `InputError` if proposed settings could not be written into the text of a config file."""
     example = propose(pairs=1, tokens_per_pair=1, minutes=1, work_per_second=1).settings()
     edited_config(config, dict.fromkeys(example, "proposed"))
 
 
 def write_proposal(path: Path, file: Path, config: RunConfig, settings: Mapping[str, Any]) -> None:
-    """Writes a config file with proposed settings, by dotted key, into a file, which may be the same.
+    """Writes a copy of a config file with the proposed settings.
 
     Args:
-        path: of the config file.
-        file: to write.
-        config: the settings that were checked, options included.
-        settings: the proposed ones.
+        path: the config file.
+        file: the file to write, which may be the config file.
+        config: the settings that were checked: those of the config file, changed by options.
+        settings: the proposed values by dotted key.
 
     Raises:
         InputError: the proposed settings contradict others, or the config file cannot be read or edited any more.
@@ -91,15 +95,19 @@ def write_proposal(path: Path, file: Path, config: RunConfig, settings: Mapping[
         make_run_config(config.model_dump(), {}, str(config.run.name), settings, "proposal")
     except InputError as error:
         raise InputError(f"{file}: not written, since the proposal contradicts other settings: {error}") from None
-    as_it_was = edited_config(path, {})
+    old_content = edited_config(path, {})
     content = edited_config(path, settings)
     write_output(file, content)
-    sys.stdout.write(f"{file}: written{' as it was, for nothing better is proposed' if content == as_it_was else ''}\n")
+    note = " without changes, since nothing better is proposed" if content == old_content else ""
+    sys.stdout.write(f"{file}: written{note}\n")
 
 
 @contextmanager
 def minding_interrupts() -> Iterator[None]:
-    """Raises a `KeyboardInterrupt` at the end of the block if there was one within it, which TensorFlow may swallow."""
+    """Makes sure that Ctrl-C within the block raises a `KeyboardInterrupt`, at the latest at the end of the block.
+
+    TensorFlow may swallow the first one.
+    """
     interrupted = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -120,7 +128,10 @@ def minding_interrupts() -> Iterator[None]:
 
 
 def describe_exports(model: BaseModel) -> Iterator[str]:
-    """Yields a setting that has no counterpart in a program for which runs are exported, if there is one, for each."""
+    """Yields a message for each program that runs can be exported for but that does not support this model.
+
+    The message names a setting of the model that the program does not support.
+    """
     from ..exchange.compatibility import STANDARD_TRANSFORMER, check_supported
     from ..exchange.marian_export import SUPPORTED
 
@@ -134,27 +145,30 @@ def describe_exports(model: BaseModel) -> Iterator[str]:
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Reads the settings, and if they are valid imports TensorFlow, checks the run and prints the findings."""
+    """Reads the settings, checks the run, and prints the findings.
+
+    TensorFlow is imported once the settings are valid.
+    """
     if {"-h", "--help"} & set(arguments):
         make_parser().print_help()
         return
     if not arguments or arguments[0].startswith("-"):
         raise InputError("expected a config file, such as configs/demo.yaml; see --help")
-    given, overrides = make_parser().parse_known_args(arguments)
-    config = parse_train_arguments(["--config", given.config, *overrides]).config
+    options, overrides = make_parser().parse_known_args(arguments)
+    config = parse_train_arguments(["--config", options.config, *overrides]).config
     check_config_paths(config)
-    if given.write is not None:
-        refuse_input(given.write, inputs_of_training(config), "--write")
-    if given.write is not None:
-        check_can_be_edited(Path(given.config))
+    if options.write is not None:
+        refuse_input(options.write, inputs_of_training(config), "--write")
+        check_can_be_edited(Path(options.config))
     logging.basicConfig(handlers=[OutputHandler()])
     proposed: Mapping[str, Any] = {}
     with minding_interrupts():
         with importing_tensorflow():
             from ..run.doctor import CheckupLine, check_up
-        for line in chain(check_up(config), (CheckupLine("export", text) for text in describe_exports(config.model))):
+        export_lines = (CheckupLine("export", message) for message in describe_exports(config.model))
+        for line in chain(check_up(config), export_lines):
             sys.stdout.write(f"{line.subject:<12}{'' if line.fine else 'LOOK: '}{line.text}\n")
             sys.stdout.flush()
             proposed = {**proposed, **(line.settings or {})}
-    if given.write is not None:
-        write_proposal(Path(given.config), given.write, config, proposed)
+    if options.write is not None:
+        write_proposal(Path(options.config), options.write, config, proposed)

@@ -11,7 +11,7 @@ from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evalua
 from ..files.written import origin_of, refuse_other_file
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write, whole_number
 
-MOST = 1_000_000_000
+MOST = 1_000_000_000  # the largest number that the options allow
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
@@ -19,7 +19,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
         "draw",
-        description="Draws the attention of one layer over a sentence of an evaluated run as a heat map with a panel "
+        description="Draws the attention of one layer on a sentence of an evaluated run as a heat map, with a panel "
         "for each head, for papers and slides.",
     )
     parser.add_argument("evaluated", type=Path, metavar="RUN", help=EVALUATED_HELP)
@@ -38,7 +38,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--layer", type=whole_number(0, MOST), default=0, help="draw this layer, counted from 0 (default: 0)"
     )
     parser.add_argument(
-        "--head", type=whole_number(0, MOST), help="draw this head alone, counted from 0 (default: all, side by side)"
+        "--head", type=whole_number(0, MOST), help="draw only this head, counted from 0 (default: all, side by side)"
     )
     parser.add_argument(
         "--side",
@@ -57,7 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Reads the archive, writes the picture."""
+    """Reads the archive, writes the picture, and prints its name."""
     options = make_parser().parse_args(arguments)
     run, evaluation = find_evaluation(options.evaluated, options.set)
     origin = origin_of([evaluation.attention])
@@ -84,7 +84,10 @@ def main(arguments: list[str]) -> None:
 
 
 def _name_picture(run: RunDirectory | None, evaluation: EvaluationDirectory, options: argparse.Namespace) -> Path:
-    """Returns a name that no other picture of runs with other names has."""
+    """Returns the default name of the picture, from run, evaluation, sentence, site, layer, head and side.
+
+    A head or a side that is the default is left out.
+    """
     head = "" if options.head is None else f"_head_{options.head}"
     side = "" if options.side == "output" else f"_{options.side}"
     name = f"{run.root.absolute().name}_{evaluation.root.name}" if run else evaluation.root.absolute().name

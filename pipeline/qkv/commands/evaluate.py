@@ -5,7 +5,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from ..config.choices.inspection import EXPERIMENT_HELP
+from ..config.choices.inspection import EXPERIMENTS
 from ..config.run import TUNED, RunConfig, settings_of_set
 from ..errors import InputError, invocation
 from ..files.atomic import refuse_folder
@@ -13,7 +13,7 @@ from ..files.paths import check_writable
 from ..runtime.import_tensorflow import importing_tensorflow
 from . import cli
 
-SHORT = 0.9  # the brevity penalty of translations that a length penalty may help
+SHORT = 0.9  # below this brevity penalty, tuning the length penalty is recommended
 log = logging.getLogger(__name__)
 
 
@@ -22,9 +22,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser = cli.ArgumentParser(
         "evaluate",
         description="Evaluates a trained run on a set. Writes scores, translations, the attention of every layer and "
-        "head, heat maps, a page that shows them and, if there are gold alignments, alignment error rates to "
-        "RUN/evaluations/NAME. Several runs are evaluated as an ensemble; the attention and the alignment error rates "
-        "of each model go to RUN/evaluations/NAME/members/RUN2.",
+        "head, heat maps and a page that shows them to RUN/evaluations/NAME. If the set has gold alignments, it also "
+        "writes alignment error rates. Several runs are evaluated as an ensemble: the attention and the alignment "
+        "error rates of each model are written to RUN/evaluations/NAME/members/RUN2.",
     )
     cli.add_run_argument(parser)
     cli.add_members_argument(parser)
@@ -34,17 +34,22 @@ def make_parser() -> argparse.ArgumentParser:
         default="test",
         help="evaluate this set of the run's config (default: test)",
     )
-    own = parser.add_argument_group("text of your own, instead of a set of the config")
-    own.add_argument("--source", type=cli.text_file, metavar="FILE", help="translate these sentences, one a line")
-    own.add_argument(
-        "--reference", type=cli.text_file, metavar="FILE", help="score against these translations, one a line"
+    text_options = parser.add_argument_group("your own text, instead of a set of the config")
+    text_options.add_argument(
+        "--source", type=cli.text_file, metavar="FILE", help="translate these sentences, one a line"
     )
-    cli.add_normalize_option(own)
-    cli.add_links_options(own)
+    text_options.add_argument(
+        "--reference",
+        type=cli.text_file,
+        metavar="FILE",
+        help="score the translations against these references, one a line",
+    )
+    cli.add_normalize_option(text_options)
+    cli.add_links_options(text_options)
     parser.add_argument(
         "--name",
-        help="write the results to RUN/evaluations/NAME (default: the set or the source file; .forced, .prefix, "
-        ".ensemble-with-RUN2 and so on are added where they apply)",
+        help="write the results to RUN/evaluations/NAME (default: the set or the source file, extended by .forced, "
+        ".prefix, .ensemble-with-RUN2 and so on if they apply)",
     )
     cli.add_checkpoint_option(parser)
     cli.add_workers_option(parser)
@@ -53,16 +58,28 @@ def make_parser() -> argparse.ArgumentParser:
     )
     cli.add_constraint_options(parser, "; each adds its name to the results' folder")
     cli.add_bleu_option(parser, default="the run's")
-    for name, meaning in EXPERIMENT_HELP.items():
-        parser.add_argument(
-            f"--{name}", type=cli.whole_number(0, 1_000_000), default=0, metavar="N", help=f"{meaning} (default: 0)"
-        )
+    parser.add_argument(
+        "--perturb",
+        type=cli.whole_number(0, 1_000_000),
+        default=0,
+        metavar="N",
+        help="change each head in turn on the first N sentences, and write how the loss rises to perturbation.csv; "
+        "takes six passes a head (default: 0)",
+    )
+    parser.add_argument(
+        "--faithfulness",
+        type=cli.whole_number(0, 1_000_000),
+        default=0,
+        metavar="N",
+        help="remove from the first N sentences the tokens that attention points to, or all others, and write the cost "
+        "to faithfulness.csv; 200 sentences take minutes (default: 0)",
+    )
     parser.add_argument(
         "--tune",
         nargs="?",
         choices=("on", "off"),
         const="on",
-        help=f"choose {' and '.join(TUNED)} on the validation set first, and keep them in RUN/decoding.yaml, which "
+        help=f"choose {' and '.join(TUNED)} on the validation set first, and write them to RUN/decoding.yaml, which "
         "every command reads; off: delete that file (default: leave it)",
     )
     cli.add_decoding_options(parser)
@@ -70,22 +87,29 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def results_name(options: argparse.Namespace) -> str:
-    """Returns the name of the folder of an evaluation: attention over references, over translations of which something
-    was given, or of an ensemble must not replace that over translations."""
+    """Returns the name of the folder for the results: `--name`, or the set or file extended by some options.
+
+    The options that change the attention (`--forced`, constraints and other runs) extend the name, so that their
+    results do not replace those of a plain evaluation.
+    """
     if options.name is not None:
         return options.name
-    origin = options.source.name if options.source else options.set  # with its suffix: test.en is not the set test
-    added = [f".{name}" for name in ("forced", *cli.CONSTRAINTS) if getattr(options, name)]
-    others = [run.root.absolute().name for run in options.others]
-    ensemble = f".ensemble-with-{'-and-'.join(others)}" if others else ""
-    return "".join([origin, *added, ensemble])
+    text_name = options.source.name if options.source else options.set  # with its suffix: test.en is not the set test
+    suffixes = [f".{name}" for name in ("forced", *cli.CONSTRAINTS) if getattr(options, name)]
+    other_names = [run.root.absolute().name for run in options.others]
+    if other_names:
+        suffixes.append(f".ensemble-with-{'-and-'.join(other_names)}")
+    return "".join([text_name, *suffixes])
 
 
 def check_options(options: argparse.Namespace) -> RunConfig:
-    """Checks that options fit together and to the run, before TensorFlow is loaded. Returns the settings.
+    """Checks the options against each other and the run, before TensorFlow is imported.
+
+    Returns:
+        The settings of the run, changed by the options.
 
     Raises:
-        InputError: they do not, or the run has no such set.
+        InputError: options contradict each other or the run, or the run does not have the set.
     """
     for name in ("reference", "alignments"):
         if getattr(options, name) and not options.source:
@@ -98,24 +122,27 @@ def check_options(options: argparse.Namespace) -> RunConfig:
     for name in cli.CONSTRAINTS:
         if options.forced and getattr(options, name):
             raise InputError(f"--forced reads whole references, so --{name} has no effect; leave one of them out")
-    for name in EXPERIMENT_HELP:
+    for name in EXPERIMENTS:
         if getattr(options, name) and options.others:
             raise InputError(f"--{name} is an experiment on one model; evaluate each run of the ensemble by itself")
     if options.tune and options.others:
-        raise InputError("--tune: chooses for one run; tune each by itself: an ensemble searches as its first run does")
+        raise InputError(
+            "--tune: chooses settings for one run; tune the first run by itself: an ensemble uses its settings"
+        )
     if options.tune:
         refuse_folder(options.run.decoding)
         check_writable(options.run.decoding)
-    if problem := options.run.evaluation_name_problem(name := results_name(options)):
+    name_of_results = results_name(options)
+    if problem := options.run.evaluation_name_problem(name_of_results):
         raise InputError(f"--name: {problem}")
-    options.run.evaluation(name).check_writable()
+    options.run.evaluation(name_of_results).check_writable()
     config = cli.read_search(options, tuned=options.tune != "off")
     if options.tune == "on":
         for name in TUNED:
             if getattr(options, name) is not None:
-                raise InputError(f"--{name}: is what --tune chooses; leave one of them out")
+                raise InputError(f"--{name}: --tune chooses this setting; leave one of the two options out")
         if (search := config.decoding.search) != "beam":
-            raise InputError(f"--tune: chooses a beam, and decoding.search is {search}; add --search beam")
+            raise InputError(f"--tune: needs beam search, but decoding.search is {search}; add --search beam")
         if config.data.validation is None:
             raise InputError(f"{options.run.config}: data.validation is null, so --tune has nothing to choose on")
     if not options.source:
@@ -126,7 +153,10 @@ def check_options(options: argparse.Namespace) -> RunConfig:
 
 
 def _describe_search(options: argparse.Namespace, config: RunConfig, metrics: dict[str, Any]) -> str | None:
-    """Returns a line on the search: that it was chosen, or how to mend short translations; None if neither applies."""
+    """Returns a line about the search for the end of the output; None if there is nothing to say.
+
+    It says that the settings are those of `--tune`, or recommends `--tune` if the translations are short.
+    """
     run = options.run
     if run.decoding.exists():
         if any(getattr(options, name) is not None for name in TUNED):
@@ -144,7 +174,7 @@ def _describe_search(options: argparse.Namespace, config: RunConfig, metrics: di
 
 @cli.exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Reads the command line, evaluates, and prints a short table. TensorFlow is loaded after `--help`."""
+    """Reads the options, evaluates, and prints a short table. TensorFlow is imported once the options are valid."""
     options = make_parser().parse_args(arguments)
     config = check_options(options)
     cli.log_to_output()
@@ -157,8 +187,8 @@ def main(arguments: list[str]) -> None:
         from ..run.ensemble import load_runs
         from ..text.phrases.sentence_files import ConstraintFiles
 
-    named_by = "--bleu_tokenizer" if options.bleu_tokenizer else "data.bleu_tokenizer"
-    check_bleu_tokenizer(config.data.scoring_tokenizer, named_by)
+    setting = "--bleu_tokenizer" if options.bleu_tokenizer else "data.bleu_tokenizer"
+    check_bleu_tokenizer(config.data.scoring_tokenizer, setting)
     roots = [run.root for run in (options.run, *options.others)]
     run = load_runs(roots, options.checkpoint, tuned=options.tune != "off").with_config(config)
     if options.tune == "on":
@@ -166,24 +196,31 @@ def main(arguments: list[str]) -> None:
         run = run.with_config(check_options(options))
     name = results_name(options)
     if options.source:
-        links, normalizes = (options.alignments, options.first_index), not options.no_normalize
-        data = read_own_set(run, name, options.source, options.reference, *links, normalizes=normalizes)
+        data = read_own_set(
+            run,
+            name,
+            options.source,
+            options.reference,
+            options.alignments,
+            options.first_index,
+            normalizes=not options.no_normalize,
+        )
     else:
         data = read_configured_set(run, name, options.set)
     longest = run.config.model.max_positions
-    given = ConstraintFiles(options.prefix, options.require, options.ban, run.target_tokens, longest)
-    prefixes, required = given.take(len(data.source))
-    given.check_all_taken()
+    constraints = ConstraintFiles(options.prefix, options.require, options.ban, run.target_tokens, longest)
+    prefixes, required = constraints.take(len(data.source))
+    constraints.check_all_taken()
     request = EvaluationRequest(
-        replace(run, banned=given.banned),
+        replace(run, banned=constraints.banned),
         replace(data, prefixes=prefixes, required=required),
         options.forced,
-        {name: sentences for name in EXPERIMENT_HELP if (sentences := getattr(options, name))},
+        {experiment: getattr(options, experiment) for experiment in EXPERIMENTS if getattr(options, experiment)},
         cli.make_processes(options, run.config),
     )
-    if options.tune == "off":  # not before all else has been read, so that a command that is refused deletes nothing
+    if options.tune == "off":  # only once all files have been read, so that a command that fails deletes nothing
         options.run.decoding.unlink(missing_ok=True)
     metrics = evaluate_set(request)
     print_table(metrics, options.run.evaluation(name).root)
-    if said := _describe_search(options, run.config, metrics):
-        log.warning(said)
+    if note := _describe_search(options, run.config, metrics):
+        log.warning(note)

@@ -22,66 +22,70 @@ if TYPE_CHECKING:
     from ..run.trained_run import TrainedRun
     from ..text.tokens.tokenizer import Tokenizer
 
-MOST = 1_000_000
-MOST_DIGITS = 9  # of a position
-BAR = 40
-LENS = "; alone: the token that it would predict alone"
-FOLLOWED = [name for name, site in SITES.items() if site.weighed_at.startswith(name)]
+MOST = 1_000_000  # the largest number of a layer or head that the options allow
+BAR_LENGTH = 40  # characters of the longest bar
+ALONE_NOTE = "; alone: the token that this vector alone would predict"
+EXPLAINED_SITES = [name for name, site in SITES.items() if site.weighed_at.startswith(name)]
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = cli.ArgumentParser(
         "explain",
-        description="Explains a trained Transformer in numbers. --sentence follows one row of one head step by step, "
-        "each with the line of NumPy that computes it, and splits the token's logit. --change counts the tokens that "
-        "stay right when one thing about the attention is changed. --pronouns finds the heads that lead a pronoun to "
-        "its noun.",
+        description="Explains a trained Transformer in numbers. --sentence prints how one row of attention of one head "
+        "is computed, step by step, with the line of NumPy for each step, and splits the logit of the token into its "
+        "parts. --change counts the next tokens that are still right when one part of the cross-attention is changed. "
+        "--pronouns finds the heads that attend from a pronoun to its noun.",
     )
     cli.add_run_argument(parser)
     cli.add_checkpoint_option(parser)
     row = parser.add_argument_group("one row of attention")
     row.add_argument("--sentence", metavar="TEXT", help="explain how this source sentence is translated")
-    row.add_argument("--target", metavar="TEXT", help="read this translation (default: the run's own)")
+    row.add_argument("--target", metavar="TEXT", help="explain this translation of it (default: the run's translation)")
     row.add_argument(
         "--token",
         metavar="TOKEN",
-        help="explain the row of this word or token, or of this position from 0, for one that occurs several times "
+        help="explain the row of this word or token; if it occurs several times, give its position, counted from 0 "
         "(default: the token in the middle)",
     )
     row.add_argument(
         "--site",
         type=site_name,
-        choices=FOLLOWED,
+        choices=EXPLAINED_SITES,
         default="cross",
-        help="follow the cross-attention, or the self-attention of the encoder or decoder (default: cross)",
+        help="explain the cross-attention, or the self-attention of the encoder or decoder (default: cross)",
     )
-    row.add_argument("--layer", type=cli.whole_number(0, MOST), help="follow this layer, from 0 (default: the last)")
-    row.add_argument("--head", type=cli.whole_number(0, MOST), default=0, help="follow this head, from 0 (default: 0)")
+    row.add_argument(
+        "--layer", type=cli.whole_number(0, MOST), help="explain this layer, counted from 0 (default: the last)"
+    )
+    row.add_argument(
+        "--head", type=cli.whole_number(0, MOST), default=0, help="explain this head, counted from 0 (default: 0)"
+    )
     row.add_argument(
         "--arrays",
         type=cli.file_to_write,
         metavar="FILE",
-        help="write the arrays that the lines start from to this .npz file",
+        help="write the arrays that the lines of NumPy need to this .npz file",
     )
-    whole = parser.add_argument_group("the whole model")
-    whole.add_argument(
+    model_options = parser.add_argument_group("the whole model")
+    model_options.add_argument(
         "--change",
         action="store_true",
-        help="count the next tokens of the test set that stay right when the cross-attention is changed",
+        help="count the next tokens of the test set that are still right when the cross-attention is changed",
     )
-    whole.add_argument(
+    model_options.add_argument(
         "--pronouns",
         type=cli.text_file,
         metavar="FILE",
-        help="find the encoder's heads that look from a pronoun at its noun, in a table such as data/demo/pronouns.tsv",
+        help="find the encoder's heads that attend from a pronoun to its noun, in the sentences of a table such as "
+        "data/demo/pronouns.tsv",
     )
     return parser
 
 
 @cli.exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Loads the run and prints what is asked for."""
+    """Loads the run, and prints the explanations that the options ask for."""
     options = make_parser().parse_args(arguments)
     for name in ("target", "token", "arrays"):
         if getattr(options, name) is not None and options.sentence is None:
@@ -103,40 +107,53 @@ def main(arguments: list[str]) -> None:
 
 
 def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
-    """Returns the steps of a row, and the parts of the logit of the token that it predicts."""
+    """Returns the text for `--sentence`: the steps of a row, and the parts of the logit of the token that it predicts.
+
+    Raises an `InputError` if the sentence is empty or `--token` does not fit one token. Writes `--arrays` if it is
+    given.
+    """
+    from ..inspection.experiments.activations import read_ids
     from ..inspection.experiments.logit_parts import split_logit
     from ..inspection.experiments.row_steps import row_steps
-    from ..inspection.experiments.score_parts import layer_name
+    from ..inspection.experiments.score_parts import layer_name, shared_float64
 
     sentence = options.sentence if options.target is None else (options.sentence, options.target)
-    pair, predicted = run.read_ids(sentence)
+    pair, predicted = read_ids(run.translator, sentence)
     if len(pair[0]) == 1:  # EOS
-        raise InputError(f"--sentence: expected a sentence, found {options.sentence!r:.60}, which has nothing to read")
+        raise InputError(f"--sentence: expected a sentence, found {options.sentence!r:.60}, which has no tokens")
     pieces = run.tokenizer.pieces
-    source, read, written = pieces(pair[0]), pieces(pair[1]), pieces(predicted)
+    source_ids, input_ids = pair
+    source = pieces(source_ids)
+    target_input = pieces(input_ids)
+    target_output = pieces(predicted)
     in_encoder = options.site == "encoder"
     if options.token is None:
-        row = len(source if in_encoder else written) // 2
+        row = len(source if in_encoder else target_output) // 2
+    elif in_encoder:
+        row = _find_token(options.token, source_ids, run.tokenizer)
     else:
-        ids, tokenizer = (pair[0], run.tokenizer) if in_encoder else (predicted, run.tokenizer.of_target)
-        row = _find_token(options.token, ids, tokenizer)
+        row = _find_token(options.token, predicted, run.tokenizer.of_target)
     layers = len(run.model.attention_layers().get(options.site, ())) or 1
     layer = layer_name(SITES[options.site].weighed_at, layers - 1 if options.layer is None else options.layer)
-    model = run.float64_model
+    model = shared_float64(run.model, run.graphs)
     steps = row_steps(model, pair, layer, options.head, row, predicted[min(row, len(predicted) - 1)])
-    asked = f"the state of {source[row]}" if in_encoder else f"after {read[row]}, the decoder predicts {written[row]}"
+    if in_encoder:
+        row_title = f"the state of {source[row]}"
+    else:
+        row_title = f"after {target_input[row]}, the decoder predicts {target_output[row]}"
     lines = [
         f"source       {' '.join(source)}",
-        f"translation  {' '.join(written)}",
-        f"{layer}, head {options.head}, row {row}: {asked}",
+        f"translation  {' '.join(target_output)}",
+        f"{layer}, head {options.head}, row {row}: {row_title}",
         "",
-        _keys_table(steps, read if options.site == "decoder" else source, pieces).to_string(index=False),
-        f"|v@W_o|: the length of what the value adds with all the weight{LENS if 'alone' in steps.values else ''}",
+        _keys_table(steps, target_input if options.site == "decoder" else source, pieces).to_string(index=False),
+        "|v@W_o|: the length of the vector that the value adds if it gets all the weight"
+        + (ALONE_NOTE if "alone" in steps.values else ""),
         "",
         *_step_lines(steps, options.arrays),
     ]
     if not in_encoder:
-        lines += ["", *_logit_lines(split_logit(model, pair, row, predicted[row]), source, written[row])]
+        lines += ["", *_logit_lines(split_logit(model, pair, row, predicted[row]), source, target_output[row])]
     if options.arrays:
         import numpy as np
 
@@ -145,39 +162,55 @@ def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _find_token(asked: str, ids: Sequence[int], tokenizer: "Tokenizer") -> int:
-    """Returns the position of a token that is given as a number, as it is spelt, or as a word."""
+def _find_token(text: str, ids: Sequence[int], tokenizer: "Tokenizer") -> int:
+    """Returns the position of a token in a sentence.
+
+    Args:
+        text: the position as a number, or the token, or a word; of a word of several tokens, the first is returned.
+        ids: the token ids of the sentence.
+        tokenizer: the tokenizer of the sentence's language.
+
+    Raises:
+        InputError: the text fits no token or several.
+    """
     tokens = tokenizer.pieces(ids)
-    if re.fullmatch("[0-9]{1,9}", asked) and int(asked) < len(tokens):
-        return int(asked)
-    fitting = [position for position, token in enumerate(tokens) if token == asked]
-    if not fitting:
-        (word,) = tokenizer.encode([asked])
+    if re.fullmatch("[0-9]{1,9}", text) and int(text) < len(tokens):
+        return int(text)
+    positions = [position for position, token in enumerate(tokens) if token == text]
+    if not positions:
+        (word,) = tokenizer.encode([text])
         starts = range(len(ids)) if word else ()
-        fitting = [start for start in starts if list(ids[start : start + len(word)]) == list(word)]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        positions = ", ".join(f"{position} ({tokens[position]})" for position in fitting)
-        raise InputError(f"--token: {asked!r} fits {len(fitting)} tokens; give the position of one: {positions}")
+        positions = [start for start in starts if list(ids[start : start + len(word)]) == list(word)]
+    if len(positions) == 1:
+        return positions[0]
+    if positions:
+        listed = ", ".join(f"{position} ({tokens[position]})" for position in positions)
+        raise InputError(f"--token: {text!r} fits {len(positions)} tokens; give the position of one: {listed}")
     raise InputError(
         f"--token: expected a word or token of {' '.join(tokens)}, or a position from 0 to {len(tokens) - 1}, found "
-        f"{quoted(asked)}{did_you_mean(asked, [token.lstrip(WORD_START) for token in tokens])}"
+        f"{quoted(text)}{did_you_mean(text, [token.lstrip(WORD_START) for token in tokens])}"
     )
 
 
 def _keys_table(steps: "RowSteps", tokens: Sequence[str], pieces: Any) -> "pd.DataFrame":
-    """Returns a row for each key: product, score, weight, and the vector that its value would add alone."""
+    """Returns a table with a row for each key: its product with the query, score, weight, and projected value's length.
+
+    Args:
+        steps: the steps of the row of attention.
+        tokens: the tokens of the keys.
+        pieces: a function that returns the tokens of a list of ids.
+    """
     import numpy as np
     import pandas as pd
 
     values = steps.values
-    divided = f"/sqrt({values['q'].size})" if not np.array_equal(values["scores"], values["products"]) else "score"
+    is_scaled = not np.array_equal(values["scores"], values["products"])
+    score_title = f"/sqrt({values['q'].size})" if is_scaled else "score"
     table = pd.DataFrame(
         {
             "token": tokens[: len(values["weights"])],
             "q.k": [f"{x:.1f}" for x in values["products"]],
-            divided: [f"{x:.2f}" for x in values["scores"]],
+            score_title: [f"{x:.2f}" for x in values["scores"]],
             "weight": [f"{x:.3f}" for x in values["weights"]],
             "|v@W_o|": [f"{x:.1f}" for x in np.linalg.norm(values["v"] @ steps.arrays["W_o"], axis=-1)],
         }
@@ -188,7 +221,10 @@ def _keys_table(steps: "RowSteps", tokens: Sequence[str], pieces: Any) -> "pd.Da
 
 
 def _step_lines(steps: "RowSteps", arrays: Path | None) -> Iterator[str]:
-    """Yields the lines of NumPy, each with its result in a few words."""
+    """Yields the lines of NumPy that compute the row, each with a comment about its result.
+
+    If `arrays` is a path, a line loads the arrays from this file.
+    """
     import numpy as np
 
     from ..inspection.experiments.row_steps import FUNCTIONS
@@ -208,22 +244,28 @@ def _step_lines(steps: "RowSteps", arrays: Path | None) -> Iterator[str]:
 
 
 def _logit_lines(parts: "pd.DataFrame", source: Sequence[str], token: str) -> Iterator[str]:
-    """Yields the parts of a logit, those of cross-attention by source token."""
+    """Yields lines with the parts of a token's logit, and the part of cross-attention by source token.
+
+    Args:
+        parts: the table of `inspection.experiments.logit_parts.split_logit`.
+        source: the source tokens.
+        token: the predicted token.
+    """
     yield f"logit of {token}, less the mean of all tokens: {parts['difference'].sum():.2f}, the sum of"
     by_part = parts.groupby("part", sort=False)["difference"].sum()
     for name, value in by_part[by_part != 0].items():
         yield f"  {value:7.2f}  {name}"
-    read = parts[parts["source"] >= 0]
-    if len(read):
+    source_parts = parts[parts["source"] >= 0]
+    if len(source_parts):
         yield "of the cross-attention, by source token"
-        of_tokens = read.groupby("source")["difference"].sum()
-        for place, value in zip(of_tokens.index.to_list(), of_tokens, strict=True):
-            bar = "#" * round(BAR * max(value, 0) / max(of_tokens.max(), 1e-9))
-            yield f"  {value:7.2f}  {source[place]:<15} {bar}".rstrip()
+        by_token = source_parts.groupby("source")["difference"].sum()
+        for position, value in zip(by_token.index.to_list(), by_token, strict=True):
+            bar = "#" * round(BAR_LENGTH * max(value, 0) / max(by_token.max(), 1e-9))
+            yield f"  {value:7.2f}  {source[position]:<15} {bar}".rstrip()
 
 
 def _explain_changes(run: "TrainedRun") -> str:
-    """Returns the table of changes of the cross-attention on the run's test set."""
+    """Returns the text for `--change`: the effects of changes of the cross-attention on the run's test set."""
     import numpy as np
 
     from ..evaluation.request import TokenisedSet, read_configured_set
@@ -232,10 +274,11 @@ def _explain_changes(run: "TrainedRun") -> str:
     from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 
     text = TokenisedSet.of(read_configured_set(run, "explain", "test"), run.tokenizer)
-    pairs = [one.ids for one in text.pair_references(run.config.model.max_positions)]
-    source, target = (np.array([len(pair[side]) for pair in pairs]) for side in (0, 1))
-    rows = batches_by_length(source + 1, target, FORCED_BATCH_TOKENS)
-    table = measure_changes(run.model, (forced_batch([pairs[i] for i in part]).ids for part in rows))
+    pairs = [pair.ids for pair in text.pair_references(run.config.model.max_positions)]
+    source_lengths = np.array([len(source) for source, _ in pairs])
+    target_lengths = np.array([len(target) for _, target in pairs])
+    batches = batches_by_length(source_lengths + 1, target_lengths, FORCED_BATCH_TOKENS)
+    table = measure_changes(run.model, (forced_batch([pairs[i] for i in batch]).ids for batch in batches))
     width = table["change"].str.len().max()
     lines = [f"next tokens right, of {table['tokens'][0]} of the test set, when the cross-attention is changed:"]
     lines += [f"  {row.change:<{width}}  {row.right:6.1%}  {row.meaning}" for row in table.itertuples()]
@@ -243,7 +286,10 @@ def _explain_changes(run: "TrainedRun") -> str:
 
 
 def _explain_pronouns(run: "TrainedRun", path: Path) -> str:
-    """Returns the heads that look from a pronoun at its noun, and what the translation of the pronoun loses without."""
+    """Returns the text for `--pronouns`: the heads that attend from a pronoun to its noun, and the effect of ablation.
+
+    The effect is the fall of the probability of the right pronoun without these heads, and without other heads.
+    """
     from ..inspection.experiments.pronouns import control_sets, find_pointing_heads, measure_without, read_cases
 
     cases = read_cases(path, run.tokenizer)
@@ -254,17 +300,17 @@ def _explain_pronouns(run: "TrainedRun", path: Path) -> str:
         for row in table.itertuples()
     ]
     pointing = table[table["points"] > len(cases) / 2]
-    found = list(zip(pointing["layer"].to_list(), pointing["head"].to_list(), strict=True))
-    if not found:
+    heads = list(zip(pointing["layer"].to_list(), pointing["head"].to_list(), strict=True))
+    if not heads:
         return "\n".join([*lines, "no head does so in more than half of them"]) + "\n"
-    names = " and ".join(f"{layer}.{head}" for layer, head in found)
+    names = " and ".join(f"{layer}.{head}" for layer, head in heads)
     layers = run.model.attention_layers()["encoder"]
-    others = control_sets(found, len(layers), layers[0].num_heads)
-    controls = [measure_without(run.model, cases, heads) for heads in others]
+    control_heads = control_sets(heads, len(layers), layers[0].num_heads)
+    controls = [measure_without(run.model, cases, other_heads) for other_heads in control_heads]
     lines += [
         "mean probability of the right translation of the pronoun, against the wrong one:",
         f"  {measure_without(run.model, cases, []):.3f}  with all heads",
-        f"  {measure_without(run.model, cases, found):.3f}  without {names}",
+        f"  {measure_without(run.model, cases, heads):.3f}  without {names}",
     ]
     if controls:
         lines.append(f"  {sum(controls) / len(controls):.3f}  without as many others, the mean of {len(controls)} sets")

@@ -17,13 +17,13 @@ def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = cli.ArgumentParser(
         "export",
-        description="Exports a trained run for another program, into a new folder. Both then translate sentences: a "
-        "model that gives other log-probabilities is not written, and the folder's manifest.json says how many "
-        "translations are equal. Settings that the other program cannot follow are refused by their names.",
+        description="Exports a trained run for another program, into a new folder. As a check, both programs translate "
+        "sentences. A model that gives other log-probabilities is not written, and manifest.json in the folder has the "
+        "number of equal translations. If the other program does not support a setting of the run, an error names it.",
     )
     cli.add_run_argument(parser)
     parser.add_argument(
-        "folder", type=cli.folder_to_write, metavar="FOLDER", help="folder to write; it must not exist yet"
+        "folder", type=cli.folder_to_write, metavar="FOLDER", help="folder to write, which must not exist yet"
     )
     parser.add_argument(
         "--format", choices=EXPORT_FORMATS, required=True, help=f"write this format. {describe(EXPORT_FORMATS)}"
@@ -37,8 +37,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--at",
         metavar="LAYER,HEAD,SIDE",
-        help="with saved_model: read the links of its function align here, such as at 1,mean,output (default: chosen "
-        "on the run's gold alignments, or else the last layer's mean)",
+        help="with saved_model: let its function align read links here, such as 1,mean,output (default: chosen on the "
+        "run's gold alignments, or else the last layer's mean)",
     )
     parser.add_argument(
         "--sentences",
@@ -54,16 +54,16 @@ def make_parser() -> argparse.ArgumentParser:
 
 @cli.exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Exports the run, checks it, writes the manifest."""
+    """Exports the run, checks the export, and writes its manifest."""
     options = make_parser().parse_args(arguments)
-    wishes = ExportRequest(options.format, options.quantization, options.at, options.sentences)
+    request = ExportRequest(options.format, options.quantization, options.at, options.sentences)
     options.run.check_weights(options.checkpoint)
     config = with_decoding(load_trained_run(options.run), vars(options) | BEAM)
-    wishes.check(config, options.run.root, options.folder)
+    request.check(config, options.run.root, options.folder)
     cli.log_to_output()
     with new_folder(options.folder, "writes this folder") as folder:
         with importing_tensorflow():
             from ..run.trained_run import load_run
 
-        write_export(load_run(options.run.root, options.checkpoint).with_config(config), folder, wishes)
+        write_export(load_run(options.run.root, options.checkpoint).with_config(config), folder, request)
     log.info("%s: written for %s", options.folder, options.format)

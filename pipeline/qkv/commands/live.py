@@ -1,4 +1,4 @@
-"""Answers on a page in the browser: `qkv live RUN`."""
+"""Serves an interactive page that translates and shows attention in the browser: `qkv live RUN`."""
 
 import argparse
 import socket
@@ -21,15 +21,16 @@ def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
         "live",
-        description="Opens a page on which you type sentences, see the attention of every layer and head over their "
-        "translations, change it, and see what that does. Several runs answer side by side. Ctrl-C ends it.",
+        description="Opens a page in the browser. There you type sentences, see the attention of every layer and head "
+        "over their translations, change it, and see the effect. Several runs are shown side by side. Ctrl-C ends the "
+        "command.",
     )
     parser.add_argument(
         "runs",
         type=run_folder,
         nargs="*",
         metavar="RUN",
-        help=f"folder of a trained run; up to four (default: {DEMO}, where it is)",
+        help=f"folder of a trained run; up to four (default: {DEMO}, if it exists)",
     )
     add_checkpoint_option(parser, side_by_side=True)
     parser.add_argument(
@@ -37,34 +38,39 @@ def make_parser() -> argparse.ArgumentParser:
         type=whole_number(0, 65535),
         default=0,
         metavar="N",
-        help="listen on this port; 0: any that is free (default: 0)",
+        help="listen on this port; 0: any free port (default: 0)",
     )
     parser.add_argument(
         "--host",
         type=_address,
         default="127.0.0.1",
         metavar="ADDRESS",
-        help="listen on this address; 0.0.0.0 lets other machines ask, by name and token (default: 127.0.0.1)",
+        help="listen on this address; with 0.0.0.0, other machines can open the page by its address with the token "
+        "(default: 127.0.0.1)",
     )
     parser.add_argument(
         "--allow_host",
         action="append",
         default=[],
         metavar="NAME",
-        help="let browsers call the page by this name too, such as a proxy's; repeatable",
+        help="let browsers open the page by this host name too, such as a proxy's; repeatable",
     )
-    parser.add_argument("--no_browser", action="store_true", help="print the address, and open no browser")
+    parser.add_argument("--no_browser", action="store_true", help="print the address, and do not open a browser")
     parser.add_argument(
         "--page",
         type=file_to_write,
         metavar="FILE",
-        help="write one HTML file that holds the model and translates greedily in the browser, offline",
+        help="write one HTML file instead, which contains the model and translates offline in the browser, by greedy "
+        "search",
     )
     return parser
 
 
 def _address(text: str) -> str:
-    """Checks an address to listen on, as the `type` of `add_argument`. An empty one would be every address."""
+    """Returns an address to listen on. Used as the `type` of `add_argument`.
+
+    Raises an `ArgumentTypeError` if it is not an address, or empty, which would mean every address.
+    """
     with suppress(OSError, UnicodeError):
         if text and socket.getaddrinfo(text, None):
             return text
@@ -72,6 +78,7 @@ def _address(text: str) -> str:
 
 
 def _demo() -> RunDirectory:
+    """Returns the demo run; raises an `InputError` if it does not exist."""
     if not DEMO.is_dir():
         raise InputError(
             f"expected the folder of a trained run, and there is no {DEMO} to show instead; train it in a clone of "
@@ -82,12 +89,12 @@ def _demo() -> RunDirectory:
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Loads the runs, answers until Ctrl-C."""
+    """Loads the runs, and serves the page until Ctrl-C; with `--page`, writes a file instead."""
     options = make_parser().parse_args(arguments)
-    chosen = choose_models([run.root for run in options.runs or [_demo()]], options.checkpoint)
-    if options.page is not None and len(chosen) > 1:
-        raise InputError(f"--page: expected one run with one checkpoint, found {len(chosen)}")
-    for root, checkpoint in chosen:  # wrong ones are told before TensorFlow is loaded
+    models = choose_models([run.root for run in options.runs or [_demo()]], options.checkpoint)
+    if options.page is not None and len(models) > 1:
+        raise InputError(f"--page: expected one run with one checkpoint, found {len(models)}")
+    for root, checkpoint in models:  # errors are reported before TensorFlow is imported
         RunDirectory(root).check_weights(checkpoint)
         load_trained_run(RunDirectory(root))
     with importing_tensorflow():
@@ -96,11 +103,11 @@ def main(arguments: list[str]) -> None:
         from ..run.trained_run import load_run
 
     if options.page is not None:
-        write_model_page(load_run(*chosen[0]), options.page)
+        write_model_page(load_run(*models[0]), options.page)
         sys.stdout.write(f"{options.page}\n")
         return
     sys.stderr.write("loading, and translating a first sentence\n")
-    with serve(load_live_runs(chosen), host=options.host, port=options.port, allow_hosts=options.allow_host) as page:
+    with serve(load_live_runs(models), host=options.host, port=options.port, allow_hosts=options.allow_host) as page:
         sys.stdout.write(f"{page.address}\n")
         sys.stdout.flush()
         sys.stderr.write("Ctrl-C ends it\n")

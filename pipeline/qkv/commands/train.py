@@ -20,28 +20,32 @@ from ..runtime.cluster import meet, read_cluster
 from ..runtime.streams import write_result
 from .cli import ArgumentParser, exit_cleanly, log_to_output
 
-TELLING_MINUTES = 1.0
+REPORT_MINUTES = 1.0  # the time to report a mistake to the other workers
 USAGE = f"""{invocation("train")} --config FILE [--section.key VALUE ...] [--print_config]
        {invocation("train")} --resume RUN [--section.key VALUE ...]"""
-DESCRIPTION = f"""Trains a translator. Settings come from FILE, and options override them; a VALUE is written as in
-YAML: 0.1, true, null, [cross, encoder]. The same command given again resumes an interrupted run; with --resume,
-settings come from the run, and options that would change its result are refused. `{invocation("train")} --help SECTION`
+DESCRIPTION = f"""Trains a translator. Settings come from FILE, and options replace them. A VALUE is written as in YAML:
+0.1, true, null, [cross, encoder]. To resume an interrupted run, give the same command again, or --resume, which takes
+the settings of the run; an option that would change its result is an error. `{invocation("train")} --help SECTION`
 shows the options of a section, such as training."""
 SHOWN = ("run.name", "run.seed", "training.max_updates", "training.max_epochs", "training.max_minutes")
+"""The settings that `--help` without a section explains."""
 
 
 @exit_cleanly
 def main(arguments: list[str]) -> int:
-    """Reads the settings, trains, and says where the results are. TensorFlow is loaded only once they are valid."""
+    """Reads the settings, trains, and prints where the results are. Returns the exit status.
+
+    TensorFlow is imported once the settings are valid.
+    """
     try:
         settings = parse_train_arguments(arguments)
         if not settings.resume:
             check_config_paths(settings.config)
         log_to_output()
     except InputError as error:
-        if cluster := read_cluster():  # whose other workers would wait for this one
+        if cluster := read_cluster():  # the other workers would wait for this one
             with suppress(LostWorkerError):
-                meet(cluster, str(error), TELLING_MINUTES)
+                meet(cluster, str(error), REPORT_MINUTES)
         raise
     try:
         return train(settings.config, resume=settings.resume)
@@ -53,27 +57,31 @@ def main(arguments: list[str]) -> int:
 
 
 class TrainArguments(NamedTuple):
-    """The settings of a training, and the folder of the run that it resumes; None for a new run."""
+    """The arguments of a training.
+
+    - config: all settings.
+    - resume: the folder of the run to resume; None for a new run.
+    """
 
     config: RunConfig
     resume: Path | None
 
 
 def parse_train_arguments(arguments: Sequence[str]) -> TrainArguments:
-    """Parses the arguments after the program's name. `run.name` is always set in the result.
+    """Parses the arguments of the command. `run.name` is always set in the resulting config.
 
     Raises:
         InputError: an argument or a setting is wrong.
-        SystemExit: with status 0, after printing what `--help` or `--print_config` asks for.
+        SystemExit: with status 0, after `--help` or `--print_config` has been printed.
     """
-    given = vars(make_parser().parse_args(arguments))
-    if ("config" in given) == ("resume" in given):
-        found = "both" if "config" in given else "neither"
+    options = vars(make_parser().parse_args(arguments))  # only those that are given
+    if ("config" in options) == ("resume" in options):
+        found = "both" if "config" in options else "neither"
         raise InputError(f"expected either --config FILE or --resume RUN, found {found}; see --help")
-    overrides = {key: parse_value(key, field, given[key]) for key, field in settable_keys() if key in given}
-    path = given["config"] if "config" in given else given["resume"]
-    config, run = load_training(Path(path), overrides, resumes="resume" in given)
-    if "print_config" in given:
+    overrides = {key: parse_value(key, field, options[key]) for key, field in settable_keys() if key in options}
+    path = options["config"] if "config" in options else options["resume"]
+    config, run = load_training(Path(path), overrides, resumes="resume" in options)
+    if "print_config" in options:
         write_result(dump(config))
         raise SystemExit(0)
     refuse_imported(config, path)
@@ -81,26 +89,27 @@ def parse_train_arguments(arguments: Sequence[str]) -> TrainArguments:
 
 
 class _Help(argparse.Action):
-    """Prints the help, or what it says of a section."""
+    """The action of `--help [SECTION]`: prints the help, or the help of a section, and exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:
+        """Prints the help of the section in `values`, or the general help if it is None; called by the parser."""
         make_parser(values).print_help()
         parser.exit()
 
 
 def make_parser(section: str | None = None) -> argparse.ArgumentParser:
-    """Returns the parser of `train.py`.
+    """Returns the parser of the command line.
 
     Args:
-        section: the section whose options its help shows, each with its meaning, range and default; None for the names
-            of all sections and the options that most trainings need.
+        section: the section of the config that the help explains, with meaning, range and default of each option; None
+            for the general help, with the names of all sections and the options in `SHOWN`.
     """
     parser = ArgumentParser(
         "train",
         usage=USAGE,
         description=DESCRIPTION if section is None else None,
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=8),
-        argument_default=argparse.SUPPRESS,  # what is not given is not there
+        argument_default=argparse.SUPPRESS,  # the result has only the options that are given
         add_help=False,
     )
     parser.add_argument(
@@ -112,7 +121,7 @@ def make_parser(section: str | None = None) -> argparse.ArgumentParser:
         help="show this help, or the options of a section",
     )
     parser.add_argument("--config", metavar="FILE", help="read the settings from this file, such as configs/demo.yaml")
-    parser.add_argument("--resume", metavar="RUN", help="resume the run in this folder with its own settings")
+    parser.add_argument("--resume", metavar="RUN", help="resume the run in this folder, with the settings of the run")
     parser.add_argument("--print_config", action="store_true", help="print all settings as a config file and exit")
     if section is not None:
         _add_section(parser, section)
@@ -126,33 +135,40 @@ def make_parser(section: str | None = None) -> argparse.ArgumentParser:
 
 
 def _add_section(parser: argparse.ArgumentParser, name: str) -> None:
-    """Adds the options of a section, grouped by the sections in it; keys that several of these share stand once."""
-    places: dict[tuple[str, str | None], str] = {}
+    """Adds the options of a section to a parser, with a group for each section within it.
+
+    A setting that several of these sections have is explained in the first only. The others refer to it.
+    """
+    explained_in: dict[tuple[str, str | None], str] = {}  # from (name, description) of a setting to the group's title
     for key, section_field in walk(RunConfig):
-        for tag, section in sections_of(section_field).items() if f"{key}.".startswith(f"{name}.") else ():
-            fields = {each: field for each, field in section.model_fields.items() if not sections_of(field)}
-            above = [each for each, field in fields.items() if (each, field.description) in places]
+        if not f"{key}.".startswith(f"{name}."):
+            continue
+        for tag, section in sections_of(section_field).items():
+            fields = {setting: field for setting, field in section.model_fields.items() if not sections_of(field)}
+            repeated = [setting for setting, field in fields.items() if (setting, field.description) in explained_in]
             title = f"{key} ({tag})" if tag else key
             text = section.__doc__ if tag else section_field.description
-            if above:
-                as_in = places[above[0], fields[above[0]].description]
-                text = f"{text} --{key}.{above[0]} and so on are as in {as_in}."
+            if repeated:
+                other_title = explained_in[repeated[0], fields[repeated[0]].description]
+                text = f"{text} --{key}.{repeated[0]} and so on are as in {other_title}."
             group = parser.add_argument_group(title, text)
-            for each, field in fields.items():
-                if each not in above:
-                    _add_setting(group, f"{key}.{each}", field)
-                places.setdefault((each, field.description), title)
+            for setting, field in fields.items():
+                if setting not in repeated:
+                    _add_setting(group, f"{key}.{setting}", field)
+                explained_in.setdefault((setting, field.description), title)
 
 
-def _add_setting(group: argparse._ArgumentGroup, key: str, shown: FieldInfo | None) -> None:
-    group.add_argument(f"--{key}", metavar="VALUE", help=_help(shown) if shown else argparse.SUPPRESS)
+def _add_setting(group: argparse._ArgumentGroup, key: str, field: FieldInfo | None) -> None:
+    """Adds the option of a setting, with the help of its field; without help if the field is None."""
+    group.add_argument(f"--{key}", metavar="VALUE", help=_help(field) if field else argparse.SUPPRESS)
 
 
 def _help(field: FieldInfo) -> str:
+    """Returns the help text of a setting, with its default."""
     default = f"[{', '.join(field.default)}]" if isinstance(field.default, tuple) else field.default
     return help_text(field, "required" if field.is_required() else f"default: {as_yaml(default)}")
 
 
 def settable_keys() -> list[tuple[str, FieldInfo]]:
-    """Returns every dotted key that has a value, with its field; sections have none."""
+    """Returns the dotted key and the field of every setting that is not a section."""
     return [(key, field) for key, field in walk(RunConfig) if not sections_of(field)]

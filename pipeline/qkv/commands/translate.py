@@ -3,28 +3,31 @@
 import argparse
 import json
 import sys
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, count, islice, repeat, starmap
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice, repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.streams import write_result
-from ..text.lines.sentences import Paragraph, SentenceSplitter
+from ..text.lines.sentences import SentenceSplitter
 from ..text.lines.stream import ArrivingLines
 from ..text.tokens.special_tokens import EOS
 from . import cli
 
-DIGITS = 6  # after the point, of numbers in JSON
+DIGITS = 6
+"""The number of digits after the point of numbers in JSON."""
 END_OF_INPUT = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
 
 if TYPE_CHECKING:
     from ..decoding.translator import Translation
     from ..inspection.record import Record
     from ..run.trained_run import TrainedRun
+    from ..text.lines.typed_line import ReadParagraphs, TypedText
+    from ..text.phrases.required import RequiredPhrase
+    from ..text.phrases.sentence_files import ConstraintFiles
     from ..text.tokens.tokenizer import Tokenizer
 
 
@@ -34,8 +37,8 @@ def make_parser() -> argparse.ArgumentParser:
         "translate",
         description="Translates standard input to standard output, one line out for each line in, as soon as it comes. "
         "With --n_best N, writes up to N lines each, in Moses' format: "
-        "`number ||| translation ||| LogProbability= value ||| score`. Translations are written as they "
-        "are, in UTF-8; on a terminal, control characters are escaped.",
+        "`number ||| translation ||| LogProbability= value ||| score`. The output is UTF-8; on a terminal, control "
+        "characters are escaped.",
     )
     cli.add_run_argument(parser)
     cli.add_members_argument(parser)
@@ -53,7 +56,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--split",
         action="store_true",
-        help="translate each sentence of a line by itself, and keep the spaces between them, but not those at the ends "
+        help="translate each sentence of a line separately, and keep the spaces between sentences, but not at the ends "
         "of the line; needs sentencex",
     )
     parser.add_argument(
@@ -73,7 +76,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Translates standard input, as its lines arrive."""
     options = make_parser().parse_args(arguments)
-    config = cli.read_search(options)  # what is wrong is told first
+    config = cli.read_search(options)  # wrong settings are reported before TensorFlow is loaded
     _check_forms(options)
     if options.attention and not config.model.has_cross_attention:
         raise InputError(f"--attention: the model of {options.run.root} has no cross-attention; leave it out")
@@ -85,65 +88,109 @@ def main(arguments: list[str]) -> None:
     roots = [run.root for run in (options.run, *options.others)]
     run = load_runs(roots, options.checkpoint).with_config(config)
     longest = run.config.model.max_positions
-    given = ConstraintFiles(options.prefix, options.require, options.ban, run.target_tokens, longest)
-    run = replace(run, banned=given.banned)
-    split = run.splitter if options.split else lambda line: Paragraph([line], [])
+    constraints = ConstraintFiles(options.prefix, options.require, options.ban, run.target_tokens, longest)
+    run = replace(run, banned=constraints.banned)
+    reader = run.reader.typed_text("standard input", normalizes=not options.no_normalize, splits=options.split)
     if sys.stdin.buffer.isatty():
         sys.stderr.write(f"type a sentence; {END_OF_INPUT} ends\n")
-    typed = run.typed_text("standard input", normalizes=not options.no_normalize)
-    being_translated: deque[tuple[list[Paragraph], list[str]]] = deque()  # windows
-
-    def windows() -> Iterator[tuple[Any, ...]]:
-        read = count(1)
-        for window in lines.windows():
-            numbers = list(islice(read, len(window)))
-            paragraphs = list(map(split, typed.readable(window, numbers) if options.split else window))
-            numbers = [number for one, number in zip(paragraphs, numbers, strict=True) for _ in one.sentences]
-            texts, ids = typed.read([sentence for one in paragraphs for sentence in one.sentences], numbers)
-            being_translated.append((paragraphs, texts))
-            yield ids, *given.take(len(ids))
-
-    written = count()
+    is_constrained = bool(options.prefix or options.require)
+    windows = _read_windows(lines.windows(), reader, constraints if is_constrained else None)
     processes = cli.make_processes(options, run.config)
-    translate = processes.translate if processes else partial(starmap, run.translator.translate_ids)
-    for translated in translate(windows()):
-        if options.n_best is None:
-            translated = [n_best[:1] for n_best in translated]
-        if options.detokenize:
-            translated = [[replace(one, text=run.detokenize(one.text)) for one in n_best] for n_best in translated]
-        paragraphs, texts = being_translated.popleft()
-        records = _record(run, texts, translated) if options.attention else repeat(None)
-        found = iter(translated)
-        for paragraph, number in zip(paragraphs, written, strict=False):
-            n_bests = list(islice(found, len(paragraph.sentences)))
-            if options.json:
-                for line in _json_lines(number, n_bests, run.tokenizer, records):
-                    write_result(line)
-                    sys.stdout.flush()
-            elif options.n_best is None:
-                write_result(f"{paragraph.join([one_line(n_best[0].text) for n_best in n_bests])}\n")
-            else:
-                write_result(format_n_best(number, n_bests[0]))
-        sys.stdout.buffer.flush()
-    given.check_all_taken()
+    # Processes read windows ahead. So each window comes back with its translations.
+    translated: Iterator[tuple[_Window, list[list[Translation]]]] = (
+        map(partial(_translate_window, run), windows)
+        if processes is None
+        else processes.map(_translate_window, windows)
+    )
+    for window, n_bests in translated:
+        _write_window(window, n_bests, run, options)
+    constraints.check_all_taken()
+
+
+class _Window(NamedTuple):
+    """Lines that are read and translated together.
+
+    - first_number: the number of the first line, from 1.
+    - text: the sentences of the lines, and their ids.
+    - prefix_ids: the ids with which the translation of each sentence begins; None without `--prefix`.
+    - required: the required phrases of each sentence; None without `--require`.
+    """
+
+    first_number: int
+    text: "ReadParagraphs"
+    prefix_ids: list[list[int]] | None
+    required: "list[list[RequiredPhrase]] | None"
+
+
+def _read_windows(
+    windows: Iterable[Sequence[str]], reader: "TypedText", constraints: "ConstraintFiles | None"
+) -> Iterator[_Window]:
+    """Yields windows of lines as ids, each with the constraints on its sentences, if there are constraints."""
+    first_number = 1
+    for lines in windows:
+        text = reader.read_paragraphs(lines, range(first_number, first_number + len(lines)))
+        prefix_ids, required = constraints.take(len(text.ids)) if constraints else (None, None)
+        yield _Window(first_number, text, prefix_ids, required)
+        first_number += len(lines)
+
+
+def _translate_window(run: "TrainedRun", window: _Window) -> "tuple[_Window, list[list[Translation]]]":
+    """Returns a window and the n-best list of each of its sentences."""
+    return window, run.translator.translate_ids(window.text.ids, window.prefix_ids, window.required)
+
+
+def _write_window(
+    window: _Window, n_bests: "Sequence[Sequence[Translation]]", run: "TrainedRun", options: argparse.Namespace
+) -> None:
+    """Writes the translations of a window to standard output, in the form that the options name."""
+    if options.n_best is None:
+        n_bests = [n_best[:1] for n_best in n_bests]
+    if options.detokenize:
+        n_bests = [
+            [replace(translation, text=run.reader.detokenize(translation.text)) for translation in n_best]
+            for n_best in n_bests
+        ]
+    records = _record(run, window.text.texts, n_bests) if options.attention else repeat(None)
+    remaining = iter(n_bests)
+    for number, paragraph in enumerate(window.text.paragraphs, window.first_number):
+        n_bests_of_line = list(islice(remaining, len(paragraph.sentences)))
+        if options.json:
+            for line in _json_lines(number, n_bests_of_line, run.tokenizer, records):
+                write_result(line)
+                sys.stdout.flush()
+        elif options.n_best is None:
+            best_texts = [one_line(n_best[0].text) for n_best in n_bests_of_line]
+            write_result(f"{paragraph.join(best_texts)}\n")
+        else:
+            write_result(format_n_best(number - 1, n_bests_of_line[0]))
+    sys.stdout.buffer.flush()
 
 
 def _check_forms(options: argparse.Namespace) -> None:
-    """Raises an `InputError` if options ask for output that does not go together."""
+    """Raises an `InputError` if options exclude each other, or `--split` is given and sentencex is not installed."""
     if options.attention and not options.json:
-        raise InputError("--attention: is a part of JSON; expected --json with it")
+        raise InputError("--attention: attention is only written as JSON; expected --json with it")
     if options.attention and options.others:
-        raise InputError("--attention: each run of an ensemble has its own; expected one run")
+        raise InputError("--attention: each run of an ensemble has another attention; expected one run")
     if options.split:
-        SentenceSplitter("en")  # whose library may be missing
+        SentenceSplitter("en")  # raises the error
     if options.split and (options.prefix or options.require):
-        raise InputError("--split: --prefix and --require have a line for each line; expected none of them with it")
+        raise InputError(
+            "--split: --prefix and --require hold a line for each line, not for each sentence; leave out one"
+        )
     if options.split and options.n_best and not options.json:
-        raise InputError("--split: lines are put together of the best translations; expected --json with --n_best")
+        raise InputError("--split: a line is joined from the best translations; expected --json with --n_best")
 
 
 def format_n_best(number: int, translations: Sequence["Translation"]) -> str:
-    """Returns all translations of a sentence in Moses' format: `number ||| text ||| features ||| score`."""
+    """Returns the n-best list of a sentence in Moses' format, with a line for each translation.
+
+    A line is `NUMBER ||| TEXT ||| LogProbability= VALUE ||| SCORE`.
+
+    Args:
+        number: the number of the sentence, from 0.
+        translations: its translations, the best first.
+    """
     lines = []
     for translation in translations:
         text = one_line(translation.text).replace("|||", "| | |")  # the separator of the format
@@ -155,11 +202,19 @@ def format_n_best(number: int, translations: Sequence["Translation"]) -> str:
 def _json_lines(
     number: int, n_bests: Sequence[Sequence["Translation"]], tokenizer: "Tokenizer", records: Iterator["Record | None"]
 ) -> Iterator[str]:
-    """Yields the translations of the sentences of line `number` as JSON on lines, with their records if there are."""
+    """Yields a JSON object on a line for each translation of the sentences of an input line.
+
+    Args:
+        number: the number of the input line, from 1.
+        n_bests: the translations of each sentence.
+        tokenizer: the tokenizer of the run.
+        records: the record of each translation, or None for each without `--attention`. It is advanced by the number of
+            translations.
+    """
     for sentence, n_best in enumerate(n_bests, 1):
         for rank, (translation, record) in enumerate(zip(n_best, records, strict=False), 1):
-            found: dict[str, Any] = {
-                "line": number + 1,
+            fields: dict[str, Any] = {
+                "line": number,
                 "sentence": sentence,
                 "rank": rank,
                 "text": translation.text,
@@ -168,15 +223,15 @@ def _json_lines(
                 "tokens": tokenizer.pieces(translation.ids),
                 "source_tokens": tokenizer.pieces([*translation.source_ids, EOS]),
             }
-            if record:  # float64, since float32 has digits of no meaning
-                found["attention"] = record.attention["cross"].astype("float64").round(DIGITS).tolist()
-            yield f"{json.dumps(found, ensure_ascii=False)}\n"
+            if record:  # float64, since a rounded float32 is written with more digits
+                fields["attention"] = record.attention["cross"].astype("float64").round(DIGITS).tolist()
+            yield f"{json.dumps(fields, ensure_ascii=False)}\n"
 
 
 def _record(
     run: "TrainedRun", sources: Sequence[str], n_bests: Sequence[Sequence["Translation"]]
 ) -> Iterator["Record"]:
-    """Yields the attention of the translations of sentences."""
+    """Yields a record with the cross-attention of each translation, sentence by sentence."""
     from ..inspection.recorder import pair_translations  # not at the top: it imports TensorFlow
 
     repeated = [source for source, n_best in zip(sources, n_bests, strict=True) for _ in n_best]

@@ -1,4 +1,4 @@
-"""Shows several runs, or the validations of one run, on one page: `qkv view runs/a runs/b`."""
+"""Writes a page with the attention of several runs, or of one run over its training: `qkv view runs/a runs/b`."""
 
 import argparse
 import sys
@@ -27,7 +27,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--over_training",
         action="store_true",
-        help="show with a slider how one run's attention over its probes changed from validation to validation",
+        help="show how the attention of one run on its probes changed during training, with a slider over validations",
     )
     add_set_option(parser)
     parser.add_argument(
@@ -48,7 +48,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Reads the archives, writes the page."""
+    """Reads the archives, writes the page, and prints its name."""
     options = make_parser().parse_args(arguments)
     root = options.runs[0]
     if options.over_training and len(options.runs) > 1:
@@ -60,42 +60,56 @@ def main(arguments: list[str]) -> None:
     if options.over_training:
         run = RunDirectory.open(root)
         title = f"{root.absolute().name}, over training"
-        folders, inputs = [run.probes], run.inputs
+        folders = [run.probes]
+        inputs = run.inputs
     else:
-        found = [find_evaluation(path, options.set) for path in options.runs]
-        names, title = name_page(_name_all(found))
-        folders = [evaluation.root for _, evaluation in found]
-        inputs = inputs_of(found)
-    output, origin = options.output, origin_of(folders)
+        evaluations = [find_evaluation(path, options.set) for path in options.runs]
+        names, title = name_page(_name_all(evaluations))
+        folders = [evaluation.root for _, evaluation in evaluations]
+        inputs = inputs_of(evaluations)
+    origin = origin_of(folders)
+    output = options.output
     if output is None:
-        refuse_other_file(output := Path(file_name(title)), origin, "a page of these evaluations")
+        output = Path(file_name(title))
+        refuse_other_file(output, origin, "a page of these evaluations")
     else:
         refuse_input(output, inputs, "--output")
     if options.over_training:
         runs = stages_of_training(root, read_page_facts(run, None))
     else:
-        runs = [_evaluated(name, *one, options.sentences) for name, one in zip(names, found, strict=True)]
-        first, *others = ([sentence["sourceText"] for sentence in run.sentences] for run in runs)
-        for path, texts in zip(options.runs[1:], others, strict=True):
-            if texts != first:
+        runs = [
+            _read_run(name, run, evaluation, options.sentences)
+            for name, (run, evaluation) in zip(names, evaluations, strict=True)
+        ]
+        first_texts, *other_texts = ([sentence["sourceText"] for sentence in run.sentences] for run in runs)
+        for path, texts in zip(options.runs[1:], other_texts, strict=True):
+            if texts != first_texts:
                 raise InputError(f"{path} and {root} have different sentences; compare evaluations of one set")
     write_output(output, viewer_page(title, runs, origin=origin, stages=options.over_training).encode())
     sys.stdout.write(f"{output}\n")
 
 
-def _name_all(found: list[tuple[RunDirectory | None, EvaluationDirectory]]) -> list[tuple[str, str]]:
-    """Returns the (run, set) of each; archives of equal names are called after the folders that they are in."""
-    roots = [evaluation.root.absolute() for _, evaluation in found]
-    alike = len({root.name for root in roots}) < len(roots)
-    return [
-        (run.root.absolute().name, root.name)
-        if run
-        else (f"{root.parent.name} {root.name}" if alike else root.name, "")
-        for (run, _), root in zip(found, roots, strict=True)
-    ]
+def _name_all(evaluations: list[tuple[RunDirectory | None, EvaluationDirectory]]) -> list[tuple[str, str]]:
+    """Returns the names of the run and the set of each evaluation.
+
+    An archive without a run has its name in place of a run's, and no set. If two folders have equal names, the name of
+    an archive includes that of the folder above it.
+    """
+    roots = [evaluation.root.absolute() for _, evaluation in evaluations]
+    has_equal_names = len({root.name for root in roots}) < len(roots)
+    names = []
+    for (run, _), root in zip(evaluations, roots, strict=True):
+        if run:
+            names.append((run.root.absolute().name, root.name))
+        elif has_equal_names:
+            names.append((f"{root.parent.name} {root.name}", ""))
+        else:
+            names.append((root.name, ""))
+    return names
 
 
-def _evaluated(name: str, run: RunDirectory | None, evaluation: EvaluationDirectory, sentences: int) -> "ViewerRun":
+def _read_run(name: str, run: RunDirectory | None, evaluation: EvaluationDirectory, sentences: int) -> "ViewerRun":
+    """Reads an evaluation for the page: the facts about it, its scores, and its first sentences with attention."""
     from ..evaluation.systems import read_page_facts
     from ..evaluation.tables import read_translations
     from ..inspection import AttentionArchive
@@ -109,5 +123,5 @@ def _evaluated(name: str, run: RunDirectory | None, evaluation: EvaluationDirect
         scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else []
     facts = read_page_facts(run, evaluation)
     types = describe_types(read_head_types(evaluation.head_types))
-    shown = ViewerRun(name, archive.gold or (), scores, facts=facts, sentences_in_set=len(archive), types=types)
-    return shown.add_all(archive[i] for i in archive.ids[:sentences])
+    viewer_run = ViewerRun(name, archive.gold or (), scores, facts=facts, sentences_in_set=len(archive), types=types)
+    return viewer_run.add_all(archive[i] for i in archive.ids[:sentences])

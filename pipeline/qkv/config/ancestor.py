@@ -1,7 +1,8 @@
-"""Checks by the settings of two runs that training can start from one of them."""
+"""Compares the settings of a new run with those of the run that its training starts from, its ancestor."""
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
@@ -10,18 +11,20 @@ from .messages import as_yaml
 from .model import ArchitectureSettings
 from .run import RunConfig, flat_settings, load_started_run
 
-FREE = re.compile(r"model\.((\w+_)?dropout|source_loss)")
-"""Settings of a model that may change: they are no part of what its weights compute."""
-TOKENIZER = ("kind", "vocabulary_size", "character_coverage")
-"""Settings of a tokenizer that must be the ancestor's, which is not trained again."""
+MAY_DIFFER = re.compile(r"model\.((\w+_)?dropout|source_loss)")
+"""Settings of a model that may differ from the ancestor's: they affect training, not the function of the weights."""
+TOKENIZER_SETTINGS = ("kind", "vocabulary_size", "character_coverage")
+"""Settings of the tokenizer that must equal the ancestor's, because its tokenizer is used and not trained again."""
 
 
 def check_ancestor(config: RunConfig) -> RunConfig | None:
-    """Checks that the run in `training.start_from` has the model and the tokenizer of this config, and returns its
-    settings; None where none is set.
+    """Checks that the model and tokenizer settings of a config equal those of the run in `training.start_from`.
+
+    Returns:
+        The settings of that run; None if `training.start_from` is null.
 
     Raises:
-        InputError: it is no run, or a setting differs; the message names all that do.
+        InputError: `training.start_from` is not a run, or settings differ; the message lists all of them.
     """
     root = config.training.start_from
     if root is None:
@@ -31,32 +34,40 @@ def check_ancestor(config: RunConfig) -> RunConfig | None:
     except InputError as error:
         raise InputError(f"training.start_from: {error}") from None
     differences = list(_differences(config, ancestor))
-    there = ancestor.data.tags
-    if unknown := [tag for tag in config.data.tags if tag not in there]:
-        shown = " and ".join(there) or "none"
-        differences.append(f"tags of data.train: expected {shown}, found {' and '.join(unknown)}")
+    known_tags = ancestor.data.tags
+    if unknown := [tag for tag in config.data.tags if tag not in known_tags]:
+        expected = " and ".join(known_tags) or "none"
+        differences.append(f"tags of data.train: expected {expected}, found {' and '.join(unknown)}")
     if differences:
-        shown = "\n  ".join(differences)
+        listed = "\n  ".join(differences)
         raise InputError(
-            f"training.start_from: {root} has another model or vocabulary:\n  {shown}\nSet these as in "
+            f"training.start_from: {root} has another model or vocabulary:\n  {listed}\nSet these as in "
             f"{root / 'config.yaml'} (only rates of dropout and model.source_loss may differ, and model.max_positions "
-            "where no weight depends on it), or leave training.start_from out"
+            "if no weight depends on it), or leave training.start_from out"
         )
     return ancestor
 
 
 def _differences(config: RunConfig, ancestor: RunConfig) -> Iterator[str]:
-    there, here = (
-        dict(flat_settings(one.model_dump(mode="json", include={"tokenizer": set(TOKENIZER), "model": True})))
-        for one in (ancestor, config)
-    )
-    for key in (*there, *(key for key in here if key not in there)):
-        free = FREE.fullmatch(key) or (key == "model.max_positions" and not _has_weights_by_position(config.model))
-        if there.get(key) != here.get(key) and not free:
-            yield f"{key}: expected {as_yaml(there.get(key))}, found {as_yaml(here.get(key))}"
+    """Yields a message for each setting of the model or the tokenizer that differs and must not."""
+    expected = _compared_settings(ancestor)
+    actual = _compared_settings(config)
+    for key in (*expected, *(key for key in actual if key not in expected)):
+        may_differ = MAY_DIFFER.fullmatch(key) or (
+            key == "model.max_positions" and not _has_weights_by_position(config.model)
+        )
+        if expected.get(key) != actual.get(key) and not may_differ:
+            yield f"{key}: expected {as_yaml(expected.get(key))}, found {as_yaml(actual.get(key))}"
+
+
+def _compared_settings(config: RunConfig) -> dict[str, Any]:
+    """Returns the settings of the model and `TOKENIZER_SETTINGS`, by dotted key."""
+    included: dict[str, Any] = {"tokenizer": set(TOKENIZER_SETTINGS), "model": True}
+    return dict(flat_settings(config.model_dump(mode="json", include=included)))
 
 
 def _has_weights_by_position(model: ArchitectureSettings) -> bool:
+    """Returns whether the shapes of the model's weights depend on `max_positions`."""
     if getattr(model, "positions", "") == "learned":
         return True
     sites = getattr(model, "attention", ())
@@ -64,7 +75,14 @@ def _has_weights_by_position(model: ArchitectureSettings) -> bool:
 
 
 def other_text(config: RunConfig, ancestor: RunConfig) -> list[str]:
-    """Lists settings of the text that differ from the ancestor's, perhaps on purpose: `key: value there, here`."""
-    keys = ("source_language", "target_language", "tokenized")
-    pairs = [(key, *(as_yaml(getattr(one.data, key)) for one in (ancestor, config))) for key in keys]
-    return [f"data.{key}: {there} there, {here} here" for key, there, here in pairs if there != here]
+    """Returns a message for each of three settings of the text that differs from the ancestor's, perhaps on purpose.
+
+    The settings are the two languages and `data.tokenized`.
+    """
+    messages = []
+    for key in ("source_language", "target_language", "tokenized"):
+        ancestor_value = as_yaml(getattr(ancestor.data, key))
+        value = as_yaml(getattr(config.data, key))
+        if ancestor_value != value:
+            messages.append(f"data.{key}: {ancestor_value} there, {value} here")
+    return messages

@@ -1,4 +1,4 @@
-"""The settings of attention, site by site."""
+"""The settings of a Transformer's attention at each site: sections below `model.attention`."""
 
 from typing import Annotated, ClassVar, Self
 
@@ -9,10 +9,10 @@ from .schema import MOST_UNITS, OneOf, Settings
 
 
 class AttentionSettings(Settings):
-    """The attention of one site."""
+    """The attention at one site."""
 
     site: ClassVar[str]
-    """The site, one of `choices.model.ATTENTION_SITES`, to which these settings apply."""
+    """The site that these settings are for, one of `config.choices.model.ATTENTION_SITES`."""
 
     mechanism: Annotated[str, OneOf(MECHANISM_INFO, extensible=True)] = "softmax"
     """Turn scores into weights by this mechanism."""
@@ -55,16 +55,27 @@ class AttentionSettings(Settings):
         alone = [key for key in ("projection", "value_projection") if not getattr(self, key)]
         without = f"{alone[0]} false" if alone else f"mechanism {self.mechanism}"
         if self.key_value_heads is not None and (self.mechanism in (*fixed_weights(), "lsh") or alone):
-            raise ValueError(f"key_value_heads needs projected keys and values, which {without} has not: leave it out")
+            raise ValueError(f"key_value_heads needs projected keys and values; {without} has none: leave it out")
         if self.mechanism == "lsh" and not self.projection:
             raise ValueError("mechanism lsh hashes projected queries: leave projection out, or use softmax")
         return self
 
     def check_within(self, positions: str, d_model: int, num_heads: int) -> None:
-        """Raises a `ValueError` if a model's heads cannot be shared, if unprojected ones do not add up to `d_model`, or
-        if self-attention cannot see positions of `RELATIVE_POSITIONS` that the model has."""
-        if (shared := self.key_value_heads) is not None and num_heads % shared:
-            raise ValueError(f"key_value_heads: expected a divisor of num_heads ({num_heads}), found {shared}")
+        """Checks that these settings fit the sizes and the positions of the model.
+
+        Args:
+            positions: the setting `model.positions`, one of `config.choices.model.POSITIONS`.
+            d_model: the width of the model.
+            num_heads: the number of heads.
+
+        Raises:
+            ValueError: `key_value_heads` does not divide `num_heads`, or heads without a projection do not add up to
+                `d_model`, or the mechanism or the score does not work with the positions.
+        """
+        if self.key_value_heads is not None and num_heads % self.key_value_heads:
+            raise ValueError(
+                f"key_value_heads: expected a divisor of num_heads ({num_heads}), found {self.key_value_heads}"
+            )
         for key, size, projected in (
             ("key_dim", self.key_dim, self.projection),
             ("value_dim", self.value_dim, self.value_projection),
@@ -96,7 +107,7 @@ class AttentionSettings(Settings):
 
 
 class FullAttentionSettings(AttentionSettings):
-    """Attention that sees all positions at once."""
+    """Attention to all positions, without a causal mask."""
 
     projected_length: int = Field(default=64, ge=1, le=100_000)
     """With linformer: mix keys and values down to this number."""

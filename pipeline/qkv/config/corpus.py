@@ -1,4 +1,4 @@
-"""The settings of a corpus: the files of its pairs, or how many are held out; and of a list of corpora."""
+"""The settings of a corpus, in section `data`: the files of its pairs or the number of pairs to hold out."""
 
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -9,11 +9,12 @@ from ..files.paths import match_files
 from .schema import MOST_COUNTED, Settings, Text
 
 ColumnKey = Annotated[int, Field(ge=0, le=100_000)] | str
+"""The number of a column, from 0, or its name."""
 PARQUET = ".parquet"
 
 
 def is_csv(table: str | Path) -> bool:
-    """Returns whether a table, packed or not, is a CSV file by its name."""
+    """Returns whether the name of a table ends in `.csv`, `.csv.gz` or `.csv.zst`, in any case."""
     return Path(table).name.lower().removesuffix(".gz").removesuffix(".zst").endswith(".csv")
 
 
@@ -44,7 +45,7 @@ class CorpusSettings(LinkedTextSettings):
     """One corpus: two line-aligned text files, or a table with a column for each language."""
 
     instead: ClassVar[str] = ""
-    """What may stand in the place of files, for messages."""
+    """For the message about missing files: advice on settings that may replace files, in brackets."""
 
     table: Path | None = None
     """Read the pairs from this table instead, TSV or CSV, plain, gzip or zstd, or Parquet; patterns work as for
@@ -73,11 +74,14 @@ class CorpusSettings(LinkedTextSettings):
             raise ValueError(f"expected one character, found {value!r:.60}")
         return character
 
-    def shards(self) -> list[dict[str, Path]]:
-        """Returns the files by their keys; several times, where they are patterns.
+    def file_sets(self) -> list[dict[str, Path]]:
+        """Returns the files of the corpus, by the names of their settings, such as `source` and `target`.
+
+        Returns:
+            A list of one dict; if the settings are patterns, one dict for each group of matching files.
 
         Raises:
-            InputError: as `match_files`.
+            InputError: a pattern matches no file, or two patterns match different numbers of files.
         """
         return match_files({key: path for key, path in self if isinstance(path, Path)})
 
@@ -85,13 +89,13 @@ class CorpusSettings(LinkedTextSettings):
     def _check_files(self) -> Self:
         files = (self.source is not None) + (self.target is not None)
         if (files == 2) == (self.table is not None) or files == 1:
-            given = [key for key in ("source", "target", "table") if getattr(self, key) is not None]
-            found = " and ".join(given) or f"neither{self.instead}"
-            raise ValueError(f"expected either source and target or table, found {found}")
+            keys = [key for key in ("source", "target", "table") if getattr(self, key) is not None]
+            present = " and ".join(keys) or f"neither{self.instead}"
+            raise ValueError(f"expected either source and target or table, found {present}")
         if self.table is None and (self.header or self.separator is not None):
             raise ValueError("header and separator describe a table, and no table is given")
         columns = (self.source_column, self.target_column)
-        if self.table is not None and self.table.suffix == PARQUET:  # whose columns have names
+        if self.table is not None and self.table.suffix == PARQUET:  # its columns have names in any case
             if self.header or self.separator is not None:
                 raise ValueError("header and separator describe text, and the table is a Parquet file")
         elif self.table is not None and not self.header and any(isinstance(column, str) for column in columns):
@@ -104,7 +108,7 @@ class CorpusSettings(LinkedTextSettings):
 
 
 class SetSettings(CorpusSettings):
-    """The pairs of validation or test: files of their own, or so many that are held out from the training files."""
+    """The pairs of a validation or test set: files, or a number of pairs that are held out from the training files."""
 
     share: float | None = Field(default=None, gt=0, le=0.5)
     """Hold out this share of the training pairs, such as 0.01; none of their sentences stays in the training text.
@@ -120,24 +124,24 @@ class SetSettings(CorpusSettings):
         return self.share is not None or self.pairs is not None
 
     def held_out_pairs(self, total: int) -> int:
-        """Returns how many of `total` pairs are held out."""
+        """Returns the number of pairs to hold out, given the `total` number of pairs in the training files."""
         return self.pairs if self.pairs is not None else round((self.share or 0.0) * total)
 
     @model_validator(mode="after")
     def _check_files(self) -> Self:
         if not self.is_held_out:
             return super()._check_files()  # type: ignore[operator]  # of a decorated method
-        given = [key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default]
-        if len(given) > 1:
-            found = " and ".join(given)
+        keys = [key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default]
+        if len(keys) > 1:
             raise ValueError(
-                f"expected either share or pairs alone, to hold out pairs of the training text, or files, found {found}"
+                "expected either share or pairs alone, to hold out pairs of the training text, or files, found "
+                + " and ".join(keys)
             )
         return self
 
 
 def check_tag(value: str) -> str:
-    """Raises a `ValueError` if a tag is not one word, or is the name of a special token."""
+    """Returns a tag unchanged; raises a `ValueError` if it is not one printable word, or names a special token."""
     if value.split() != [value] or not value.isprintable() or "\u2581" in value:
         raise ValueError(f"expected one word without spaces, such as <back>, found {value!r:.60}")
     if value in ("<pad>", "<unk>", "<s>", "</s>"):
@@ -149,7 +153,7 @@ CorpusTag = Annotated[Text, Field(min_length=1, max_length=64), AfterValidator(c
 
 
 class ListedCorpusSettings(CorpusSettings):
-    """One corpus of several to train on."""
+    """One corpus in a list of corpora to train on."""
 
     weight: float | None = Field(default=None, ge=0, le=MOST_COUNTED)
     """Give this corpus a share of each epoch in proportion to this number. null: every pair comes once, if no corpus
@@ -159,17 +163,24 @@ class ListedCorpusSettings(CorpusSettings):
 
 
 def _form_of(value: Any) -> str:
+    """Returns the tag of the alternative of `TrainingTextSettings` that a value is meant for."""
     return "null" if value is None else "list" if isinstance(value, list | tuple) else "files"
 
 
 def check_list(corpora: tuple[ListedCorpusSettings, ...]) -> tuple[ListedCorpusSettings, ...]:
-    """Raises a `ValueError` if a list has no corpus, if only some have a weight, or if all weights are zero."""
+    """Returns a list of corpora unchanged, after checking its weights.
+
+    Raises:
+        ValueError: the list is empty, or some corpora have a weight and some not, or all weights are 0.
+    """
     if not corpora:
         raise ValueError("expected at least one corpus in the list, found none")
     weights = [corpus.weight for corpus in corpora]
     if None in weights and any(weight is not None for weight in weights):
-        found = f"corpus {weights.index(None)}, from 0, has none"
-        raise ValueError(f"expected a weight for every corpus of the list or for none; {found}")
+        raise ValueError(
+            "expected a weight for every corpus of the list or for none; "
+            f"corpus {weights.index(None)}, counted from 0, has none"
+        )
     if None not in weights and not any(weights):
         raise ValueError("expected a weight above 0 for at least one corpus, found 0 for all of them")
     return corpora
@@ -181,4 +192,4 @@ TrainingTextSettings = Annotated[
     | Annotated[None, Tag("null")],
     Discriminator(_form_of),
 ]
-"""One corpus, or a list of several."""
+"""The setting `data.train`: one corpus, a list of several, or null."""

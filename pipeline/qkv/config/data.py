@@ -1,11 +1,12 @@
 """The settings of the text: section `data`."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from .choices.text import EUROPARL_LANGUAGES, SCRIPTS, WORD_UNITS
+from .choices.text import SCRIPTS, WORD_UNITS
 from .choices.translation import BLEU_TOKENIZERS, bleu_tokenizer_of
 from .corpus import CorpusSettings, ListedCorpusSettings, SetSettings, TrainingTextSettings
 from .schema import MAY_CHANGE, OneOf, Settings
@@ -14,8 +15,10 @@ Script = Annotated[str, BeforeValidator(lambda name: name.title() if isinstance(
 
 
 class FilterSettings(Settings):
-    """Filters of further training pairs. All are off unless they are set; `corpus_report.json` counts what each
-    leaves out."""
+    """Filters that leave out further training pairs. All are off unless they are set.
+
+    `corpus_report.json` counts the pairs that each leaves out.
+    """
 
     source_script: Script | None = None
     """Leave out a pair if fewer than half of the source's letters belong to this script, such as Latin.
@@ -23,7 +26,7 @@ class FilterSettings(Settings):
     target_script: Script | None = None
     """Leave out a pair if fewer than half of the target's letters belong to this script. null: any script."""
     identical: bool = False
-    """Leave out pairs with the same text on both sides, white space and capitals apart."""
+    """Leave out pairs with the same text on both sides, except for white space and capitals."""
     digits: bool = False
     """Leave out pairs whose sides have different digits, whatever their order and script."""
     duplicates: bool = False
@@ -33,23 +36,28 @@ class FilterSettings(Settings):
 
 
 class NormalizeSettings(Settings):
-    """Changes to a sentence that a person has written, so that it looks like the training text.
+    """Changes to a sentence that the user has typed, so that its style is that of the training text.
 
-    Sentences that look like it already stay as they are; sets are never changed.
+    Sentences that have the style already are not changed, nor are the sentences of sets.
     """
 
     lowercase: bool = False
-    """Lower-case the sentence as the training text is: all of it, or only a first word that is no name."""
+    """Lower-case the sentence as in the training text: all of it, or only its first word unless that is a name."""
     moses: bool = False
-    """Unify punctuation and separate words from it as Moses does for the language."""
-    europarl: bool = False
-    """Separate and lower-case words as in the text of data/manythings (English and French)."""
+    """Normalise punctuation and separate it from words, as Moses does for the language."""
 
-    @model_validator(mode="after")
-    def _check_division(self) -> Self:
-        if self.moses and self.europarl:
-            raise ValueError("expected either moses or europarl, found both")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_europarl(cls, values: Any) -> Any:
+        """Drops `europarl`, a switch of older versions that is in the configs of their runs, if it is off."""
+        if not isinstance(values, Mapping) or "europarl" not in values:
+            return values
+        if values["europarl"] not in (False, None):
+            raise ValueError(
+                "europarl is not a setting any more; delete it. Divide typed text into words before qkv reads it, as "
+                "data/manythings/tokenize_text.py does; or set moses: true if Moses has divided the training text"
+            )
+        return {name: value for name, value in values.items() if name != "europarl"}
 
 
 Unit = Annotated[str, OneOf(WORD_UNITS)]
@@ -83,7 +91,7 @@ class DataSettings(Settings):
     """Give each corpus of a list a share of each epoch in proportion to its pairs to the power 1 / temperature.
     null: by weights; 1: as large as they are; 1000: nearly equal."""
     tokenized: bool = False
-    """Take the words as separated by spaces already; BLEU then splits the text at spaces only."""
+    """Declare that spaces separate all words and punctuation already; BLEU then splits the text at spaces only."""
     bleu_tokenizer: Annotated[str, OneOf(BLEU_TOKENIZERS)] | None = None
     """Split text into words for BLEU by this tokenizer of sacreBLEU. null: none if tokenized, otherwise zh, char or
     13a by target_language."""
@@ -119,25 +127,25 @@ class DataSettings(Settings):
 
     @property
     def training_corpora(self) -> tuple[CorpusSettings, ...]:
-        """The corpora of `train`, of which a list has several; none in an imported run."""
+        """The corpora in `train`: one or several, or none in an imported run."""
         if self.train is None:
             return ()
         return self.train if isinstance(self.train, tuple) else (self.train,)
 
     @property
     def listed_corpora(self) -> tuple[ListedCorpusSettings, ...]:
-        """The corpora of `train` if it is a list; otherwise none."""
+        """The corpora in `train` if it is a list; otherwise an empty tuple."""
         return self.train if isinstance(self.train, tuple) else ()
 
     @property
     def is_weighted(self) -> bool:
-        """True if the corpora of a list have shares other than their sizes."""
+        """True if the shares of the corpora in an epoch are set by weights or by a temperature."""
         weighted = any(corpus.weight is not None for corpus in self.listed_corpora)
         return len(self.listed_corpora) > 1 and (weighted or self.temperature is not None)
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags of the training corpora, each once, in the order of the list."""
+        """The tags of the training corpora in the order of the list, each once."""
         return tuple(dict.fromkeys(corpus.tag for corpus in self.listed_corpora if corpus.tag is not None))
 
     @property
@@ -148,16 +156,10 @@ class DataSettings(Settings):
 
     @model_validator(mode="after")
     def _check_parts(self) -> Self:
-        normalize = self.normalize or NormalizeSettings()
-        if (normalize.moses or normalize.europarl) and not self.tokenized:
+        if self.normalize is not None and self.normalize.moses and not self.tokenized:
             raise ValueError("normalize divides words, and tokenized is false; expected tokenized: true")
-        if normalize.europarl and self.source_language not in EUROPARL_LANGUAGES:
-            expected = " or ".join(EUROPARL_LANGUAGES)
-            raise ValueError(
-                f"normalize.europarl: expected source_language {expected}, found {self.source_language!r:.60}"
-            )
         if self.temperature is not None and not self.listed_corpora:
-            raise ValueError("temperature weighs the corpora of a list, and data.train is none; expected null")
+            raise ValueError("temperature weighs the corpora of a list, but data.train is not a list; expected null")
         if self.temperature is not None and self.listed_corpora[0].weight is not None:
             raise ValueError("expected either temperature or a weight for each corpus of data.train, found both")
         return self

@@ -1,4 +1,4 @@
-"""The settings of decoding."""
+"""The settings of the search for translations: section `decoding`."""
 
 from typing import Annotated, Literal, Self
 
@@ -19,7 +19,7 @@ class DecodingSettings(Settings):
     beam_size: int = Field(default=5, ge=1, le=1000)
     """Keep this many hypotheses per sentence in beam search. 1: greedy search."""
     n_best: int = Field(default=1, ge=1, le=1000)
-    """Return this many translations of each sentence, in beam search at most beam_size and truncated ones last."""
+    """Return this many translations of each sentence, in beam search at most beam_size, with truncated ones last."""
     length_penalty: float = Field(default=1.0, ge=0, le=5)
     """Rank hypotheses of n tokens by their log-probability divided by ((5 + n) / 6) to this power.
     0: no penalty, which favours short translations."""
@@ -55,25 +55,30 @@ class DecodingSettings(Settings):
 
     @property
     def kind(self) -> str:
-        """The name of the search; beam search of size 1 is greedy."""
+        """The kind of search: `greedy` for a beam of size 1, else `beam` or `sampling`."""
         return "greedy" if self.search == "beam" and self.beam_size == 1 else self.search
 
     def check_with(self, data: DataSettings, model: ArchitectureSettings) -> None:
-        """Raises a `ValueError` if the model is not trained with the tag, or as `check_coverage`."""
+        """Checks that these settings fit the text and the model.
+
+        Raises:
+            ValueError: no training corpus has the tag, or a coverage penalty has no cross-attention to act on.
+        """
         self.check_coverage(model)
         if self.tag is None or self.tag in data.tags:
             return
         if data.tags:
-            known, hint = ", ".join(data.tags), did_you_mean(self.tag, data.tags)
+            tags = ", ".join(data.tags)
+            hint = did_you_mean(self.tag, data.tags)
             raise ValueError(
-                f"decoding.tag: expected one of the tags of data.train, {known}, or null, found {self.tag!r:.60}{hint}"
+                f"decoding.tag: expected one of the tags of data.train, {tags}, or null, found {self.tag!r:.60}{hint}"
             )
         raise ValueError(f"decoding.tag: no corpus of data.train has a tag; expected null, found {self.tag!r:.60}")
 
     def check_coverage(self, model: ArchitectureSettings) -> None:
-        """Raises a `ValueError` if a coverage penalty has no cross-attention to act on."""
+        """Raises a `ValueError` if there is a coverage penalty, but the model has no cross-attention."""
         if self.coverage_penalty and not model.has_cross_attention:
-            raise ValueError("decoding.coverage_penalty: a model without cross-attention covers nothing; expected 0")
+            raise ValueError("decoding.coverage_penalty: the model has no cross-attention to compute it; expected 0")
 
     @model_validator(mode="after")
     def _check_search(self) -> Self:
@@ -82,7 +87,7 @@ class DecodingSettings(Settings):
         if self.n_best > self.beam_size:
             raise ValueError(f"n_best ({self.n_best}) can be at most beam_size ({self.beam_size})")
         fields = type(self).model_fields
-        idle = [key for key in ("temperature", "top_k", "top_p") if getattr(self, key) != fields[key].default]
-        if idle:
-            raise ValueError(f"{' and '.join(idle)}: no effect in beam search; expected search: sampling as well")
+        useless = [key for key in ("temperature", "top_k", "top_p") if getattr(self, key) != fields[key].default]
+        if useless:
+            raise ValueError(f"{' and '.join(useless)}: no effect in beam search; expected search: sampling as well")
         return self

@@ -1,4 +1,4 @@
-"""Checks that the models of several runs can translate together, and names the runs."""
+"""Checks that the models of several runs can translate as an ensemble, and gives each run a name."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -13,30 +13,39 @@ LANGUAGES = ("source_language", "target_language")
 
 
 def check_members(runs: Sequence[RunDirectory]) -> None:
-    """Raises an `InputError` if two runs have different tokenizers, or name different languages."""
+    """Raises an `InputError` if two runs have different tokenizers or different languages."""
     first, *others = runs
     for other in others:
         tokenizers = first.tokenizer, other.tokenizer
-        digests = [sha256(path)[:12] for path in tokenizers if path.is_file()]  # whoever loads a run misses its own
+        digests = [sha256(path)[:12] for path in tokenizers if path.is_file()]  # a missing file is reported on loading
         if len(set(digests)) > 1:
-            found = " and ".join(f"{path} (SHA-256 {own}...)" for path, own in zip(tokenizers, digests, strict=True))
+            files = " and ".join(
+                f"{path} (SHA-256 {digest}...)" for path, digest in zip(tokenizers, digests, strict=True)
+            )
             raise InputError(
-                f"{first.root} and {other.root} have different tokenizers, {found}; the models of an ensemble need the "
+                f"{first.root} and {other.root} have different tokenizers, {files}; the models of an ensemble need the "
                 "same one. The same text with the same settings of data and tokenizer gives it, whatever the seed and "
                 "the model: " + invocation("train", "--config", first.config, "--run.name", "NAME", "--run.seed", "2")
             )
-        data = [load_started_run(run.config).data for run in (first, other)]
+        first_data = load_started_run(first.config).data
+        other_data = load_started_run(other.config).data
         for name in LANGUAGES:
-            one, another = (getattr(own, name) for own in data)
-            if one != another:
+            language = getattr(first_data, name)
+            other_language = getattr(other_data, name)
+            if language != other_language:
                 raise InputError(
-                    f"{first.config} and {other.config} have different data.{name}, {one} and {another}; the models of "
-                    "an ensemble must translate between the same languages"
+                    f"{first.config} and {other.config} have different data.{name}, {language} and {other_language}; "
+                    "the models of an ensemble must translate between the same languages"
                 )
 
 
 def check_members_search(config: RunConfig, others: Sequence[RunDirectory]) -> None:
-    """Raises an `InputError` if the model of a further run cannot be searched as the first run's config says."""
+    """Raises an `InputError` if the model of another run does not support the search of an ensemble.
+
+    Args:
+        config: the settings of the first run, whose search the ensemble uses.
+        others: the other runs of the ensemble.
+    """
     for run in others:
         try:
             config.decoding.check_coverage(load_started_run(run.config).model)
@@ -45,10 +54,13 @@ def check_members_search(config: RunConfig, others: Sequence[RunDirectory]) -> N
 
 
 def member_names(roots: Sequence[Path]) -> list[str]:
-    """Returns a name for each run: its folder's, with a number behind it from the second of a name on."""
+    """Returns a different name for each run, given the folders of the runs.
+
+    It is the name of the folder. If several folders have the same name, the second gets the suffix `-2`, and so on.
+    """
     names: list[str] = []
     for root in roots:
-        name = Path(root).absolute().name
-        numbered = (name if number == 1 else f"{name}-{number}" for number in count(1))
-        names.append(next(one for one in numbered if one not in names))
+        folder_name = Path(root).absolute().name
+        candidates = (folder_name if number == 1 else f"{folder_name}-{number}" for number in count(1))
+        names.append(next(candidate for candidate in candidates if candidate not in names))
     return names

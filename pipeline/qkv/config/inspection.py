@@ -1,4 +1,4 @@
-"""The settings of inspection."""
+"""The settings of inspection: section `inspection`."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ class Probe(Settings):
     source: Text = Field(min_length=1)
     """Translate this sentence, tokenised as in the data."""
     reference: Text | None = None
-    """Compare with this correct translation. null: none."""
+    """Compare the translation with this correct one. null: none."""
 
 
 class InspectionSettings(Settings):
@@ -26,7 +26,7 @@ class InspectionSettings(Settings):
     """Show the translations and the attention of these sentences while training: a list of {source, reference}.
     null: three validation pairs of middle length; []: none."""
     probe_updates: tuple[Annotated[int, Field(ge=0, le=MOST_COUNTED)], ...] = ()
-    """Archive the attention over the probes after these updates, besides validations. 0: before the first."""
+    """Archive the attention over the probes after these updates too, not only at validations. 0: before the first."""
     attention: tuple[Annotated[str, BeforeValidator(site_name), OneOf(SITES)], ...] = ("cross",)
     """Write this attention in evaluations."""
     choose_head_on: LinkedTextSettings | None = None
@@ -34,10 +34,13 @@ class InspectionSettings(Settings):
     null: data.validation, if it has alignments."""
 
     def check_with(self, model: ArchitectureSettings) -> None:
-        """Raises a `ValueError` if the architecture has not the attention that is to be written."""
+        """Raises a `ValueError` if the architecture lacks a site in `attention`, or if `cross` is not in it."""
         sites = self.attention
         if "cross" not in sites:
-            raise ValueError(f"inspection.attention ({', '.join(sites)}): expected cross, of which tables are made")
+            raise ValueError(
+                f"inspection.attention ({', '.join(sites)}): expected cross as well: the tables are computed from "
+                "cross-attention"
+            )
         if isinstance(model, RecurrentSettings) and not set(sites) <= {"cross", "gradients"}:
             raise ValueError(
                 f"inspection.attention ({', '.join(sites)}): a recurrent model has no self-attention and no projected "

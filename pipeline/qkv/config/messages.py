@@ -1,4 +1,4 @@
-"""Checks settings against their schema, and reports everything that is wrong in one readable message."""
+"""Validates settings by their schema. If settings are wrong, one message lists all of them."""
 
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -26,19 +26,25 @@ from .yaml import Origins, parse_yaml
 
 Schema = TypeVar("Schema", bound=BaseModel)
 MOST_PROBLEMS = 20
-"""The most wrong settings that a message lists."""
+"""The largest number of wrong settings that a message lists."""
 
 
 def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) -> Schema:
-    """Makes settings from nested values.
+    """Makes settings from nested values, and checks them.
+
+    Args:
+        schema: the class of the settings.
+        values: nested dicts with the values of the settings.
+        origins: the file and line, or another origin, of each dotted key, for messages.
 
     Raises:
-        InputError: names each wrong key, what was found there, what was expected and, from `origins`, where it stands.
+        InputError: settings are wrong. The message has the key, the expected and the actual value, and the origin of
+            each.
     """
     try:
         return schema.model_validate(values)
     except ValidationError as error:
-        problems: dict[str, ErrorDetails] = {}  # the first of each key
+        problems: dict[str, ErrorDetails] = {}  # the first problem of each key
         for details in error.errors():
             problems.setdefault(_resolve(schema, details["loc"])[0], details)
         lines = [f"{len(problems)} settings are wrong:"] if len(problems) > 1 else []
@@ -51,7 +57,19 @@ def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) 
 
 
 def parse_value(key: str, field: FieldInfo, text: str) -> Any:
-    """Parses an option as in a config file, but text needs no quotes; raises an `InputError` if it is not YAML."""
+    """Parses the value of an option as in a config file, but text needs no quotes.
+
+    Args:
+        key: the name of the setting, for the message.
+        field: the field of the setting, whose types decide whether the value is text.
+        text: the value of the option.
+
+    Returns:
+        The value: text, a number, a bool, None, a list or a dict. It is not checked against the field.
+
+    Raises:
+        InputError: the value is not YAML.
+    """
     kinds = [without_limits(kind) for kind in alternatives(field.annotation)]
     if (str in kinds or Path in kinds) and int not in kinds:
         return None if text == "null" and type(None) in kinds else text
@@ -62,19 +80,27 @@ def parse_value(key: str, field: FieldInfo, text: str) -> Any:
 
 
 def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, FieldInfo | None, list[str]]:
-    """Returns one of pydantic's locations as a dotted key, its field if any, and the keys that are allowed there."""
+    """Translates the location of one of pydantic's errors.
+
+    Args:
+        schema: the class of the settings.
+        location: the location: keys, indices of lists, and tags of alternatives.
+
+    Returns:
+        The dotted key; its field, or None if there is no such key; the dotted keys that are allowed in its section.
+    """
     parts: list[str] = []
     field: FieldInfo | None = None
     sections: dict[str, type[BaseModel]] = {"": schema}
     known = list(schema.model_fields)
     for part in location:
-        if field and part in (*sections, *tags_of_lists(field)):  # not a key, but which of several forms is meant
+        if field and part in (*sections, *tags_of_lists(field)):  # not a key, but the tag of an alternative
             sections = {"": sections[str(part)]} if part in sections else {}
             continue
         if isinstance(part, int) and field and not sections:  # an item of a list
             item = item_of_list(field.annotation)
             sections = {"": item} if is_section(item) else {}
-        elif not sections:  # not a key, but one of the types that a field allows
+        elif not sections:  # not a key, but a type that the field allows
             break
         else:
             section = next(iter(sections.values()))
@@ -86,7 +112,7 @@ def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[
 
 
 def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]:
-    """Returns the dotted key of one of pydantic's errors, and what is wrong there."""
+    """Returns the dotted key of one of pydantic's errors, and a message about it."""
     key, field, siblings = _resolve(schema, details["loc"])
     if details["type"] in ("extra_forbidden", "invalid_key"):
         everywhere = [known for known, _ in walk(schema)]
@@ -103,35 +129,37 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
         return key, str(details["ctx"]["error"])
     if details["type"] == "union_tag_invalid" and field is not None:
         names = list(sections_of(field))
-        found = str(details["ctx"]["tag"])
-        expected = f"expected one of {', '.join(names)}, found {found!r:.60}"
-        return f"{key}.architecture", f"{expected}{did_you_mean(found, names)}"
+        tag = str(details["ctx"]["tag"])
+        problem = f"expected one of {', '.join(names)}, found {tag!r:.60}"
+        return f"{key}.architecture", f"{problem}{did_you_mean(tag, names)}"
     if field is None:
-        wanted = SECTION
+        expected = SECTION
     elif isinstance(details["loc"][-1], int):
-        wanted = kind_in_words(item_of_list(field.annotation))
+        expected = kind_in_words(item_of_list(field.annotation))
     else:
-        wanted = expectation(field)
-    found = "nothing" if details["type"] == "missing" else _shown(details["input"])
-    number = details["type"] == "string_type" and isinstance(details["input"], int | float) and "text" in wanted
-    return key, f"expected {wanted}, found {found}" + (", which is text only in quotes" if number else "")
+        expected = expectation(field)
+    actual = "nothing" if details["type"] == "missing" else _shown(details["input"])
+    number = details["type"] == "string_type" and isinstance(details["input"], int | float) and "text" in expected
+    return key, f"expected {expected}, found {actual}" + (", which is text only in quotes" if number else "")
 
 
 def _origin(key: str, origins: Origins) -> str:
-    """Returns the place of a key, or of the section that lacks it, in brackets."""
+    """Returns the origin of a key in brackets, such as ` (demo.yaml:12)`; that of its section if the key is missing."""
     while key and key not in origins:
         key = key.rpartition(".")[0]
     return f" ({origins[key]})" if key else ""
 
 
 def _shown(value: Any) -> str:
+    """Returns a value as YAML for a message, cut to 60 characters; "a section of keys" for a mapping."""
     return _short("a section of keys" if isinstance(value, Mapping) else as_yaml(value, repr))
 
 
 def _short(text: str) -> str:
+    """Returns a text, cut to 60 characters."""
     return text if len(text) <= 60 else text[:59] + "…"
 
 
 def as_yaml(value: Any, text: Callable[[Any], str] = str) -> str:
-    """Returns a value as YAML has it: null, true, false, or else its text."""
+    """Returns a value as YAML text: null, true or false; any other value is converted by `text`."""
     return str(value).lower().replace("none", "null") if value is None or isinstance(value, bool) else text(value)

@@ -1,4 +1,4 @@
-"""The settings of a model: one schema for each architecture, chosen by the key `architecture`."""
+"""The settings of the model: section `model`. Its key `architecture` chooses one of three classes of settings."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
@@ -39,16 +39,16 @@ class ArchitectureSettings(Settings):
 
     @property
     def guided_heads(self) -> tuple[int, int]:
-        """Number of cross-attention layers whose weights can be guided, and heads of each; (0, 0) for none."""
+        """The number of layers whose cross-attention can be guided, and the number of heads in each; else (0, 0)."""
         return 0, 0
 
     @property
     def has_cross_attention(self) -> bool:
-        """Whether the decoder attends to the source."""
+        """True if the decoder attends to the source by cross-attention."""
         return True
 
     def check_with(self, data: DataSettings) -> None:
-        """Raises a `ValueError` if the longest sentences do not fit the positions."""
+        """Raises a `ValueError` if sentences of the maximal lengths in `data` have more tokens than `max_positions`."""
         for key in ("max_source_tokens", "max_target_tokens"):
             tokens = getattr(data, key)
             tagged = bool(data.tags) and key == "max_source_tokens"
@@ -60,12 +60,12 @@ class ArchitectureSettings(Settings):
                 )
 
     def least_parameters(self, vocabulary_size: int) -> int:
-        """Returns a lower bound of the number of parameters: the embedding and the largest matrices."""
+        """Returns a lower bound of the number of parameters: those of one embedding table and the largest matrices."""
         raise NotImplementedError
 
 
 class BlocksSettings(ArchitectureSettings):
-    """Settings of architectures made of Transformer blocks."""
+    """Settings of architectures that consist of Transformer blocks."""
 
     d_model: int = Field(default=128, ge=1, le=MOST_UNITS)
     """Make the embeddings and every layer this many units wide."""
@@ -78,17 +78,17 @@ class BlocksSettings(ArchitectureSettings):
     activation_dropout: Probability = 0.0
     """Drop this share of the units inside the feed-forward layers."""
     norm: Annotated[str, OneOf(NORMS)] = "pre"
-    """Apply layer normalisation at this place; the export for Hugging Face takes post alone."""
+    """Apply layer normalisation at this place; the export for Hugging Face needs post."""
     positions: Annotated[str, OneOf(POSITIONS)] = "sinusoidal"
     """Represent positions in this way."""
     positions_on: Annotated[str, OneOf(POSITION_PLACES)] = "input"
-    """Add vectors of positions at this place; exports for CTranslate2 and Hugging Face take input alone."""
+    """Add vectors of positions at this place; the exports for CTranslate2 and Hugging Face need input."""
     activation: Annotated[str, OneOf(ACTIVATIONS)] = "relu"
     """Use this activation in the feed-forward layers."""
     attention: Settings
 
     def least_parameters(self, vocabulary_size: int) -> int:
-        """See `ArchitectureSettings`."""
+        """Returns a lower bound of the number of parameters: those of one embedding table and feed-forward matrices."""
         layers = sum(getattr(self, name, 0) for name in ("layers", "encoder_layers", "decoder_layers"))
         return vocabulary_size * self.d_model + 2 * layers * self.d_model * self.d_ff
 
@@ -98,12 +98,12 @@ class BlocksSettings(ArchitectureSettings):
             if (settings.key_dim is None or settings.value_dim is None) and self.d_model % self.num_heads:
                 raise ValueError(
                     f"d_model ({self.d_model}) must be a multiple of num_heads ({self.num_heads}), or every site of "
-                    "attention must say its key_dim and value_dim"
+                    "attention must set key_dim and value_dim"
                 )
             settings.check_within(self.positions, self.d_model, self.num_heads)
             if not MECHANISM_INFO[settings.mechanism].holds_weights and self.attention_dropout:
                 raise ValueError(
-                    f"attention_dropout ({self.attention_dropout}) needs weights to drop, and "
+                    f"attention_dropout ({self.attention_dropout}) needs all weights at once, but "
                     f"attention.{site}.mechanism {settings.mechanism} never holds them all: set it to 0 (dropout acts "
                     "on the output), or use softmax"
                 )
@@ -126,14 +126,13 @@ class TransformerSettings(BlocksSettings):
 
     @property
     def guided_heads(self) -> tuple[int, int]:
-        """See `ArchitectureSettings`."""
-        return (
-            (self.decoder_layers, self.num_heads) if MECHANISM_INFO[self.attention.cross.mechanism].guided else (0, 0)
-        )
+        """The number of decoder layers and of heads in each if their cross-attention can be guided; else (0, 0)."""
+        can_be_guided = MECHANISM_INFO[self.attention.cross.mechanism].guided
+        return (self.decoder_layers, self.num_heads) if can_be_guided else (0, 0)
 
 
 class DecoderOnlySettings(BlocksSettings):
-    """One causal stack of Transformer blocks that reads the source and continues with the target."""
+    """One stack of Transformer blocks with a causal mask. It reads the source and continues with the target."""
 
     architecture: Architecture = "decoder_only"
     """Build this kind of model."""
@@ -156,7 +155,7 @@ class RecurrentSettings(ArchitectureSettings):
     """Make the state of each GRU this many units wide."""
     cross_attention: RecurrentAttention = "additive"
     """Compare the decoder's states with the encoder's by this score function, or use fixed weights.
-    none: no attention, the decoder sees only the encoder's final state."""
+    none: no attention; the decoder reads only the encoder's final state."""
     attention_dim: int = Field(default=256, ge=1, le=MOST_UNITS)
     """Make projected states (additive, dot, scaled_dot, cosine) and the hidden layer of concat this many units
     wide."""
@@ -166,17 +165,17 @@ class RecurrentSettings(ArchitectureSettings):
     """With luong: let each step also read the attentional vector of the previous step."""
 
     def least_parameters(self, vocabulary_size: int) -> int:
-        """See `ArchitectureSettings`."""
+        """Returns a lower bound of the number of parameters: those of one embedding table and one GRU."""
         return vocabulary_size * self.embedding_dim + 3 * self.hidden_dim * (self.hidden_dim + self.embedding_dim)
 
     @property
     def guided_heads(self) -> tuple[int, int]:
-        """See `ArchitectureSettings`."""
+        """(1, 1) for the one attention if it has a score function; (0, 0) for fixed weights and without attention."""
         return (0, 0) if self.cross_attention in (*fixed_weights(), "none") else (1, 1)
 
     @property
     def has_cross_attention(self) -> bool:
-        """See `ArchitectureSettings`."""
+        """True if the decoder attends to the source by cross-attention."""
         return self.cross_attention != "none"
 
     @model_validator(mode="after")
@@ -187,7 +186,10 @@ class RecurrentSettings(ArchitectureSettings):
 
 
 def architecture_of(model: Any) -> Any:
-    """Returns the architecture that a model's settings name; the Transformer if they name none."""
+    """Returns the architecture in the settings of a model, a dict or `ArchitectureSettings`.
+
+    The default is `transformer` if a dict does not name one. Returns None if the settings are something else.
+    """
     if isinstance(model, Mapping):
         return model.get("architecture", "transformer")
     return getattr(model, "architecture", None)

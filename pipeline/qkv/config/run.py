@@ -1,6 +1,6 @@
-"""The settings of a run: what each means, its unit, its range and its default.
+"""All settings of a run, `RunConfig`, and section `run`. Loads them from a YAML file, with changes by options.
 
-`load_run_config` reads YAML and overrides. Relative paths are relative to the working directory.
+Relative paths in settings are relative to the working directory.
 """
 
 import operator
@@ -33,13 +33,13 @@ class RunSettings(Settings):
     """The run as a whole."""
 
     name: Annotated[str | None, MAY_CHANGE] = None
-    """Name the run's folder. null: as the config file."""
+    """Name the run's folder. null: like the config file."""
     directory: Annotated[Path, MAY_CHANGE] = Path("runs")
-    """Make run folders in this folder."""
+    """Create the run's folder in this folder."""
     seed: int = Field(default=1, ge=0, lt=2**31)
     """Seed the initial weights, the order of batches and dropout."""
     devices: Annotated[int | None, MAY_CHANGE] = Field(default=None, ge=0, le=1024)
-    """Train on this many GPUs of the machine, the first ones. 0: on the processor; null: on all."""
+    """Train on this many GPUs of the machine, the first ones. 0: on the processor; null: on all GPUs."""
     deterministic: Annotated[bool, MAY_CHANGE] = False
     """Make a GPU add numbers in the same order every time, so that the seed determines all results; slower."""
 
@@ -52,7 +52,7 @@ class RunSettings(Settings):
 
 
 class RunConfig(Settings):
-    """All settings of a run."""
+    """All settings of a run, by section."""
 
     run: RunSettings = RunSettings()
     """The run as a whole."""
@@ -83,12 +83,12 @@ class RunConfig(Settings):
 def load_run_config(
     path: str | Path, overrides: Mapping[str, Any] | None = None, origin: str = "command line"
 ) -> RunConfig:
-    """Reads a config file; `run.name` defaults to the name of the file.
+    """Reads a config file. If the file does not set `run.name`, the run is named after the file.
 
     Args:
-        path: of the file.
-        overrides: values by dotted key, which replace the file's.
-        origin: where these came from, for messages.
+        path: the path of the file.
+        overrides: values by dotted key, such as `model.d_model`, which replace values of the file.
+        origin: the origin of `overrides`, for messages.
 
     Raises:
         InputError: the file is missing or is not a valid config; the message lists every mistake.
@@ -97,10 +97,18 @@ def load_run_config(
 
 
 def load_started_run(path: Path, overrides: Mapping[str, Any] | None = None, origin: str = "command line") -> RunConfig:
-    """Reads the settings of a run from the `config.yaml` in its folder, after which it is named; see `load_run_config`.
+    """Reads the settings of a run that has been started, from the `config.yaml` in its folder.
+
+    If the file does not set `run.name`, the run is named after its folder.
+
+    Args:
+        path: the path of the file.
+        overrides: see `load_run_config`.
+        origin: see `load_run_config`.
 
     Raises:
-        InputError: the file is missing, is not a valid config, or was written by a version whose runs are not read.
+        InputError: the file is missing or is not a valid config, or this version of qkv cannot read the run (see
+            `files.run_directory.check_version`).
     """
     check_version(path)
     return make_run_config(*read_yaml(path), path.parent.name, overrides, origin)
@@ -111,10 +119,16 @@ TUNED = ("beam_size", "length_penalty")
 
 
 def load_trained_run(run: RunDirectory, tuned: bool = True) -> RunConfig:
-    """Reads the settings with which a trained run translates: its own, or if `tuned` what its `decoding.yaml` has.
+    """Reads the settings of a trained run, to translate with it.
+
+    Args:
+        run: the folder of the run.
+        tuned: if True and the run has a `decoding.yaml`, the settings in `TUNED` are taken from it. All other settings
+            are those of `config.yaml`.
 
     Raises:
-        InputError: as `load_started_run`; or `decoding.yaml` is damaged, or has other keys than `TUNED` or bad values.
+        InputError: `config.yaml` cannot be read, see `load_started_run`; or `decoding.yaml` is not valid YAML, or has
+            keys other than `TUNED` or wrong values.
     """
     config = load_started_run(run.config)
     if not tuned or not run.decoding.exists():
@@ -122,17 +136,17 @@ def load_trained_run(run: RunDirectory, tuned: bool = True) -> RunConfig:
     refuse_folder(run.decoding)
     try:
         values, _ = read_yaml(run.decoding)
-        if others := [str(key) for key in values if key not in TUNED]:
+        if unknown := [str(key) for key in values if key not in TUNED]:
             raise InputError(
                 f"{run.decoding}: expected {' and '.join(TUNED)}, as evaluate.py --tune writes them, found "
-                f"{', '.join(others)}; delete the file, and set other keys in {run.config}"
+                f"{', '.join(unknown)}; delete the file, and set other keys in {run.config}"
             )
         return with_decoding_values(config, values, str(run.decoding))
     except InputError as error:
         if isinstance(error.__context__, PermissionError):
             raise
-        mend = f"{invocation('evaluate', run.root, '--tune', 'off')} deletes {run.decoding.name}"
-        raise InputError(f"{error}; {mend}") from error
+        advice = f"{invocation('evaluate', run.root, '--tune', 'off')} deletes {run.decoding.name}"
+        raise InputError(f"{error}; {advice}") from error
 
 
 def make_run_config(
@@ -145,26 +159,28 @@ def make_run_config(
     """Makes the settings of a run from nested values.
 
     Args:
-        values: as in a config file.
-        origins: where each came from, for messages.
-        default_name: `run.name`, unless the values name the run.
+        values: nested dicts, as a config file has them.
+        origins: the origin of each dotted key, for messages.
+        default_name: the name of the run if the values do not set `run.name`.
         overrides: see `load_run_config`.
         origin: see `load_run_config`.
 
     Raises:
-        InputError: a value is wrong or contradicts others; the message lists every mistake.
+        InputError: a value is wrong or contradicts other values; the message lists every mistake.
     """
     overrides = overrides or {}
     data = values.get("data")
     has_list = isinstance(data, Mapping) and isinstance(data.get("train"), list)
     for key, value in overrides.items():
         if has_list and key.startswith("data.train."):
-            name, instead = f"--{key}", "change the list in a config file"
+            name = f"--{key}"
+            advice = "change the list in a config file"
             if origin == "settings":  # from Python
-                name, instead = f"settings: {key}", "give a whole list as data.train"
+                name = f"settings: {key}"
+                advice = "give a whole list as data.train"
             raise InputError(
                 f"{name}: data.train is a list of corpora ({origins.get('data.train', 'config')}), so that the "
-                f"option does not say which is meant; {instead}"
+                f"option does not say which is meant; {advice}"
             )
         values = replaced(values, key.split("."), value)
     run = values.get("run", {})
@@ -174,24 +190,29 @@ def make_run_config(
 
 
 def dotted_settings(settings: Any) -> dict[str, Any]:
-    """Returns settings from Python by dotted key. They may be nested as in a config file, with dotted keys everywhere.
+    """Flattens settings from Python: returns the value of each dotted key, such as `{"model.d_model": 64}`.
+
+    Args:
+        settings: a dictionary. It may be nested as in a config file, and keys may be dotted at any level.
 
     Raises:
-        InputError: they are not a dictionary, a key is not text, a dictionary in it is empty or nested too deeply, or
-            two values are for the same key.
+        InputError: the settings are not a dictionary, a key is not text, an inner dictionary is empty or nested too
+            deeply, or a key has two values.
     """
     values: dict[str, Any] = {}
     sections: set[str] = set()
     for key, value in _walk_settings(settings, ""):
-        above = [key[: dot.start()] for dot in re.finditer(r"\.", key)]
-        if clash := next((name for name in (key, *above) if name in values), key if key in sections else None):
+        sections_of_key = [key[: dot.start()] for dot in re.finditer(r"\.", key)]
+        clash = next((name for name in (key, *sections_of_key) if name in values), key if key in sections else None)
+        if clash:
             raise InputError(f"settings: {clash:.60}: expected one value, found two; leave one out")
         values[key] = value
-        sections.update(above)
+        sections.update(sections_of_key)
     return values
 
 
 def _walk_settings(settings: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yields the dotted key and the value of each setting in a nested dictionary; see `dotted_settings`."""
     if not isinstance(settings, Mapping):
         raise InputError(f'settings: expected a dictionary such as {{"model.d_model": 64}}, found {settings!r:.60}')
     if prefix.count(".") > DEEPEST:
@@ -210,12 +231,17 @@ def _walk_settings(settings: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def dump(config: RunConfig) -> str:
-    """Returns all settings as YAML text that loads as an equal config."""
+    """Returns all settings of a run as YAML text. Loading the text gives an equal config."""
     return dump_yaml(config.model_dump(mode="json"))
 
 
 def flat_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields every setting of nested sections with its dotted key."""
+    """Yields the dotted key and the value of every setting in nested dicts.
+
+    Args:
+        values: the nested dicts, as of `RunConfig.model_dump`.
+        prefix: text before each key, used for the keys of inner dicts.
+    """
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from flat_settings(value, f"{prefix}{name}.")
@@ -224,10 +250,15 @@ def flat_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
 
 
 def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings | Sequence[ListedCorpusSettings]:
-    """Returns the settings of the `train`, `validation` or `test` set of a run; `train` may be several corpora.
+    """Returns the settings of a set of a run.
+
+    Args:
+        config: the settings of the run.
+        name: `train`, `validation` or `test`. For `train`, the result may be a list of corpora.
+        path: the file of the config, for the message.
 
     Raises:
-        InputError: the config, which was read from `path`, has no such set.
+        InputError: the config has no such set.
     """
     settings = getattr(config.data, name)
     if settings is None:
@@ -236,59 +267,72 @@ def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings 
 
 
 CHANGEABLE_SETTINGS = changeable_in_words(RunConfig) + " (limits at which the learning rate reaches zero are kept)"
-"""Which settings a resumed run may change, in words."""
+"""The settings that a resumed run may change, as text for messages and help texts."""
 
 
 def changes_of_result(start: RunConfig, now: RunConfig, same: Callable[[Any, Any], bool] = operator.eq) -> list[str]:
-    """Lists the changes that would alter the rest of the training, as `key: value at the start, not value now`.
+    """Returns a message for each changed setting that a resumed run may not change, since it would change the result.
 
     Args:
-        start: the settings at the start.
-        now: the settings now.
-        same: whether two values of a key, as JSON has them, mean the same.
+        start: the settings with which the training started.
+        now: the settings with which it is to be resumed.
+        same: a function that returns whether two values, as JSON has them, have the same meaning.
+
+    Returns:
+        Messages of the form `KEY: VALUE AT THE START, not VALUE NOW`; an empty list if the run can be resumed.
     """
-    before, after = (dict(flat_settings(config.model_dump(mode="json"))) for config in (start, now))
+    before = dict(flat_settings(start.model_dump(mode="json")))
+    after = dict(flat_settings(now.model_dump(mode="json")))
     keys = [key for key in {**before, **after} if not same(before.get(key), after.get(key))]
     changeable = {*changeable_keys(RunConfig)} - {f"training.{name}" for name in start.training.planned_limits}
     return [f"{key}: {before.get(key)}, not {after.get(key)}" for key in keys if key not in changeable]
 
 
 def with_decoding(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:
-    """Returns the config with the settings that options of a command replace; see `with_decoding_values`.
+    """Returns a config with the settings of decoding that the options of a command set.
 
     Args:
         config: all settings.
-        options: the text of each by its name, or None to leave it as it is; other options are not read.
+        options: the text of each option by its name; None keeps the setting. Options that are not settings of decoding
+            are ignored.
+
+    Raises:
+        InputError: a value is wrong or contradicts other settings.
     """
     fields = {**DecodingSettings.model_fields, "seed": RunSettings.model_fields["seed"]}
-    given = {name: text for name in fields if (text := options.get(name)) is not None}
-    values = {name: parse_value(_decoding_key(name), fields[name], text) for name, text in given.items()}
+    values = {}
+    for name, field in fields.items():
+        text = options.get(name)
+        if text is not None:
+            values[name] = parse_value(_decoding_key(name), field, text)
     return with_decoding_values(config, values, "command line")
 
 
-def with_decoding_values(config: RunConfig, given: Mapping[str, Any], origin: str | None = None) -> RunConfig:
-    """Returns the config with other settings of decoding. Asking for more translations than the beam of the config
-    holds widens it, unless its size is given as well.
+def with_decoding_values(config: RunConfig, changes: Mapping[str, Any], origin: str | None = None) -> RunConfig:
+    """Returns a config with changed settings of decoding.
+
+    If `n_best` is larger than the beam, the beam gets this size, unless `beam_size` is changed too.
 
     Args:
         config: all settings.
-        given: values of the section `decoding` by name, and `seed`, the draws' of sampling.
-        origin: where they came from, for messages.
+        changes: new values by the names of settings in section `decoding`, and `seed`, the seed of sampling.
+        origin: the origin of the changes, for messages.
 
     Raises:
-        InputError: there is no such setting, or a value is wrong or contradicts others.
+        InputError: there is no such setting, or a value is wrong or contradicts other settings.
     """
-    n_best = given.get("n_best")
-    if isinstance(n_best, Integral) and not isinstance(n_best, bool) and "beam_size" not in given:
-        given = {**given, "beam_size": max(n_best, config.decoding.beam_size)}
+    n_best = changes.get("n_best")
+    if isinstance(n_best, Integral) and not isinstance(n_best, bool) and "beam_size" not in changes:
+        changes = {**changes, "beam_size": max(n_best, config.decoding.beam_size)}
     values = config.model_dump()
-    for name, value in given.items():
+    for name, value in changes.items():
         values = replaced(values, _decoding_key(name).split("."), value)
-    changed = validate(RunConfig, values, dict.fromkeys(map(_decoding_key, given), origin) if origin else {})
-    if "seed" in given and changed.decoding.search != "sampling":
+    changed = validate(RunConfig, values, dict.fromkeys(map(_decoding_key, changes), origin) if origin else {})
+    if "seed" in changes and changed.decoding.search != "sampling":
         raise InputError("--seed: no effect in beam search; expected --search sampling as well")
     return changed
 
 
 def _decoding_key(name: str) -> str:
+    """Returns the dotted key of a setting of decoding, or of `seed`."""
     return "run.seed" if name == "seed" else f"decoding.{name}"

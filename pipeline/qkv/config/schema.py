@@ -1,4 +1,4 @@
-"""A section of settings: its base class, types, keys and ranges."""
+"""The base class of all sections of settings, and functions that describe their keys, types and ranges in words."""
 
 import types
 import unicodedata
@@ -25,30 +25,33 @@ from .choices import describe
 
 MOST_UNITS = 65_536  # the largest width of a layer
 MOST_COUNTED = 1_000_000_000
-"""The largest number of updates, epochs, sentences and the like: more than a training of years has."""
+"""The largest number of updates, epochs, sentences and so on that a setting allows. A training of years has fewer."""
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
-MAY_CHANGE, KEPT = "may change", "kept"
-"""Annotate a field that a resumed run may change, with all that is below it, or must keep, as all others."""
+MAY_CHANGE = "may change"
+KEPT = "kept"
+"""Markers for annotations of fields. A resumed run may change a `MAY_CHANGE` field and all settings below it, except
+those marked `KEPT`. All other settings must stay."""
 
 
-def composed(value: str) -> str:
-    """Returns text that a config gives to the model in the normal form of all text, see `text.lines.line.compose`."""
+def to_nfc(value: str) -> str:
+    """Returns text in Unicode's normal form C, as the model reads all text; see `text.lines.line.compose`."""
     return unicodedata.normalize("NFC", value)
 
 
-Text = Annotated[str, AfterValidator(composed)]
+Text = Annotated[str, AfterValidator(to_nfc)]
+"""The type of settings with text that the model reads."""
 
 
 class OneOf:
-    """Annotates text that must be one of some names.
+    """An annotation for a setting whose value must be a name from a list.
 
-    Unlike in `typing.Literal`, the names are looked up when a value is checked, so that plugins can add to them.
+    Unlike in `typing.Literal`, the names are looked up when a value is checked, so that plugins can add names.
 
     Args:
-        names: a table of `qkv.config.choices`, or a function that lists names.
-        extensible: whether plugins can add to them.
+        names: a table in `config.choices`, a list of names, or a function that returns names.
+        extensible: True if plugins can add names; the message about a wrong name then mentions `--plugins`.
     """
 
     def __init__(self, names: Iterable[str] | Callable[[], Iterable[str]], extensible: bool = False) -> None:
@@ -57,21 +60,22 @@ class OneOf:
 
     @property
     def names(self) -> list[str]:
-        """The names as they are now."""
+        """The names at present."""
         return list(self._names())
 
     @property
     def table(self) -> Mapping[str, Any]:
-        """The names with their meanings, if they have some."""
+        """The names with their meanings; an empty dict if the names are only listed."""
         names = self._names()
         return names if isinstance(names, Mapping) else {}
 
     @property
     def expectation(self) -> str:
-        """The expected value, in words."""
+        """The expected value in words: "one of " and the names."""
         return f"one of {', '.join(self.names)}"
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Returns the schema of the annotated type with the check of the name added; called by pydantic."""
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def _check(self, value: str) -> str:
@@ -84,9 +88,10 @@ class OneOf:
 
 
 class Settings(BaseModel):
-    """A section of settings: unknown keys are refused, and nothing changes after loading.
+    """The base class of sections of settings. Unknown keys raise an error. Settings cannot be changed after loading.
 
-    The text below a key is its help: an imperative sentence of at most 25 words, and one for values such as null.
+    The docstring below each setting is its help text: an imperative sentence of at most 25 words, then the meaning of
+    values such as null or 0.
     """
 
     model_config = ConfigDict(
@@ -94,7 +99,7 @@ class Settings(BaseModel):
     )
 
     def part(self, section: type["Settings"]) -> dict[str, Any]:
-        """Returns the values that this section has of one that it inherits, by their keys."""
+        """Returns this section's values for the keys of one of its base classes, by key."""
         return {name: getattr(self, name) for name in section.model_fields}
 
     @field_validator("*", mode="before")
@@ -109,27 +114,28 @@ class Settings(BaseModel):
 
 
 def alternatives(annotation: Any) -> tuple[Any, ...]:
-    """Returns the types that a union allows; a type that is no union is its only alternative."""
+    """Returns the types in a union; for any other type, the type itself as the only one."""
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 
 def item_of_list(annotation: Any) -> Any:
-    """Returns the type of the items of the list that is among the types of a field."""
+    """Returns the type of the items of a list. `annotation` is the list's type, or a union with it."""
     kinds = map(without_limits, alternatives(annotation))
     return next(get_args(kind)[0] for kind in kinds if get_origin(kind) is tuple)
 
 
 def without_limits(kind: Any) -> Any:
-    """Returns a type without what annotates it."""
+    """Returns a type without its annotations, such as the limits of a number."""
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def tags_of_lists(field: FieldInfo) -> list[str]:
-    """Returns the tags of lists among the types that a field allows."""
-    tagged = (get_args(kind) for kind in alternatives(field.annotation) if get_origin(kind) is Annotated)
-    return [
-        note.tag for kind, *notes in tagged for note in notes if isinstance(note, Tag) and get_origin(kind) is tuple
-    ]
+    """Returns pydantic's tags of the lists among the types that a field allows."""
+    tags = []
+    for kind in alternatives(field.annotation):
+        if get_origin(kind) is Annotated and get_origin(get_args(kind)[0]) is tuple:
+            tags += [note.tag for note in get_args(kind)[1:] if isinstance(note, Tag)]
+    return tags
 
 
 def is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
@@ -143,7 +149,14 @@ _LIMITS = {"ge": ">= {}", "gt": "> {}", "le": "<= {}", "lt": "< {}", "min_length
 
 
 def walk(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Yields every dotted key of a schema once, with its field: each section before its keys."""
+    """Yields the dotted key and the field of every setting and section, each section before its keys.
+
+    A key that several alternatives of a section have is yielded once.
+
+    Args:
+        schema: the class of the settings.
+        prefix: text before each key, used for the keys of inner sections.
+    """
     seen: set[str] = set()
     for name, field in schema.model_fields.items():
         yield f"{prefix}{name}", field
@@ -155,7 +168,10 @@ def walk(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Field
 
 
 def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
-    """Returns the schemas of the keys under a field, if it is a section; by tag, if there are several."""
+    """Returns the classes of the section that a field is, by pydantic's tag; an empty dict if it is not a section.
+
+    A section with one class has the tag "". The section `model` has a class for each architecture.
+    """
     sections = {}
     for kind in alternatives(field.annotation):
         schema, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
@@ -165,7 +181,13 @@ def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
 
 
 def changeable_keys(schema: type[BaseModel], prefix: str = "", may_change: bool = False) -> Iterator[str]:
-    """Yields every dotted key that a resumed run may change."""
+    """Yields the dotted key of every setting and section that a resumed run may change.
+
+    Args:
+        schema: the class of the settings.
+        prefix: text before each key, used for the keys of inner sections.
+        may_change: True if the section that has this schema may change.
+    """
     for name, field in schema.model_fields.items():
         allowed = MAY_CHANGE in field.metadata or (may_change and KEPT not in field.metadata)
         if allowed:
@@ -175,22 +197,35 @@ def changeable_keys(schema: type[BaseModel], prefix: str = "", may_change: bool 
 
 
 def changeable_in_words(schema: type[BaseModel]) -> str:
-    """Returns which settings a resumed run may change, as options and sections."""
-    fields = list(walk(schema))
-    changed = [(key, sections_of(field)) for key, field in fields if MAY_CHANGE in field.metadata]
-    options, sections = ([key for key, below in changed if bool(below) == wanted] for wanted in (False, True))
-    kept = [key for key, field in fields if KEPT in field.metadata]
-    said = ", ".join(f"--{key}" for key in options)
-    return f"{said}, and the settings of {_listed(sections)} without {_listed(kept)}"
+    """Returns the settings that a resumed run may change as text for messages: options, then sections."""
+    options = []
+    sections = []
+    exceptions = []
+    for key, field in walk(schema):
+        if MAY_CHANGE in field.metadata and sections_of(field):
+            sections.append(key)
+        elif MAY_CHANGE in field.metadata:
+            options.append(f"--{key}")
+        elif KEPT in field.metadata:
+            exceptions.append(key)
+    return f"{', '.join(options)}, and the settings of {_join(sections)} without {_join(exceptions)}"
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join(words: Sequence[str]) -> str:
+    """Returns words as a list in a sentence: "a, b and c"."""
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def help_text(field: FieldInfo, *notes: str) -> str:
-    """Returns the help of a setting: its description, the meaning of each name that it takes, and in brackets what else
-    it takes and the notes. `argparse` reads a percent sign as `%%`."""
+    """Returns the help text of a setting for `argparse`, in which a percent sign is `%%`.
+
+    It has the setting's description, the meaning of each name that is allowed, and in brackets the allowed values and
+    the notes.
+
+    Args:
+        field: the field of the setting.
+        notes: further remarks, such as the default.
+    """
     tables = [names.table for names in _names_within(field.annotation, field.metadata) if names.table]
     text = f"{' '.join(str(field.description).split())} {' '.join(f'{describe(table)}.' for table in tables)}"
     brackets = "; ".join([*([] if tables else [expectation(field)]), *notes])
@@ -198,7 +233,12 @@ def help_text(field: FieldInfo, *notes: str) -> str:
 
 
 def _names_within(kind: Any, metadata: Sequence[Any]) -> Iterator[OneOf]:
-    """Yields the lists of names that a type takes, alone, in a list, or beside null."""
+    """Yields the `OneOf` annotations of a type, of the items of a list, and of the types in a union.
+
+    Args:
+        kind: the type.
+        metadata: the annotations of the type, if they are not part of it.
+    """
     if get_origin(kind) is Annotated:
         kind, *metadata = get_args(kind)
     yield from (note for note in metadata if isinstance(note, OneOf))
@@ -207,14 +247,14 @@ def _names_within(kind: Any, metadata: Sequence[Any]) -> Iterator[OneOf]:
 
 
 def expectation(field: FieldInfo) -> str:
-    """Returns what a field takes, in words, such as "an integer >= 1 or null"."""
-    first, *others = alternatives(field.annotation)
-    kinds = [_limited(kind_in_words(first, field.metadata), field.metadata), *(kind_in_words(kind) for kind in others)]
-    return " or ".join(dict.fromkeys(kinds))
+    """Returns the values that a field allows in words, such as "an integer >= 1 or null"."""
+    first, *other_kinds = alternatives(field.annotation)
+    descriptions = [_limited(kind_in_words(first, field.metadata), field.metadata), *map(kind_in_words, other_kinds)]
+    return " or ".join(dict.fromkeys(descriptions))
 
 
 def _limited(kind: str, metadata: Sequence[Any]) -> str:
-    """Adds limits, such as ">= 1", to the name of a kind."""
+    """Returns the name of a type with the limits in its annotations, such as "an integer >= 1"."""
     limits = [
         text.format(getattr(limit, name))
         for limit in metadata
@@ -225,11 +265,16 @@ def _limited(kind: str, metadata: Sequence[Any]) -> str:
 
 
 def kind_in_words(kind: Any, metadata: Sequence[Any] = ()) -> str:
-    """Returns a type that a field allows, in words, such as "an integer >= 1"."""
+    """Returns a type in words, such as "an integer >= 1".
+
+    Args:
+        kind: the type.
+        metadata: the annotations of the type, if they are not part of it.
+    """
     if get_origin(kind) is Annotated:
         kind, *metadata = get_args(kind)
-        own = [limit for note in metadata if isinstance(note, FieldInfo) for limit in note.metadata]
-        return _limited(kind_in_words(kind, metadata), own)
+        limits = [limit for note in metadata if isinstance(note, FieldInfo) for limit in note.metadata]
+        return _limited(kind_in_words(kind, metadata), limits)
     if kind is type(None):
         return "null"
     names = next((limit for limit in metadata if isinstance(limit, OneOf)), None)

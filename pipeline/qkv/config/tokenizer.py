@@ -1,4 +1,4 @@
-"""The settings of the subword model."""
+"""The settings of the subword model: section `tokenizer`."""
 
 from typing import Annotated, Self
 
@@ -12,7 +12,7 @@ class TokenizerSettings(Settings):
     """The subword model that source and target share, trained on the training pairs."""
 
     kind: Annotated[str, OneOf(TOKENIZERS)] = "bpe"
-    """Find subwords in this way."""
+    """Learn the subwords by this method."""
     vocabulary_size: int = Field(default=8000, ge=32, le=1_000_000)
     """Learn this many tokens, including the four special ones."""
     character_coverage: float = Field(default=1.0, ge=0.98, le=1)  # SentencePiece refuses less
@@ -24,5 +24,5 @@ class TokenizerSettings(Settings):
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
         if self.bpe_dropout and self.kind != "bpe":
-            raise ValueError(f"bpe_dropout leaves out merges, and kind: {self.kind} has none; expected kind: bpe")
+            raise ValueError(f"bpe_dropout skips merges, but kind: {self.kind} has no merges; expected kind: bpe")
         return self

@@ -21,16 +21,16 @@ MetricName = Annotated[str, OneOf(lambda: [name for name, row in METRIC_INFO.ite
 
 
 class CallbackSettings(Settings):
-    """A callback, and the arguments that it is made with."""
+    """A callback of the training, and the arguments of its constructor."""
 
     name: CallbackName
     """Call this callback."""
     arguments: dict[str, Any] = Field(default={})
-    """Make it with these arguments: text, numbers, true, false, null."""
+    """Construct the callback with these arguments: text, numbers, true, false, null."""
 
     @field_validator("name", mode="before")
     @classmethod
-    def _refuse_what_has_a_setting(cls, value: Any) -> Any:
+    def _refuse_unsuitable(cls, value: Any) -> Any:
         if isinstance(value, str) and (name := value.removeprefix("keras.callbacks.")) in REFUSED_CALLBACKS:
             raise ValueError(f"keras.callbacks.{name} cannot be used here: {REFUSED_CALLBACKS[name]}")
         return value.removeprefix("keras.callbacks.") if isinstance(value, str) else value
@@ -52,9 +52,10 @@ class StartSettings(Settings):
     """Start from the weights and the tokenizer of the run in this folder, which the new run copies.
     null: fresh weights."""
     freeze: tuple[Annotated[str, OneOf(MODEL_PARTS)], ...] = ()
-    """Keep the weights of these parts of the model as they are."""
+    """Freeze these parts of the model: their weights do not change in training."""
     callbacks: tuple[CallbackSettings, ...] = ()
-    """Call these callbacks after the run's own: a list of {name, arguments}, see docs/extend/plugins.md."""
+    """Call these callbacks too, after those of every training: a list of {name, arguments}, see
+    docs/extend/plugins.md."""
 
 
 class EarlyStoppingSettings(Settings):
@@ -67,18 +68,18 @@ class EarlyStoppingSettings(Settings):
 
 
 class GuidedAttentionSettings(Settings):
-    """Guides one head of the cross-attention towards given word links (Garg et al. 2019)."""
+    """The guidance of one head of the cross-attention by word links (Garg et al. 2019)."""
 
     layer: int = Field(default=0, ge=0, le=1000)
     """Guide a head of this decoder layer, counted from 0."""
     head: int = Field(default=0, ge=0, le=1024)
     """Guide this head of the layer, counted from 0."""
     side: Annotated[str, OneOf(LABEL_SIDES)] = "input"
-    """Teach each row of attention the links of its token on this side."""
+    """Train each row of attention with the links of its token on this side."""
     weight: float = Field(default=0.05, ge=1e-12, le=1000)
-    """Weigh this loss by this number, relative to the cross-entropy."""
+    """Weigh the loss of guided attention by this number, relative to the cross-entropy."""
     unlinked: Literal["nothing", "eos"] = "nothing"
-    """Teach this to rows whose word has no link. nothing: they are left out; eos: to attend to the source's EOS."""
+    """Train rows whose word has no link to attend to this. nothing: they are left out; eos: to the source's EOS."""
 
 
 class LimitSettings(Settings):
@@ -93,7 +94,7 @@ class LimitSettings(Settings):
 
 
 class LossSettings(Settings):
-    """The loss that is minimised."""
+    """The loss that training minimises."""
 
     label_smoothing: Probability = 0.1
     """Take this probability from the reference token and spread it evenly over the vocabulary. 0: none."""
@@ -121,7 +122,7 @@ class OptimizerSettings(Settings):
 
 
 class StepSettings(Settings):
-    """The computation of an update."""
+    """The computation of an update, apart from the optimizer."""
 
     clip_norm: float = Field(default=1.0, ge=0, le=1_000_000)
     """Clip the gradient to this norm over all variables. 0: no clipping."""
@@ -146,7 +147,8 @@ class PaceSettings(Settings):
 class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettings, LimitSettings, StartSettings):
     """The optimiser, and when training ends: at the first of max_updates, max_epochs and max_minutes.
 
-    Each class that it inherits, but for `StartSettings`, is a part: the arguments of one constructor.
+    The settings of each base class except `StartSettings` are the arguments of one constructor, see
+    `config.schema.Settings.part`.
     """
 
     precision: Literal["auto", "float32", "mixed_bfloat16", "mixed_float16"] = "auto"
@@ -159,7 +161,8 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
     warmup_updates: int = Field(default=1000, ge=0, le=MOST_COUNTED)
     """Raise the learning rate over this many updates, with schedule clock over at most 15 % of the total."""
     keep_checkpoints: int = Field(default=2, ge=1, le=1_000_000)
-    """Keep this many recent checkpoints besides the best, so that training resumes even if the newest is damaged."""
+    """Keep this many recent checkpoints in addition to the best, so that training resumes even if the newest is
+    damaged."""
     average_checkpoints: int = Field(default=1, ge=1, le=1000)
     """Average the weights of this many checkpoints, if that is better on validation than the best one.
     1: no averaging."""
@@ -173,17 +176,24 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
         return {"validate_every_updates": None, **values} if schedule and schedule.measures_total else values
 
     def check_with(self, data: DataSettings, tokenizer: TokenizerSettings, model: ArchitectureSettings) -> None:
-        """Raises a `ValueError` if the text or the model does not suit this training."""
+        """Checks that these settings fit the text and the model.
+
+        Raises:
+            ValueError: the text or a limit of the training is missing, or the model has no head to guide as
+                `guided_attention` says, or `freeze` names parts that it lacks or all its parts, or it cannot be
+                compiled with XLA.
+        """
         self._check_has_text(data, tokenizer)
         self._check_guided_attention(data, model)
         self._check_freeze(model)
         if self.xla and isinstance(model, RecurrentSettings):
             raise ValueError(
-                "training.xla: XLA compiles no update of a recurrent model; expected false, or another architecture"
+                "training.xla: XLA cannot compile the update of a recurrent model; expected false, or another "
+                "architecture"
             )
 
     def _check_has_text(self, data: DataSettings, tokenizer: TokenizerSettings) -> None:
-        # an imported run that is not trained further needs neither text nor an end
+        """Raises a `ValueError` if training has no text or no limit. An imported run needs neither."""
         if tokenizer.kind == "given" and self.start_from is None:
             return
         for name in ("train", "validation"):
@@ -223,7 +233,7 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
 
     @property
     def planned_limits(self) -> tuple[str, ...]:
-        """The limits at which the learning rate reaches zero, which a resumed run keeps."""
+        """The names of the limits at which the learning rate reaches zero. A resumed run may not change them."""
         schedule = SCHEDULE_INFO[self.schedule]
         if schedule.measures_total:
             return ("max_updates", "max_epochs", "max_minutes")
@@ -231,7 +241,7 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
 
     @property
     def has_no_limit(self) -> bool:
-        """True if nothing ends a training, as in an imported run."""
+        """True if no limit is set, as in an imported run."""
         return self.max_updates is None and self.max_epochs is None and self.max_minutes is None
 
     @model_validator(mode="after")

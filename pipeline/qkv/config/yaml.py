@@ -1,4 +1,5 @@
-"""Settings as YAML text: read with the line of every key, and written so that they read back the same."""
+"""Reads and writes settings as YAML text. Reading notes the line of every key, for messages. Text that was written is
+read back as the same values. Values in a config file can be edited without changing its comments."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,8 +13,8 @@ from ..errors import InputError
 from ..files.paths import refuse_other_than_file
 
 Origins = dict[str, str]
-"""Where the setting of each dotted key came from, for error messages: {"model.d_model": "configs/tiny.yaml:12"}."""
-# Scalars as YAML 1.2 has them. PyYAML's own rules, of YAML 1.1, read the language code `no` as false, the number `1e-9`
+"""The origin of the value of each dotted key, for messages: {"model.d_model": "configs/tiny.yaml:12"}."""
+# The scalars of YAML 1.2. PyYAML's default rules, of YAML 1.1, read the language code `no` as false, the number `1e-9`
 # as text, `010` as 8 and `1:30` as 90.
 _SCALARS = {
     "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -23,20 +24,21 @@ _SCALARS = {
     "merge": (r"<<", ["<"]),
 }
 NOT_YAML = (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
-"""What PyYAML raises: values that are not of the type that they are marked as (`!!bool x`) end in errors of Python."""
-MOST_BYTES = 1 << 18  # PyYAML reads some tens of kilobytes a second
+"""The errors that PyYAML raises. A value that contradicts its tag, such as `!!bool x`, raises errors of Python."""
+LONGEST_TEXT = 1 << 18  # characters; PyYAML reads some tens of kilobytes a second
 MOST_VALUES = 20_000
 DEEPEST = 20
+"""The largest number of levels of nesting."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads scalars as `_SCALARS` has them."""
+    """Reads scalars by the rules in `_SCALARS`."""
 
-    yaml_implicit_resolvers: dict = {}  # noqa: RUF012 - the type that PyYAML wants here
+    yaml_implicit_resolvers: dict = {}  # noqa: RUF012 - PyYAML needs this type
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what either version of YAML would take for something other than text."""
+    """Writes text in quotes if YAML 1.1 or 1.2 would read it as something other than text."""
 
 
 for _kind, (_pattern, _first_characters) in _SCALARS.items():
@@ -47,6 +49,7 @@ for _kind, (_pattern, _first_characters) in _SCALARS.items():
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
+    """Returns the node of a text, in double quotes if it has rare line breaks."""
     # PyYAML would write these line breaks as they are, and read them back as spaces; in double quotes it escapes them.
     style = '"' if set(text) & set("\x85\u2028\u2029") else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
@@ -56,15 +59,18 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def read_yaml(path: Path) -> tuple[dict[str, Any], Origins]:
-    """Reads the keys and values in a file, and the line of each key.
+    """Reads a config file.
+
+    Returns:
+        The sections and their values, as nested dicts; then `PATH:LINE` of each dotted key.
 
     Raises:
-        InputError: the file cannot be read, is not YAML, is empty, or repeats a key.
+        InputError: the file cannot be read, is not YAML, has something other than sections, or has a key twice.
     """
     try:
         refuse_other_than_file(path, "a config file")
         with path.open("rb") as file:
-            content = file.read(4 * MOST_BYTES + 1)  # a character takes at most four bytes
+            content = file.read(4 * LONGEST_TEXT + 1)  # a character takes at most four bytes
         values, root = _load(content.decode("utf-8-sig"))
         keys = list(_keys(root))
     except OSError as error:
@@ -89,10 +95,10 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Origins]:
 
 
 def parse_yaml(text: str) -> Any:
-    """Parses a piece of text as the value of a key in a config file.
+    """Parses a text as the value of a key in a config file: text, a number, a bool, None, a list or a dict.
 
     Raises:
-        ValueError: the text is not YAML, or a value is not of the type that it is marked as.
+        ValueError: the text is not YAML, or a value contradicts its tag, such as `!!bool x`.
     """
     try:
         return _load(text)[0]
@@ -101,9 +107,16 @@ def parse_yaml(text: str) -> Any:
 
 
 def _load(text: str) -> tuple[Any, yaml.Node | None]:
-    """Returns the value of a document and its nodes; values are counted before aliases multiply them."""
-    if len(text) > MOST_BYTES:
-        raise ValueError(f"expected at most {MOST_BYTES} characters, found {len(text)}")
+    """Parses a YAML document: returns its value, and its root node, which is None for an empty document.
+
+    Values are counted before they are constructed, because aliases can multiply them.
+
+    Raises:
+        ValueError: the text is too long, has too many values, or is nested too deeply.
+        yaml.YAMLError: the text is not YAML. See also `NOT_YAML`.
+    """
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(f"expected at most {LONGEST_TEXT} characters, found {len(text)}")
     loader = _Loader(text)
     try:
         root = loader.get_single_node()
@@ -115,43 +128,45 @@ def _load(text: str) -> tuple[Any, yaml.Node | None]:
 
 
 def dump_yaml(values: dict[str, Any]) -> str:
-    """Returns the text of a config file with these values, in their order."""
+    """Returns values as the text of a config file, in the order of the dict."""
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def edit_yaml(text: str, values: Mapping[str, Any]) -> str:
-    """Returns the text of a config file with other values. Comments, line ends and everything else stay as they are.
+    """Returns the text of a config file with changed values. Comments, line ends and everything else are preserved.
 
     Args:
-        text: the text, which `read_yaml` has read, without a byte order mark.
-        values: values by dotted key of a section, such as `model.d_ff`. A key that is missing is inserted, unless its
-            value is None.
+        text: the text of a valid config file, without a byte order mark.
+        values: new values by dotted key of two parts, such as `model.d_ff`. A missing key is inserted, unless its
+            new value is None.
 
     Raises:
         ValueError: the text cannot be edited so that only these values change. For example, another value is an alias
             of one of them, or a comment is within one of them.
     """
-    present = wanted = _load(text)[0]
+    present = _load(text)[0]
+    target = present
     for key, value in values.items():
         section, name = key.split(".")
         if value is not None or name in (present.get(section) or {}):
-            wanted = replaced(wanted, (section, name), value)
-    if wanted == present:
+            target = replaced(target, (section, name), value)
+    if target == present:
         return text
     edited = _with_values(text, present, values)
     try:
-        is_right = _load(edited)[0] == wanted
+        is_right = _load(edited)[0] == target
     except NOT_YAML:
         is_right = False
     if not is_right:
-        raise ValueError("it has anchors, aliases or keys of a rare form at the values to change")
+        raise ValueError("it has anchors, aliases or keys of an unusual form at the values to change")
     return edited
 
 
 class _EditLoader(_Loader):
-    """Composes an alias as a node with a place of its own, not as the node that it stands for."""
+    """Composes an alias as a separate node at the position of the alias, not as the node that it refers to."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Returns the next node; called by PyYAML."""
         if self.check_event(yaml.AliasEvent):
             event = self.get_event()
             return yaml.ScalarNode("alias", event.anchor, event.start_mark, event.end_mark)
@@ -159,8 +174,15 @@ class _EditLoader(_Loader):
 
 
 def _with_values(text: str, present: Mapping[str, Any], values: Mapping[str, Any]) -> str:
-    """Returns the text with each value replaced or inserted. A value that is an alias is replaced in any case, since
-    what it stands for may be replaced too."""
+    """Returns a text with each value replaced or inserted.
+
+    A value that is an alias is replaced even if it does not change, because the value that it refers to may change.
+
+    Args:
+        text: the text of a config file.
+        present: its present values.
+        values: new values by dotted key of two parts.
+    """
     root = _EditLoader(text).get_single_node()
     assert isinstance(root, yaml.MappingNode)
     inserted: dict[str, dict[str, Any]] = {}
@@ -190,7 +212,8 @@ def _with_values(text: str, present: Mapping[str, Any], values: Mapping[str, Any
         edits.append(_insert_entries(text, root, lines, newline))
     elif new_sections:
         edits.append(_append_sections(text, root, new_sections, newline))
-    parts, copied = [], 0
+    parts = []
+    copied = 0
     for start, end, new in sorted(edits, key=lambda edit: edit[0]):
         parts += [text[copied:start], new]
         copied = end
@@ -198,28 +221,37 @@ def _with_values(text: str, present: Mapping[str, Any], values: Mapping[str, Any
 
 
 def _value_node(mapping: yaml.Node | None, name: str) -> yaml.Node | None:
+    """Returns the node of a key's value; None if the mapping lacks the key, or if the node is not a mapping."""
     entries = mapping.value if isinstance(mapping, yaml.MappingNode) else ()
     return next((node for key, node in entries if key.value == name), None)
 
 
 def _entry(name: str, value: Any) -> str:
+    """Returns `name: value` as YAML text without a line end."""
     return dump_yaml({name: value}).strip()
 
 
-def _replace_node(text: str, node: yaml.Node, new: str) -> tuple[int, int, str]:
-    """Returns the start and the end of a node's text, without the line ends after it, and the text to put there."""
+# An edit of a text: the positions where the replaced part starts and ends, and the text to put there.
+_Edit = tuple[int, int, str]
+
+
+def _replace_node(text: str, node: yaml.Node, new: str) -> _Edit:
+    """Returns the edit that replaces the value of a node. The line ends after the value are not replaced.
+
+    Raises a `ValueError` if there may be a comment within the value.
+    """
     start = node.start_mark.index
     old = text[start : node.end_mark.index].rstrip()
     if "#" in old:
         raise ValueError(f"there may be a comment within the value of line {node.start_mark.line + 1}")
     before = text[start - 1]
-    colon = ":" if not old and before != ":" else ""  # a key of which nothing is said, as in {key, other: 1}
+    colon = ":" if not old and before != ":" else ""  # a key without a colon, as in {key, other: 1}
     space = "" if before.isspace() and not colon else " "
     return start, start + len(old), f"{colon}{space}{new}"
 
 
-def _insert_entries(text: str, mapping: yaml.Node, entries: Sequence[str], newline: str) -> tuple[int, int, str]:
-    """Returns where a mapping begins, twice, and the text of entries to insert there."""
+def _insert_entries(text: str, mapping: yaml.Node, entries: Sequence[str], newline: str) -> _Edit:
+    """Returns the edit that inserts entries, each `KEY: VALUE`, at the beginning of a mapping that is not empty."""
     first = mapping.value[0][0].start_mark
     question = re.search(r"\?[ \t]*\Z", text[: first.index])
     start = question.start() if question else first.index
@@ -228,11 +260,16 @@ def _insert_entries(text: str, mapping: yaml.Node, entries: Sequence[str], newli
     return start, start, "".join(entry + separator for entry in entries)
 
 
-def _append_sections(
-    text: str, root: yaml.Node, sections: Mapping[str, Sequence[str]], newline: str
-) -> tuple[int, int, str]:
-    """Returns where the sections of a document end, and the text that adds sections there."""
-    end = root.end_mark.index  # the end of the text, or a line of three dots
+def _append_sections(text: str, root: yaml.Node, sections: Mapping[str, Sequence[str]], newline: str) -> _Edit:
+    """Returns the edit that adds sections at the end of a document.
+
+    Args:
+        text: the text of the document.
+        root: its root node.
+        sections: the entries of each new section, each `KEY: VALUE`.
+        newline: the line end of the document.
+    """
+    end = root.end_mark.index  # the end of the text, or the line `...`
     start = len(text[:end].rstrip())
     column = " " * root.start_mark.column
     blocks = (
@@ -243,7 +280,10 @@ def _append_sections(
 
 
 def _keys(node: yaml.Node | None, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, int]]:
-    """Yields the dotted key and the line, from 1, of everything in a document."""
+    """Yields the dotted key and the line, from 1, of every value below a node. Items of lists have their index as key.
+
+    Raises a `ComposerError` if the document is nested too deeply.
+    """
     if node and depth > DEEPEST:
         raise yaml.composer.ComposerError(None, None, f"nested more than {DEEPEST} levels deep", node.start_mark)
     if isinstance(node, yaml.MappingNode):
@@ -252,15 +292,24 @@ def _keys(node: yaml.Node | None, prefix: str = "", depth: int = 0) -> Iterator[
         children = [(str(index), item, item) for index, item in enumerate(node.value)]
     else:
         return
-    for name, place, value in children:
-        yield f"{prefix}{name}", place.start_mark.line + 1
+    for name, key_node, value in children:
+        yield f"{prefix}{name}", key_node.start_mark.line + 1
         yield from _keys(value, f"{prefix}{name}.", depth + 1)
 
 
 def replaced(section: Mapping[str, Any], keys: Sequence[str], value: Any) -> dict[str, Any]:
-    """Returns a copy of a section with one value changed; YAML's anchors let two sections share one object."""
+    """Returns a copy of nested settings with one value changed. The original does not change.
+
+    It is copied because two sections may be the same object, by an anchor of YAML.
+
+    Args:
+        section: nested dicts.
+        keys: the path of the setting: its name in each dict. Missing dicts are added.
+        value: the new value.
+    """
     name, *rest = keys
     if rest:
-        below = section.get(name) or {}
-        value = replaced(below, rest, value) if isinstance(below, Mapping) else below  # the schema refuses it later
+        inner = section.get(name) or {}
+        # A value in place of a section is kept; the schema refuses it later.
+        value = replaced(inner, rest, value) if isinstance(inner, Mapping) else inner
     return {**section, name: value}

@@ -1,10 +1,14 @@
-"""Searches for translations, and the teacher-forced pass over given ones. The modules, in reading order:
+"""Decoding: searches for translations, and the teacher-forced pass, which scores existing translations.
 
-- `search`: the inputs and results that all searches share, and their parts
+The modules, in reading order:
+
+- `search`: the interface and the result of all searches, and the tensor operations that they share
 - `constraints`: constraints on the next token, such as a minimum length
 - `lexical_constraints`: banned and required phrases
-- `greedy`, `sampling`, `beam`: the three searches
+- `greedy`: greedy search
+- `sampling`: random sampling
+- `beam`: beam search
 - `forced`: the teacher-forced pass
-- `translator`: translates sentences, from text to text
-- `build`: makes a search and a translator from the settings
+- `translator`: the translator, from source text to target text
+- `build`: the search and the translator that the settings describe
 """

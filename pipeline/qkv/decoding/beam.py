@@ -1,8 +1,8 @@
-"""Beam search: keeps the best hypotheses of each sentence and extends a whole batch in step.
+"""Beam search: extends the best hypotheses of each sentence, a whole batch at a time, by one token at each step.
 
 Sutskever et al. 2014, section 3.2; length and coverage penalties of GNMT (Wu et al. 2016, equation 14).
 
-Letters: B batch, A sentences still searched, K beam size, N best hypotheses asked for, P finished ones that are kept, L
+Letters: B batch, A sentences still searched, K beam size, N hypotheses to return, P finished hypotheses to store, L
 maximum length of a target, V vocabulary, S source positions.
 """
 
@@ -22,18 +22,18 @@ from .search import (
     MINUS_INFINITY,
     Hypotheses,
     branch,
-    concatenate,
-    fill_up,
+    fill_with_live,
     gather_columns,
     gather_rows,
     is_number,
+    join_hypotheses,
     repeat_while,
     write_at,
 )
 
-OWN_POWERS = (0.5, 2.0, 3.0)
-"""The length penalties for which TensorFlow replaces the power in a graph by a root or products, which round
-differently, if they are constants of the graph."""
+CONSTANT_POWERS = (0.5, 2.0, 3.0)
+"""Length penalties that stay constants of the graph. TensorFlow replaces a power by such a constant with a root or with
+products, which round differently from a power by an input."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +41,23 @@ class BeamSettings:
     """The settings of a beam search.
 
     Args:
-        size: K, how many hypotheses of each sentence are extended at every step.
-        best: N, how many finished hypotheses of each sentence are returned, at most 2 K - 1: when the last of a full
-            beam ends, as many can have ended.
-        length_penalty: alpha. A hypothesis of n tokens, EOS included, scores its log-probability divided by
-            `((5 + n) / 6) ^ alpha`: 0 favours short ones, as every token lowers the score; 1 is close to the mean per
-            token.
+        size: K, the number of hypotheses of each sentence that are extended at every step.
+        best: N, the number of hypotheses of each sentence that are returned, at most 2 K - 1. A beam ends with at most
+            that many finished hypotheses: K - 1, and K more in the last step.
+        length_penalty: alpha. The score of a hypothesis of n tokens, EOS included, is its log-probability divided by
+            `((5 + n) / 6) ^ alpha`. 0 favours short hypotheses, because every token lowers the score. 1 comes close to
+            the mean log-probability of a token.
         coverage_penalty: beta. `beta * sum_s log(min(1, attention that source token s received))` is added to the score
-            of a finished hypothesis.
+            of a finished hypothesis. 0 adds nothing.
         min_length: the minimum number of tokens before EOS.
-        no_repeat_ngram: no n-gram of this length occurs twice in a hypothesis; 0 allows all.
-        divisor: by what log-probabilities are divided, one of `choices.translation.LENGTH_DIVISORS`; above it is gnmt.
-        end: when the search of a sentence ends, one of `config.choices.translation.BEAM_ENDS`.
-        force_eos: whether the last of the tokens that a target may have is EOS, as certain.
-        renormalize: whether hypotheses are ranked by the probability among the tokens that may come next, and not among
-            all tokens.
+        no_repeat_ngram: the length n of n-grams that may occur only once in a hypothesis. 0 allows repetitions.
+        divisor: the function of the length by which log-probabilities are divided, a key of
+            `config.choices.translation.LENGTH_DIVISORS`. The formula above is `gnmt`.
+        end: the condition under which the search of a sentence ends, a key of `config.choices.translation.BEAM_ENDS`.
+        force_eos: if True, a hypothesis that reaches the maximum length gets EOS as its last token, with probability 1
+            in its score.
+        renormalize: if True, the probabilities of the allowed next tokens are divided by their sum before hypotheses
+            are ranked.
     """
 
     size: int = 5
@@ -71,9 +73,9 @@ class BeamSettings:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """See `search.Search`."""
+        """The settings that may be inputs of a graph, see `decoding.search.Search`."""
         numbers: dict[str, Any] = {}
-        if self.length_penalty not in OWN_POWERS:
+        if self.length_penalty not in CONSTANT_POWERS:
             numbers["length_penalty"] = np.float32(self.length_penalty)
         if self.coverage_penalty:
             numbers["coverage_penalty"] = np.float32(self.coverage_penalty)
@@ -83,31 +85,42 @@ class BeamSettings:
 
     @property
     def uses_coverage(self) -> bool:
-        """True if there is a coverage penalty."""
+        """Whether there is a coverage penalty."""
         return not is_number(self.coverage_penalty, 0)
 
     @property
-    def places(self):
-        """P, how many finished hypotheses of a sentence are kept."""
+    def finished_size(self):
+        """P, the number of finished hypotheses of a sentence that are stored."""
         return max(self.size, self.best)
 
     def length_divisor(self, length):
-        """Returns the divisor of the log-probability of a hypothesis of `length` tokens."""
+        """Returns the divisor of the log-probability of a hypothesis, float32 of the shape of `length`.
+
+        Args:
+            length: the number of tokens of the hypothesis, a number or a tensor.
+        """
         tokens = ops.cast(length, "float32")
         return (tokens if self.divisor == "power" else (5.0 + tokens) / 6.0) ** self.length_penalty
 
     def coverage_bonus(self, attention):
-        """Returns what is added to a hypothesis' score for its attention `(..., S)`: `(...)`, never positive."""
+        """Returns the coverage penalty that is added to the score of each hypothesis.
+
+        Args:
+            attention: the attention that each source token received, float32 `(..., S)`.
+
+        Returns:
+            float32 `(...)`, 0 or negative.
+        """
         return self.coverage_penalty * ops.sum(ops.log(ops.clip(attention, 1e-9, 1.0)), axis=-1)
 
 
 @dataclass(frozen=True)
 class BeamSearch:
-    """The N best hypotheses of a beam: see `beam_search`.
+    """Beam search with a model, see `beam_search`. It is a `decoding.search.Search`.
 
     Args:
-        settings: `BeamSettings`.
-        ban: the phrases that no target contains, if any.
+        settings: the settings of the beam.
+        ban: the phrases that no target may contain; None if there are none.
     """
 
     settings: BeamSettings
@@ -115,11 +128,11 @@ class BeamSearch:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """See `search.Search`."""
+        """The settings that may be inputs of a graph, see `decoding.search.Search`."""
         return self.settings.numbers
 
     def with_numbers(self, numbers: Mapping[str, Any]) -> Self:
-        """See `search.Search`."""
+        """Returns a copy of the search with these values for the settings in `numbers`."""
         return replace(self, settings=replace(self.settings, **numbers))
 
     def __call__(self, model, memory, max_lengths, length, prefix=None, required=None):
@@ -135,7 +148,7 @@ class BeamSearch:
             return output.logits[:, -1], (output.cache, attention)
 
         def coverage(memory, state):
-            # Padding counts as covered.
+            # Padding counts as covered, so that it is not penalised.
             padding = ops.logical_not(memory.mask[:, 0, 0])
             return ops.where(rows_for_each(padding, dynamic_shape(state[1])[0]), 1.0, state[1])
 
@@ -159,31 +172,39 @@ def beam_search(
     prefix=None,
     constraint: Constraint | None = None,
 ) -> Hypotheses:
-    """Extends K hypotheses of every sentence by one token at a time.
+    """Returns the best hypotheses of each sentence, which it extends by one token at a time.
 
-    Each step looks at the 2 K likeliest extensions of a sentence's hypotheses. Those of the first K that end in EOS are
-    stored as finished, with their score; the first K of the others stay live.
+    Each step takes the 2 K likeliest extensions of a sentence's K live hypotheses as candidates. Of the first K
+    candidates, those that end in EOS are stored as finished, with their score. The first K candidates that do not end
+    in EOS stay live.
 
-    A sentence is done when no live hypothesis can still reach the N best, or at its maximum length, where live
-    hypotheses fill the remaining places. It is also done when K hypotheses are finished; with `end="worst"` only if the
-    worst of them beats the best live one at its present length. A sentence that is done leaves the batch, so in a graph
-    the size of the batch must be unknown.
+    The search of a sentence ends in three cases:
 
-    Ties go to the better hypothesis and the lower id, so equal inputs give equal outputs. With K = 1 this is greedy
-    search.
+    - No live hypothesis can still reach the N best.
+    - The sentence is at its maximum length. Live hypotheses are then returned in place of missing finished ones.
+    - K hypotheses are finished. With `end="worst"`, the worst of them must also beat the best live one at its present
+      length.
+
+    The sentence then leaves the batch, so in a graph the size of the batch must be unknown.
+
+    Ties go to the better hypothesis and then to the lower id, so equal inputs give equal outputs. With K = 1 this is
+    greedy search.
 
     Args:
-        next_token_logits: takes the last tokens int32 `(A * K, 1)` and both states, and returns logits `(A * K, V)` for
-            the next tokens and the new target state. It is first called with BOS.
+        next_token_logits: a function `(last tokens, source state, target state) -> (logits, new target state)`. The
+            tokens are int32 `(A * K, 1)`, at first BOS, and the logits of the next tokens `(A * K, V)`.
         source_state: any nested structure of tensors `(B, ...)`, with a row for each sentence.
         target_state: any nested structure of tensors `(B * K, ...)`, with a row for each hypothesis, or scalars.
-        max_lengths: int32 `(B,)`, the maximum number of tokens of each target, EOS included.
+        max_lengths: the maximum number of tokens of each target, EOS included, int32 `(B,)`.
         length: L, at least the largest of `max_lengths`.
-        settings: `BeamSettings`.
-        coverage: takes both states and returns the attention that each source token received from each hypothesis,
-            float32 `(A * K, S)`, 1 for padding. Needed for a coverage penalty only.
-        prefix: int32 `(B, L)`, the tokens with which each target begins, then PAD; by default none.
-        constraint: what hypotheses keep to besides; by default nothing.
+        settings: the settings of the beam.
+        coverage: a function `(source state, target state) -> attention`. It returns the attention that each source
+            token received from each hypothesis, float32 `(A * K, S)`, 1 for padding. Only a coverage penalty needs it.
+        prefix: the tokens with which each target begins, then PAD, int32 `(B, L)`; None if there are no prefixes.
+        constraint: a further constraint on next tokens; None if there is none.
+
+    Returns:
+        `Hypotheses` `(B, N, ...)`, the best first.
     """
     constraint = constraint or Constraint()
 
@@ -191,11 +212,11 @@ def beam_search(
         last = ops.take(state.live.ids, ops.maximum(state.step - 1, 0), axis=2)
         last = ops.reshape(ops.where(state.step > 0, last, BOS), (-1, 1))
         logits, target_state = next_token_logits(last, state.source_state, state.target_state)
-        kept = constraint.advance(state.kept, last[:, 0], state.rows)
+        constraint_state = constraint.advance(state.constraint_state, last[:, 0], state.rows)
         is_last = state.step + 1 >= ops.take(max_lengths, state.rows) if settings.force_eos else None
-        given = None if prefix is None else ops.take(ops.take(prefix, state.step, axis=1), state.rows)
-        state = state._replace(target_state=target_state, kept=kept)
-        candidates, parents, tokens = extend_hypotheses(logits, state, settings, constraint, is_last, given)
+        forced_tokens = None if prefix is None else ops.take(ops.take(prefix, state.step, axis=1), state.rows)
+        state = state._replace(target_state=target_state, constraint_state=constraint_state)
+        candidates, parents, tokens = extend_hypotheses(logits, state, settings, constraint, is_last, forced_tokens)
         state = state._replace(step=state.step + 1)
         bonus = None
         if settings.uses_coverage:
@@ -213,15 +234,16 @@ def beam_search(
 
 
 class BeamState(NamedTuple):
-    """The search between two steps.
+    """The state of a beam search between two steps.
 
-    - step: how many tokens every live hypothesis has.
-    - rows: int32 `(A,)`, the sentences of the batch that are still searched.
-    - live: `Hypotheses` `(A, K, ...)` that are still extended, scored by log-probability.
-    - finished: `Hypotheses` `(B, P, ...)` that have ended, of all sentences of the batch, scored as they are ranked.
-    - source_state: of the A sentences.
-    - target_state: of the A * K live hypotheses.
-    - kept: the constraint's state of the same.
+    - step: the number of tokens of every live hypothesis, an int32 scalar.
+    - rows: the indices of the sentences that are still searched, int32 `(A,)`.
+    - live: the hypotheses that are still extended, `Hypotheses` `(A, K, ...)`; the score is the log-probability.
+    - finished: the hypotheses that have ended, for all sentences of the batch, `Hypotheses` `(B, P, ...)`; the score
+      includes the length and coverage penalties.
+    - source_state: the state of the A sentences, see `beam_search`.
+    - target_state: the state of the A * K live hypotheses, see `beam_search`.
+    - constraint_state: the constraint's state of the A * K live hypotheses.
     """
 
     step: Any
@@ -230,51 +252,58 @@ class BeamState(NamedTuple):
     finished: Hypotheses
     source_state: Any
     target_state: Any
-    kept: Any
+    constraint_state: Any
 
 
-def start_beam(source_state, target_state, kept, max_lengths, length, settings: BeamSettings) -> BeamState:
-    """Returns the state before the first step: no token, nothing finished, and only sentences that may have a token. Of
-    the others the empty hypothesis is finished, and certain."""
+def start_beam(source_state, target_state, constraint_state, max_lengths, length, settings: BeamSettings) -> BeamState:
+    """Returns the state before the first step, with empty hypotheses.
+
+    A sentence whose maximum length is 0 is not searched. It has a finished, empty hypothesis of score 0.
+
+    Args:
+        source_state, target_state, max_lengths, length, settings: see `beam_search`.
+        constraint_state: the result of `decoding.constraints.Constraint.start`.
+    """
     batch = dynamic_shape(max_lengths)[0]
     rows = ops.cast(ops.nonzero(max_lengths > 0)[0], "int32")
 
     def empty(count):
-        # Equal hypotheses would stay equal, so only the first starts.
+        # Equal hypotheses would have equal extensions, so only the first may be extended.
         scores = ops.broadcast_to(ops.where(ops.arange(count) == 0, 0.0, MINUS_INFINITY), (batch, count))
         return Hypotheses(ops.full((batch, count, length), PAD, "int32"), ops.zeros((batch, count, length)), scores)
 
     may_have_tokens = ops.expand_dims(max_lengths > 0, 1)
-    finished = empty(settings.places)
+    finished = empty(settings.finished_size)
     finished = finished._replace(scores=ops.where(may_have_tokens, MINUS_INFINITY, finished.scores))
     size = settings.size
-    of_rows = ops.reshape(ops.expand_dims(rows * size, 1) + ops.arange(size, dtype="int32"), (-1,))
+    hypotheses = ops.reshape(ops.expand_dims(rows * size, 1) + ops.arange(size, dtype="int32"), (-1,))
     return BeamState(
         ops.zeros((), "int32"),
         rows,
         Hypotheses(*gather_rows(empty(size), rows)),
         finished,
         branch(ops.all(may_have_tokens), lambda: source_state, lambda: gather_rows(source_state, rows)),
-        *gather_rows((target_state, kept), of_rows),
+        *gather_rows((target_state, constraint_state), hypotheses),
     )
 
 
 def extend_hypotheses(
-    logits, state: BeamState, settings: BeamSettings, constraint: Constraint, is_last=None, given=None
+    logits, state: BeamState, settings: BeamSettings, constraint: Constraint, is_last=None, forced_tokens=None
 ):
-    """Finds the 2 K likeliest extensions of a sentence's K live hypotheses by one token.
+    """Returns the 2 K likeliest extensions of each sentence's K live hypotheses by one token.
 
     Args:
-        logits: `(A * K, V)`.
-        state: before the step.
-        settings: `BeamSettings`.
-        constraint: what hypotheses keep to besides.
-        is_last: bool `(A,)`, the sentences whose hypotheses must end; by default none.
-        given: int32 `(A,)`, the tokens that must come next, PAD where any may; by default any.
+        logits: the logits of the next tokens, `(A * K, V)`.
+        state: the state before the step.
+        settings: the settings of the beam.
+        constraint: a further constraint on next tokens.
+        is_last: whether the next token of a sentence must be EOS, bool `(A,)`; None if EOS is forced nowhere.
+        forced_tokens: the next token of each sentence, int32 `(A,)`, PAD for a free choice; None if all are free.
 
     Returns:
-        `(candidates, parents, tokens)`: `Hypotheses` `(A, 2 K, ...)` scored by log-probability; int32 `(A, 2 K)`, the
-        hypothesis that each extends; and int32 `(A, 2 K)`, the token that it adds.
+        `(candidates, parents, tokens)`: the extended hypotheses, the likeliest first, `Hypotheses` `(A, 2 K, ...)`
+        whose score is the log-probability; the index of the live hypothesis that each extends, int32 `(A, 2 K)`; and
+        the token that it adds, int32 `(A, 2 K)`.
     """
     size = settings.size
     scores = ops.log_softmax(ops.cast(logits, "float32"))
@@ -283,17 +312,18 @@ def extend_hypotheses(
     allowed = ban_early_end(ban_special_tokens(scores), state.step, settings.min_length)
     history = ops.reshape(state.live.ids, (-1, length))
     allowed = ban_repeated_ngrams(allowed, history, state.step, settings.no_repeat_ngram)
-    allowed = constraint.allow(allowed, scores, state.kept, state.step, state.rows)
+    allowed = constraint.allow(allowed, scores, state.constraint_state, state.step, state.rows)
     if settings.renormalize:
         allowed = ops.log_softmax(allowed)
     if is_last is not None:
         allowed = force_end(allowed, ops.repeat(is_last, size))
-    if given is not None:
-        allowed = force_tokens(allowed, scores, ops.repeat(given, size))
+    if forced_tokens is not None:
+        allowed = force_tokens(allowed, scores, ops.repeat(forced_tokens, size))
     totals = ops.reshape(state.live.scores, (-1, 1)) + allowed
     totals = ops.reshape(totals, (-1, size, vocabulary))
-    totals, indices = constraint.best_extensions(totals, state.kept, state.rows, 2 * size)
-    parents, tokens = indices // vocabulary, indices % vocabulary
+    totals, indices = constraint.best_extensions(totals, state.constraint_state, state.rows, 2 * size)
+    parents = indices // vocabulary
+    tokens = indices % vocabulary
     token_scores = ops.take_along_axis(ops.reshape(scores, (-1, size * vocabulary)), indices, axis=1)
     candidates = Hypotheses(
         write_at(gather_columns(state.live.ids, parents), state.step, tokens),
@@ -304,15 +334,21 @@ def extend_hypotheses(
 
 
 def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, bonus, settings: BeamSettings):
-    """Returns the best P finished hypotheses `(A, P, ...)`, among the ones finished before this step and those first K
-    candidates that end.
+    """Returns the best P finished hypotheses of each sentence.
+
+    They are chosen among the hypotheses finished earlier, and those of the first K candidates that end in EOS.
 
     Args:
-        state: after the step.
-        candidates, parents: see `extend_hypotheses`.
-        ends: bool `(A, 2 K)`, which candidates end in EOS.
-        bonus: float32 `(A, K)`, added to the score of the candidates that extend each hypothesis; or None.
-        settings: `BeamSettings`.
+        state: the state, with the number of tokens of the candidates as `step`.
+        candidates: the extended hypotheses, see `extend_hypotheses`.
+        parents: the index of the live hypothesis that each candidate extends, int32 `(A, 2 K)`.
+        ends: whether each candidate ends in EOS, bool `(A, 2 K)`.
+        bonus: the coverage penalty of each live hypothesis, added to the scores of its candidates, float32 `(A, K)`;
+            None if there is no such penalty.
+        settings: the settings of the beam.
+
+    Returns:
+        `Hypotheses` `(A, P, ...)`, the best first.
     """
     scores = candidates.scores / settings.length_divisor(state.step)
     if bonus is not None:
@@ -320,25 +356,44 @@ def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, b
     among_first = ops.arange(2 * settings.size) < settings.size
     scores = ops.where(ops.logical_and(ends, among_first), scores, MINUS_INFINITY)
     finished = Hypotheses(*gather_rows(state.finished, state.rows))
-    return concatenate(finished, candidates._replace(scores=scores)).select_best(settings.places)[0]
+    joined = join_hypotheses(finished, candidates._replace(scores=scores))
+    return joined.select_best(settings.finished_size)[0]
 
 
 def keep_live(candidates: Hypotheses, ends, size):
-    """Returns the first K of the candidates `(A, 2 K, ...)` that do not end, and where they stood, int32 `(A, K)`."""
+    """Returns the first K candidates of each sentence that do not end in EOS.
+
+    Args:
+        candidates: `Hypotheses` `(A, 2 K, ...)`, the likeliest first.
+        ends: whether each candidate ends in EOS, bool `(A, 2 K)`.
+        size: K.
+
+    Returns:
+        `(live, indices)`: `Hypotheses` `(A, K, ...)`, and the index of each among the candidates, int32 `(A, K)`.
+    """
     stays = ops.logical_not(ends)
-    is_first = ops.cumsum(ops.cast(stays, "float32"), axis=1) <= size  # of int32, it would leave a GPU
+    is_first = ops.cumsum(ops.cast(stays, "float32"), axis=1) <= size  # a GPU has no cumulative sum of int32
     scores = ops.where(ops.logical_and(stays, is_first), candidates.scores, MINUS_INFINITY)
     return candidates._replace(scores=scores).select_best(size)
 
 
 def drop_finished(state, finished, live, parents, max_lengths, settings) -> BeamState:
-    """Stores the finished hypotheses, `(A, P, ...)`, and drops the sentences that need no further step; each of the
-    live ones, `(A, K, ...)`, extends one of `parents`, int32 `(A, K)`."""
+    """Returns the state after a step: stores the finished hypotheses, and drops the sentences whose search ends.
+
+    Args:
+        state: the state, with the number of tokens after the step as `step`.
+        finished: the finished hypotheses, `Hypotheses` `(A, P, ...)`.
+        live: the live hypotheses, `Hypotheses` `(A, K, ...)`.
+        parents: the index of the previous live hypothesis that each live one extends, int32 `(A, K)`.
+        max_lengths: the maximum number of tokens of each target, int32 `(B,)`.
+        settings: the settings of the beam.
+    """
     longest = ops.take(max_lengths, state.rows)
     at_longest = state.step >= longest
     divisor = settings.length_divisor(ops.expand_dims(longest, 1))
-    finished = fill_up(finished, live._replace(scores=live.scores / divisor), at_longest)
-    # No token adds probability and none takes coverage away, so no live hypothesis can score higher than this.
+    finished = fill_with_live(finished, live._replace(scores=live.scores / divisor), at_longest)
+    # A further token cannot raise the log-probability, and the coverage penalty is at most 0. So this is an upper bound
+    # of the score of every live hypothesis.
     reachable = (live.scores[:, :1] / divisor)[:, 0]
     last = finished.scores[:, settings.size - 1]
     beam_full = ops.greater(last, MINUS_INFINITY)
@@ -358,5 +413,5 @@ def drop_finished(state, finished, live, parents, max_lengths, settings) -> Beam
         Hypotheses(*gather_rows(live, remaining)),
         Hypotheses(*stored),
         branch(ops.any(done), lambda: gather_rows(state.source_state, remaining), lambda: state.source_state),
-        *gather_rows((state.target_state, state.kept), origins),
+        *gather_rows((state.target_state, state.constraint_state), origins),
     )

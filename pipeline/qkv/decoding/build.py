@@ -1,7 +1,5 @@
 """Builds a search and a translator from settings."""
 
-from collections.abc import Callable, Sequence
-
 import keras
 
 from ..config import RunConfig
@@ -10,6 +8,7 @@ from ..runtime.devices import parallel_batches, sizes
 from ..runtime.graphs import GraphCache
 from ..text.phrases.banned import BannedPhrases
 from ..text.phrases.token_text import TokenText
+from ..text.text_reader import TextReader
 from ..text.tokens.tokenizer import Tokenizer
 from .beam import BeamSearch, BeamSettings
 from .greedy import GreedySearch
@@ -25,29 +24,45 @@ def build_translator(
     config: RunConfig,
     search: Search,
     tokens: TokenText | None = None,
-    read: Callable[[Sequence[str], str], list[list[int]]] | None = None,
+    reader: TextReader | None = None,
     graphs: GraphCache | None = None,
 ) -> Translator:
-    """Builds a translator that uses `search`, with the batch size and the length limits of the config; for `tokens`,
-    `read` and `graphs` see `Translator`."""
+    """Builds a translator with the batch size and the length limits of a config.
+
+    Args:
+        model: any `TranslationModel`.
+        tokenizer: the tokenizer with which the model was trained.
+        config: the settings; those of the search itself are not read.
+        search: the search for translations.
+        tokens: the tokens of the target language; needed only if phrases are required.
+        reader: reads sentences as users write them; by default, the tokenizer encodes sentences unchanged.
+        graphs: the cache of graphs; by default a new one.
+    """
     settings = config.decoding
     return Translator(
         model,
         tokenizer,
         search=search,
         batch_sentences=sizes().search_sentences if settings.batch_sentences == "auto" else settings.batch_sentences,
-        **settings.model_dump(include={"max_target_ratio", "max_target_extra"}),
+        max_target_ratio=settings.max_target_ratio,
+        max_target_extra=settings.max_target_extra,
         max_positions=config.model.max_positions,
         # Random draws depend on their order, so batches that are sampled run one after the other.
-        workers=1 if settings.kind == "sampling" else parallel_batches(),
+        threads=1 if settings.kind == "sampling" else parallel_batches(),
         tokens=tokens,
-        read=read,
+        reader=reader,
         graphs=graphs or GraphCache(),
     )
 
 
 def build_search(settings: DecodingSettings, seed: int, banned: BannedPhrases | None = None) -> Search:
-    """Builds the search that the settings ask for, with sampling's seed and what no translation contains."""
+    """Builds the search that the settings name.
+
+    Args:
+        settings: the section `decoding` of a config.
+        seed: the seed of the draws of sampling.
+        banned: the phrases that no translation contains, or None.
+    """
     constraints = settings.model_dump(include={"min_length", "no_repeat_ngram", "force_eos"})
     ban = Ban(banned.table) if banned else None
     if settings.kind == "sampling":

@@ -1,7 +1,7 @@
 """Constraints on the tokens that a search may choose next.
 
-The functions take the scores of the next tokens, float32 `(..., V)`, and return them with minus infinity for every
-token that is not allowed. `Constraint` is what a beam search asks besides.
+Each function takes scores of the next tokens, log-probabilities float32 `(R, V)`, and returns them with minus infinity
+for the banned tokens. `Constraint` is the interface of further constraints of a beam search.
 
 Letters: A sentences still searched, B batch, K beam size, R hypotheses, L maximum length of a target, V vocabulary.
 """
@@ -14,13 +14,13 @@ from .search import MINUS_INFINITY, is_number, top_k_of_many
 
 
 def ban_special_tokens(scores):
-    """Bans PAD and BOS, which no target contains."""
+    """Bans PAD and BOS."""
     ids = ops.arange(dynamic_shape(scores)[-1], dtype="int32")
     return ops.where(ops.logical_or(ops.equal(ids, PAD), ops.equal(ids, BOS)), MINUS_INFINITY, scores)
 
 
 def ban_early_end(scores, step, min_length):
-    """Bans EOS while a hypothesis has fewer than `min_length` tokens; it has `step`."""
+    """Bans EOS if `step`, the number of tokens of a hypothesis, is lower than `min_length`."""
     if is_number(min_length, 0):
         return scores
     ids = ops.arange(dynamic_shape(scores)[-1], dtype="int32")
@@ -28,19 +28,19 @@ def ban_early_end(scores, step, min_length):
 
 
 def force_end(scores, is_last):
-    """Allows EOS alone, as certain, in the rows that may have one more token: bool `(R,)`."""
+    """Allows only EOS, with score 0, in the rows whose next token is the last one, `is_last`, bool `(R,)`."""
     ids = ops.arange(dynamic_shape(scores)[-1], dtype="int32")
     forced = ops.where(ops.equal(ids, EOS), 0.0, MINUS_INFINITY)
     return ops.where(ops.expand_dims(is_last, -1), forced, scores)
 
 
 def force_tokens(allowed, scores, tokens):
-    """Allows one token alone where `tokens`, int `(R,)`, is not PAD, also one that was banned.
+    """Forces the next token of hypotheses, even if it is banned.
 
     Args:
-        allowed: `(R, V)`, the scores after all bans.
-        scores: `(R, V)`, the scores before them.
-        tokens: the tokens.
+        allowed: the scores after all bans, float32 `(R, V)`.
+        scores: the scores before any ban, float32 `(R, V)`. A forced token has this score.
+        tokens: the forced tokens, int `(R,)`; PAD forces nothing.
     """
     tokens = ops.expand_dims(tokens, -1)
     forced = ops.where(ops.equal(ops.arange(dynamic_shape(scores)[-1], dtype="int32"), tokens), scores, MINUS_INFINITY)
@@ -51,15 +51,15 @@ def ban_repeated_ngrams(scores, ids, step, n):
     """Bans every token that would repeat an n-gram of its hypothesis (Paulus et al. 2018, section 2.5).
 
     Args:
-        scores: `(R, V)`.
-        ids: int32 `(R, L)`, the tokens so far.
-        step: how many there are.
-        n: 0 bans nothing.
+        scores: the scores of the next tokens, float32 `(R, V)`.
+        ids: the tokens of each hypothesis, int32 `(R, L)`, of which the first `step` are set.
+        step: the number of tokens of each hypothesis.
+        n: the length of the n-grams; 0 bans nothing.
     """
     length = dynamic_shape(ids)[1]
     if not n:
         return scores
-    # Bans each token that followed an earlier occurrence of the last n - 1 tokens.
+    # A token is banned if it followed an earlier occurrence of the last n - 1 tokens.
     starts = ops.arange(length, dtype="int32")
     repeats = ops.broadcast_to(starts + n - 1 < step, dynamic_shape(ids))
     for i in range(n - 1):
@@ -74,9 +74,10 @@ def ban_repeated_ngrams(scores, ids, step, n):
 
 
 class Constraint:
-    """Allows everything. A subclass has a state for each hypothesis, which goes with it from step to step.
+    """The base class of constraints on the hypotheses of a beam search. It allows every token.
 
-    `rows`, int32 `(A,)`, are everywhere the sentences of the batch that are still searched.
+    A subclass has a state for each hypothesis, which the beam search gathers along with the hypotheses. The argument
+    `rows` of the methods, int32 `(A,)`, holds the indices in the batch of the sentences that are still searched.
     """
 
     def start(self):
@@ -84,17 +85,33 @@ class Constraint:
         return ()
 
     def advance(self, state, tokens, rows):
-        """Returns the state after the tokens int32 `(A * K,)`, which are BOS at first."""
+        """Returns the state after `tokens`, the last token of each hypothesis, int32 `(A * K,)`; at first BOS."""
         return ()
 
     def allow(self, allowed, scores, state, step, rows):
-        """Returns the scores of the next tokens, `(A * K, V)`, with minus infinity where they are not allowed, given
-        the scores after and before all bans of the settings; hypotheses have `step` tokens."""
+        """Returns the scores of the next tokens, float32 `(A * K, V)`, minus infinity for tokens that are not allowed.
+
+        Args:
+            allowed: the scores after the bans of the settings, float32 `(A * K, V)`.
+            scores: the scores before any ban, float32 `(A * K, V)`.
+            state: the state after the last tokens.
+            step: the number of tokens of each hypothesis.
+            rows: see the class.
+        """
         return allowed
 
     def best_extensions(self, totals, state, rows, count):
-        """Chooses `count` among the extensions of a sentence's hypotheses, given the log-probability of each with each
-        token, float32 `(A, K, V)`: `(totals, indices)`, float32 and int32 `(A, count)`, in the order of preference; an
-        index is hypothesis times V plus token."""
+        """Chooses extensions of each sentence's hypotheses by one token. The base class chooses the likeliest.
+
+        Args:
+            totals: the log-probability of each hypothesis with each next token, float32 `(A, K, V)`.
+            state: the state after the last tokens.
+            rows: see the class.
+            count: the number of extensions to choose for each sentence.
+
+        Returns:
+            `(totals, indices)`, each `(A, count)`, the preferred first: log-probabilities, float32, and indices, int32.
+            An index is `hypothesis * V + token`.
+        """
         sentences, size, vocabulary = dynamic_shape(totals)
         return top_k_of_many(ops.reshape(totals, (sentences, size * vocabulary)), count)

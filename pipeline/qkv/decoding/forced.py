@@ -1,8 +1,9 @@
-"""The teacher-forced pass over given targets: every token's probability, every layer's and head's attention, and how
-sensitive each prediction is to each source token.
+"""The teacher-forced pass over pairs of source and target, and the gradients of its predictions.
 
-Letters: B batch, H heads, T target positions, U of them whose output tokens are given, S source positions, D model
-width.
+The pass returns each token's log-probability and the attention of each layer and head. `gradient_times_input` returns
+the influence of each source token on each prediction.
+
+Letters: B batch, H heads, T target positions, U target positions with an output token, S source positions.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,12 +22,12 @@ from ..runtime.graphs import ModelGraph
 class TeacherForced(NamedTuple):
     """The result of a teacher-forced pass.
 
-    - log_probabilities: float32 `(B, U)`, natural logarithms, of each output token given the source and the tokens
-      before it.
-    - likeliest: int32 `(B, U)`, the token to which the model gives the highest probability there.
-    - attention: site -> float32 `(B, layers, H, queries, keys)`.
-    - sinks: site -> float32 `(B, layers, H, queries)`, the share of each row that went to no key; only for
-      sites whose mechanism has a sink.
+    - log_probabilities: the natural logarithm of the probability of each output token, given the source and the tokens
+      before it, float32 `(B, U)`.
+    - likeliest: the token with the highest probability at each position, int32 `(B, U)`.
+    - attention: site -> weights, float32 `(B, layers, H, queries, keys)`.
+    - sinks: site -> the weight of each row that went to the learnt sink instead of a key, float32 `(B, layers, H,
+      queries)`. Only sites whose mechanism has a sink are in it.
     """
 
     log_probabilities: Any
@@ -36,28 +37,28 @@ class TeacherForced(NamedTuple):
 
 
 def forced_pass(model, source, target_input, target_output, sites=()) -> TeacherForced:
-    """Reads source and target once, without dropout.
+    """Returns the result of a teacher-forced pass: encodes the source and decodes the target once, without dropout.
 
     Args:
         model: any `TranslationModel`.
-        source: int `(B, S)`.
-        target_input: int `(B, T)`, from BOS on.
-        target_output: int `(B, U)`, up to EOS. Pass no columns where only attention is wanted: the logits of U
-            positions cost as much as one or two layers.
-        sites: which attention to return, among those `config.choices.inspection.SITES` that a forced pass gives.
+        source: the tokens of the sources, int `(B, S)`.
+        target_input: the input tokens of the decoder, from BOS on, int `(B, T)`.
+        target_output: the tokens to predict, up to EOS, int `(B, U)` with U at most T. If only attention is needed,
+            pass U = 0: the logits of U positions cost as much as one or two layers.
+        sites: the attention to return, any keys of `config.choices.inspection.SITES` but `gradients`.
     """
     return forced_decode(model, model.encode(source, training=False), target_input, target_output, sites)
 
 
 def forced_decode(model, memory, target_input, target_output, sites=()) -> TeacherForced:
-    """Runs the second half of `forced_pass`: reads the target, given the memory of the source."""
+    """Returns the result of `forced_pass` from the memory of the source, the result of `model.encode`."""
     output = model.decode(target_input, memory, training=False)
-    given = dynamic_shape(target_output)[1]
-    states = keras.tree.map_structure(lambda x: x[:, :given], output.states)  # an ensemble has one for each member
+    outputs = dynamic_shape(target_output)[1]
+    states = keras.tree.map_structure(lambda x: x[:, :outputs], output.states)  # an ensemble has one for each member
     scores = ops.log_softmax(model.output_embedding.logits(states))
     layers = {"cross": output.cross, "encoder": memory.self_attention, "decoder": output.decoder_self}
     if "norms" in sites:
-        norms = model.value_norms(memory)  # empty where the architecture has none
+        norms = model.value_norms(memory)  # empty if the architecture has none
         layers["norms"] = tuple(
             normalize_rows(x * ops.expand_dims(y, 2)) for x, y in zip(output.cross, norms, strict=False)
         )
@@ -67,35 +68,36 @@ def forced_decode(model, memory, target_input, target_output, sites=()) -> Teach
     def stack(site):
         if layers[site]:
             return ops.stack(layers[site], axis=1)
-        # Without such attention an architecture has 0 layers of it.
+        # An architecture without this attention has 0 layers of it.
         return ops.zeros((batch, 0, 1, *(lengths[axis] for axis in SITES[site].axes)))
 
-    found = ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(target_output, -1), axis=-1), -1)
+    log_probabilities = ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(target_output, -1), axis=-1), -1)
     likeliest = ops.cast(ops.argmax(scores, axis=-1), "int32")
     sinks = model.sinks(memory, output).items()
     sinks = {site: ops.stack(shares, axis=1) for site, shares in sinks if site in sites and shares}
-    return TeacherForced(found, likeliest, {site: stack(site) for site in sites}, sinks)
+    return TeacherForced(log_probabilities, likeliest, {site: stack(site) for site in sites}, sinks)
 
 
 def normalize_rows(x):
-    """Divides rows by their sum; rows of zeros stay zero."""
+    """Returns x `(..., S)`, not negative, with each row divided by its sum. Rows of zeros stay zero."""
     return x / ops.maximum(ops.sum(x, axis=-1, keepdims=True), 1e-9)
 
 
 def gradient_times_input(model, source, target_input, target_output):
-    """Computes `|x_s . d log p(y_t) / d x_s|` for the embedding x_s of each source token, divided by the sum of row t.
+    """Computes gradient times input: the influence of each source token s on each predicted target token t.
 
-    The result has one layer and one head, because the gradient passes through the whole model. Each target position
-    takes a backward pass.
+    It is `|x_s . d log p(y_t) / d x_s|` for the embedding x_s of the source token, divided by the sum over s. Each
+    target position takes a backward pass.
 
     Args:
         model: any `TranslationModel`.
-        source: int `(B, S)`.
-        target_input: int `(B, T)`, from BOS on.
-        target_output: int `(B, T)`, up to EOS.
+        source: the tokens of the sources, int `(B, S)`.
+        target_input: the input tokens of the decoder, from BOS on, int `(B, T)`.
+        target_output: the tokens to predict, up to EOS, int `(B, T)`.
 
     Returns:
-        float32 `(B, 1, 1, T, S)`; 0 for padding of the source.
+        float32 `(B, 1, 1, T, S)`, 0 for padding of the source. There is one layer and one head, because the gradient
+        passes through the whole model.
     """
     vectors = []
 
@@ -112,8 +114,8 @@ def gradient_times_input(model, source, target_input, target_output):
     length = tf.shape(target_input)[1]
 
     def saliency_of_position(t):
-        chosen = tf.one_hot(tf.fill(tf.shape(target_input)[:1], t), length)
-        gradient = tape.gradient(likelihoods, x, output_gradients=chosen)
+        at_position = tf.one_hot(tf.fill(tf.shape(target_input)[:1], t), length)
+        gradient = tape.gradient(likelihoods, x, output_gradients=at_position)
         return tf.abs(tf.reduce_sum(tf.cast(gradient * x, tf.float32), -1))
 
     shape = tf.TensorSpec([None, None], tf.float32)
@@ -122,11 +124,17 @@ def gradient_times_input(model, source, target_input, target_output):
 
 
 ForcedGraph = Callable[..., TeacherForced]
-"""`(source, target_input, target_output) -> TeacherForced`; takes int32 `(B, S)`, `(B, T)` and `(B, T)`."""
+"""A graph `(source, target_input, target_output) -> TeacherForced`. Takes int32 `(B, S)`, `(B, T)` and `(B, U)`."""
 
 
 def make_forced_graph(model: keras.Model, sites: Sequence[str] = ()) -> ForcedGraph:
-    """Makes a `ModelGraph` of `forced_pass` for any `TranslationModel` and any of `config.choices.inspection.SITES`."""
+    """Returns a graph of the teacher-forced pass, a `runtime.graphs.ModelGraph`.
+
+    Args:
+        model: any `TranslationModel`.
+        sites: the attention to return, any keys of `config.choices.inspection.SITES`. With `gradients` the graph needs
+            U = T.
+    """
 
     def read(source, target_input, target_output):
         batch = source, target_input, target_output

@@ -1,6 +1,6 @@
-"""Greedy search: the likeliest token at every step, for a whole batch at once.
+"""Greedy search: takes the likeliest token at every step, for a whole batch at once.
 
-Letters: B batch, L maximum length of a target, V vocabulary.
+Letters: B batch, R hypotheses of the batch, L maximum length of a target, V vocabulary.
 """
 
 from collections.abc import Mapping
@@ -20,13 +20,15 @@ from .search import Hypotheses, repeat_while, write_at
 
 @dataclass(frozen=True)
 class GreedySearch:
-    """One hypothesis: at every step the likeliest token that the constraints allow.
+    """Greedy search with a model: one hypothesis, at every step the likeliest token that the constraints allow.
+
+    It is a `decoding.search.Search`. The score of a hypothesis is its log-probability.
 
     Args:
         min_length: the minimum number of tokens before EOS.
-        no_repeat_ngram: no n-gram of this length occurs twice; 0 allows all.
-        force_eos: whether the last of the tokens that a target may have is EOS.
-        ban: the phrases that no target contains, if any.
+        no_repeat_ngram: the length n of n-grams that may occur only once in a target. 0 allows repetitions.
+        force_eos: if True, a target that reaches the maximum length gets EOS as its last token.
+        ban: the phrases that no target may contain; None if there are none.
     """
 
     min_length: int = 0
@@ -38,21 +40,25 @@ class GreedySearch:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """See `Search`."""
+        """The settings that may be inputs of a graph, see `decoding.search.Search`."""
         return {"min_length": np.int32(self.min_length)} if self.min_length else {}
 
     def with_numbers(self, numbers: Mapping[str, Any]) -> Self:
-        """See `Search`."""
+        """Returns a copy of the search with these values for the settings in `numbers`."""
         return replace(self, **numbers)
 
     def pick(self, scores, step):
-        """Returns the next token of each row of log-probabilities `(R, V)`, given the number of tokens before it; ties
-        go to the lower id."""
+        """Returns the next token of each hypothesis, int `(R,)`: the likeliest one. Ties go to the lower id.
+
+        Args:
+            scores: log-probabilities, float32 `(R, V)`; minus infinity for banned tokens.
+            step: the number of tokens before the next one.
+        """
         return ops.argmax(scores, axis=-1)
 
     def __call__(self, model, memory, max_lengths, length, prefix=None, required=None):
         if required is not None:
-            raise ValueError("required: only a beam search can meet requirements; expected none")
+            raise ValueError("required: expected None, because only a beam search can enforce required phrases")
         batch = dynamic_shape(max_lengths)[0]
         rows = batch * self.count
 
@@ -66,18 +72,19 @@ class GreedySearch:
             scores = ban_early_end(scores, step, self.min_length)
             scores = ban_repeated_ngrams(scores, ids, step, self.no_repeat_ngram)
             if self.ban:
-                # Nothing goes back: a banned word that may not end would be glued to the next one.
+                # Greedy search never drops a hypothesis. If a word that must not end here were allowed, the next token
+                # would have to continue it, and two words would be glued together.
                 scores = self.ban.allow(scores, self.ban.following(state[1]), ops.ones_like(limits, "bool"))
             if self.force_eos:
                 scores = force_end(scores, step + 1 >= limits)
             picked = ops.cast(self.pick(scores, step), "int32")
             if prefix is None:
                 return picked
-            given = ops.take(beginning, step, axis=1)
-            return ops.where(ops.equal(given, PAD), picked, given)
+            prefix_tokens = ops.take(prefixes, step, axis=1)
+            return ops.where(ops.equal(prefix_tokens, PAD), picked, prefix_tokens)
 
         cache, limits = rows_for_each((model.start_cache(memory), max_lengths), rows)
-        beginning = None if prefix is None else rows_for_each(prefix, rows)
+        prefixes = None if prefix is None else rows_for_each(prefix, rows)
         state = cache, self.ban.start(rows) if self.ban else ()
         ids, log_probabilities = greedy_search(step, state, limits, length, choose)
         shape = (batch, self.count, length)
@@ -86,20 +93,21 @@ class GreedySearch:
 
 
 def greedy_search(next_token_logits, state, max_lengths, length, choose):
-    """Extends every target by one token at a time until all are finished. PAD and BOS are never chosen.
+    """Extends every target by one token at a time until all have ended.
 
     Args:
-        next_token_logits: takes the last tokens int32 `(B, 1)` and the state, and returns logits `(B, V)` for the next
-            tokens and the new state. It is first called with BOS.
+        next_token_logits: a function `(last tokens, state) -> (logits, new state)`. The tokens are int32 `(B, 1)`, at
+            first BOS, and the logits of the next tokens `(B, V)`.
         state: any nested structure of tensors, passed from call to call.
-        max_lengths: int32 `(B,)`, the maximum number of tokens of each target, EOS included.
+        max_lengths: the maximum number of tokens of each target, EOS included, int32 `(B,)`.
         length: L, at least the largest of `max_lengths`.
-        choose: takes the log-probabilities of the next tokens, float32 `(B, V)`, the tokens so far, int32 `(B, L)`, and
-            their number and the new state, and returns the next token of each target, int32 `(B,)`.
+        choose: a function `(scores, ids, step, new state) -> tokens` that returns the next token of each target, int32
+            `(B,)`. The scores are the log-probabilities of the next tokens, float32 `(B, V)`, minus infinity for PAD
+            and BOS. The ids are the tokens so far, int32 `(B, L)`, and `step` is their number.
 
     Returns:
-        `(ids, log_probabilities)`: int32 `(B, L)`, ending in EOS unless truncated, then PAD; and float32 `(B, L)`, the
-        natural logarithm of each token's probability, 0 for PAD.
+        `(ids, log_probabilities)`: the tokens, int32 `(B, L)`, and the natural logarithm of each token's probability,
+        float32 `(B, L)`. A target ends in EOS unless it is truncated; PAD follows, with 0.
     """
     batch = dynamic_shape(max_lengths)[0]
 

@@ -1,13 +1,18 @@
 """Banned and required phrases in a search (Hokamp and Liu 2017; Post and Vilar 2018).
 
-Automata read the text of a hypothesis, so a phrase counts however it is divided into tokens. `Ban` works in every
-search. Required phrases need a beam search. EOS is banned until a hypothesis contains all its phrases. The beam is
-divided into banks of hypotheses that need about equally many tokens (dynamic beam allocation, Post and Vilar 2018,
-section 3), and the next tokens of phrases are always among the candidates. Once the remaining tokens are only just
-enough for the phrases, nothing else is allowed.
+Phrases are matched with the text of a hypothesis by automata, so a phrase counts however it is divided into tokens.
 
-Letters: A sentences still searched, B batch, K beam size, L symbols of the longest token, N tokens that phrases
-propose, P phrases, R hypotheses, S states, T tokens of the longest phrase plus one, V vocabulary.
+Banned phrases work in every search. Required phrases need a beam search:
+
+- EOS is banned until a hypothesis contains all its phrases.
+- The next tokens of the phrases are always among the candidates.
+- The beam is divided into banks. The hypotheses of a bank need about equally many tokens for their missing phrases
+  (dynamic beam allocation, Post and Vilar 2018, section 3).
+- If the remaining tokens are just enough for the missing phrases, only the tokens of phrases are allowed.
+
+Letters: A sentences still searched, B batch, C extensions of the hypotheses of a sentence, K beam size, L symbols of
+the longest token, N tokens that phrases propose, P phrases, R hypotheses, S states, T tokens of the longest phrase plus
+one, V vocabulary.
 """
 
 from collections.abc import Sequence
@@ -26,13 +31,21 @@ from .constraints import Constraint, ban_special_tokens
 from .search import MINUS_INFINITY, branch, top_k_of_many
 
 UNREACHABLE = 1 << 20
-"""The number of tokens that a hypothesis needs if it cannot meet its phrases; more than any target has."""
+"""The number of needed tokens that stands for an extension that cannot be used; larger than any target's length."""
 
 MOST_BANKS = 8
+"""The largest number of banks of a beam."""
 
 
 class Ban:
-    """Bans phrases: allows only the tokens that a `BanTable` allows."""
+    """Bans phrases. It wraps a `text.phrases.banned.BanTable`, whose states it keeps for each hypothesis.
+
+    Args:
+        table: the automaton of the banned phrases.
+
+    Attributes:
+        opens: whether each token begins with a character that separates words, bool `(V,)`.
+    """
 
     def __init__(self, table: BanTable) -> None:
         self._following = ops.convert_to_tensor(table.following)
@@ -44,7 +57,12 @@ class Ban:
         return ops.zeros((hypotheses,), "int32")
 
     def advance(self, states, tokens):
-        """Returns the states after the tokens, int32 `(R,)`."""
+        """Returns the states after one more token, int32 `(R,)`.
+
+        Args:
+            states: the states before the token, int32 `(R,)`.
+            tokens: the token of each hypothesis, int32 `(R,)`.
+        """
         vocabulary = dynamic_shape(self._following)[1]
         following = ops.take(ops.reshape(self._following, (-1,)), states * vocabulary + tokens)
         return ops.maximum(ops.cast(following, "int32"), 0)
@@ -54,13 +72,14 @@ class Ban:
         return ops.take(self._following, states, axis=0)
 
     def allow(self, scores, following, must_end):
-        """Sets the scores of banned tokens to minus infinity.
+        """Returns the scores with minus infinity for banned tokens.
 
         Args:
             scores: the scores of the next tokens, float32 `(R, V)`.
             following: the result of `following`.
-            must_end: whether the text ends after the next token, bool `(R,)`. Then tokens are banned, too, after which
-                it ends in a banned phrase whose last word could have gone on.
+            must_end: whether the text ends after the next token, bool `(R,)`. If True, tokens with which the text would
+                end in a banned phrase are banned too. If False, they are allowed if a later token can continue the last
+                word of the phrase, and so make it another word.
 
         Returns:
             float32 `(R, V)`.
@@ -83,9 +102,10 @@ class Requirements(NamedTuple):
     The automata of all sentences are stacked; see `text.phrases.automaton.PhraseAutomaton`.
 
     - symbols: the symbols of each token, int16 `(V, L)`; see `text.phrases.token_text.TokenText`.
-    - following: the next state, int32 `(S, SYMBOLS)`.
-    - completed: bits of the phrases that are completed, int32 `(S, SYMBOLS)`; bit p is phrase p of the sentence.
-    - pending: bits of the phrases that are completed if the word ends, int32 `(S,)`.
+    - following: the state after each symbol, int32 `(S, SYMBOLS)`.
+    - completed: the bits of the phrases that each symbol completes, int32 `(S, SYMBOLS)`; bit p is phrase p of the
+      sentence.
+    - pending: the bits of the phrases that are complete if the word ends here, int32 `(S,)`.
     - starts: the first state of each sentence, int32 `(B,)`.
     - bits: the bit of each phrase, int32 `(P,)`.
     - tokens: the tokens of each phrase, padded by PAD, int32 `(B, P, T)`.
@@ -106,7 +126,7 @@ class PhraseProgress(NamedTuple):
     """The required phrases that hypotheses contain so far.
 
     - states: the state of the automaton, int32 `(R,)`.
-    - met: the bits of the phrases that the text contains, however it goes on, int32 `(R,)`.
+    - met: the bits of the phrases that the text contains, whatever follows it, int32 `(R,)`.
     - progress: for each phrase the length of the longest prefix of its tokens that the hypothesis ends with, int32
       `(R, P)`.
     """
@@ -117,10 +137,10 @@ class PhraseProgress(NamedTuple):
 
 
 def make_requirements(rows: Sequence[Sequence[RequiredPhrase]], symbols) -> Requirements:
-    """Makes the arrays of the required phrases of a batch.
+    """Returns the required phrases of a batch as arrays.
 
     Args:
-        rows: the phrases of each sentence.
+        rows: the phrases of each sentence, at least one sentence.
         symbols: the symbols of each token, see `Requirements`.
     """
     most = max(map(len, rows))
@@ -178,23 +198,32 @@ def read_tokens(requirements: Requirements, progress: PhraseProgress, tokens, ph
 
 
 def next_of_phrases(phrases, progress):
-    """Returns the token of each phrase that follows `progress` tokens of it, int32 `(R, P)`; PAD after its last one."""
+    """Returns the next token of each phrase, int32 `(R, P)`; PAD if the phrase is complete.
+
+    Args:
+        phrases: the tokens of the phrases of each hypothesis, padded by PAD, int32 `(R, P, T)`.
+        progress: the number of tokens of each phrase with which the hypothesis ends, int32 `(R, P)`.
+    """
     return ops.take_along_axis(phrases, ops.expand_dims(progress, 2), axis=2)[:, :, 0]
 
 
 def opens_word(symbols):
-    """Returns whether each token begins with a character that separates words, bool `(V,)`. EOS does."""
+    """Returns whether each token begins with a character that separates words, bool `(V,)`. True for EOS.
+
+    Args:
+        symbols: the symbols of each token, int16 `(V, L)`.
+    """
     first = symbols[:, 0]
     return ops.logical_and(first >= DIVIDING, first <= END)
 
 
 def is_in(bits, mask):
-    """Returns whether each mask, int32 `(R,)`, contains each bit, int32 `(P,)`: bool `(R, P)`."""
+    """Returns whether each bit, int32 `(P,)`, is set in each mask, int32 `(R,)`: bool `(R, P)`."""
     return ops.bitwise_and(ops.expand_dims(mask, 1), ops.expand_dims(bits, 0)) > 0
 
 
 class LexicalState(NamedTuple):
-    """The state of a lexical constraint.
+    """The state of a `LexicalConstraint` between two steps.
 
     - banned: the states of `Ban`, int32 `(R,)`; `()` if no phrases are banned.
     - progress: the `PhraseProgress` of R hypotheses; `()` if no phrases are required.
@@ -205,13 +234,13 @@ class LexicalState(NamedTuple):
 
 
 class TokensNeeded(NamedTuple):
-    """The largest number of tokens that hypotheses need until they contain all their phrases.
+    """The number of tokens that hypotheses need, at most, to contain all their phrases after the next token.
 
-    - after_any: the number after a token that interrupts a phrase which has begun, int32 `(R,)`.
-    - after_word: the number after a token that begins a new word, int32 `(R,)`. A phrase at the end of the text is then
-      complete.
-    - tokens: the next tokens of the missing phrases, int32 `(R, N)`; PAD for none.
-    - after_token: the number after each of these tokens, int32 `(R, N)`.
+    - after_any: the number if the next token interrupts the phrase that has begun, int32 `(R,)`.
+    - after_word: the number if the next token begins a new word, which completes a phrase at the end of the text, int32
+      `(R,)`.
+    - tokens: the next tokens of the missing phrases, int32 `(R, N)`; PAD for a phrase that has no next token.
+    - after_token: the number if the next token is each of these, int32 `(R, N)`; `UNREACHABLE` for PAD.
     """
 
     after_any: Any
@@ -229,7 +258,7 @@ class LexicalConstraint(Constraint):
         max_lengths: the maximum number of tokens of each target, EOS included, int32 `(B,)`. It must be enough for the
             phrases, see `text.phrases.required.tokens_needed`.
         size: the beam size K.
-        force_eos: whether the last of these tokens is always EOS.
+        force_eos: if True, the last of these tokens is always EOS, and not a token of text.
     """
 
     def __init__(
@@ -240,7 +269,7 @@ class LexicalConstraint(Constraint):
         self.max_lengths = max_lengths
         self.size = size
         self.force_eos = force_eos
-        # A token between two phrases keeps them from forming a banned one.
+        # If phrases are banned, one token between two required phrases keeps these from forming a banned one.
         self.gap = int(ban is not None)
 
     def start(self):
@@ -255,7 +284,7 @@ class LexicalConstraint(Constraint):
     def advance(self, state, tokens, rows):
         banned, progress = state
         if self.requirements:
-            phrases = self._of_hypotheses(self.requirements.tokens, rows)
+            phrases = self._repeat_for_hypotheses(self.requirements.tokens, rows)
             progress = read_tokens(self.requirements, progress, tokens, phrases, self._is_free(state))
         return LexicalState(self.ban.advance(banned, tokens) if self.ban else (), progress)
 
@@ -266,11 +295,11 @@ class LexicalConstraint(Constraint):
 
         def enforce(allowed):
             if needed:
-                allowed = self._leave_room(allowed, scores, needed, following, remaining - 1)
+                allowed = self._reserve_tokens(allowed, scores, needed, following, remaining - 1)
             return self.ban.allow(allowed, following, remaining <= int(self.force_eos)) if self.ban else allowed
 
         enforced = enforce(allowed)
-        # If the settings forbid all tokens that the phrases allow, the phrases win.
+        # If the settings ban all tokens that the phrases allow, the phrases take precedence.
         has_token = ops.any(enforced > MINUS_INFINITY, axis=1, keepdims=True)
         return branch(
             ops.all(has_token),
@@ -289,8 +318,8 @@ class LexicalConstraint(Constraint):
         after_likeliest = ops.where(opens, ops.expand_dims(needed.after_word, 1), ops.expand_dims(needed.after_any, 1))
         first_index = ops.expand_dims(ops.arange(sentences * size, dtype="int32") % size * vocabulary, 1)
 
-        def join(of_proposed, of_likeliest):  # proposed tokens first: of two equal extensions the first one counts
-            return ops.reshape(ops.concatenate([of_proposed, of_likeliest], 1), (sentences, -1))
+        def join(proposed, unproposed):  # proposed tokens first: of two equal extensions the first one counts
+            return ops.reshape(ops.concatenate([proposed, unproposed], 1), (sentences, -1))
 
         indices = join(first_index + needed.tokens, first_index + ops.cast(tokens, "int32"))
         tokens_after = join(needed.after_token, after_likeliest)
@@ -299,10 +328,11 @@ class LexicalConstraint(Constraint):
         return order_by_banks(totals, indices, tokens_after, longest, count, min(size, MOST_BANKS))
 
     def _tokens_needed(self, state, rows) -> TokensNeeded:
+        """Returns the number of tokens that hypotheses need after the next token; phrases must be required."""
         requirements = self.requirements
         assert requirements is not None
         progress = state.progress
-        costs = self._costs(self._of_hypotheses(requirements.lengths, rows))
+        costs = self._costs(self._repeat_for_hypotheses(requirements.lengths, rows))
         pending = ops.take(requirements.pending, progress.states)
         if self.ban:
             pending = ops.where(self.ban.may_end(state.banned), pending, 0)
@@ -310,7 +340,7 @@ class LexicalConstraint(Constraint):
         is_missing = ops.logical_and(is_unmet, ops.logical_not(is_in(requirements.bits, pending)))
         after_any = ops.sum(ops.where(is_unmet, costs, 0), axis=1)
         after_word = ops.sum(ops.where(is_missing, costs, 0), axis=1)
-        phrases = self._of_hypotheses(requirements.tokens, rows)
+        phrases = self._repeat_for_hypotheses(requirements.tokens, rows)
         has_begun = ops.logical_and(is_unmet, progress.progress > 0)
         continuing = ops.where(has_begun, next_of_phrases(phrases, progress.progress), PAD)
         beginning = ops.where(is_missing, phrases[:, :, 0], PAD)
@@ -322,14 +352,14 @@ class LexicalConstraint(Constraint):
         after_token = ops.where(ops.equal(tokens, PAD), UNREACHABLE, after_token)
         return TokensNeeded(after_any, after_word, tokens, after_token)
 
-    def _leave_room(self, allowed, scores, needed: TokensNeeded, following, remaining):
+    def _reserve_tokens(self, allowed, scores, needed: TokensNeeded, following, remaining):
         """Bans the next tokens after which the remaining tokens are too few for the phrases, and EOS if one is missing.
 
-        The next tokens of phrases are allowed even if a setting forbids them.
+        The next tokens of phrases are allowed even if a setting bans them.
 
         Args:
-            allowed: the scores of the next tokens, minus infinity if a setting forbids a token, float32 `(R, V)`.
-            scores: the scores without any setting, float32 `(R, V)`.
+            allowed: the scores of the next tokens after the bans of the settings, float32 `(R, V)`.
+            scores: the scores before any ban, float32 `(R, V)`.
             needed: the tokens that the hypotheses need.
             following: the result of `Ban.following`; None if no phrases are banned.
             remaining: the number of tokens that may come after the next one, without EOS, int32 `(R,)`.
@@ -358,15 +388,15 @@ class LexicalConstraint(Constraint):
         return _allow_proposed(enforced, allowed, scores, needed.tokens, needed.after_token <= column(remaining))
 
     def _costs(self, lengths):
-        """Returns the largest number of tokens that each phrase takes, 0 if there is no phrase."""
+        """Returns the largest number of tokens that each phrase takes: its length and a gap; 0 for a length of 0."""
         return ops.where(lengths > 0, lengths + self.gap, 0)
 
     def _is_free(self, state):
         """Returns whether no banned phrase has begun, bool `(R,)`."""
         return self.ban.is_free(state.banned) if self.ban else ops.ones_like(state.progress.states, "bool")
 
-    def _of_hypotheses(self, x, rows):
-        """Repeats what each sentence has for each of its hypotheses, `(B, ...) -> (R, ...)`."""
+    def _repeat_for_hypotheses(self, x, rows):
+        """Returns the rows of x, `(B, ...)`, each repeated for the K hypotheses of its sentence: `(A * K, ...)`."""
         return ops.repeat(ops.take(x, rows, axis=0), self.size, axis=0)
 
 
@@ -374,14 +404,14 @@ def _allow_proposed(enforced, allowed, scores, tokens, is_enough):
     """Allows the proposed tokens after which enough tokens remain.
 
     Args:
-        enforced: the scores that phrases allow, float32 `(R, V)`.
-        allowed: the scores that settings allow, float32 `(R, V)`.
-        scores: the scores without any setting, float32 `(R, V)`.
+        enforced: the scores after the bans of the settings and the phrases, float32 `(R, V)`.
+        allowed: the scores after the bans of the settings, float32 `(R, V)`.
+        scores: the scores before any ban, float32 `(R, V)`.
         tokens: the proposed tokens, int32 `(R, N)`.
-        is_enough: whether enough tokens remain after each of them, bool `(R, N)`.
+        is_enough: whether enough tokens remain after each proposed token, bool `(R, N)`.
 
     Returns:
-        `enforced` with the scores of these tokens, float32 `(R, V)`.
+        `enforced`, in which proposed tokens with enough tokens after them are allowed, float32 `(R, V)`.
     """
     is_same = ops.equal(ops.expand_dims(tokens, 2), ops.expand_dims(tokens, 1))
     is_enough = ops.any(ops.logical_and(is_same, ops.expand_dims(is_enough, 1)), axis=2)
@@ -396,16 +426,18 @@ def _allow_proposed(enforced, allowed, scores, tokens, is_enough):
 
 
 def order_by_banks(totals, indices, needed, longest, count, banks):
-    """Orders the extensions of a sentence's hypotheses by turns over the banks.
+    """Returns the first `count` extensions of each sentence's hypotheses, taken from the banks in turns.
 
-    A bank holds the extensions that need about equally many tokens. The likeliest extension of each bank comes first,
-    then the second one of each bank, and so on. Within a turn, the bank that needs the fewest tokens comes first.
+    A bank holds the extensions that need about equally many tokens. The first turn takes the likeliest extension of
+    each bank, the second turn the second likeliest, and so on. Within a turn, the bank that needs the fewest tokens
+    comes first.
 
     Args:
         totals: the log-probabilities of the extensions, float32 `(A, C)`.
         indices: the indices of the extensions, int32 `(A, C)`. If an index occurs twice, its first extension counts.
         needed: the number of tokens that each extension still needs, int32 `(A, C)`.
-        longest: the largest number of tokens that an extension can need, int32 `(A,)`. 0 puts all into one bank.
+        longest: the largest number of tokens that an extension can need, int32 `(A,)`. If it is 0, all extensions are
+            in one bank.
         count: the number of extensions to return.
         banks: the number of banks.
 

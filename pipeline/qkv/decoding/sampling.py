@@ -1,4 +1,7 @@
-"""Sampling: draws tokens in proportion to their probability, or from the likeliest ones only."""
+"""Sampling: draws each token at random by its probability, from all tokens or from the likeliest ones only.
+
+Letters: B batch, R hypotheses of the batch, N hypotheses of a sentence, V vocabulary.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,20 +15,23 @@ from .search import MINUS_INFINITY, is_number
 
 
 def narrow_scores(scores, temperature=1.0, top_k=0, top_p=1.0):
-    """Turns log-probabilities into scores from which tokens are drawn.
+    """Returns the scores of the tokens to draw from: divided by the temperature, and limited to the likeliest tokens.
 
     Args:
-        scores: log-probabilities, float32 `(B, V)`.
-        temperature: divides the scores: below 1 favours likely tokens, above 1 unlikely ones.
-        top_k: only this many of the likeliest tokens can be drawn (Fan et al. 2018, section 5.4); 0: all.
-        top_p: only the fewest likeliest tokens whose probabilities sum to at least this can be drawn (nucleus
-            sampling, Holtzman et al. 2020, section 3.1); applied after the other two.
+        scores: log-probabilities, float32 `(R, V)`.
+        temperature: a positive number by which the scores are divided. Below 1 it favours likely tokens, above 1
+            unlikely ones.
+        top_k: the number of likeliest tokens to draw from (Fan et al. 2018, section 5.4). 0 stands for all tokens.
+        top_p: the share of probability to draw from, above 0 and at most 1. Applied after temperature and `top_k`, it
+            leaves the smallest set of likeliest tokens whose probabilities sum to at least `top_p` (nucleus sampling,
+            Holtzman et al. 2020, section 3.1).
 
     Returns:
-        Scores of the same shape, up to a constant, and minus infinity for tokens that cannot be drawn. Tokens that tie
-        with the last one allowed are allowed too.
+        The logits of the distribution to draw from, float32 `(R, V)`; minus infinity for tokens that cannot be drawn.
+        Tokens that tie with the last allowed token are allowed too.
     """
-    # Not a quotient: a graph has always multiplied by the reciprocal of a temperature that was a constant.
+    # A product with the reciprocal, because a graph computes a quotient by a constant in that way: the temperature was
+    # a constant in earlier versions, and the same seed must give the same draws.
     scores = scores * (1.0 / ops.cast(temperature, "float32"))
     if top_k:
         lowest = ops.top_k(scores, min(top_k, scores.shape[-1] or top_k))[0][:, -1:]
@@ -41,12 +47,14 @@ def narrow_scores(scores, temperature=1.0, top_k=0, top_p=1.0):
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling(GreedySearch):
-    """N hypotheses of tokens drawn at random, in the order in which they were drawn.
+    """Random sampling with a model: N hypotheses, in the order in which they were drawn.
 
-    Args: see `GreedySearch`, and:
+    It is a `decoding.search.Search`, and has the arguments of `decoding.greedy.GreedySearch` as well.
+
+    Args:
         temperature, top_k, top_p: see `narrow_scores`.
-        seed: the same seed gives the same draws.
-        drawn: the number of steps that were drawn before with the same seed, after which these draws go on.
+        seed: the seed of the random draws. Equal seeds give equal draws.
+        drawn: the number of steps that earlier calls have drawn with this seed. The draws continue after them.
         count: N.
     """
 
@@ -59,17 +67,22 @@ class Sampling(GreedySearch):
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """See `Search`."""
+        """The settings that may be inputs of a graph, see `decoding.search.Search`."""
         numbers = super().numbers | {"temperature": np.float32(self.temperature)}
         if self.top_p < 1:
             numbers["top_p"] = np.float32(self.top_p)
         return numbers | {"seed": np.int64(self.seed), "drawn": np.int64(self.drawn)}
 
     def pick(self, scores, step):
-        """Draws one token for each row of log-probabilities `(R, V)`, given the number of tokens before it."""
+        """Returns the next token of each hypothesis, drawn at random, int32 `(R,)`.
+
+        Args:
+            scores: log-probabilities, float32 `(R, V)`; minus infinity for banned tokens.
+            step: the number of tokens before the next one.
+        """
         scores = narrow_scores(scores, self.temperature, self.top_k, self.top_p)
         seed, drawn, step = (ops.cast(number, _SEED_DTYPE) for number in (self.seed, self.drawn, step))
-        generator = _GivenState(ops.stack([seed, drawn + step]))
+        generator = _FixedState(ops.stack([seed, drawn + step]))
         return keras.random.categorical(scores, 1, dtype="int32", seed=generator)[:, 0]
 
 
@@ -77,12 +90,12 @@ _SEED_DTYPE = {"tensorflow": "int64", "jax": "uint32"}.get(keras.backend.backend
 """The type of the state of Keras' random number generators."""
 
 
-class _GivenState(keras.random.SeedGenerator):
-    """A random number generator for one draw, without a variable, so that its state may be the input of a graph."""
+class _FixedState(keras.random.SeedGenerator):
+    """A generator of random numbers for a single draw. Its state is no variable, so it may be the input of a graph."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
 
     def next(self, ordered: bool = True) -> Any:
-        """Returns the state, as Keras asks for it."""
+        """Returns the state. Keras calls this method at each draw."""
         return self._state

@@ -1,4 +1,4 @@
-"""The interface of all searches, and the loops and gathers that they are made of.
+"""The interface and the result of all searches, and the loops, sorts and gathers that they share.
 
 Letters: A sentences still searched, B batch, N hypotheses of a sentence, L maximum length of a target.
 """
@@ -17,14 +17,15 @@ TOP_K_CHUNK = 50  # about the square root of a vocabulary's size: equal work bet
 
 
 class Hypotheses(NamedTuple):
-    """N hypotheses for each sentence.
+    """The N hypotheses of each sentence.
 
-    Beam search returns the best first, and truncated ones after those that ended, whatever their scores. Sampling
-    returns them in the order in which they were drawn.
+    Beam search returns the best hypothesis first. Truncated hypotheses come after those that ended, whatever their
+    scores. Sampling returns hypotheses in the order in which they were drawn.
 
-    - ids: int32 `(B, N, L)`, ending in EOS unless truncated, then PAD.
-    - log_probabilities: float32 `(B, N, L)`, natural logarithms, one for each token, 0 for PAD.
-    - scores: float32 `(B, N)`, what they are ranked by; minus infinity where a sentence has fewer than N.
+    - ids: the tokens, int32 `(B, N, L)`. A hypothesis ends in EOS unless it is truncated; PAD follows.
+    - log_probabilities: the natural logarithm of each token's probability, float32 `(B, N, L)`; 0 for PAD.
+    - scores: the scores by which hypotheses are ranked, float32 `(B, N)`. If a sentence has fewer than N hypotheses,
+      the scores of the missing ones are minus infinity.
     """
 
     ids: Any
@@ -32,38 +33,47 @@ class Hypotheses(NamedTuple):
     scores: Any
 
     def select_best(self, count):
-        """Keeps the `count` hypotheses of each sentence with the highest scores; ties go to the earlier one.
+        """Returns the `count` hypotheses of each sentence with the highest scores, the highest first.
+
+        Ties go to the hypothesis with the lower index.
 
         Returns:
-            `(hypotheses, indices)`: `Hypotheses` `(B, count, ...)`, and where each stood, int32 `(B, count)`.
+            `(hypotheses, indices)`: `Hypotheses` `(B, count, ...)`, and the index that each had among the N, int32
+            `(B, count)`.
         """
         scores, indices = ops.top_k(self.scores, count)
-        ids, log_probabilities = (gather_columns(x, indices) for x in (self.ids, self.log_probabilities))
+        ids = gather_columns(self.ids, indices)
+        log_probabilities = gather_columns(self.log_probabilities, indices)
         return Hypotheses(ids, log_probabilities, scores), indices
 
 
 class Search(Protocol):
-    """A search: returns `Hypotheses` `(B, N, ...)`.
+    """The interface of searches. A call finds the hypotheses of a batch of sentences.
 
-    Two searches that differ in their `numbers` alone share a graph, which takes the numbers as inputs.
-
-    Attributes:
-        numbers: settings that may be tensors, by name, as NumPy scalars.
+    Two searches that differ only in their `numbers` share a graph, which takes the numbers as inputs.
 
     Call arguments:
         model: any `TranslationModel`.
-        memory: what `model.encode` returned for the sources, `(B, ...)`.
-        max_lengths: int32 `(B,)`, the maximum number of tokens of each target, EOS included.
+        memory: the result of `model.encode` for the sources, `(B, ...)`.
+        max_lengths: the maximum number of tokens of each target, EOS included, int32 `(B,)`.
         length: L, at least the largest of `max_lengths`.
-        prefix: int32 `(B, L)`, the tokens with which each target begins, then PAD; by default none.
-        required: `phrases.Requirements` of the sentences, which a beam alone can meet; by default none.
+        prefix: the tokens with which each target begins, then PAD, int32 `(B, L)`; None if there are no prefixes.
+        required: the `decoding.lexical_constraints.Requirements` of the batch; None if no phrases are required.
+
+    Returns:
+        `Hypotheses` `(B, N, ...)`.
+
+    Raises:
+        ValueError: phrases are required, and the search is not a beam search.
     """
 
     @property
-    def numbers(self) -> dict[str, Any]: ...
+    def numbers(self) -> dict[str, Any]:
+        """The settings that may be inputs of a graph: name -> value, a NumPy scalar."""
+        ...
 
     def with_numbers(self, numbers: Mapping[str, Any]) -> Self:
-        """Returns the search with other values, such as tensors, in the place of its `numbers`."""
+        """Returns a copy of the search with these values, such as tensors, for the settings in `numbers`."""
         ...
 
     def __call__(
@@ -72,25 +82,27 @@ class Search(Protocol):
 
 
 def is_number(setting, number):
-    """Returns whether a setting is this number; a tensor stands for any other number."""
+    """Returns whether a setting is a Python number equal to `number`. False for a tensor, whose value is unknown."""
     return isinstance(setting, int | float) and setting == number
 
 
-# Loops and branches whose tensors change their shapes. TensorFlow's graphs and PyTorch have no trouble with that; JAX
-# compiles a loop or a branch for one shape. There searches run step by step instead, as Python does, and not inside
-# `jax.jit`.
+# Loops and branches whose tensors change their shapes. TensorFlow's graphs and PyTorch support them, but JAX compiles a
+# loop or a branch for one shape. With JAX they are Python loops and branches, which cannot run inside `jax.jit`.
 
 
 def repeat_while(condition, body, state):
-    """Does what `ops.while_loop` does, with tensors that may change their shapes from turn to turn.
+    """Repeats `body` while `condition` is true, as `ops.while_loop` does. Tensors may change their shapes.
 
     Args:
-        condition: takes the tensors of `state`, and returns a boolean scalar.
-        body: takes them, and returns the next ones.
+        condition: takes the items of `state`, and returns a boolean scalar.
+        body: takes the items of `state`, and returns the next state.
         state: a tuple of nested structures of tensors.
 
+    Returns:
+        The last state.
+
     Raises:
-        ValueError: it is traced by JAX.
+        ValueError: the function is traced by JAX.
     """
     if keras.backend.backend() != "jax":
         return ops.while_loop(condition, body, state)
@@ -100,10 +112,10 @@ def repeat_while(condition, body, state):
 
 
 def branch(condition, if_true, if_false):
-    """Does what `ops.cond` does, with results whose shapes may differ.
+    """Returns `if_true()` if `condition` is true, else `if_false()`, as `ops.cond` does. Their shapes may differ.
 
     Raises:
-        ValueError: it is traced by JAX.
+        ValueError: the function is traced by JAX.
     """
     if keras.backend.backend() != "jax":
         return ops.cond(condition, if_true, if_false)
@@ -111,21 +123,27 @@ def branch(condition, if_true, if_false):
 
 
 def _is_true(value):
+    """Returns a boolean scalar as a Python bool; raises a `ValueError` if it is traced by JAX."""
     try:
         return bool(value)
     except TypeError:  # the error of JAX's tracers
         raise ValueError("searches cannot be traced by JAX: call them outside jax.jit") from None
 
 
-# Gathers and joins of hypotheses.
+# Sorts, gathers and joins.
 
 
 def top_k_of_many(x, count):
-    """Computes `ops.top_k` of rows `(A, M)` for a large M, in two stages.
+    """Computes `ops.top_k` of rows `(A, M)` in two stages, which is faster if M is large.
 
-    `ops.top_k` looks at one number after the other, a maximum at many at once. The largest numbers stand in the chunks
-    with the largest maxima, since each of these holds one that ranks before any number of the other chunks. Both stages
-    settle ties by position, so the result is the same as from `ops.top_k`.
+    `ops.top_k` compares the numbers of a row one by one, but a maximum is computed in parallel. So the first stage
+    takes the maximum of each chunk of a row, and the second sorts only the chunks with the largest maxima. No other
+    chunk can hold one of the largest numbers. In both stages ties go to the lower index, so the result equals that of
+    `ops.top_k`.
+
+    Returns:
+        `(numbers, indices)`, each `(A, count)`: the largest numbers of each row in falling order, and their indices,
+        int32.
     """
     rows, length = dynamic_shape(x)
     chunks = -(-length // TOP_K_CHUNK)
@@ -134,40 +152,49 @@ def top_k_of_many(x, count):
     x = ops.reshape(x, (rows, chunks, TOP_K_CHUNK))
     _, best_chunks = ops.top_k(ops.max(x, axis=2), min(count, chunks))
     best_chunks = ops.sort(best_chunks, axis=1)
-    numbers, places = ops.top_k(ops.reshape(gather_columns(x, best_chunks), (rows, -1)), count)
-    starts = ops.take_along_axis(best_chunks, places // TOP_K_CHUNK, axis=1) * TOP_K_CHUNK
-    return numbers, starts + places % TOP_K_CHUNK
+    numbers, positions = ops.top_k(ops.reshape(gather_columns(x, best_chunks), (rows, -1)), count)
+    starts = ops.take_along_axis(best_chunks, positions // TOP_K_CHUNK, axis=1) * TOP_K_CHUNK
+    return numbers, starts + positions % TOP_K_CHUNK
 
 
-def fill_up(finished, live, where):
-    """Puts live hypotheses into the free places after the finished ones, in the sentences where `where`, bool `(A,)`,
-    is true."""
-    size, most = (dynamic_shape(one.scores)[1] for one in (finished, live))
-    places = ops.expand_dims(ops.arange(size, dtype="int32"), 0)
+def fill_with_live(finished, live, is_truncated):
+    """Replaces the missing finished hypotheses of truncated sentences by live hypotheses, the best first.
+
+    Args:
+        finished: `Hypotheses` `(A, P, ...)`, the best first. Missing ones have the score minus infinity.
+        live: `Hypotheses` `(A, K, ...)`, the best first.
+        is_truncated: whether a sentence has reached its maximum length, bool `(A,)`. Other sentences are unchanged.
+
+    Returns:
+        `Hypotheses` `(A, P, ...)`: the finished ones, then the live ones as far as there is space.
+    """
+    finished_size = dynamic_shape(finished.scores)[1]
+    live_size = dynamic_shape(live.scores)[1]
+    positions = ops.expand_dims(ops.arange(finished_size, dtype="int32"), 0)
     count = ops.sum(ops.cast(ops.greater(finished.scores, MINUS_INFINITY), "int32"), axis=1, keepdims=True)
-    takes_live = ops.logical_and(places >= count, places < count + most)
-    takes_live = ops.logical_and(ops.expand_dims(where, 1), takes_live)
-    indices = ops.where(takes_live, size + places - count, places)
-    return Hypotheses(*(gather_columns(x, indices) for x in concatenate(finished, live)))
+    takes_live = ops.logical_and(positions >= count, positions < count + live_size)
+    takes_live = ops.logical_and(ops.expand_dims(is_truncated, 1), takes_live)
+    indices = ops.where(takes_live, finished_size + positions - count, positions)
+    return Hypotheses(*(gather_columns(x, indices) for x in join_hypotheses(finished, live)))
 
 
-def concatenate(first, second):
-    """Joins `Hypotheses` of the same sentences, the first ones before the second ones."""
+def join_hypotheses(first, second):
+    """Joins the `Hypotheses` of the same sentences, `(A, N, ...)` and `(A, M, ...)`, to `(A, N + M, ...)`."""
     return Hypotheses(*(ops.concatenate(pair, axis=1) for pair in zip(first, second, strict=True)))
 
 
 def write_at(x, step, values):
-    """Writes `values` `(...)` at position `step` of the last axis of x `(..., L)`."""
+    """Returns x `(..., L)` with `values` `(...)` at index `step` of the last axis."""
     return ops.where(ops.equal(ops.arange(dynamic_shape(x)[-1], dtype="int32"), step), ops.expand_dims(values, -1), x)
 
 
 def gather_columns(x, indices):
-    """Gathers along the second axis: x `(A, N, ...)` and indices int `(A, M)` to `(A, M, ...)`."""
+    """Returns the elements of x, `(A, N, ...)`, at the indices, int `(A, M)`, of the second axis: `(A, M, ...)`."""
     rows, size, *rest = dynamic_shape(x)
     numbers = indices + size * ops.expand_dims(ops.arange(rows, dtype=indices.dtype), 1)
     return ops.take(ops.reshape(x, (-1, *rest)), numbers, axis=0)
 
 
 def gather_rows(nested, rows):
-    """Gathers along the first axis of every tensor of a nested structure; scalars stay as they are."""
+    """Returns a nested structure with the rows, int `(A,)`, of every tensor `(B, ...)`. Scalars are unchanged."""
     return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0) if len(x.shape) else x, nested)

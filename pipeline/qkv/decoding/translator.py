@@ -1,6 +1,9 @@
-"""Translates sentences: batches them by length, searches in a graph, and decodes the results to text."""
+"""Translates sentences: batches them by length, searches in a graph, and decodes the results to text.
 
-from collections.abc import Callable, Mapping, Sequence
+Letters: B sentences in a batch, K hypotheses of a sentence, T target positions.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from threading import Lock
 from typing import Any, NamedTuple
@@ -13,9 +16,9 @@ from ..errors import InputError
 from ..runtime.graphs import GraphCache, ModelGraph
 from ..runtime.parallel import in_threads
 from ..text.batch import pad
-from ..text.batch_plan import round_up
 from ..text.phrases.required import RequiredPhrase, tokens_needed
 from ..text.phrases.token_text import TokenText
+from ..text.text_reader import TextReader
 from ..text.tokens.special_tokens import EOS, PAD
 from ..text.tokens.tokenizer import Tokenizer
 from .greedy import GreedySearch
@@ -23,6 +26,7 @@ from .lexical_constraints import Requirements, make_requirements
 from .search import Search
 
 LENGTH_MULTIPLE = 8
+"""The widths of batches are multiples of this number, so that a search has few shapes."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +35,14 @@ class Translation:
 
     Args:
         text: the translation.
-        source_ids: the tokens that were translated, without EOS.
-        ids: the tokens of the translation, ending in EOS unless truncated.
-        log_probabilities: natural logarithms, one for each of `ids`; 0.0 for an empty source, which is not searched.
-        truncated: whether the longest length was reached before EOS, or the source was too long and was cut.
-        score: the score with which the search ranked it.
-        prefix_tokens: how many of `ids` were given, rather than found.
-        required: the phrases that had to be in the text.
+        source_ids: the ids that the model has read, without EOS.
+        ids: the ids of the translation, with EOS at the end unless it is truncated.
+        log_probabilities: the natural logarithm of the probability of each of `ids`; 0.0 for an empty source, which is
+            not searched.
+        truncated: whether the maximum length was reached before EOS, or the source was too long and was cut.
+        score: the score by which the search ranked the translation.
+        prefix_tokens: the number of the first `ids` that the caller gave.
+        required: the phrases that the caller required in the text.
     """
 
     text: str
@@ -51,14 +56,14 @@ class Translation:
 
 
 class Draws:
-    """The number of steps that sampling has drawn, which go on from call to call; one call at a time draws."""
+    """The number of steps in which sampling has drawn. It grows from call to call, and one call at a time draws."""
 
     def __init__(self) -> None:
         self.count = 0
         self.turn = Lock()
 
     def add(self, steps: int) -> None:
-        """Counts further steps."""
+        """Adds a number of steps to the count."""
         self.count += steps
 
 
@@ -66,22 +71,21 @@ class Draws:
 class Translator:
     """Translates sentences with a model of any architecture.
 
-    Translators of one model that share a `GraphCache` share the graphs of searches that differ in their numbers alone,
-    such as a seed, a temperature or a length penalty.
+    Translators of one model that share a `GraphCache` share the graphs of searches that differ only in numbers, such as
+    a seed, a temperature or a length penalty.
 
     Args:
         model: any `TranslationModel`.
-        tokenizer: the tokenizer with which it was trained.
-        search: how translations are found; by default greedily.
-        batch_sentences: sentences translated at once.
+        tokenizer: the tokenizer with which the model was trained.
+        search: the search for translations; by default greedy.
+        batch_sentences: the maximum number of sentences in a batch.
         max_target_ratio: a translation has at most `max_target_ratio * source tokens + max_target_extra` tokens.
         max_target_extra: see `max_target_ratio`.
-        max_positions: the maximum number of tokens on either side; longer sources are cut.
-        workers: batches translated at the same time.
-        tokens: the target language's, needed where phrases are required.
-        read: returns the tokens of sentences as a person gives them, of a side that is `source` or `target`; by
-            default the tokenizer's.
-        graphs: the graphs that are kept; by default this translator's.
+        max_positions: the maximum number of tokens on either side, EOS included. Longer sources are cut.
+        threads: the number of batches that are translated at the same time.
+        tokens: the tokens of the target language. They are needed only if phrases are required.
+        reader: reads the sentences of `translate` and `encode`. By default, the tokenizer encodes them unchanged.
+        graphs: the cache of graphs; by default a new one.
         draws: the draws of sampling.
     """
 
@@ -93,20 +97,36 @@ class Translator:
     max_target_ratio: float = 2.0
     max_target_extra: int = 10
     max_positions: int = 512
-    workers: int = 1
+    threads: int = 1
     tokens: TokenText | None = None
-    read: Callable[[Sequence[str], str], list[list[int]]] | None = None
+    reader: TextReader | None = None
     graphs: GraphCache = field(default_factory=GraphCache)
     draws: Draws = field(default_factory=Draws)
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
-        """Returns the best translation of each sentence, in order; of an empty sentence it is empty."""
+        """Translates sentences.
+
+        Returns:
+            The best translation of each sentence. The translation of an empty sentence is empty.
+
+        Raises:
+            InputError: as for `encode` or `translate_ids`.
+        """
         return [n_best[0] for n_best in self.translate_ids(self.encode(sentences))]
 
     def encode(self, sentences: Sequence[str], side: str = "source") -> list[list[int]]:
-        """Returns the tokens of sentences as a person gives them, without BOS and EOS, of `source` or `target`."""
-        if self.read:
-            return self.read(sentences, side)
+        """Returns the ids of sentences, without BOS and EOS.
+
+        Args:
+            sentences: the sentences; with a reader, as users write them.
+            side: `source` or `target`, the language of the sentences.
+
+        Raises:
+            InputError: there is a reader, and `sentences` is a single text, or a sentence has several lines or
+                characters that are not text.
+        """
+        if self.reader:
+            return self.reader.read(sentences, side)[1]
         return (self.tokenizer if side == "source" else self.tokenizer.of_target).encode(sentences)
 
     def translate_ids(
@@ -115,90 +135,140 @@ class Translator:
         prefix_ids: Sequence[list[int]] | None = None,
         required: Sequence[Sequence[RequiredPhrase]] | None = None,
     ) -> list[list[Translation]]:
-        """Returns all translations that the search returns of each sentence, in order, given ids without BOS and EOS.
+        """Translates sentences that are given as ids, without BOS and EOS.
 
         Args:
-            source_ids: the sentences.
-            prefix_ids: the tokens with which each translation begins, fewer than `max_positions`; by default none. They
-                are scored as if they had been found; constraints of the search do not apply to them.
+            source_ids: the ids of each sentence.
+            prefix_ids: the ids with which each translation begins, fewer than `max_positions`; by default none. They
+                are scored as if the search had chosen them. The constraints of the search do not apply to them.
             required: the phrases that each translation contains as whole words; by default none. Only a beam search can
                 meet them. With the prefix they need at most `max_positions` tokens, see `tokens_needed`.
+
+        Returns:
+            For each sentence, the n-best list of the search, the best translation first.
+
+        Raises:
+            InputError: the model gives NaN, or no translation meets all constraints.
+            ValueError: phrases are required, and `tokens` is None; or the lengths of the arguments differ.
         """
-        given = zip(source_ids, prefix_ids or [[]] * len(source_ids), required or [()] * len(source_ids), strict=True)
-        # One more for EOS.
-        rows = [_Row(ids[: self.max_positions - 1], prefix, phrases) for ids, prefix, phrases in given]
+        constraints = zip(prefix_ids or [[]] * len(source_ids), required or [()] * len(source_ids), strict=True)
+        rows = []
+        for ids, (prefix, phrases) in zip(source_ids, constraints, strict=True):
+            rows.append(_Row(ids[: self.max_positions - 1], prefix, phrases))  # one position is left for EOS
         translations = [[Translation("", [], [EOS], [0.0], truncated=False)] for _ in rows]
         order = sorted((i for i, row in enumerate(rows) if any(row)), key=lambda i: -len(rows[i].source))
         batches = [order[first : first + self.batch_sentences] for first in range(0, len(order), self.batch_sentences)]
-        results = in_threads(self._translate_batch, ([rows[i] for i in batch] for batch in batches), self.workers)
+        results = in_threads(self._translate_batch, ([rows[i] for i in batch] for batch in batches), self.threads)
         for batch, result in zip(batches, results, strict=True):
             for i, n_best in zip(batch, result, strict=True):
                 is_cut = len(rows[i].source) < len(source_ids[i])
-                translations[i] = [replace(one, truncated=one.truncated or is_cut) for one in n_best]
+                translations[i] = [
+                    replace(translation, truncated=translation.truncated or is_cut) for translation in n_best
+                ]
         return translations
 
     def max_lengths(self, source_lengths: np.ndarray) -> np.ndarray:
-        """Returns the maximum number of tokens, EOS included, of translations of sources of these lengths: int32."""
+        """Returns the maximum number of tokens, EOS included, of the translation of each source.
+
+        Args:
+            source_lengths: the number of tokens of each source, without EOS, `(B,)`.
+
+        Returns:
+            int32 `(B,)`.
+        """
         lengths = (self.max_target_ratio * source_lengths).astype(np.int32) + self.max_target_extra
         return np.minimum(lengths, self.max_positions)
 
     def _translate_batch(self, rows: list["_Row"]) -> list[list[Translation]]:
-        lengths = np.array([len(row.source) for row in rows])
+        """Returns the n-best list of each row of a batch."""
+        source_lengths = np.array([len(row.source) for row in rows])
         prefix_lengths = np.array([len(row.prefix) for row in rows])
-        width = min(round_up(int(lengths.max()) + 1, LENGTH_MULTIPLE), self.max_positions)
-        source = pad([[*row.source, EOS] for row in rows], width)
-        needed = prefix_lengths + np.array([tokens_needed(row.required) for row in rows])
-        longest = np.where(needed > 0, np.minimum(needed + self.max_target_extra, self.max_positions), 0)
-        max_lengths = np.maximum(self.max_lengths(lengths), longest).astype(np.int32)
-        length = min(int(round_up(int(max_lengths.max()), LENGTH_MULTIPLE)), self.max_positions)
-        given: dict[str, Any] = {}
+        source = pad([[*row.source, EOS] for row in rows], self._width(int(source_lengths.max()) + 1))
+        needed = prefix_lengths + np.array([tokens_needed(row.required) if row.required else 0 for row in rows])
+        constrained_lengths = np.where(needed > 0, np.minimum(needed + self.max_target_extra, self.max_positions), 0)
+        max_lengths = np.maximum(self.max_lengths(source_lengths), constrained_lengths).astype(np.int32)
+        length = self._width(int(max_lengths.max()))
+        constraints: dict[str, Any] = {}
         if prefix_lengths.any():
-            given["prefix"] = pad([row.prefix for row in rows], length)
+            constraints["prefix"] = pad([row.prefix for row in rows], length)
         if any(row.required for row in rows):
             if self.tokens is None:
                 raise ValueError("tokens: expected the target language's, because phrases are required; found None")
-            given["required"] = make_requirements([row.required for row in rows], self.tokens.symbols)
-        all_ids, all_log_probabilities, all_scores = self._search(source, max_lengths, length, given)
+            constraints["required"] = make_requirements([row.required for row in rows], self.tokens.symbols)
+        all_ids, all_log_probabilities, all_scores = self._search(source, max_lengths, length, constraints)
         _check_scores(all_scores)
-        places = np.argwhere(np.isfinite(all_scores))  # (sentence, rank)
-        targets = [[int(token) for token in all_ids[i, n] if token != PAD] for i, n in places]
+        hypotheses = np.argwhere(np.isfinite(all_scores))  # pairs (sentence, rank)
+        targets = [[int(token) for token in all_ids[i, rank] if token != PAD] for i, rank in hypotheses]
+        texts = self.tokenizer.decode(targets)
         translations: list[list[Translation]] = [[] for _ in rows]
-        for (i, n), ids, text in zip(places, targets, self.tokenizer.decode(targets), strict=True):
-            log_probabilities = [float(value) for value in all_log_probabilities[i, n, : len(ids)]]
-            score = float(all_scores[i, n])
-            is_cut = ids[-1] != EOS
-            row, phrases = rows[i], [phrase.text for phrase in rows[i].required]
+        for (i, rank), ids, text in zip(hypotheses, targets, texts, strict=True):
             translations[i].append(
-                Translation(text, row.source, ids, log_probabilities, is_cut, score, len(row.prefix), phrases)
+                Translation(
+                    text,
+                    rows[i].source,
+                    ids,
+                    [float(value) for value in all_log_probabilities[i, rank, : len(ids)]],
+                    truncated=ids[-1] != EOS,
+                    score=float(all_scores[i, rank]),
+                    prefix_tokens=len(rows[i].prefix),
+                    required=[phrase.text for phrase in rows[i].required],
+                )
             )
         return translations
 
-    def _search(self, source: Any, max_lengths: Any, length: int, given: Mapping[str, Any]) -> list[np.ndarray]:
-        graph, numbers = self.graph(*given), self.search.numbers
+    def _width(self, tokens: int) -> int:
+        """Returns the width of an array for rows of at most `tokens` tokens: a multiple of `LENGTH_MULTIPLE`, or
+        `max_positions` if that is less."""
+        return min(-(-tokens // LENGTH_MULTIPLE) * LENGTH_MULTIPLE, self.max_positions)
+
+    def _search(self, source: Any, max_lengths: Any, length: int, constraints: Mapping[str, Any]) -> list[np.ndarray]:
+        """Searches the translations of a batch.
+
+        Args:
+            source: the padded ids, `(B, S)`, S source positions.
+            max_lengths: the maximum length of each translation, `(B,)`.
+            length: T, at least the largest of `max_lengths`.
+            constraints: the constraints on each sentence, with keys of `_CONSTRAINT_SIGNATURES`.
+
+        Returns:
+            The ids and the log-probabilities, `(B, K, T)` both, and the scores `(B, K)`.
+        """
+        graph = self.graph(*constraints)
+        numbers = self.search.numbers
         if "drawn" not in numbers:
-            return [x.numpy() for x in graph(source, max_lengths, length, numbers, given)]
+            return [output.numpy() for output in graph(source, max_lengths, length, numbers, constraints)]
         with self.draws.turn:
             numbers["drawn"] += self.draws.count
-            ids, *others = (x.numpy() for x in graph(source, max_lengths, length, numbers, given))
+            outputs = [output.numpy() for output in graph(source, max_lengths, length, numbers, constraints)]
+            ids = outputs[0]
             self.draws.add(int((ids != PAD).sum(axis=-1).max()))
-        return [ids, *others]
+        return outputs
 
     def graph(self, *names: str) -> ModelGraph:
-        """Returns the graph of the search, given `prefix`, `required`, both or neither."""
-        model, numbers = self.model, self.search.numbers
-        kind = self.search.with_numbers(dict.fromkeys(numbers))  # equal for searches that differ in numbers alone
+        """Returns the graph of the search.
 
-        def search_batch(source, max_lengths, length, numbers, given):
+        Args:
+            names: the constraints that each sentence has: `prefix`, `required`, both or neither.
+        """
+        model = self.model
+        numbers = self.search.numbers
+        # Equal for all searches that differ only in numbers.
+        search = self.search.with_numbers(dict.fromkeys(numbers))
+
+        def search_batch(source, max_lengths, length, numbers, constraints):
             memory = model.encode(source, training=False)._replace(self_attention=())
-            return kind.with_numbers(numbers)(model, memory, max_lengths, length, **given)
+            return search.with_numbers(numbers)(model, memory, max_lengths, length, **constraints)
 
         scalars = {name: tf.TensorSpec([], number.dtype) for name, number in numbers.items()}
-        signature = (_IDS, _ROW, _NUMBER, scalars, {name: _GIVEN[name] for name in names})
-        return self.graphs.get((model, kind, names), lambda: ModelGraph(model, search_batch, signature))
+        signature = (_IDS, _ROW, _NUMBER, scalars, {name: _CONSTRAINT_SIGNATURES[name] for name in names})
+        return self.graphs.get((model, search, names), lambda: ModelGraph(model, search_batch, signature))
 
 
 def _check_scores(scores: np.ndarray) -> None:
-    """Checks the scores of the hypotheses `(sentences, rank)`; minus infinity stands for none."""
+    """Raises an `InputError` if a score of `(B, K)` is NaN, or all hypotheses of a sentence have minus infinity.
+
+    A hypothesis with minus infinity does not exist.
+    """
     if np.isnan(scores).any():
         raise InputError(
             "the model gives scores that are not numbers: its weights have diverged, or are too large for its "
@@ -211,13 +281,22 @@ def _check_scores(scores: np.ndarray) -> None:
 
 
 class _Row(NamedTuple):
+    """A sentence of a batch.
+
+    - source: its ids, without EOS.
+    - prefix: the ids with which its translation begins.
+    - required: the phrases that its translation contains.
+    """
+
     source: list[int]
     prefix: list[int]
     required: Sequence[RequiredPhrase]
 
 
-_IDS, _ROW, _NUMBER = (tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None], []))
-_GIVEN: dict[str, Any] = {
+_IDS = tf.TensorSpec([None, None], tf.int32)
+_ROW = tf.TensorSpec([None], tf.int32)
+_NUMBER = tf.TensorSpec([], tf.int32)
+_CONSTRAINT_SIGNATURES: dict[str, Any] = {
     "prefix": _IDS,
     "required": Requirements(
         symbols=tf.TensorSpec([None, None], tf.int16),
@@ -230,4 +309,4 @@ _GIVEN: dict[str, Any] = {
         lengths=_IDS,
     ),
 }
-"""The signatures of what can be given for each sentence."""
+"""The signatures of the constraints on each sentence, by their names."""

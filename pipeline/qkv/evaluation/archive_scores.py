@@ -1,4 +1,4 @@
-"""Scores an attention archive that was not made from a run, and writes its files."""
+"""The evaluation of an attention archive that was not made from a run: alignments, metrics and files."""
 
 import math
 from collections.abc import Sequence
@@ -26,22 +26,24 @@ def score_alignments(
     gold_file: Path | None = None,
     first_index: int = 0,
 ) -> ReadoutScores:
-    """Chooses the readout of an archive and scores it on gold alignments.
+    """Chooses the readout of an archive, and scores it on gold alignments.
 
     Args:
         archive: the archive.
         name: the name of the archive in messages and reports.
-        gold: the gold alignments of its sentences; None if there are none.
-        choose_on: an archive of the same model on other sentences, which has gold alignments, and its name. The readout
-            is chosen on it. None chooses it on `archive` itself, which gives optimistic scores.
-        gold_file: the file that `gold` was read from; None if they are part of the archive.
+        gold: the gold alignment of each sentence; None if there are none.
+        choose_on: an archive of the same model on other sentences, and its name. The readout is chosen on its gold
+            alignments. None to choose it on `archive` itself, which gives optimistic scores.
+        gold_file: the file that `gold` was read from; None if the gold alignments are part of the archive.
         first_index: the number of the first word in that file, 0 or 1.
 
     Returns:
-        The scores; empty if the archive has no cross-attention.
+        The scores. They are empty if the archive has no cross-attention, and consist of the readout alone if `gold` is
+        None.
 
     Raises:
-        InputError: the gold alignments do not fit the sentences, or the two archives differ in layers or heads.
+        InputError: gold alignments do not fit their sentences, see `alignment.gold.gold_set_of`; the archive of
+            `choose_on` has no gold alignments; or the two archives differ in layers or heads.
     """
     sites = archive.manifest["sites"]
     if 0 in sites.get("cross", [0]):
@@ -64,6 +66,7 @@ def score_alignments(
 
 
 def _score(archive: AttentionArchive, scores: GoldScores, chosen_on: str) -> ReadoutScores:
+    """Adds all records of an archive to the scores, and returns the result of `GoldScores.scores`."""
     for record in archive.records(aligned_sites()):
         scores.add(record)
     return scores.scores(chosen_on)
@@ -72,18 +75,16 @@ def _score(archive: AttentionArchive, scores: GoldScores, chosen_on: str) -> Rea
 def archive_metrics(
     archive: AttentionArchive, name: str, readouts: ReadoutScores, bleu_tokenizer: str | None
 ) -> dict[str, Any]:
-    """Returns the contents of `metrics.json` for an archive.
+    """Returns the content of `metrics.json` for an archive.
+
+    It has `loss` and `perplexity` only if all targets are references and the archive has their log-probabilities.
 
     Args:
         archive: the archive.
-        name: its name.
+        name: the name of the archive.
         readouts: the scores of its alignments.
-        bleu_tokenizer: the tokenizer of BLEU, with which translations are scored if all sentences have a reference.
-            None scores no translations.
-
-    Returns:
-        The metrics by name. `loss` and `perplexity` are there if the targets were given and the archive has all
-        log-probabilities.
+        bleu_tokenizer: the tokenizer of BLEU. Translations are scored with it if all sentences have a reference. None
+            to score no translations.
     """
     lines = archive.lines
     forced = bool(lines) and all(line["mode"] == "forced" for line in lines)
@@ -108,10 +109,10 @@ def archive_metrics(
 
 
 def check_archive_files(folder: EvaluationDirectory) -> None:
-    """Raises an `InputError` if a file is there that `write_archive_files` would replace, and no command wrote it."""
+    """Raises an `InputError` if `write_archive_files` would replace a file that no command wrote."""
     tables = folder.heads, folder.head_types, folder.sentence_heads, folder.sentences
-    of_links = folder.alignments, folder.head_alignment, folder.sentence_alignment
-    folder.check_own((folder.metrics, *tables, *of_links), "name another folder with --folder")
+    link_files = folder.alignments, folder.head_alignment, folder.sentence_alignment
+    folder.refuse_other_files((folder.metrics, *tables, *link_files), "name another folder with --folder")
 
 
 def write_archive_files(
@@ -121,14 +122,16 @@ def write_archive_files(
     metrics: dict[str, Any],
     folder: EvaluationDirectory,
 ) -> None:
-    """Writes the tables of an archive into a folder, `metrics.json` last, and lists these files.
+    """Writes the tables of an archive and `metrics.json` into a folder, and adds them to the folder's list of files.
+
+    `metrics.json` is written last.
 
     Args:
         archive: the archive.
-        gold: the gold alignments of its sentences; None if there are none.
-        readouts: the scores of its alignments.
-        metrics: the contents of `metrics.json`.
-        folder: the folder.
+        gold: the gold alignment of each sentence; None if there are none.
+        readouts: the scores of the alignments.
+        metrics: the content of `metrics.json`.
+        folder: the folder. It is created if it does not exist.
     """
     folder.root.mkdir(parents=True, exist_ok=True)
     readout = readouts.readout

@@ -1,4 +1,6 @@
-"""Compares evaluations: scores and alignment error rates with intervals and paired tests, and the cost of each run."""
+"""The comparison of evaluations: scores and alignment error rates with intervals and paired tests, and the cost of each
+run.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +15,7 @@ from ..errors import InputError
 from ..metrics.bleu import CorpusScore, check_bleu_tokenizer, make_bleu
 from ..statistics.resampling import ratio_interval
 from ..statistics.significance import difference_interval, randomisation_p
-from .measure_comparison import compare_measures, compare_seeds, read_counts
+from .measure_comparison import compare_measures, compare_seeds, read_link_counts
 from .systems import ComparedArchive
 
 
@@ -25,23 +27,26 @@ def compare(systems: list[ComparedArchive], samples: int) -> tuple[pd.DataFrame,
         samples: the number of bootstrap samples, and of random exchanges in a test.
 
     Returns:
-        A table with a row for each system, and the lines to print below it.
+        A table with a row for each system, and the lines to print below it. The table has these columns:
 
-        - BLEU and chrF, with half the width of the 95 % bootstrap interval, and the p-value of a paired bootstrap test
-          against the first system (Koehn 2004). They are missing if the targets were given.
-        - The alignment error rate of the system's own readout, with half the width of its 95 % interval, and the
-          p-value by approximate randomisation; NaN if the evaluation has no counts per sentence.
-        - The loss, the search, and the seed, size and cost of the run.
+        - BLEU and chrF, each with half the width of its 95 % bootstrap interval (`±`), and with the p-value of a paired
+          bootstrap test against the first system (Koehn 2004). The columns are missing if the targets are references.
+        - AER, the alignment error rate of the system's readout in percent, with half the width of its 95 % interval,
+          and with the p-value of approximate randomisation against the first system. Interval and p-value are NaN if
+          the evaluation has no counts per sentence.
+        - The loss, the search, and the seed, parameters, updates and minutes of the run.
 
-        The lines name the error rates whose difference is not significant, and the systems without an interval.
+        The lines name the error rates whose difference is not significant, and the systems whose error rate has no
+        interval.
 
     Raises:
-        InputError: the evaluations are not of the same text; or some are of translations and others of given targets.
+        InputError: the evaluations are of different text; some are of translations and others of references; the
+            systems have BLEU by different tokenizers; or a file is damaged.
     """
     for other in systems[1:]:
         _check_comparable(other, systems[0])
     scores: list[dict[str, Any]] = [{} for _ in systems]
-    if all("translation" in system.table for system in systems):  # else targets were given, which need no score
+    if all("translation" in system.table for system in systems):  # references as targets are not scored
         scores = _score(systems, samples)
     error_rates, lines = _compare_error_rates(systems, samples)
     rows = [
@@ -52,14 +57,26 @@ def compare(systems: list[ComparedArchive], samples: int) -> tuple[pd.DataFrame,
 
 
 def compare_all_measures(systems: list[ComparedArchive], samples: int) -> list[str]:
-    """Returns the tables of `compare_measures` and `compare_seeds`."""
+    """Returns the tables of `compare_measures` and `compare_seeds`, as text.
+
+    Args:
+        systems: the evaluations; the first one is the baseline.
+        samples: the number of bootstrap samples, and of random exchanges in a test.
+
+    Raises:
+        InputError: a file is damaged; or the systems have BLEU by different tokenizers.
+    """
     scores = _score_counts(systems)
     groups = [(systems[min(rows.values())].name, list(rows.values())) for rows in _groups_of_seeds(systems)]
     return compare_measures(systems, scores, samples) + compare_seeds(groups, systems, scores, samples)
 
 
 def find_worse(table: pd.DataFrame) -> list[str]:
-    """Returns a line for each score of a run that is lower than the first run's, with p below `SIGNIFICANT`."""
+    """Returns a line for each BLEU or chrF that is lower than the first system's, with a p-value below `SIGNIFICANT`.
+
+    Args:
+        table: the table of `compare`. It must have the columns of BLEU and chrF.
+    """
     lines = []
     for metric in ("BLEU", "chrF"):
         first = table[metric][0]
@@ -72,7 +89,7 @@ def find_worse(table: pd.DataFrame) -> list[str]:
 
 
 def _score(systems: list[ComparedArchive], samples: int) -> list[dict[str, Any]]:
-    """Returns the columns of BLEU and chrF of each system, with their intervals and p-values."""
+    """Returns the columns of BLEU and chrF for each system, with their intervals and p-values; see `compare`."""
     tokenizer, origin = _common_tokenizer(systems)
     check_bleu_tokenizer(tokenizer, origin)
     translations: list[tuple[str, Sequence[str]]] = [
@@ -96,14 +113,14 @@ def _score(systems: list[ComparedArchive], samples: int) -> list[dict[str, Any]]
 def _common_tokenizer(systems: list[ComparedArchive]) -> tuple[str, str]:
     """Returns the tokenizer of BLEU that all systems share, and the file or option that sets it.
 
-    Archives without a run may not set any.
+    An archive that was never scored has none. If no system has one, it is the default of `qkv measure`.
 
     Raises:
         InputError: two systems have different tokenizers.
     """
     named = [system for system in systems if system.bleu_tokenizer is not None]
     if not named:
-        return "13a", "qkv measure --bleu_tokenizer"  # for archives that have never been scored
+        return "13a", "qkv measure --bleu_tokenizer"
     for other in named[1:]:
         if other.bleu_tokenizer != named[0].bleu_tokenizer:
             names = f"{other.name} and {named[0].name} have BLEU by different tokenizers"
@@ -113,7 +130,9 @@ def _common_tokenizer(systems: list[ComparedArchive]) -> tuple[str, str]:
 
 
 def _check_comparable(other: ComparedArchive, first: ComparedArchive) -> None:
-    """Raises an `InputError` if two evaluations are of different text, or only one is of given targets."""
+    """Raises an `InputError` if two evaluations are of different text, or if one is of translations and the other of
+    references.
+    """
     for side in ("source", "reference"):
         if other.table[side].tolist() != first.table[side].tolist():
             roots = f"{other.evaluation.root} and {first.evaluation.root}"
@@ -126,7 +145,10 @@ def _check_comparable(other: ComparedArchive, first: ComparedArchive) -> None:
 
 
 def _score_counts(systems: Sequence[ComparedArchive]) -> list[dict[str, CorpusScore]]:
-    """Returns BLEU and chrF of each system, with the counts of each sentence; empty if targets were given."""
+    """Returns BLEU and chrF of each system by name, with the counts of each sentence.
+
+    The dicts are empty if the targets are references.
+    """
     if not all("translation" in system.table for system in systems):
         return [{} for _ in systems]
     metrics = {"BLEU": make_bleu(_common_tokenizer(list(systems))[0]), "chrF": sacrebleu.CHRF()}
@@ -138,7 +160,7 @@ def _groups_of_seeds(systems: Sequence[ComparedArchive]) -> list[dict[int | None
     """Groups runs that differ only in their seed.
 
     Returns:
-        For each group the index of a system by its seed; the first system of each seed.
+        A dict for each group: the index of the first system with each seed, by the seed.
     """
     groups: dict[str, dict[int | None, int]] = {}
     for i, system in enumerate(systems):
@@ -149,8 +171,12 @@ def _groups_of_seeds(systems: Sequence[ComparedArchive]) -> list[dict[int | None
 def means_over_seeds(systems: list[ComparedArchive], table: pd.DataFrame) -> list[str]:
     """Returns lines about the groups of runs that differ only in their seed.
 
-    The first line of a group gives its mean BLEU and chrF. A second one warns if its runs have different numbers of
-    updates, because a time limit ended them.
+    The first line of a group gives its mean BLEU and chrF, unless the targets are references. A second line warns if
+    the runs have different numbers of updates, because a time limit ended them.
+
+    Args:
+        systems: the evaluations.
+        table: the table of `compare`.
     """
     lines = []
     for rows in _groups_of_seeds(systems):
@@ -175,7 +201,10 @@ def means_over_seeds(systems: list[ComparedArchive], table: pd.DataFrame) -> lis
 
 
 SIGNIFICANT = 0.05
+"""A difference is significant if its p-value is below this."""
+
 RUN_COLUMNS = ("loss", "seed", "parameters", "updates", "minutes")
+"""The columns of the table that an archive without a run may lack."""
 
 DIGITS = {
     **dict.fromkeys(("BLEU", "BLEU ±", "chrF", "chrF ±", "AER", "AER ±"), 2),
@@ -185,11 +214,12 @@ DIGITS = {
     "parameters": 0,
     "updates": 0,
 }
+"""The number of decimals of each column of the table."""
 
 
 def as_text(table: pd.DataFrame) -> str:
-    """Formats the table of `compare` for printing. Columns that are empty throughout are left out."""
-    # There may be no gold alignments, or only archives without runs.
+    """Returns the table of `compare` as text. Columns without any value are left out."""
+    # They are empty if there are no gold alignments, or only archives without runs.
     may_be_empty = ("AER", "AER ±", "AER p", *RUN_COLUMNS)
     table = table.drop(columns=[name for name in may_be_empty if table[name].isna().all()])
     formats: dict[Any, Any] = {name: f"{{:,.{digits}f}}".format for name, digits in DIGITS.items()}
@@ -199,7 +229,7 @@ def as_text(table: pd.DataFrame) -> str:
 
 def _compare_error_rates(systems: Sequence[ComparedArchive], samples: int) -> tuple[list[dict[str, float]], list[str]]:
     """Returns the columns `AER ±` and `AER p` of each system, and the lines of `compare`."""
-    counts_by_system = [read_counts(system) for system in systems]
+    counts_by_system = [read_link_counts(system) for system in systems]
     baseline = counts_by_system[0]
     sure = LINK_COUNTS.index("sure")
     rows = []

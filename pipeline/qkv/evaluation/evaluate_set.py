@@ -1,7 +1,8 @@
-"""Evaluates a run on a set: translate, read every pair once, measure what was read, write.
+"""Evaluates a run on a set: translates it, scores the translations, records attention, and writes all results.
 
-Read with their references, the sources give the likelihood and the error rates of alignments; read with the targets
-that are shown, they give the archive, its tables, pictures and page. Of an ensemble, each model reads them.
+A model reads each pair once. Sources with their references give the likelihood and the alignment error rates. Sources
+with the targets that are shown, translations or references, give the archive with its tables, pictures and page. The
+models of an ensemble translate together, and then each of them reads the pairs.
 """
 
 import logging
@@ -9,7 +10,7 @@ import shutil
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -17,8 +18,8 @@ import pandas as pd
 
 from ..alignment.gold import alignment_sites
 from ..alignment.head_scores import GoldScores, ReadoutScores
-from ..alignment.readout import AlignmentReadout
-from ..alignment.readout_selection import choose_readout, kept_readout
+from ..alignment.readout import MEAN_HEAD, AlignmentReadout
+from ..alignment.readout_selection import choose_readout, saved_readout
 from ..decoding.translator import Translation
 from ..files.atomic import write_output
 from ..files.json import write_json
@@ -34,35 +35,48 @@ from ..metrics.bleu import score_translations
 from ..metrics.likelihood import Likelihood, LikelihoodSum
 from ..run.ensemble import TrainedEnsemble
 from ..run.manifest import archive_manifest
+from ..run.processes import RunParts
+from ..run.trained_run import TrainedRun
 from ..text.tokens.words import WordUnits
 from .experiments import EXPERIMENT_RUNNERS, write_spectra
 from .page import PAGE_SENTENCES, make_viewer_run
-from .request import EvaluationRequest, TokenisedSet
+from .request import EvaluationRequest, EvaluationSet, TokenisedSet
 from .resumable import evaluation_folder, fingerprint, record_resumably, translate_resumably
 from .tables import SetTables, write_readout_scores, write_translations
 
 OWN_SENTENCES_DRAWN = 3
+"""The number of heat maps of text of the user."""
+
 log = logging.getLogger(__name__)
 
 
 def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
-    """Translates a set, scores the translations, records the attention and writes all of it into the run.
+    """Translates a set, scores the translations, records attention, and writes the results into the run.
+
+    The results are in the run's folder `evaluations/NAME`; NAME is the name of the request's set. An interrupted
+    evaluation is continued, see `evaluation.resumable`.
 
     Returns:
-        The contents of `metrics.json`.
+        The content of `metrics.json`.
+
+    Raises:
+        InputError: an experiment does not suit the model; the saved readout of the run is damaged; or the folder cannot
+            be written.
     """
     started = time.monotonic()
     run, data = request.run, request.data
     experiments = [EXPERIMENT_RUNNERS[name] for name in request.experiments]
     for experiment in experiments:
         experiment.check(run.model)  # before anything is written
+    is_ensemble = isinstance(run, TrainedEnsemble)
+    saved = None if is_ensemble or data.choose_on else saved_readout(run)
     text = TokenisedSet.of(data, run.tokenizer)
     banned = run.banned and run.banned.texts
-    digest = fingerprint(run, set=data, force_references=request.force_references, banned=banned)
+    digest = fingerprint(run, set=data, saved=saved, force_references=request.force_references, banned=banned)
     with evaluation_folder(run.directory.evaluation(data.name), digest) as folder:
         log.info("%s: translating %d sentences", data.name, len(data.source))
         began_search = time.monotonic()
-        translations = translate_resumably(run.translator, text, folder.parts, request.spread_over)
+        translations = translate_resumably(run.translator, text, folder.parts, request.processes)
         metrics = _describe(request, translations) | {"translation_seconds": _seconds_since(began_search)}
         references = list(text.pair_references(run.config.model.max_positions))
         pairs = references
@@ -73,26 +87,29 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         texts = [translation.text for translation in translations]
         if data.reference is not None:
             metrics |= score_translations(texts, data.reference, tokenizer=tokenizer)
-        units = run.cutter.units(data.source, data.reference or texts)
-        run.cutter.log_found(units)
+        units = run.reader.segmenter.units(data.source, data.reference or texts)
+        run.reader.segmenter.log_units(units)
 
-        ensemble = isinstance(run, TrainedEnsemble)
-        # An ensemble has no attention of its own.
-        recorder = run.recorder(() if ensemble else _sites_to_record(request), units)
-        likelihood, readouts = _read_references(request, references, recorder)
+        if is_ensemble:  # it has no attention: its models have
+            reader = _Reader(run, data, run.recorder((), units))
+        else:
+            sites_of_experiments = list(chain.from_iterable(experiment.sites for experiment in experiments))
+            reader = _make_reader(run, data, units, saved, more_sites=sites_of_experiments)
+        likelihood, readouts = _read_references(reader, references)
         if data.reference is not None and likelihood is not None:
             metrics |= measure_all(MetricInputs(texts, data.reference, likelihood, tokenizer))
             metrics["sentences_too_long_for_loss"] = likelihood.too_long
         metrics["scores_seconds"] = _seconds_since(started)
-        if ensemble:
-            metrics |= _read_with_members(request, text, pairs, units, table, folder, metrics)
+        if is_ensemble:
+            metrics |= _evaluate_members(request, text, pairs, units, table, folder, metrics)
         else:
             metrics |= {"alignment": readouts.metrics} if readouts.metrics else {}
-            viewer = make_viewer_run(request, run.directory.root.name, table, metrics)
-            _read_targets(request, pairs, _translate_probes(request), recorder, readouts, folder, viewer)
+            viewer = make_viewer_run(run, data, run.directory.root.name, table, metrics)
+            probes = _translate_probes(request)
+            _read_targets(reader, pairs, probes, readouts, folder, viewer, request.processes)
             _write_page(request, [viewer], readouts.readout, folder)
             for experiment in experiments:
-                metrics |= experiment.run(request, text, pairs, recorder, folder)
+                metrics |= experiment.run(request, text, pairs, reader.recorder, folder)
         metrics["seconds"] = _seconds_since(started)
         shutil.rmtree(folder.parts)
         write_json(folder.metrics, metrics)  # last, because it marks the evaluation as complete
@@ -100,12 +117,14 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
 
 
 def _seconds_since(started: float) -> float:
+    """Returns the seconds since a time of `time.monotonic`, rounded to hundredths."""
     return round(time.monotonic() - started, 2)
 
 
 def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -> dict[str, Any]:
+    """Returns the entries of `metrics.json` that describe the run, the set and the search."""
     run, data = request.run, request.data
-    facts: dict[str, Any] = {
+    entries: dict[str, Any] = {
         "run": run.directory.root.name,
         "set": data.set_name,
         "name": data.name,
@@ -116,53 +135,87 @@ def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -
         "decoding": run.config.decoding.model_dump(),
         "truncated": sum(translation.truncated for translation in translations),
     }
-    given = {"with_prefix": data.prefixes, "with_required": data.required}
-    facts |= {name: sum(map(bool, rows)) for name, rows in given.items() if rows is not None}
+    constraints = {"with_prefix": data.prefixes, "with_required": data.required}
+    entries |= {name: sum(map(bool, rows)) for name, rows in constraints.items() if rows is not None}
     if run.banned is not None:
-        facts["banned"] = run.banned.texts
-    return facts
+        entries["banned"] = run.banned.texts
+    return entries
 
 
-def _sites_to_record(request: EvaluationRequest) -> list[str]:
-    of_experiments = chain.from_iterable(EXPERIMENT_RUNNERS[name].sites for name in request.experiments)
-    return [*request.run.config.inspection.attention, *_sites_to_compare(request), *of_experiments]
+@dataclass(frozen=True)
+class _Reader:
+    """A model that reads the pairs of a set: the model of the evaluated run, or a model of the evaluated ensemble.
+
+    - run: the run of the model.
+    - data: the set.
+    - recorder: records the attention of the model.
+    - compared_sites: the sites from which links are read to score readouts; empty if no readouts are scored.
+    - saved: the saved readout of the run, see `alignment.readout_selection.saved_readout`; None if there is none.
+    - ensemble: the names of all models of the ensemble; empty if the run is evaluated by itself.
+    """
+
+    run: TrainedRun
+    data: EvaluationSet
+    recorder: AttentionRecorder
+    compared_sites: tuple[str, ...] = ()
+    saved: AlignmentReadout | None = None
+    ensemble: tuple[str, ...] = ()
 
 
-def _sites_to_compare(request: EvaluationRequest) -> tuple[str, ...]:
-    """Returns the attention sites among which a readout is chosen; none without gold alignments or a kept choice."""
-    data = request.data
-    is_read = any(known is not None for known in (data.gold, data.choose_on, data.kept))
-    return alignment_sites(request.run.config) if is_read else ()
+def _make_reader(
+    run: TrainedRun,
+    data: EvaluationSet,
+    units: WordUnits,
+    saved: AlignmentReadout | None,
+    more_sites: Sequence[str] = (),
+    ensemble: tuple[str, ...] = (),
+) -> _Reader:
+    """Returns the reader of a run, whose recorder has the sites of the config, of the readouts and `more_sites`.
+
+    Without gold alignments and without a saved readout, no readouts are scored.
+    """
+    has_readout = any(origin is not None for origin in (data.gold, data.choose_on, saved))
+    compared_sites = alignment_sites(run.config) if has_readout else ()
+    recorder = run.recorder([*run.config.inspection.attention, *compared_sites, *more_sites], units)
+    return _Reader(run, data, recorder, compared_sites, saved, ensemble)
 
 
 def _translate_probes(request: EvaluationRequest) -> list[ForcedPair]:
-    """Translates the config's probes, unless text of one's own is evaluated."""
+    """Translates the probes of the config. Returns an empty list if text of the user is evaluated."""
     run = request.run
     probes = run.config.inspection.probes
-    if not probes or request.data.own:
+    if not probes or request.data.is_own_text:
         return []
     sources = [probe.source for probe in probes]
     references = [probe.reference or "" for probe in probes]
-    found = run.translator.translate_ids(run.tokenizer.encode(sources))  # the config has them as the model reads them
-    return list(pair_translations(sources, references, [one[0] for one in found], run.config.decoding.kind))
+    # The config has probes in the form in which the model reads them.
+    n_best_lists = run.translator.translate_ids(run.tokenizer.encode(sources))
+    translations = [n_best[0] for n_best in n_best_lists]
+    return list(pair_translations(sources, references, translations, run.config.decoding.kind))
 
 
-def _read_references(
-    request: EvaluationRequest, references: Iterable[ForcedPair], recorder: AttentionRecorder
-) -> tuple[Likelihood | None, ReadoutScores]:
-    """Reads every source with its reference, once: returns the likelihood of the references, None without any; and the
-    readout, chosen on the set that the request names, with its scores on this one if it has gold alignments. An
-    ensemble has no readout."""
-    data = request.data
-    sites = _sites_to_compare(request) if recorder.sites else ()
-    readout = data.kept
+def _read_references(reader: _Reader, references: Iterable[ForcedPair]) -> tuple[Likelihood | None, ReadoutScores]:
+    """Reads each source with its reference.
+
+    The readout is chosen on the choice set of the data, or else on the references themselves.
+
+    Args:
+        reader: the model.
+        references: the pairs of sources and references.
+
+    Returns:
+        The likelihood of the references, None if there are no references; and the readout with its scores. Readout and
+        scores are None for an ensemble.
+    """
+    run, data, sites = reader.run, reader.data, reader.compared_sites
+    readout = reader.saved
     if sites and data.choose_on:
-        readout = choose_readout(request.run, data.choose_on, recorder.sites, keeps=not request.ensemble)
+        readout = choose_readout(run, data.choose_on, reader.recorder.sites, saves=not reader.ensemble)
     gold = GoldScores(data.gold, readout) if sites and data.gold else None
     likelihood = None
     if data.reference is not None:
-        sums = LikelihoodSum(recorder.max_positions)
-        for record, right in recorder.read(references, sites=sites):
+        sums = LikelihoodSum(reader.recorder.max_positions)
+        for record, right in reader.recorder.read(references, sites=sites):
             if gold is not None:
                 gold.add(record)
             sums.add(record.token_log_probabilities, right, record.truncated)
@@ -174,31 +227,40 @@ def _read_references(
 
 
 def _read_targets(
-    request: EvaluationRequest,
+    reader: _Reader,
     pairs: Sequence[ForcedPair],
     probes: Sequence[ForcedPair],
-    recorder: AttentionRecorder,
     readouts: ReadoutScores,
     folder: EvaluationDirectory,
     viewer: ViewerRun,
+    processes: RunParts | None = None,
 ) -> None:
-    """Reads every source with the target that is shown, once, archives the attention, and writes what is measured and
-    drawn of it; of the probes it only draws. The first sentences go into the viewer. Of an ensemble, the request's run
-    is one of its models."""
-    run, data, readout = request.run, request.data, readouts.readout
+    """Reads each source with the target that is shown, and writes the archive, its tables and its heat maps.
+
+    Args:
+        reader: the model.
+        pairs: the pairs of sources and targets.
+        probes: the pairs of the probes, of which only heat maps are drawn.
+        readouts: the readout of the model and its scores.
+        folder: the folder of the files.
+        viewer: the run on the page; the first sentences are added to it.
+        processes: the processes that record; None for this process alone.
+    """
+    run, data, readout = reader.run, reader.data, readouts.readout
     sites = list(run.config.inspection.attention)
     if readout and readout.site not in sites:
         sites.append(readout.site)
-    of_member = f"{viewer.name}: " if request.ensemble else ""
-    log.info("%srecording the attention of every layer and head", of_member)
     manifest = archive_manifest(run)
-    if request.ensemble:
-        manifest["ensemble"] = list(request.ensemble)
+    of_member = ""
+    if reader.ensemble:
+        manifest["ensemble"] = list(reader.ensemble)
+        of_member = f"{viewer.name}: "
+    log.info("%srecording the attention of every layer and head", of_member)
     with ArchiveWriter(folder.attention, manifest=manifest, go_on=True) as writer:
-        record_resumably(writer, recorder, pairs, sites, request.spread_over)
+        record_resumably(writer, reader.recorder, pairs, sites, processes)
     tables = SetTables(dict(enumerate(data.gold.gold)) if data.gold else None, readout)
-    # Text of one's own is evaluated to be looked at; of a set, one sentence shows where there are no probes.
-    drawn = OWN_SENTENCES_DRAWN if data.own else int(not run.config.inspection.probes)
+    # A user evaluates text to look at it. Of a set, one sentence is drawn if the config has no probes.
+    drawn = OWN_SENTENCES_DRAWN if data.is_own_text else int(not run.config.inspection.probes)
     with closing(AttentionArchive(folder.attention)) as archive:
         for record in archive.records(sites):
             row = tables.add(record)
@@ -208,11 +270,11 @@ def _read_targets(
                 viewer.add(record, row)
     viewer.types = tables.write(folder)
     write_readout_scores(readouts, folder)
-    draw_heatmaps(recorder.record(probes, sites=["cross"]), folder.heatmaps, "probe")
+    draw_heatmaps(reader.recorder.record(probes, sites=["cross"]), folder.heatmaps, "probe")
     write_spectra(run.model, folder.spectra)
 
 
-def _read_with_members(
+def _evaluate_members(
     request: EvaluationRequest,
     text: TokenisedSet,
     pairs: Sequence[ForcedPair],
@@ -221,42 +283,55 @@ def _read_with_members(
     folder: EvaluationDirectory,
     metrics: dict[str, Any],
 ) -> dict[str, Any]:
-    """Lets each model of an ensemble read the set and the ensemble's translations.
+    """Records the attention of each model of an ensemble, and writes a page that shows them side by side.
 
-    Each model has a folder, in which attention and log-probabilities are its own. The page shows them side by side.
+    Each model has a folder with its archive, tables, heat maps and metrics.
+
+    Args:
+        request: the request; its run is the ensemble.
+        text: the set with its tokens.
+        pairs: the pairs of sources and targets.
+        units: the unit of words on each side.
+        table: the table of the translations.
+        folder: the folder of the evaluation.
+        metrics: the entries of `metrics.json` so far.
+
+    Returns:
+        The entry `members` of `metrics.json`, with a dict for each model.
     """
     ensemble = request.run
     assert isinstance(ensemble, TrainedEnsemble)
-    # Each model's own log-probabilities are computed, in place of those that the search knows.
+    # A search knows the ensemble's log-probabilities; each model's are computed instead.
     pairs = [replace(pair, known=False) for pair in pairs]
     probes = _translate_probes(request)
-    described, viewers = [], []
+    members = []
+    viewers = []
     for name, run in ensemble.members.items():
-        data = replace(request.data, kept=kept_readout(run))
-        own = replace(request, run=run, data=data, spread_over=None, ensemble=tuple(ensemble.members))
-        place = folder.member(name)
-        recorder = run.recorder(_sites_to_record(own), units)
+        saved = None if request.data.choose_on else saved_readout(run)
+        reader = _make_reader(run, request.data, units, saved, ensemble=tuple(ensemble.members))
         readouts = ReadoutScores()
-        if _sites_to_compare(own):
-            _, readouts = _read_references(own, text.pair_references(recorder.max_positions), recorder)
-        described.append(
-            {
-                "name": name,
-                "run": run.directory.root.name,
-                "checkpoint": run.weights.relative_to(run.directory.root).as_posix(),
-                "checkpoint_sha256": sha256(run.weights),
-                "parameters": run.model.count_params(),
-                **({"alignment": readouts.metrics} if readouts.metrics else {}),
-            }
-        )
-        of_member = described[-1] | {"set": metrics["set"], "evaluation": metrics["name"]}
-        of_member |= {key: metrics[key] for key in ("mode", "sentences", "search", "truncated")}
-        of_member["bleu_tokenizer"] = run.config.data.scoring_tokenizer
-        viewers.append(make_viewer_run(own, name, table, of_member))
-        _read_targets(own, pairs, probes, recorder, readouts, place, viewers[-1])
-        write_json(place.metrics, of_member)
+        if reader.compared_sites:
+            _, readouts = _read_references(reader, text.pair_references(reader.recorder.max_positions))
+        member: dict[str, Any] = {
+            "name": name,
+            "run": run.directory.root.name,
+            "checkpoint": run.weights.relative_to(run.directory.root).as_posix(),
+            "checkpoint_sha256": sha256(run.weights),
+            "parameters": run.model.count_params(),
+        }
+        if readouts.metrics:
+            member["alignment"] = readouts.metrics
+        members.append(member)
+        member_metrics = member | {"set": metrics["set"], "evaluation": metrics["name"]}
+        member_metrics |= {key: metrics[key] for key in ("mode", "sentences", "search", "truncated")}
+        member_metrics["bleu_tokenizer"] = run.config.data.scoring_tokenizer
+        viewer = make_viewer_run(run, request.data, name, table, member_metrics)
+        viewers.append(viewer)
+        member_folder = folder.member(name)
+        _read_targets(reader, pairs, probes, readouts, member_folder, viewer)
+        write_json(member_folder.metrics, member_metrics)
     _write_page(request, viewers, None, folder)
-    return {"members": described}
+    return {"members": members}
 
 
 def _write_page(
@@ -265,10 +340,18 @@ def _write_page(
     readout: AlignmentReadout | None,
     folder: EvaluationDirectory,
 ) -> None:
-    """Writes the page. It opens at the head from which alignments are read; where that is a mean of heads, or there is
-    none, at the head that tells most."""
+    """Writes the page of an evaluation.
+
+    It opens at the head of the readout. If there is no readout, or if its head is a mean, the page chooses a head.
+
+    Args:
+        request: the request, for the title.
+        viewers: the runs on the page, with their sentences.
+        readout: the readout of the run; None if there is none, or for an ensemble.
+        folder: the folder of the evaluation.
+    """
     shown: dict[str, Any] = {"side": readout.side} if readout else {}
-    if readout and readout.head != "mean":
+    if readout and readout.head != MEAN_HEAD:
         shown |= {"site": readout.site, "layer": readout.layer, "head": readout.head}
     page = viewer_page(f"{request.run.directory.root.name}, {request.data.name}", viewers, opens_at=shown)
     write_output(folder.viewer, page.encode())

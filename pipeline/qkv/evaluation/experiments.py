@@ -1,9 +1,7 @@
-"""Experiments on the heads of an evaluated run, with their files: how much the loss rises where a head is replaced, and
-how faithful attention is, also beside gold links as scores of source tokens. And the spectra of the heads.
+"""The experiments on the heads of an evaluated run, and their files.
 
-To add an experiment, add its function to `EXPERIMENT_RUNNERS`, and its help to
-`config.choices.inspection.EXPERIMENT_HELP`.
-"""
+To add an experiment, add its functions to `EXPERIMENT_RUNNERS`, its name to `config.choices.inspection.EXPERIMENTS`,
+and an option of this name to `commands.evaluate`."""
 
 import logging
 import time
@@ -24,6 +22,7 @@ from ..inspection.experiments.intervention import cross_attention_layers
 from ..inspection.experiments.logit_parts import source_logits
 from ..inspection.experiments.perturbation import check_perturbable, perturbation_effects
 from ..inspection.experiments.removal import SEED, ScoredSentence, measure_sentences
+from ..inspection.experiments.score_parts import shared_float64
 from ..inspection.experiments.spectra import compares_by_product, query_key_kernels, spectra_table
 from ..inspection.heatmap import save_figure
 from ..inspection.record import Record
@@ -36,6 +35,8 @@ from .request import EvaluationRequest, TokenisedSet
 from .tables import write_csv
 
 SHOWN_ROWS = 6
+"""The number of rows of an experiment's table that are logged."""
+
 log = logging.getLogger(__name__)
 
 
@@ -46,19 +47,31 @@ def write_faithfulness(
     recorder: AttentionRecorder,
     folder: EvaluationDirectory,
 ) -> dict[str, Any]:
-    """Writes faithfulness.csv, faithfulness_sentences.csv and faithfulness.png; see `Experiment.run`.
+    """Measures the faithfulness of attention, and writes `faithfulness.csv`, `faithfulness_sentences.csv` and
+    `faithfulness.png`.
 
-    Gold links belong to the words of the references, so a set that has them is measured on its references; else what
-    was recorded is measured.
+    Gold links belong to the words of the references. A set with gold alignments is therefore measured on its
+    references, any other set on the pairs whose attention was recorded.
+
+    Args:
+        request: the request; `experiments["faithfulness"]` is the number of first sentences to measure.
+        text: the set with its tokens.
+        pairs: the pairs whose attention was recorded.
+        recorder: the recorder of these pairs.
+        folder: the folder of the evaluation.
+
+    Returns:
+        The entries of `metrics.json`; empty if no target token can be measured.
     """
     started = time.monotonic()
     run, data = request.run, request.data
     if data.gold is not None:
         pairs = list(text.pair_references(run.config.model.max_positions))
-        recorder = run.recorder(recorder.sites, data.gold.units)  # usually the same one
+        recorder = run.recorder(recorder.sites, data.gold.units)  # usually the same recorder
     pairs = pairs[: request.experiments["faithfulness"]]
     log.info("measuring the faithfulness of attention on %d sentences", len(pairs))
-    sentences = measure_sentences(run.model, _score(request, pairs, recorder), threads=parallel_batches())
+    scored = _score_sentences(request, pairs, recorder)
+    sentences = measure_sentences(run.model, scored, threads=parallel_batches())
     if sentences.empty:
         log.warning("the first %d sentences have no target token to measure: no faithfulness.csv", len(pairs))
         return {}
@@ -76,11 +89,13 @@ def write_faithfulness(
     return {"faithfulness": {"sentences": measured, "tokens": tokens, "targets": targets, "seconds": seconds}}
 
 
-def _score(
+def _score_sentences(
     request: EvaluationRequest, pairs: Sequence[ForcedPair], recorder: AttentionRecorder
 ) -> Iterator[ScoredSentence]:
-    """Scores the source tokens of each pair. With gold alignments, the target tokens that have a link are measured, for
-    all scorers the same; else all but EOS."""
+    """Yields each pair with the scores of its source tokens by all scorers.
+
+    With gold alignments, the target tokens that have a link are measured; without them, all target tokens but EOS.
+    """
     gold_set = request.data.gold
     for number, record in enumerate(recorder.record(pairs, sites=aligned_sites())):
         noise = draw_noise(record, SEED)
@@ -91,47 +106,54 @@ def _score(
         scores = score_sources(record, noise, gold)
         source_ids, target_ids = pairs[number].ids
         if isinstance(request.run.model, Transformer):
-            parts = source_logits(request.run.float64_model, ([*source_ids, EOS], [BOS, *target_ids[:-1]]), target_ids)
+            model = shared_float64(request.run.model, request.run.graphs)
+            parts = source_logits(model, ([*source_ids, EOS], [BOS, *target_ids[:-1]]), target_ids)
             scores[Scorer("logits")] = np.maximum(parts[:, :-1], 0)
         yield ScoredSentence(record.id, source_ids, target_ids, scores, noise, measured)
 
 
-SURE, POSSIBLE = 1.0, 0.5
-# Times what halves with each token of distance: it orders tokens, and leaves the shares of links as they are.
+SURE = 1.0
+POSSIBLE = 0.5
+# The score of a token without a link is this, halved for each token of distance to the nearest linked token. It is so
+# small that it changes the order of tokens, but not the shares of the linked tokens.
 NEARBY = 1e-6
 
 
 def score_gold(record: Record, gold: GoldAlignment, word_counts: tuple[int, int]) -> np.ndarray:
-    """Scores the source tokens by the gold links of their words.
+    """Scores the source tokens for each target token by the gold links of their words.
 
     Args:
-        record: of a target that was given, since gold links belong to its words.
-        gold: the links; all are inside the sentence.
-        word_counts: (source words, target words).
+        record: a record whose target is the reference.
+        gold: the gold links. All of them are inside the sentence.
+        word_counts: the numbers of source words and of target words.
 
     Returns:
-        float `(T, n)`, without EOS of the source: 1 where the words of both tokens have a sure link, 0.5 where they
-        have a possible one.
+        float `(T, n)` for the T target tokens and the n source tokens without EOS. 1 if the words of both tokens have a
+        sure link, 0.5 if they have a possible link, and less than `NEARBY` if they have none. A row without links is 0.
     """
     source, target = map(group_words, (record.source_words, record.target_words), word_counts)
-    # EOS, `None`, is in the last group, with the words that have no token: no link counts there.
+    # The last group holds the words without a token. EOS is put there too, since its links do not count either.
     columns, rows = (
         np.array([-1 if group is None else group for group in side.of_tokens], int) for side in (source, target)
     )
-    groups = np.zeros((target.number, source.number))
+    group_scores = np.zeros((target.number, source.number))
     for links, score in ((gold.possible, POSSIBLE), (gold.sure, SURE)):
         for i, j in links:
-            place = target.of_words[j], source.of_words[i]
-            groups[place] = max(groups[place], score)
-    groups[-1], groups[:, -1] = 0, 0
-    scores = groups[rows][:, columns[:-1]]
-    places = np.arange(scores.shape[1])
-    near = 2.0 ** -np.abs(places[:, None] - places)
+            groups = target.of_words[j], source.of_words[i]
+            group_scores[groups] = max(group_scores[groups], score)
+    group_scores[-1] = 0
+    group_scores[:, -1] = 0
+    scores = group_scores[rows][:, columns[:-1]]
+    positions = np.arange(scores.shape[1])
+    near = 2.0 ** -np.abs(positions[:, None] - positions)
     return np.where(scores > 0, scores, NEARBY * ((scores > 0)[:, None, :] * near).max(axis=-1, initial=0.0))
 
 
 def write_spectra(model: keras.Model, path: Path) -> None:
-    """Writes the spectra of a Transformer whose heads compare by a product; of other models there are none."""
+    """Writes the spectra of a model's heads as CSV.
+
+    Nothing is written unless the model is a Transformer whose cross-attention compares queries and keys by a product.
+    """
     layers = cross_attention_layers(model)
     if layers and compares_by_product(layers[0]):
         kernels = [query_key_kernels(layer) for layer in layers]
@@ -145,8 +167,20 @@ def write_perturbation(
     recorder: AttentionRecorder,
     folder: EvaluationDirectory,
 ) -> dict[str, Any]:
-    """Writes the effects of replacing heads in turn, on the set and on each sentence; see `Experiment.run`. Pairs with
-    an empty side count nothing."""
+    """Measures the effect of replacing each head, and writes `perturbation.csv` and `perturbation_sentences.csv`.
+
+    Pairs with an empty side are left out.
+
+    Args:
+        request: the request; `experiments["perturb"]` is the number of first sentences to measure.
+        text: the set with its tokens; not used.
+        pairs: the pairs whose attention was recorded.
+        recorder: the recorder of these pairs; not used.
+        folder: the folder of the evaluation.
+
+    Returns:
+        The entries of `metrics.json`; empty if all pairs have an empty side.
+    """
     started = time.monotonic()
     pairs = pairs[: request.experiments["perturb"]]
     log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
@@ -155,7 +189,7 @@ def write_perturbation(
         log.warning("the first %d sentences are empty on one side: no perturbation.csv", len(pairs))
         return {}
     ids = [pairs[row].ids for row in rows]
-    effects = perturbation_effects(request.run.model, ids, threads=parallel_batches()).among(len(pairs), rows)
+    effects = perturbation_effects(request.run.model, ids, threads=parallel_batches()).in_larger_set(len(pairs), rows)
     table = effects.table()
     write_csv(table, folder.perturbation, float_format="%.6f")
     write_csv(effects.sentences(), folder.perturbation_sentences, float_format="%.6f")
@@ -167,7 +201,13 @@ def write_perturbation(
 
 
 def _show(table: pd.DataFrame, file: Path, seconds: float) -> None:
-    """Prints the first rows of a table, and the file in which all of it will be."""
+    """Logs the first rows of a table.
+
+    Args:
+        table: the table.
+        file: the file that will hold the whole table when the evaluation is complete.
+        seconds: the duration of the experiment.
+    """
     first = table.head(SHOWN_ROWS)
     log.info("%s", first.to_string(index=False, float_format="{:.3f}".format))
     log.info("these are the first %d of %d rows, after %.0f s: %s", len(first), len(table), seconds, file)
@@ -176,10 +216,11 @@ def _show(table: pd.DataFrame, file: Path, seconds: float) -> None:
 class Experiment(NamedTuple):
     """An experiment on the heads of an evaluated run.
 
-    - run: takes the request, the set with its tokens, the pairs whose attention was recorded, their recorder and the
-      evaluation's folder; writes files, and returns its part of `metrics.json`.
-    - sites: the attention that the recorder must read.
-    - check: refuses models that the experiment does not suit.
+    - run: makes the experiment, writes its files and returns its entries of `metrics.json`. Its arguments are the
+      request, the set with its tokens, the pairs whose attention was recorded, their recorder and the folder of the
+      evaluation.
+    - sites: the sites that the recorder must have.
+    - check: raises an `InputError` if the experiment does not suit a model.
     """
 
     run: Callable[
@@ -193,3 +234,4 @@ EXPERIMENT_RUNNERS = {
     "perturb": Experiment(write_perturbation, check=check_perturbable),
     "faithfulness": Experiment(write_faithfulness, sites=aligned_sites()),
 }
+"""The experiments by the name of their option."""

@@ -1,4 +1,4 @@
-"""Compares measures of evaluations: of whole evaluations, of each head, over seeds, and the faithfulness of attention.
+"""The comparison of measures: of whole evaluations, of each head, over seeds, and of the faithfulness of attention.
 
 Every measure is a ratio of sums over sentences, so each has a confidence interval and a significance test.
 
@@ -34,19 +34,19 @@ def compare_measures(
 
     Args:
         systems: the evaluations; the first one is the baseline.
-        scores: BLEU and chrF of each evaluation by name; empty if its targets were given.
+        scores: BLEU and chrF of each evaluation by name; an empty mapping if its targets are references.
         samples: the number of bootstrap samples, and of random exchanges in a test.
 
     Returns:
-        A table with the value of each measure, its 95 % interval over sentences, and its p-value against the first
-        evaluation. An empty list if no evaluation has measures of heads.
+        A list with one text: a table with the value of each measure, its 95 % interval over sentences, and its p-value
+        against the first evaluation. The list is empty if no evaluation has measures of heads.
 
     Raises:
         InputError: a file is damaged.
     """
-    if not any(heads_of(system.evaluation) for system in systems):
+    if not any(read_head_measures(system.evaluation) for system in systems):
         return []
-    measures_by_system = [measures_of(system, scores[number]) for number, system in enumerate(systems)]
+    measures_by_system = [read_measures(system, scores[number]) for number, system in enumerate(systems)]
     baseline = measures_by_system[0]
     columns: list[ReportColumn] = []
     for system, measures in zip(systems, measures_by_system, strict=True):
@@ -60,7 +60,7 @@ def compare_measures(
         "all measures, with 95 % intervals over sentences; p against the first by approximate randomisation; "
         "measures of heads are means over all heads"
     )
-    return [_block(title, columns)]
+    return [_format_table(title, columns)]
 
 
 def compare_heads(
@@ -70,21 +70,23 @@ def compare_heads(
 
     Args:
         systems: the evaluations; the first one is the baseline.
-        matches: for each system but the first, its heads in the first system's order. None if they cannot be matched;
-            then the heads of that system are left out.
+        matches: for each system but the first, the match of its heads with the first system's heads, see
+            `match_to_first`; None if they cannot be matched. The heads of that system are then left out.
         samples: the number of bootstrap samples, and the least number of random exchanges in a test. Tests of many
             heads take more.
 
     Returns:
-        A table for each measure, with the 95 % interval of each head over sentences, and its p-value against the first
-        system, corrected for all heads of that measure (Holm 1979); then a line for each system that was left out.
+        A list of texts: a heading; a table for each measure, with the value of each head, its 95 % interval over
+        sentences and its p-value against the first system, corrected for all heads of the measure (Holm 1979); and a
+        line for each system that was left out. If the first system has no measures of heads, a line says so instead of
+        heading and tables.
 
     Raises:
         InputError: a file is damaged.
     """
-    measures_by_system = [heads_of(systems[0].evaluation)]
+    measures_by_system = [read_head_measures(systems[0].evaluation)]
     for system, match in zip(systems[1:], matches, strict=True):
-        measures = heads_of(system.evaluation)
+        measures = read_head_measures(system.evaluation)
         measures_by_system.append(
             {name: measure.renumbered(match) for name, measure in measures.items()} if match else {}
         )
@@ -98,7 +100,7 @@ def compare_heads(
                 texts = dict(zip(heads, map(_as_text, measure.value, measure.draw(samples).T), strict=True))
                 p_values = holm(measure.p_against(baseline, max(samples, exchanges_for(len(heads)))))
                 columns.append((system.name, texts, dict(zip(heads, p_values, strict=True))))
-        blocks.append(_block(name, columns))
+        blocks.append(_format_table(name, columns))
     lines = [
         f"{system.name}: its heads are left out, for they cannot be matched with the first one's: other layers or "
         "heads, or no target is the same; evaluate with --forced"
@@ -120,17 +122,17 @@ def compare_seeds(
     scores: Sequence[Mapping[str, CorpusScore]],
     samples: int,
 ) -> list[str]:
-    """Compares training recipes, that is groups of runs that differ only in their seed.
+    """Compares training recipes. A recipe is a group of runs that differ only in their seed.
 
     Args:
-        groups: for each recipe its name and the indices of its systems, one for each seed.
+        groups: for each recipe its name, and the index of one system for each seed.
         systems: the evaluations.
         scores: see `compare_measures`.
         samples: the number of bootstrap samples.
 
     Returns:
-        A table with the mean of each measure over seeds, its 95 % interval over seeds and sentences, and its p-value
-        against the first recipe. An empty list if no recipe has several seeds.
+        A list with one text: a table with the mean of each measure over seeds, its 95 % interval over seeds and
+        sentences, and its p-value against the first recipe. The list is empty if no recipe has several seeds.
 
     Raises:
         InputError: a file is damaged.
@@ -140,7 +142,7 @@ def compare_seeds(
     columns: list[ReportColumn] = []
     baseline: dict[str, np.ndarray] = {}
     for number, (recipe, members) in enumerate(groups):
-        measures_by_seed = [measures_of(systems[member], scores[member]) for member in members]
+        measures_by_seed = [read_measures(systems[member], scores[member]) for member in members]
         shared = [name for name in measures_by_seed[0] if all(name in measures for measures in measures_by_seed)]
         draws = {}
         texts = {}
@@ -159,15 +161,15 @@ def compare_seeds(
         "means over seeds (their number), with 95 % intervals over seeds and sentences; one seed has an interval over "
         "sentences alone"
     )
-    return [_block(title, columns)]
+    return [_format_table(title, columns)]
 
 
 ReportColumn = tuple[str, dict[str, str], dict[str, float]]
 """A column of a table: its heading, the text of each row by name, and the p-value of each row that was tested."""
 
 
-def _block(title: str, columns: Sequence[ReportColumn]) -> str:
-    """Returns a table below its title. Each column but the first is followed by a column of its p-values."""
+def _format_table(title: str, columns: Sequence[ReportColumn]) -> str:
+    """Returns the text of a table below its title. Each column but the first is followed by its p-values."""
     names = list(dict.fromkeys(name for _, texts, _ in columns for name in texts))
     table = pd.DataFrame(index=names)
 
@@ -197,10 +199,10 @@ class RatioMeasure(NamedTuple):
 
     It has the interface of `metrics.bleu.CorpusScore`.
 
-    - above: the numerator of each sentence, `(N,)`; of heads `(N, P)`.
+    - above: the numerator of each sentence, `(N,)`; for a measure of heads `(N, P)`.
     - below: the denominator of each sentence, of the same shape.
     - unit: a factor of the ratio, such as 100 for percent.
-    - heads: the (layer, head) of each of the P heads; empty for a measure of the evaluation.
+    - heads: (layer, head) of each of the P heads; empty for a measure of the evaluation.
     """
 
     above: np.ndarray
@@ -210,55 +212,67 @@ class RatioMeasure(NamedTuple):
 
     @property
     def value(self) -> Any:
+        """The measure over all sentences, a float or `(P,)`."""
         return self.unit * ratio(self.above, self.below)
 
     def draw(self, samples: int) -> Any:
         """Returns the measure of each bootstrap sample, `(B,)` or `(B, P)`.
 
-        Measures over equally many sentences are resampled in the same way.
+        All measures with the same number of sentences have the same samples of sentences.
+
+        Args:
+            samples: B.
         """
         return self.unit * resample(self.above, self.below, sentence_counts(len(self.above), samples=samples))
 
     def p_against(self, first: "RatioMeasure", samples: int) -> Any:
-        """Returns the two-sided p-value of each difference, by approximate randomisation.
+        """Returns the two-sided p-value of the difference from another measure, by approximate randomisation.
 
-        It is NaN if `first` is this measure, or is of another number of sentences or heads.
+        Args:
+            first: the measure of the baseline.
+            samples: the number of random exchanges.
+
+        Returns:
+            A float or `(P,)`, from 0 to 1. NaN if `first` is this measure, or has another number of sentences or heads.
         """
         if first is self or first.above.shape != self.above.shape:
             return np.full(self.above.shape[1:], np.nan)
         return randomisation_p(first[:2], self[:2], samples=samples)
 
     def mean(self) -> "RatioMeasure":
-        """Returns the mean over all heads of all layers."""
+        """Returns the mean of the measure over all heads of all layers, as a measure of the evaluation."""
         return RatioMeasure(self.above.sum(axis=1), self.below.sum(axis=1))
 
     def renumbered(self, match: MatchedHeads) -> "RatioMeasure":
-        """Returns the measure with its heads in the order of the first system's heads that they are matched to."""
+        """Returns the measure with its heads in the order of the first system's heads, as matched."""
         order = [self.heads.index((layer, int(match.heads[layer, head]))) for layer, head in self.heads]
         return self._replace(above=self.above[:, order], below=self.below[:, order])
 
 
 class FixedMeasure(NamedTuple):
-    """A measure of a model's weights, which does not depend on sentences. It has the methods of `RatioMeasure`."""
+    """A measure of a model's weights, which depends on no sentences. It has the interface of `RatioMeasure`."""
 
     value: float
 
     def draw(self, samples: int) -> None:
-        return None
+        """Returns None, because there are no sentences to resample."""
 
     def p_against(self, first: Any, samples: int) -> float:
+        """Returns NaN, because there are no sentences to exchange."""
         return np.nan
 
 
 EFFECT = EFFECTS[0]
+"""The effect of an ablation that is compared: the change of the loss."""
 
 
-def heads_of(evaluation: EvaluationDirectory) -> dict[str, RatioMeasure]:
+def read_head_measures(evaluation: EvaluationDirectory) -> dict[str, RatioMeasure]:
     """Reads the measures of each head from the tables that have a row for each sentence and head.
 
     Returns:
-        The measures by name: those of `inspection.measures.MEASURES` and, if heads were ablated (`--perturb`),
-        `loss_change CHANGE` for each change. Measures without a value are left out, and so are missing tables.
+        The measures by name: the names of `inspection.measures.MEASURES` and, if heads were ablated (`--perturb`),
+        `loss_change CHANGE` for each change. Measures without a value are left out. The dict is empty if the tables are
+        missing.
 
     Raises:
         InputError: a file is damaged.
@@ -279,7 +293,16 @@ def heads_of(evaluation: EvaluationDirectory) -> dict[str, RatioMeasure]:
 
 
 def _measure_of_heads(table: pd.DataFrame, weight: str, name: str) -> RatioMeasure:
-    """Returns the mean of the column `name` for each head, with the column `weight` as the weight of a sentence."""
+    """Returns the weighted mean over sentences of a column, for each head.
+
+    Args:
+        table: a table with a row for each sentence, layer and head.
+        weight: the column of the weights.
+        name: the column of the values.
+
+    Raises:
+        InputError: a row is missing, or there are several rows for a sentence, layer and head.
+    """
     rows = table.sort_values(["id", "layer", "head"], kind="stable")
     heads = list(dict.fromkeys(zip(rows["layer"], rows["head"], strict=True)))
     if len(rows) != rows["id"].nunique() * len(heads):
@@ -289,34 +312,34 @@ def _measure_of_heads(table: pd.DataFrame, weight: str, name: str) -> RatioMeasu
     return RatioMeasure(np.where(weights > 0, values, 0.0) * weights, weights, heads=heads)
 
 
-def measures_of(system: ComparedArchive, scores: Mapping[str, CorpusScore]) -> dict[str, Any]:
-    """Returns all measures of an evaluation: its scores, its alignment error rate, the mean of each measure over all
-    heads, and the effective rank of its weights.
+def read_measures(system: ComparedArchive, scores: Mapping[str, CorpusScore]) -> dict[str, Any]:
+    """Reads all measures of an evaluation: scores, alignment error rate, means over heads and effective rank.
 
     Args:
         system: the evaluation.
-        scores: its BLEU and chrF by name, see `compare_measures`.
+        scores: BLEU and chrF of the evaluation by name, see `compare_measures`.
 
     Returns:
-        The measures by name, the scores first. Each is a `CorpusScore`, a `RatioMeasure` or a `FixedMeasure`. Measures
-        that the evaluation does not have are left out.
+        The measures by name: the scores; `AER`, the alignment error rate in percent; the mean of each measure of heads
+        over all heads; and `effective_rank`, the mean effective rank of the weights of all heads. Measures that the
+        evaluation does not have are left out. Each is a `CorpusScore`, a `RatioMeasure` or a `FixedMeasure`.
 
     Raises:
         InputError: a file is damaged.
     """
     measures: dict[str, Any] = dict(scores)
-    counts = read_counts(system)
+    counts = read_link_counts(system)
     if counts is not None:
         measures["AER"] = RatioMeasure(*error_terms(counts), unit=100.0)
-    measures |= {name: measure.mean() for name, measure in heads_of(system.evaluation).items()}
+    measures |= {name: measure.mean() for name, measure in read_head_measures(system.evaluation).items()}
     if system.evaluation.spectra.is_file():
         ranks = read_result_csv(system.evaluation.spectra, {"effective_rank": float})["effective_rank"]
         measures["effective_rank"] = FixedMeasure(float(ranks.mean()))
     return measures
 
 
-def read_counts(system: ComparedArchive) -> np.ndarray | None:
-    """Reads the counts of links in each sentence, for the layer and head that the alignment error rate was read from.
+def read_link_counts(system: ComparedArchive) -> np.ndarray | None:
+    """Reads the counts of links in each sentence, for the layer and head of the evaluation's readout.
 
     Returns:
         `(N, 4)`, in the order of `LINK_COUNTS`. None if the evaluation has no counts per sentence.
@@ -337,16 +360,17 @@ def read_counts(system: ComparedArchive) -> np.ndarray | None:
     return counts
 
 
-SCORER_NAMES = list(Scorer._fields)
+SCORER_COLUMNS = list(Scorer._fields)
+"""The columns of `faithfulness_sentences.csv` that identify a scorer."""
 
 
 def read_faithfulness(path: Path) -> pd.DataFrame:
-    """Reads `faithfulness_sentences.csv`. Layers and heads are text, since they may be `mean` or empty.
+    """Reads `faithfulness_sentences.csv`. Layers and heads are strings, since they may be `mean` or empty.
 
     Raises:
         InputError: the file is damaged.
     """
-    text = dict.fromkeys([*SCORER_NAMES, "removal"], str)
+    text = dict.fromkeys([*SCORER_COLUMNS, "removal"], str)
     numbers: dict[str, type] = {"id": int, **dict.fromkeys(["share", "tokens", *SUMS], float)}
     missing = {name: [""] for name in numbers}
     return read_result_csv(path, text | numbers, dtype=text, keep_default_na=False, na_values=missing)
@@ -355,11 +379,16 @@ def read_faithfulness(path: Path) -> pd.DataFrame:
 def compare_faithfulness(systems: Sequence[ComparedArchive], samples: int) -> list[str]:
     """Compares the faithfulness of attention (`evaluate.py --faithfulness`) on the sentences that all systems share.
 
+    Args:
+        systems: the evaluations; the first one is the baseline.
+        samples: the number of bootstrap samples.
+
     Returns:
-        A table of comprehensiveness and sufficiency with 95 % intervals, in which the heads of each system are matched
-        to those of the first. Then a line for each further system, with Kendall's tau between its order of the scorers
-        and the first system's, and the 95 % interval of tau over sentences. An empty list if a system has no measured
-        faithfulness, or if no sentence is shared.
+        A list of texts. The first is a table of the comprehensiveness and sufficiency of each scorer, with 95 %
+        intervals over sentences; heads are numbered as the first system's heads that they are matched to. Then follows
+        a line for each other system, with Kendall's tau between its order of the scorers and the first system's order,
+        and with the 95 % interval of tau. The list is empty if the faithfulness of a system was not measured, or if no
+        sentence is shared.
 
     Raises:
         InputError: a file is damaged.
@@ -387,33 +416,37 @@ def compare_faithfulness(systems: Sequence[ComparedArchive], samples: int) -> li
         "heads are numbered as in the first"
     )
     lines = [
-        f"{system.name} orders {_stability(systems[0].name, baseline, drops, match)}"
+        f"{system.name} orders {_describe_agreement(systems[0].name, baseline, drops, match)}"
         for system, drops, match in zip(systems[1:], drops_by_system[1:], matches[1:], strict=True)
     ]
     return [f"{title}\n\n{pd.DataFrame(texts, list(map(str, order))).to_string()}", *lines]
 
 
 Drops = dict[Scorer, tuple[np.ndarray, np.ndarray]]
-"""For each scorer its means of `DROPS`, comprehensiveness and sufficiency, `(2,)`, and those of the bootstrap samples,
-`(B, 2)`."""
+"""The means of comprehensiveness and sufficiency (`DROPS`) of each scorer: over all sentences, `(2,)`, and over the
+sentences of each bootstrap sample, `(B, 2)`."""
 
 
 def _drops_of_scorers(table: pd.DataFrame, samples: int) -> Drops:
-    """Computes the drops of each scorer from the rows of `read_faithfulness`."""
+    """Computes the means of each scorer and of its bootstrap samples from a table of `read_faithfulness`."""
     keys, sums, tokens = sums_of_sentences(table)
     rows = keys.index[keys["removal"] == "mean"]
     numerators = sums[:, rows, : len(DROPS)]
     denominators = np.repeat(tokens[:, rows, None], len(DROPS), axis=-1)
     means = ratio(numerators, denominators)
     resampled = resample(numerators, denominators, sentence_counts(len(sums), samples=samples))
-    scorers = [Scorer(*row) for row in keys.loc[rows, SCORER_NAMES].itertuples(index=False)]
+    scorers = [Scorer(*row) for row in keys.loc[rows, SCORER_COLUMNS].itertuples(index=False)]
     return {scorer: (means[number], resampled[:, number]) for number, scorer in enumerate(scorers)}
 
 
-def _stability(baseline_name: str, baseline: Drops, drops: Drops, match: MatchedHeads | None) -> str:
-    """Returns the end of a system's line: how much its order of the scorers agrees with that of the baseline.
+def _describe_agreement(baseline_name: str, baseline: Drops, drops: Drops, match: MatchedHeads | None) -> str:
+    """Returns the end of a system's line: the agreement of its order of the scorers with the baseline's order.
 
-    If the heads are not matched, scorers of single heads are left out.
+    Args:
+        baseline_name: the name of the first system.
+        baseline: the means of the first system.
+        drops: the means of the system.
+        match: the match of the system's heads. If it is None, scorers of single heads are left out.
     """
     scorers = [scorer for scorer in baseline if scorer in drops and (match or scorer.head in ("", MEAN))]
 
@@ -430,9 +463,11 @@ def _stability(baseline_name: str, baseline: Drops, drops: Drops, match: Matched
 
 
 def _renumber_rows(table: pd.DataFrame, match: MatchedHeads | None) -> pd.DataFrame:
-    """Replaces the number of each head by that of the first system's head that it is matched to.
+    """Replaces the number of each head by the number of the first system's head that it is matched to.
 
-    Returns the table unchanged if `match` is None.
+    Args:
+        table: a table of `read_faithfulness`.
+        match: the match of the heads; None to return the table unchanged.
     """
     if match is None:
         return table
@@ -441,17 +476,17 @@ def _renumber_rows(table: pd.DataFrame, match: MatchedHeads | None) -> pd.DataFr
 
 
 def kendall(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Computes Kendall's tau-b over the last axis (Kendall 1945).
+    """Computes Kendall's tau-b, a rank correlation, over the last axis (Kendall 1945).
 
-    It is the share of the pairs that both orders rank alike minus the share that they rank differently, corrected for
-    ties.
+    It is the share of pairs of values that both sides order alike, minus the share that they order differently,
+    corrected for ties.
 
     Args:
-        x: the first order, `(..., n)`.
-        y: the second order, `(..., n)`.
+        x: the values of one side, `(..., n)`.
+        y: the values of the other side, `(..., n)`.
 
     Returns:
-        `(...)`, -1 to 1; NaN if all values of one order are tied.
+        `(...)`, from -1 to 1; NaN if all values of one side are equal.
     """
     x_signs = np.sign(x[..., :, None] - x[..., None, :])
     y_signs = np.sign(y[..., :, None] - y[..., None, :])

@@ -1,4 +1,4 @@
-"""A run in the viewer's page of its evaluation, and the page's header: facts of the run and the evaluation."""
+"""The run of an evaluation on the viewer's page, and the page's header: facts about the run and the evaluation."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,30 +10,43 @@ from ..inspection.viewer.data import ViewerRun
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .request import EvaluationRequest
+    from ..run.trained_run import TrainedRun
+    from .request import EvaluationSet
 
-PAGE_SENTENCES = 1000  # of a set; `qkv view --sentences` shows more
+PAGE_SENTENCES = 1000
+"""The number of sentences on the page of an evaluation. `qkv view --sentences` shows more."""
 
 
 def make_viewer_run(
-    request: "EvaluationRequest", name: str, table: "pd.DataFrame", metrics: Mapping[str, Any]
+    run: "TrainedRun", data: "EvaluationSet", name: str, table: "pd.DataFrame", metrics: Mapping[str, Any]
 ) -> ViewerRun:
-    """Makes the run of an evaluation as the page shows it under a name, without sentences, from the table of the
-    translations and what `metrics.json` holds so far."""
-    run, data = request.run, request.data
+    """Returns the run of an evaluation for the page, with no sentences yet.
+
+    Args:
+        run: the run.
+        data: the set that is evaluated.
+        name: the name of the run on the page.
+        table: the table of the translations, see `evaluation.tables.write_translations`.
+        metrics: the entries of `metrics.json` so far.
+    """
     return ViewerRun(
         name,
         data.gold.gold if data.gold else (),
         table["sentence_bleu"].tolist() if "sentence_bleu" in table else (),
-        run.detokenize if run.config.data.tokenized else None,
+        run.reader.detokenize if run.config.data.tokenized else None,
         facts=page_facts(run.config, run.model.count_params(), metrics),
         sentences_in_set=len(data.source),
     )
 
 
 def page_facts(config: RunConfig, parameters: int | None, metrics: Mapping[str, Any]) -> list[str]:
-    """Returns short texts: the languages, the model and the number of its parameters, if that is known, how it
-    translated and the scores, as far as `metrics.json` has them."""
+    """Returns short texts for the page's header: languages, model, search and scores. Unknown facts are left out.
+
+    Args:
+        config: the config of the run.
+        parameters: the number of the model's parameters; None if it is unknown.
+        metrics: the entries of `metrics.json` that are known.
+    """
     facts = [f"{config.data.source_language} → {config.data.target_language}", describe_model(config.model)]
     if parameters is not None:
         count = f"{parameters / 1e6:.1f} M" if parameters >= 50_000 else f"{parameters:,}"
@@ -50,7 +63,7 @@ def page_facts(config: RunConfig, parameters: int | None, metrics: Mapping[str, 
 
 
 def describe_model(model: ArchitectureSettings) -> str:
-    """Returns the architecture with its numbers of layers and heads, such as `Transformer, 4 + 4 layers × 4 heads`."""
+    """Returns a model's architecture and size, such as `Transformer, 4 + 4 layers × 4 heads`."""
     if isinstance(model, TransformerSettings):
         return f"Transformer, {model.encoder_layers} + {model.decoder_layers} layers × {model.num_heads} heads"
     if isinstance(model, DecoderOnlySettings):

@@ -1,4 +1,4 @@
-"""The table of metrics that evaluate.py prints."""
+"""The table of metrics on the terminal, after `evaluate.py` and `qkv measure`."""
 
 import logging
 import shlex
@@ -13,10 +13,10 @@ log = logging.getLogger(__name__)
 
 
 def print_table(metrics: dict[str, Any], folder: Path) -> None:
-    """Prints the metrics of an evaluation, the folder of its results, and the next commands.
+    """Logs the metrics of an evaluation, advice if BLEU is low, the folder of the results, and the next commands.
 
     Args:
-        metrics: the contents of `metrics.json`.
+        metrics: the content of `metrics.json`.
         folder: the folder of the evaluation, `RUN/evaluations/NAME`.
     """
     print_rows(metrics)
@@ -31,7 +31,11 @@ def print_table(metrics: dict[str, Any], folder: Path) -> None:
 
 
 def print_rows(metrics: dict[str, Any]) -> None:
-    """Prints the metrics of an evaluation. Metrics that it does not have are left out."""
+    """Logs the metrics of an evaluation in two columns. Metrics that it does not have are left out.
+
+    Args:
+        metrics: the content of `metrics.json`.
+    """
     rows = list(_rows(metrics))
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
@@ -39,6 +43,7 @@ def print_rows(metrics: dict[str, Any]) -> None:
 
 
 def _rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields the name and the text of each row."""
     yield "sentences", f"{metrics['sentences']}"
     if "bleu" in metrics:
         yield from _score_rows(metrics)
@@ -58,6 +63,7 @@ def _rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _score_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields the rows of BLEU, chrF, TER and the length of the translations."""
     for name, key in (("BLEU", "bleu"), ("chrF", "chrf"), ("chrF++", "chrf++")):
         yield name, f"{metrics[key]:.2f}   ({metrics['signatures'][key]})"
     if metrics["ter"] is None:
@@ -69,6 +75,12 @@ def _score_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _alignment_rows(alignment: dict[str, Any], label: str = "AER") -> Iterator[tuple[str, str]]:
+    """Yields the rows of the alignment error rate, with this label, and of the baselines.
+
+    Args:
+        alignment: the entry `alignment` of `metrics.json`, see `alignment.head_scores.alignment_metrics`.
+        label: the label of the first row.
+    """
     readout = describe_readout(alignment["layer"], alignment["head"], alignment["side"], alignment["linked"])
     rates = f"precision {alignment['precision']:.2f} %, recall {alignment['recall']:.2f} %"
     yield label, f"{alignment['aer']:.2f} %   ({rates}; {readout}, chosen on {alignment['chosen_on']})"

@@ -1,18 +1,24 @@
-"""The request of an evaluation: a run and a set, read from a config or files, and the set's tokens, made once for the
-translator, the likelihood, alignments and the archive."""
+"""The request of an evaluation: a run and the set that it translates.
+
+The set is one of the run's config or text of the user. It is tokenised once, for the search, the likelihood, the
+alignments and the archive.
+"""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from ..alignment.gold import FIRST_INDEX, GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
-from ..alignment.readout import AlignmentReadout
-from ..alignment.readout_selection import kept_readout
+from ..alignment.gold import (
+    FIRST_INDEX_ADVICE,
+    GoldSet,
+    choice_settings,
+    read_choice_set,
+    read_configured_gold,
+    read_gold_set,
+)
 from ..config.run import settings_of_set
 from ..inspection.recorder import ForcedPair, pair_references
-from ..run.ensemble import TrainedEnsemble
 from ..run.processes import RunParts
 from ..run.trained_run import TrainedRun
 from ..text.corpora.formats import read_parallel_files, read_tagged
@@ -29,16 +35,16 @@ class EvaluationSet:
     """The sentences that are evaluated.
 
     Args:
-        name: of the results' folder.
+        name: the name of the results' folder.
         source: the sentences to translate.
-        reference: their given translations, or None.
-        gold: gold alignments of these pairs, or None.
-        choose_on: the set on which the alignment readout is chosen; None for this set.
-        kept: the readout that the run keeps, if the set that has chosen it is not there.
-        origin: the set of the config, or the file of text of one's own, that these sentences are; None for `name`.
-        own: whether they are text of one's own.
-        prefixes: the tokens with which each translation begins, or None.
-        required: the phrases that each translation contains, or None.
+        reference: the reference translation of each sentence; None if there are none.
+        gold: the gold alignments of sources and references; None if there are none.
+        choose_on: the set on whose gold alignments the readout is chosen. None to choose it on `gold`.
+        origin: the set of the config, or the name of the user's file, that the sentences come from; None if it is
+            `name`.
+        is_own_text: True if the sentences are text of the user, False if they are a set of the config.
+        prefixes: the tokens with which each translation must begin; None if there are no prefixes.
+        required: the phrases that each translation must contain; None if there are no such phrases.
     """
 
     name: str
@@ -46,38 +52,36 @@ class EvaluationSet:
     reference: Sequence[str] | None = None
     gold: GoldSet | None = None
     choose_on: GoldSet | None = None
-    kept: AlignmentReadout | None = None
     origin: str | None = None
-    own: bool = False
+    is_own_text: bool = False
     prefixes: Sequence[list[int]] | None = None
     required: Sequence[Sequence[RequiredPhrase]] | None = None
 
     @property
     def set_name(self) -> str:
-        """The name of the set, wherever its results go."""
+        """The name of the set, which does not depend on the results' folder."""
         return self.origin or self.name
 
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """A run, a set, and which attention is recorded.
+    """A run, a set, and the attention to record.
 
     Args:
-        run: the trained run, whose config says how to translate.
+        run: the run. Its config has the settings of the search.
         data: the set.
-        force_references: whether to record the attention over the references, which there must be, instead of the
-            translations.
-        experiments: the number of first sentences for each experiment, by its name in `EXPERIMENT_RUNNERS`.
-        spread_over: the processes that translate and record, and what they need; None for this process alone.
-        ensemble: the names of the models that have translated together, of which the run is one.
+        force_references: if True, the attention is recorded over the references instead of the translations. The set
+            must have references.
+        experiments: for each experiment, by its name in `evaluation.experiments.EXPERIMENT_RUNNERS`, the number of
+            first sentences on which it is made.
+        processes: the processes that translate and record; None for this process alone.
     """
 
     run: TrainedRun
     data: EvaluationSet
     force_references: bool = False
     experiments: Mapping[str, int] = field(default_factory=dict)
-    spread_over: RunParts | None = None
-    ensemble: tuple[str, ...] = ()
+    processes: RunParts | None = None
 
 
 def read_own_set(
@@ -89,60 +93,69 @@ def read_own_set(
     first_index: int = 0,
     normalizes: bool = True,
 ) -> EvaluationSet:
-    """Reads a set that is text of one's own.
+    """Reads text of the user.
 
     Args:
         run: the run that is evaluated.
-        name: of the results' folder.
-        source: the sentences.
-        reference: their translations, or None.
-        alignments: the gold alignments of both, or None.
-        first_index: the number of the first word in that file.
-        normalizes: whether `data.normalize` acts on the text.
+        name: the name of the results' folder.
+        source: the file of the sentences, one a line.
+        reference: the file of their translations; None if there are none.
+        alignments: the file of the gold alignments between the two; None if there are none.
+        first_index: the number of the first word in that file, 0 or 1.
+        normalizes: whether the run's `data.normalize` is applied to the text.
 
     Raises:
-        InputError: the files cannot be read, or do not fit together.
+        InputError: a file cannot be read; the two files have different numbers of lines; or the gold alignments do not
+            fit them, see `alignment.gold.read_gold_set`.
     """
     origin = source.name  # with its suffix: test.en must not replace the results on `test`
-    # Gold links count the words as they stand, so these must keep their numbers.
-    form = {"normalizes": normalizes, "divides": alignments is None}
-    choice = _read_choice(run)
+    # Words that gold links count must not be divided, so that they keep their numbers.
+    options = {"normalizes": normalizes, "divides": alignments is None}
+    choice_set = read_choice_set(run.config, run.reader.segmenter)
     if reference is None:
-        lines = _read_typed(run, read_lines(source), source, "source", form)
-        return EvaluationSet(name, lines, origin=origin, own=True, **choice)
+        sentences = _read_typed(run, read_lines(source), source, "source", options)
+        return EvaluationSet(name, sentences, choose_on=choice_set, origin=origin, is_own_text=True)
     corpus = read_parallel_files(source, reference)
     corpus = replace(
         corpus,
-        source=_read_typed(run, corpus.source, source, "source", form),
-        target=_read_typed(run, corpus.target, reference, "target", form),
+        source=_read_typed(run, corpus.source, source, "source", options),
+        target=_read_typed(run, corpus.target, reference, "target", options),
     )
     gold = None
     if alignments is not None:
-        gold = read_gold_set(origin, corpus, alignments, cutter=run.cutter, first_index=first_index, remedy=FIRST_INDEX)
-    return EvaluationSet(name, corpus.source, corpus.target, gold, origin=origin, own=True, **choice)
+        gold = read_gold_set(
+            origin,
+            corpus,
+            alignments,
+            segmenter=run.reader.segmenter,
+            first_index=first_index,
+            remedy=FIRST_INDEX_ADVICE,
+        )
+    return EvaluationSet(name, corpus.source, corpus.target, gold, choice_set, origin, is_own_text=True)
 
 
-def _read_choice(run: TrainedRun) -> dict[str, Any]:
-    """Returns the set on which the run's readout is chosen, or else the readout that the run keeps, as arguments of
-    `EvaluationSet`."""
-    kept = None if isinstance(run, TrainedEnsemble) else kept_readout(run)  # each model of an ensemble has one
-    return {"choose_on": read_choice_set(run.config, run.cutter), "kept": kept}
+def _read_typed(run: TrainedRun, lines: Sequence[str], path: Path, side: str, options: dict[str, bool]) -> list[str]:
+    """Returns the lines of a file in the form in which the run reads them, and logs how many are changed.
 
-
-def _read_typed(run: TrainedRun, lines: Sequence[str], path: Path, side: str, form: dict[str, bool]) -> list[str]:
-    """Returns the lines of a file as the run reads them."""
-    typed = run.typed_text(str(path), side, **form)
-    given = typed.readable(lines)  # references, too, are scored without what no translation has
-    found, _ = typed.read(given)
-    if changed := sum(one != other for one, other in zip(given, found, strict=True)):
+    Args:
+        run: the run.
+        lines: the lines of the file.
+        path: the file, for messages.
+        side: the language of the lines, `source` or `target`.
+        options: the arguments `normalizes` and `divides` of `TextReader.typed_text`.
+    """
+    typed = run.reader.typed_text(str(path), side, **options)
+    readable = typed.readable(lines)  # references, too: they are scored without characters that no translation has
+    sentences, _ = typed.read(readable)
+    if changed := sum(before != after for before, after in zip(readable, sentences, strict=True)):
         log.info(
             "%s: %d of %d lines are changed to look like the training text (data.normalize; --no_normalize reads them "
             "as they are)",
             path,
             changed,
-            len(given),
+            len(readable),
         )
-    return found
+    return sentences
 
 
 def read_configured_set(run: TrainedRun, name: str, set_name: str) -> EvaluationSet:
@@ -150,18 +163,19 @@ def read_configured_set(run: TrainedRun, name: str, set_name: str) -> Evaluation
 
     Args:
         run: the run that is evaluated.
-        name: of the results' folder.
-        set_name: `test` or `validation`.
+        name: the name of the results' folder.
+        set_name: the name of the set, `test` or `validation`.
 
     Raises:
-        InputError: there is no such set, or its files cannot be read.
+        InputError: the config has no such set; a file cannot be read; or the gold alignments do not fit the set, see
+            `alignment.gold.read_gold_set`.
     """
     settings = settings_of_set(run.config, set_name, run.directory.config)
     corpus = read_tagged(settings)
-    gold = read_configured_gold(settings, set_name, run.cutter)
-    # Where the readout is chosen and reported on the same pairs, the result must say so: see EvaluationSet.
-    choice = _read_choice(run) if settings != choice_settings(run.config) else {}
-    return EvaluationSet(name, corpus.source, corpus.target, gold, origin=set_name, **choice)
+    gold = read_configured_gold(settings, set_name, run.reader.segmenter)
+    # None for the choice set itself: the scores of a readout that is chosen on it must be marked as optimistic.
+    choice_set = None if settings == choice_settings(run.config) else read_choice_set(run.config, run.reader.segmenter)
+    return EvaluationSet(name, corpus.source, corpus.target, gold, choice_set, set_name)
 
 
 @dataclass(frozen=True)
@@ -170,8 +184,8 @@ class TokenisedSet:
 
     Args:
         data: the set.
-        source: the tokens of its sources.
-        reference: the tokens of its references, where there are references.
+        source: the tokens of the sources.
+        reference: the tokens of the references; None if there are none.
     """
 
     data: EvaluationSet
@@ -185,7 +199,11 @@ class TokenisedSet:
         return cls(data, encode_sentences(data.source, tokenizer), reference)
 
     def pair_references(self, max_positions: int) -> Iterator[ForcedPair]:
-        """Pairs each source with its reference; there are no pairs without references."""
+        """Yields each source paired with its reference. Yields nothing if the set has no references.
+
+        Args:
+            max_positions: the maximum number of tokens on either side, EOS included. Longer sides are cut.
+        """
         if self.data.reference is None or self.reference is None:
             return iter(())
         source_ids, reference_ids = ([row.tolist() for row in side] for side in (self.source, self.reference))

@@ -1,4 +1,9 @@
-"""Evaluations that appear complete or not at all, and continue where a killed one stopped."""
+"""Resumable evaluations: they appear complete or not at all, and an interrupted evaluation is continued.
+
+An evaluation is written into a temporary folder, which takes the place of the old evaluation at the end. Translations
+are written in chunks and attention in shards. The next evaluation with the same fingerprint continues after the last
+complete chunk or shard.
+"""
 
 import glob
 import hashlib
@@ -38,32 +43,43 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[EvaluationDirectory]:
-    """Yields a folder that replaces `final` when everything in it has been written; until then the old one stays. Then
-    the folder has a list of its files, see `files.written`.
+    """Yields a folder to write an evaluation into; it replaces `final` when the block ends without an error.
 
-    Folders that killed processes of this machine left behind are removed first, with two exceptions. A complete one,
-    whose process was killed after moving the old evaluation away, takes its place. One of the same fingerprint, which
-    was killed, interrupted or ended by an error on its way, is continued. After an error before the first translations
-    nothing is left. What others have put into the old folder, such as notes, is in the new one.
+    The old evaluation stays until then. The new folder has a list of its files, see `files.written`. Files of other
+    origin in the old folder, such as the user's notes, are moved into the new one.
+
+    First, the folders are removed that killed processes of this machine left behind, except for two kinds. A folder
+    with the same fingerprint, whose evaluation was killed, interrupted or ended by an error, is yielded again with its
+    files. A complete folder takes the place of `final` if `final` does not exist: its process was killed after it had
+    moved the old evaluation away.
+
+    After an error or an interrupt in the block, the folder is kept to be continued. It is deleted if the error comes
+    before the first translations.
+
+    Args:
+        final: the folder of the evaluation.
+        fingerprint: identifies the evaluation, see `fingerprint`.
 
     Raises:
-        InputError: a file or a link is in the place of a folder, or files in it have names of an evaluation, which no
-            evaluation wrote.
+        InputError: there is a file or a link in place of a folder; or a file in `final` has a name of an evaluation's
+            file, and no evaluation wrote it.
     """
     final.check_writable()
-    final.check_own(final.named_files(), "choose another --name")
+    final.refuse_other_files(final.evaluation_files(), "choose another --name")
     final.root.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{final.root.name}.qkv-tmp.{socket.gethostname()}."
-    own_prefix = f"{prefix}{os.getpid()}."
-    working = final.root.parent / f"{own_prefix}{fingerprint}"
-    found = final.root.parent.glob(f"{glob.escape(prefix)}*")
-    for leftover in sorted(found, key=lambda path: not EvaluationDirectory(path).metrics.is_file()):  # whole ones first
-        process = leftover.name.removeprefix(prefix).split(".")[0]
+    machine_prefix = f".{final.root.name}.qkv-tmp.{socket.gethostname()}."
+    process_prefix = f"{machine_prefix}{os.getpid()}."
+    working = final.root.parent / f"{process_prefix}{fingerprint}"
+    leftovers = final.root.parent.glob(f"{glob.escape(machine_prefix)}*")
+    for leftover in sorted(leftovers, key=lambda path: not _is_complete(path)):  # complete folders first
+        process = leftover.name.removeprefix(machine_prefix).split(".")[0]
         if re.fullmatch("[0-9]{1,9}", process) and is_running(int(process)):
             continue
-        if leftover.is_symlink() or any(path.is_symlink() for path in leftover.rglob("*")):  # it is not ours: no
-            leftover.unlink() if leftover.is_symlink() else _delete(leftover, final)  # command makes links
-        elif not final.root.exists() and EvaluationDirectory(leftover).metrics.is_file():  # which is written last
+        if leftover.is_symlink():  # of other origin: no command makes links
+            leftover.unlink()
+        elif any(path.is_symlink() for path in leftover.rglob("*")):
+            _delete(leftover, final)
+        elif not final.root.exists() and _is_complete(leftover):
             leftover.replace(final.root)
         elif leftover.name.endswith(f".{fingerprint}") and (leftover == working or not working.exists()):
             with suppress(FileNotFoundError):  # another process has just taken it
@@ -75,74 +91,107 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
         working.mkdir(exist_ok=True)
         yield EvaluationDirectory(working)
         FileList(working).write(path for path in working.rglob("*") if path.is_file())
-        _replace_folder(working, final, own_prefix)
+        _replace_folder(working, final, process_prefix)
     except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, KeyboardInterrupt) or any(EvaluationDirectory(working).parts.glob("*.json")):
-            log.info("\n%s: what is done is kept; run the same command again to continue", final.root)
+            log.info("\n%s: the finished part is kept; run the same command again to continue", final.root)
         else:
             shutil.rmtree(working, ignore_errors=True)
         raise
 
 
-def _replace_folder(new: Path, evaluation: EvaluationDirectory, own_prefix: str) -> None:
-    """Moves a folder to the place of another, which may be taken away or come back at any moment: two processes may
-    evaluate the same set."""
+def _is_complete(folder: Path) -> bool:
+    """Returns whether a folder has `metrics.json`, which an evaluation writes last."""
+    return EvaluationDirectory(folder).metrics.is_file()
+
+
+def _replace_folder(new: Path, evaluation: EvaluationDirectory, process_prefix: str) -> None:
+    """Moves a folder into the place of an evaluation, and deletes the old evaluation.
+
+    Another process may evaluate the same set: it may move the old evaluation away, or its result into its place, at any
+    moment.
+
+    Args:
+        new: the folder.
+        evaluation: the evaluation that is replaced.
+        process_prefix: the beginning of the names of this process's temporary folders.
+    """
     final = evaluation.root
-    old = []
+    old_folders = []
     while True:
         if final.exists():
-            aside = Path(tempfile.mkdtemp(prefix=own_prefix, dir=final.parent))
-            old.append(aside)
+            old = Path(tempfile.mkdtemp(prefix=process_prefix, dir=final.parent))
+            old_folders.append(old)
             with suppress(FileNotFoundError):
-                final.replace(aside)
+                final.replace(old)
         try:
             new.replace(final)
             break
         except OSError:
             if not final.exists():
                 raise
-    for aside in old:
-        _delete(aside, evaluation)
+    for old in old_folders:
+        _delete(old, evaluation)
 
 
 def _delete(old: Path, evaluation: EvaluationDirectory) -> None:
-    """Deletes what evaluations have written in a folder; what others have put there moves to the evaluation's own
-    folder, and stays where it is if there is something of its name."""
+    """Deletes a folder of an evaluation, and moves files of other origin into the evaluation that replaces it.
+
+    A file stays in the old folder, with a warning, if the evaluation has a file of the same name.
+    """
     directory = EvaluationDirectory(old)
     with suppress(FileNotFoundError, NotADirectoryError):  # another process has just deleted it, or it is a file
-        own = directory.own_files()
+        own_files = directory.written_files()
         for parent, folders, names in os.walk(old, topdown=False):
             for path in (Path(parent, name) for name in names):
-                if path in own or is_temporary(path.name):
+                if path in own_files or is_temporary(path.name):
                     path.unlink(missing_ok=True)
             for path in (Path(parent, name) for name in folders):
                 if any(path.is_relative_to(folder) for folder in directory.folders):
                     with suppress(OSError):  # it is not empty, or it is a link
                         path.rmdir()
-        _move_into(old, evaluation.root)
+        _move_contents(old, evaluation.root)
         if old.exists():
-            log.warning("%s: files of others are kept here, since the evaluation has files of their names", old)
+            log.warning(
+                "%s: files that no evaluation wrote are kept here, since the evaluation has files of the same names",
+                old,
+            )
 
 
-def _move_into(old: Path, new: Path) -> None:
-    """Moves what is in a folder into another one, except what has the name of something there."""
+def _move_contents(old: Path, new: Path) -> None:
+    """Moves the files and folders in `old` into `new`, except for files whose name exists there.
+
+    Folders of one name are merged. `old` is deleted if it is empty then.
+    """
     for path in old.iterdir():
-        if not os.path.lexists(target := new / path.name):
+        target = new / path.name
+        if not os.path.lexists(target):
             new.mkdir(parents=True, exist_ok=True)
             path.rename(target)
-        elif all(place.is_dir() and not place.is_symlink() for place in (path, target)):
-            _move_into(path, target)
+        elif all(folder.is_dir() and not folder.is_symlink() for folder in (path, target)):
+            _move_contents(path, target)
     with suppress(OSError):  # it is not empty
         old.rmdir()
 
 
-CHUNK_SENTENCES = 256  # a few batches per core; losing a chunk costs seconds
+CHUNK_SENTENCES = 256
+"""The number of sentences whose translations are written together: a few batches per core. Losing them costs seconds.
+"""
 
 
 def fingerprint(run: TrainedRun, **request: Any) -> str:
-    """Computes a digest of weights, tokenizer, settings and request, which identifies an interrupted evaluation."""
+    """Computes a digest that identifies an evaluation, so that only the same evaluation is continued.
+
+    Args:
+        run: the run. Its weights, its tokenizer and its settings of model, search and inspection count. For an
+            ensemble, the weights and settings of all models count.
+        request: all other values on which the results depend, by any names.
+
+    Returns:
+        24 hexadecimal digits.
+    """
     digest = hashlib.sha256(sha256(run.directory.tokenizer).encode())
-    for variable in run.model.weights:  # not the states of random numbers, which every process draws anew
+    for variable in run.model.weights:  # without the states of random generators, which each process draws again
         digest.update(keras.ops.convert_to_numpy(variable).tobytes())
     settings = run.config.model_dump(mode="json", include={"model", "decoding", "inspection"})
     if isinstance(run, TrainedEnsemble):
@@ -152,12 +201,24 @@ def fingerprint(run: TrainedRun, **request: Any) -> str:
 
 
 def translate_resumably(
-    translator: Translator, text: TokenisedSet, folder: Path, spreading: RunParts | None = None
+    translator: Translator, text: TokenisedSet, folder: Path, processes: RunParts | None = None
 ) -> list[Translation]:
-    """Translates sentences of similar length together, a chunk at a time, in this process or spread over others; chunks
-    that are in the folder are read back, and those that are damaged are translated again.
+    """Translates a set in chunks. Chunks that are in the folder already are read; damaged ones are translated again.
 
-    The folder belongs to one evaluation: chunks of another text or model must not be in it.
+    A chunk has sentences of similar length.
+
+    Args:
+        translator: the translator.
+        text: the set with its tokens.
+        folder: the folder of the chunks, which is created if it is missing. It must not hold chunks of another text,
+            model or search.
+        processes: the processes that translate; None for this process alone.
+
+    Returns:
+        The best translation of each sentence.
+
+    Raises:
+        LostWorkerError: a process was killed.
     """
     folder.mkdir(exist_ok=True)
     sources = text.data.source
@@ -167,14 +228,14 @@ def translate_resumably(
     translations: dict[int, Translation] = {}
     missing = []
     for rows, path in zip(chunks, paths, strict=True):
-        if found := _read_chunk(path, len(rows), translator.tokenizer.vocabulary_size):
-            translations |= zip(rows, found, strict=True)
+        if chunk := _read_chunk(path, len(rows), translator.tokenizer.vocabulary_size):
+            translations |= zip(rows, chunk, strict=True)
         else:
             missing.append((rows, path))
-    items = (_given(text, rows) for rows, _ in missing)
-    results = starmap(translator.translate_ids, items) if spreading is None else spreading.translate(items)
-    for (rows, path), translated in zip(missing, results, strict=True):
-        best = [first for first, *_ in translated]
+    arguments = (_translator_arguments(text, rows) for rows, _ in missing)
+    results = starmap(translator.translate_ids, arguments) if processes is None else processes.translate(arguments)
+    for (rows, path), n_best_lists in zip(missing, results, strict=True):
+        best = [n_best[0] for n_best in n_best_lists]
         write_json(path, list(map(asdict, best)))
         translations |= zip(rows, best, strict=True)
     return [translations[row] for row in range(len(sources))]
@@ -184,21 +245,34 @@ _CHUNK = TypeAdapter(list[Translation], config=ConfigDict(strict=True, allow_inf
 
 
 def _read_chunk(path: Path, sentences: int, vocabulary_size: int) -> list[Translation] | None:
-    """Returns the translations of a chunk; None if there is no such file, or one that is damaged."""
+    """Reads the translations of a chunk.
+
+    Args:
+        path: the file of the chunk.
+        sentences: the number of sentences of the chunk.
+        vocabulary_size: the number of tokens of the model.
+
+    Returns:
+        The translations; None if the file does not exist or is damaged.
+    """
     try:
-        found = _CHUNK.validate_json(path.read_bytes())
+        chunk = _CHUNK.validate_json(path.read_bytes())
     except (OSError, ValueError):
         return None
-    tokens = {token for one in found for token in (*one.source_ids, *one.ids)}
-    whole = len(found) == sentences and all(len(one.ids) == len(one.log_probabilities) > 0 for one in found)
-    return found if whole and all(0 <= token < vocabulary_size for token in tokens) else None
+    tokens = {token for translation in chunk for token in (*translation.source_ids, *translation.ids)}
+    is_complete = len(chunk) == sentences and all(
+        len(translation.ids) == len(translation.log_probabilities) > 0 for translation in chunk
+    )
+    return chunk if is_complete and all(0 <= token < vocabulary_size for token in tokens) else None
 
 
-def _given(text: TokenisedSet, rows: Sequence[int]) -> tuple[Any, Any, Any]:
-    """Returns the tokens of some sentences, and their prefixes and required phrases."""
+def _translator_arguments(text: TokenisedSet, rows: Sequence[int]) -> tuple[Any, Any, Any]:
+    """Returns the arguments of `Translator.translate_ids` for some sentences: tokens, prefixes and required phrases."""
     data = text.data
-    prefixes, required = (side and [side[row] for row in rows] for side in (data.prefixes, data.required))
-    return [text.source[row].tolist() for row in rows], prefixes, required
+    source_ids = [text.source[row].tolist() for row in rows]
+    prefixes = data.prefixes and [data.prefixes[row] for row in rows]
+    required = data.required and [data.required[row] for row in rows]
+    return source_ids, prefixes, required
 
 
 def record_resumably(
@@ -206,18 +280,28 @@ def record_resumably(
     recorder: AttentionRecorder,
     pairs: Sequence[ForcedPair],
     sites: Collection[str],
-    spreading: RunParts | None = None,
+    processes: RunParts | None = None,
 ) -> None:
-    """Records the pairs that the archive does not hold yet, a shard at a time.
+    """Records the pairs that an archive does not have yet, a shard at a time.
 
-    A shard is recorded by itself, so that its numbers do not depend on whether those before it were just recorded, nor
-    on the process that records it.
+    No batch has pairs of two shards. So the numbers of a shard depend neither on the process that records it nor on the
+    shards that were recorded before.
+
+    Args:
+        archive: the writer of the archive.
+        recorder: the recorder of the attention.
+        pairs: all pairs, in the order of the archive.
+        sites: the sites to record, any of the recorder's sites.
+        processes: the processes that record; None for this process alone.
+
+    Raises:
+        LostWorkerError: a process was killed.
     """
     size = archive.sentences_per_shard
-    if spreading is None:
+    if processes is None:
         records = recorder.record(pairs[len(archive.ids) :], sites)
     else:
         shards = (pairs[first : first + size] for first in range(len(archive.ids), len(pairs), size))
-        records = spreading.record(shards, recorder, list(sites))
+        records = processes.record(shards, recorder, list(sites))
     for record in records:
         archive.append(record)

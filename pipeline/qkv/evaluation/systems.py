@@ -1,4 +1,4 @@
-"""The systems that are compared or shown: evaluations of runs, and attention archives without a run, read from disk."""
+"""Systems: evaluations of runs, and attention archives without a run, read from disk to be compared or shown."""
 
 import json
 from collections.abc import Sequence
@@ -25,11 +25,13 @@ from .tables import read_result_csv, read_translations
 
 @dataclass(frozen=True)
 class ComparedArchive:
-    """An attention archive without a run, as a system that is compared.
+    """A system without a run: an attention archive.
+
+    Its properties read files at their first use, and raise an `InputError` if a file is damaged.
 
     Args:
-        name: its name in tables and messages.
-        evaluation: its folder.
+        name: the name of the system in tables and messages.
+        evaluation: the folder of the archive.
     """
 
     name: str
@@ -42,7 +44,7 @@ class ComparedArchive:
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
-        """The contents of `metrics.json`. If `qkv measure` has not written it, the metrics are computed."""
+        """The content of `metrics.json`. If `qkv measure` has not written the file, the metrics are computed."""
         if self.evaluation.metrics.is_file():
             return read_metrics(self.evaluation.metrics)
         readouts = score_alignments(self.archive, self.name, self.archive.gold)
@@ -50,7 +52,8 @@ class ComparedArchive:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """The columns `source` and `reference`, and `translation` unless the targets were given.
+        """The table of the sentences, with the columns `source`, `reference` and, unless the targets are references,
+        `translation`.
 
         Raises:
             InputError: there are no sentences, or a translation has no reference.
@@ -67,17 +70,17 @@ class ComparedArchive:
 
     @property
     def seed(self) -> int | None:
-        """The run's seed; None if it is unknown, or for an ensemble."""
+        """The seed of the run; None if it is unknown, or for an ensemble."""
         return None
 
     @property
     def bleu_tokenizer(self) -> str | None:
-        """The tokenizer of BLEU; None if the archive was never scored, and the other systems' tokenizer is used."""
+        """The tokenizer of BLEU; None if the archive was never scored, so that any tokenizer may be used."""
         return self.metrics.get("bleu_tokenizer")
 
     @property
     def mode(self) -> str | None:
-        """`forced` if the targets were given, `translated` if the model searched for them; None if it is not known."""
+        """`forced` if the targets are references, `translated` if the model searched for them; None if unknown."""
         return self.metrics.get("mode")
 
     def key_without_seed(self) -> str:
@@ -88,9 +91,10 @@ class ComparedArchive:
         return str(self.evaluation.root.resolve())
 
     def facts(self) -> dict[str, Any]:
-        """Returns the columns of the table that are not tested: AER, loss, search, seed, parameters, updates, minutes.
+        """Returns the columns of the comparison that are not tested, see `evaluation.comparison.compare`.
 
-        The parameters of an ensemble are those of all its models. A value that is not known is None.
+        They are AER, loss, search, seed, parameters, updates and minutes. A value that is unknown is None. The
+        parameters of all models of an ensemble are added up.
         """
         return {
             "AER": self.metrics.get("alignment", {}).get("aer"),
@@ -103,11 +107,13 @@ class ComparedArchive:
 
 @dataclass(frozen=True)
 class ComparedRun(ComparedArchive):
-    """An evaluation of a run, as a system that is compared.
+    """A system with a run: an evaluation.
+
+    Its properties read files at their first use, and raise an `InputError` if a file is damaged.
 
     Args:
-        name: its name in tables and messages.
-        evaluation: its folder.
+        name: the name of the system in tables and messages.
+        evaluation: the folder of the evaluation.
         run: the folder of the run.
 
     Raises:
@@ -141,7 +147,7 @@ class ComparedRun(ComparedArchive):
 
     @property
     def members(self) -> list[dict[str, Any]]:
-        """A dict for each model of an ensemble, with its facts; empty for a single run."""
+        """The entry `members` of `metrics.json`: a dict for each model of an ensemble; empty for a single run."""
         return self.metrics.get("members", [])
 
     @property
@@ -186,11 +192,18 @@ class ComparedRun(ComparedArchive):
         return f"{name} {decoding.get('beam_size', '')}" + (f", length penalty {penalty:g}" if penalty != 1 else "")
 
 
-def find_evaluated(path: Path, set_name: str) -> ComparedArchive:
-    """Finds the evaluation of a run, or an attention archive without a run; see `find_evaluation`.
+def find_system(path: Path, set_name: str) -> ComparedArchive:
+    """Finds the system at a path, see `files.run_directory.find_evaluation`.
+
+    Args:
+        path: the folder of a run, of an evaluation or of an attention archive.
+        set_name: the name of the evaluation, if the path is a run.
+
+    Returns:
+        A `ComparedRun`; or a `ComparedArchive` if there is no run.
 
     Raises:
-        InputError: the path leads to neither.
+        InputError: the path has neither an evaluation nor an archive; or the evaluation is incomplete.
     """
     run, evaluation = find_evaluation(path, set_name)
     return ComparedArchive(str(path), evaluation) if run is None else ComparedRun(str(path), evaluation, run)
@@ -250,7 +263,11 @@ def read_manifest(run: RunDirectory) -> dict[str, Any]:
 
 
 def _read_json(path: Path, schema: type[BaseModel]) -> dict[str, Any]:
-    """Reads a JSON object whose values fit the schema. Keys that the schema lacks are returned, too."""
+    """Reads a JSON object, and checks its values against a schema. Keys that are not in the schema are returned, too.
+
+    Raises:
+        InputError: the file is damaged.
+    """
     try:
         value = read_json_object(path)
         schema.model_validate(value)
@@ -267,9 +284,15 @@ def _read_json(path: Path, schema: type[BaseModel]) -> dict[str, Any]:
 
 
 def read_page_facts(run: RunDirectory | None, evaluation: EvaluationDirectory | None) -> list[str]:
-    """Reads the facts about a run that its page shows, such as its architecture, size and scores.
+    """Reads the facts about a run for the header of its page, see `evaluation.page.page_facts`.
 
-    Returns an empty list if there is no run or its settings cannot be read: the page shows attention all the same.
+    Args:
+        run: the folder of the run; None if there is none.
+        evaluation: the folder of the evaluation; None if there is none.
+
+    Returns:
+        The facts. An empty list if there is no run or its settings cannot be read: the page shows attention without
+        them.
     """
     if run is None:
         return []
@@ -286,6 +309,19 @@ def read_page_facts(run: RunDirectory | None, evaluation: EvaluationDirectory | 
 
 
 def match_to_first(systems: Sequence[ComparedArchive]) -> list[MatchedHeads | None]:
-    """Matches the heads of each system but the first to the first system's heads; see `match_heads`."""
-    first, *others = (AttentionArchive(system.evaluation.attention) for system in systems)
-    return [match_heads(zip(first.records(["cross"]), other.records(["cross"]), strict=False)) for other in others]
+    """Matches the heads of each system but the first to the first system's heads.
+
+    Args:
+        systems: the systems.
+
+    Returns:
+        For each system but the first the match of its heads, see `inspection.matched_heads.match_heads`; None if they
+        cannot be matched.
+
+    Raises:
+        InputError: an archive is missing or damaged.
+    """
+    baseline, *archives = [AttentionArchive(system.evaluation.attention) for system in systems]
+    return [
+        match_heads(zip(baseline.records(["cross"]), archive.records(["cross"]), strict=False)) for archive in archives
+    ]

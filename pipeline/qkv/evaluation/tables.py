@@ -1,4 +1,4 @@
-"""Makes, writes and reads the tables of an evaluation: measures, scores of readouts, `translations.tsv`."""
+"""The tables of an evaluation, written and read: measures of heads, scores of readouts and `translations.tsv`."""
 
 import csv
 from collections.abc import Collection, Mapping, Sequence
@@ -26,12 +26,23 @@ if TYPE_CHECKING:
 
 
 def write_csv(table: pd.DataFrame, path: Path, float_format: str | None = None) -> None:
-    """Writes a table as CSV, whole or not at all. A symbolic link at `path` is replaced by a file."""
+    """Writes a table as CSV. The file appears whole or not at all; a symbolic link at `path` is replaced.
+
+    Args:
+        table: the table. Its index is not written.
+        path: the file.
+        float_format: the format of floats, such as `%.6f`; None for all digits.
+    """
     write_atomically(path, csv_of(table, float_format))
 
 
 def csv_of(table: pd.DataFrame, float_format: str | None = None) -> bytes:
-    """Returns a table as CSV. A carriage return in a field becomes a space, since readers take it for a line end."""
+    """Returns a table as CSV, UTF-8. Carriage returns become spaces, since readers take them for line ends.
+
+    Args:
+        table: the table. Its index is left out.
+        float_format: the format of floats, such as `%.6f`; None for all digits.
+    """
     table = table.replace("\r", " ", regex=True)
     return bytes(table.to_csv(index=False, lineterminator="\n", float_format=float_format).encode())
 
@@ -48,13 +59,16 @@ def read_result_csv(
 
     Args:
         path: the CSV file.
-        columns: the types of the columns that the file must have.
-        optional: names of columns that hold floats if the file has them.
+        columns: the type of each column that the file must have.
+        optional: the names of columns of floats that the file may have.
         command: the command that wrote the file, for messages.
         options: further arguments of `pandas.read_csv`.
 
+    Returns:
+        The table, with all columns of the file.
+
     Raises:
-        InputError: the file cannot be read, or a column is missing or has another type.
+        InputError: the file cannot be read; or a column is missing or has another type.
     """
     try:
         table = pd.read_csv(path, **options).astype(columns)
@@ -64,11 +78,11 @@ def read_result_csv(
 
 
 class SetTables:
-    """Collects the tables of an evaluation from the records of an archive, in one pass.
+    """The tables of an evaluation that are computed from the records of its archive. The records are added one by one.
 
     Args:
-        gold: the gold alignments by the ids of their sentences; None if there are none.
-        readout: the readout that extracts links from attention; None writes no links.
+        gold: the gold alignment of each sentence by its id; None if there are none.
+        readout: the readout whose links are written; None to write no links.
     """
 
     def __init__(self, gold: Mapping[int, GoldAlignment] | None, readout: AlignmentReadout | None) -> None:
@@ -78,7 +92,7 @@ class SetTables:
         self._links: list[Collection[Link]] = []
 
     def add(self, record: Record) -> dict[str, Any]:
-        """Adds a sentence and returns its row of `sentences.csv`."""
+        """Adds a sentence to all tables, and returns its row of `sentences.csv`."""
         measures = measure_site(record)
         self._rows.append(sentence_row(record, measures))
         self._heads.add(record, measures)
@@ -89,10 +103,12 @@ class SetTables:
         return self._rows[-1]
 
     def write(self, folder: EvaluationDirectory) -> dict[str, dict[str, Any]]:
-        """Writes `heads.csv`, `head_types.csv`, `sentence_heads.csv`, `sentences.csv` and, with a readout, the links.
+        """Writes `heads.csv`, `head_types.csv`, `sentence_heads.csv` and `sentences.csv`.
+
+        With a readout, its links are written too, and their probabilities if it has a calibration.
 
         Returns:
-            The types of heads for pages, see `describe_types`.
+            The types of heads for pages, see `inspection.head_types.describe_types`.
         """
         types = self._types.table()
         types_for_pages = describe_types(types)
@@ -110,10 +126,10 @@ class SetTables:
 
 
 def write_readout_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -> None:
-    """Writes the scores of readouts.
+    """Writes the tables of the scores of readouts that exist.
 
-    With gold alignments these are `head_alignment.csv` and `sentence_alignment.csv`. If the probabilities of links are
-    calibrated, also the calibration and `link_reliability.csv`.
+    With gold alignments they are `head_alignment.csv` and `sentence_alignment.csv`; with gold alignments and a
+    calibration also `link_reliability.csv`. The calibration itself is written if the readout has one.
     """
     paths = folder.head_alignment, folder.sentence_alignment, folder.link_reliability
     for path, table in zip(paths, (readouts.table, readouts.sentences, readouts.reliability), strict=True):
@@ -124,6 +140,7 @@ def write_readout_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -
 
 
 TEXTS = ("source", "reference", "translation")
+"""The columns of text in `translations.tsv`."""
 
 
 def write_translations(
@@ -133,19 +150,20 @@ def write_translations(
     translations: Sequence["Translation"],
     bleu_tokenizer: str,
 ) -> pd.DataFrame:
-    """Writes `translations.tsv`, with the texts, scores and lengths of each sentence, whole or not at all.
+    """Writes `translations.tsv`, with the texts, scores and lengths of each sentence.
 
-    In the file, quotation marks are plain text, and tabs within a text are replaced by spaces.
+    The file appears whole or not at all. Tabs and line breaks in a text are replaced by spaces, and quotation marks
+    have no special meaning.
 
     Args:
         path: the file.
         source: the source sentences.
-        reference: the references; None writes no sentence scores.
-        translations: a translation of each sentence.
+        reference: the reference of each sentence; None to write neither references nor sentence scores.
+        translations: the translation of each sentence.
         bleu_tokenizer: the tokenizer of sentence BLEU, see `metrics.bleu.make_bleu`.
 
     Returns:
-        The table, with the texts unchanged.
+        The table, with the unchanged texts.
     """
     texts = [translation.text for translation in translations]
     table = pd.DataFrame(
@@ -170,10 +188,11 @@ def write_translations(
 
 
 def read_translations(path: Path) -> pd.DataFrame:
-    """Reads the table that `write_translations` wrote. Texts are strings, and sentence scores are floats.
+    """Reads a table of `write_translations`. Texts are strings, sentence scores are floats.
 
     Raises:
-        InputError: the file is damaged.
+        InputError: the file cannot be read; it has no column `source` or `translation`; its lines have different
+            lengths; or a sentence score is not a finite number.
     """
     scores = ("sentence_bleu", "sentence_chrf")
     form = {"sep": "\t", "quoting": csv.QUOTE_NONE, "keep_default_na": False, "dtype": dict.fromkeys(TEXTS, str)}

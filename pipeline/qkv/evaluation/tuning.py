@@ -1,7 +1,8 @@
-"""Chooses the beam and the length penalty of a run on its validation set: `evaluate.py RUN --tune`.
+"""The choice of a run's beam size and length penalty on its validation set: `evaluate.py RUN --tune`.
 
-A beam extends hypotheses by their log-probabilities, and the length penalty says which of the finished ones wins. So
-each beam is searched once, without a penalty, all that has finished in it is kept, and each penalty ranks that anew.
+A beam extends hypotheses by their log-probabilities alone. The length penalty only ranks the finished hypotheses. So
+each beam is searched once, without a penalty, and all its finished hypotheses are kept. Each penalty then ranks them
+again.
 """
 
 import logging
@@ -23,20 +24,25 @@ from ..text.tokens.special_tokens import EOS
 from .request import read_configured_set
 
 BEAMS = (5, 10)
-PENALTIES = tuple(number / 5 for number in range(16))  # 0 to 3
+"""The beam sizes that are tried, with the run's beam size."""
+
+PENALTIES = tuple(number / 5 for number in range(16))
+"""The length penalties that are tried, with the run's penalty: 0 to 3."""
+
 MOST_SENTENCES = 2000
+"""At most this many sentences of the validation set are translated, at equal distances."""
+
 log = logging.getLogger(__name__)
 
 
 def tune(run: TrainedRun) -> None:
-    """Finds the beam and the length penalty of the highest BLEU on the validation set, and writes them to the run's
-    `decoding.yaml`; where its own do as well, to a tenth, there is no such file afterwards.
+    """Finds the beam size and the length penalty with the highest BLEU, and writes them to the run's `decoding.yaml`.
 
-    The run's own beam and penalty are among those that are tried. Among others that do as well, to a tenth, the smaller
-    beam is chosen, and then the penalty closest to the run's.
+    The file is deleted if the run's own settings score as well (BLEU to one decimal). If several
+    other settings score best, the smallest beam is chosen, and then the penalty closest to the run's penalty.
 
     Args:
-        run: the run, of which the config says everything else about the search.
+        run: the run. All other settings of the search are taken from its config.
 
     Raises:
         InputError: the validation set cannot be read.
@@ -44,65 +50,76 @@ def tune(run: TrainedRun) -> None:
     data = read_configured_set(run, "validation", "validation")
     assert data.reference is not None
     rows = range(0, len(data.source), -(-len(data.source) // MOST_SENTENCES))
-    sources, references = ([side[row] for row in rows] for side in (data.source, data.reference))
+    sources = [data.source[row] for row in rows]
+    references = [data.reference[row] for row in rows]
     log.info("choosing %s on %d sentences of the validation set", " and ".join(TUNED), len(rows))
     settings = load_started_run(run.directory.config).decoding
-    own = settings.beam_size, settings.length_penalty
-    scores: dict[tuple[int, float], float] = {}
-    for beam in sorted({own[0], *(size for size in BEAMS if size >= settings.n_best)}):
-        for penalty, translations in _translate(run, sources, beam, sorted({own[1], *PENALTIES})):
-            texts = [one.text for one in translations]
+    configured = settings.beam_size, settings.length_penalty
+    scores: dict[tuple[int, float], float] = {}  # BLEU by beam size and penalty
+    for beam in sorted({configured[0], *(size for size in BEAMS if size >= settings.n_best)}):
+        for penalty, translations in _translate(run, sources, beam, sorted({configured[1], *PENALTIES})):
+            texts = [translation.text for translation in translations]
             scores[beam, penalty] = score_bleu(texts, references, tokenizer=run.config.data.scoring_tokenizer)
-        best = max((place for place in scores if place[0] == beam), key=lambda place: scores[place])
+        best = max((choice for choice in scores if choice[0] == beam), key=lambda choice: scores[choice])
         log.info("beam_size %d: BLEU %.2f with length_penalty %g", beam, scores[best], best[1])
 
-    def merit(place: tuple[int, float]) -> tuple[Any, ...]:
-        return round(scores[place], 1), place == own, -place[0], -abs(place[1] - own[1])
+    def preference(choice: tuple[int, float]) -> tuple[Any, ...]:
+        beam, penalty = choice
+        return round(scores[choice], 1), choice == configured, -beam, -abs(penalty - configured[1])
 
-    chosen = max(scores, key=merit)
-    if chosen == own:
+    chosen = max(scores, key=preference)
+    if chosen == configured:
         run.directory.decoding.unlink(missing_ok=True)
-        log.info("none does better than the run's own settings: BLEU %.2f", scores[own])
+        log.info("none does better than the run's own settings: BLEU %.2f", scores[configured])
         return
-    heading = f"# evaluate.py --tune: validation BLEU {scores[chosen]:.2f}, {scores[own]:.2f} with config.yaml alone\n"
+    comparison = f"BLEU {scores[chosen]:.2f}, {scores[configured]:.2f} with config.yaml alone"
+    heading = f"# evaluate.py --tune: validation {comparison}\n"
     values = dump_yaml(dict(zip(TUNED, chosen, strict=True)))
     write_atomically(run.directory.decoding, f"{heading}{values}".encode())
     message = "%s: beam_size %d, length_penalty %g: BLEU %.2f instead of %.2f"
-    log.info(message, run.directory.decoding, *chosen, scores[chosen], scores[own])
+    log.info(message, run.directory.decoding, *chosen, scores[chosen], scores[configured])
 
 
 def _translate(
     run: TrainedRun, sources: list[str], beam: int, penalties: list[float]
 ) -> Iterator[tuple[float, list[Translation]]]:
-    """Yields each penalty with the translations that a search with it finds."""
+    """Yields each length penalty with the translations that a search with this beam size and penalty finds.
+
+    If the penalty counts before hypotheses are finished, each penalty takes a search of its own.
+    """
     settings = run.config.decoding.model_copy(update={"beam_size": beam, "n_best": 1})
     if settings.beam_end == "full" and not settings.coverage_penalty:
-        every = {"length_penalty": 0.0, "n_best": 2 * beam - 1}
-        found = _search(run, sources, settings.model_copy(update=every))
+        # A beam of K has at most 2 K - 1 finished hypotheses.
+        all_finished = {"length_penalty": 0.0, "n_best": 2 * beam - 1}
+        n_best_lists = _search(run, sources, settings.model_copy(update=all_finished))
         for penalty in penalties:
             divisor = BeamSettings(length_penalty=penalty, divisor=settings.length_divisor).length_divisor
             divisors = np.asarray(divisor(np.arange(run.config.model.max_positions + 1)))
-            yield penalty, [best_finished(n_best, divisors) for n_best in found]
+            yield penalty, [best_finished(n_best, divisors) for n_best in n_best_lists]
         return
-    for penalty in penalties:  # which counts before hypotheses have finished
-        found = _search(run, sources, settings.model_copy(update={"length_penalty": penalty}))
-        yield penalty, [one for one, *_ in found]
+    for penalty in penalties:
+        n_best_lists = _search(run, sources, settings.model_copy(update={"length_penalty": penalty}))
+        yield penalty, [n_best[0] for n_best in n_best_lists]
 
 
 def _search(run: TrainedRun, sources: list[str], settings: DecodingSettings) -> list[list[Translation]]:
+    """Returns the n-best list of each source, by a search with these settings."""
     search = build_search(settings, run.config.run.seed)
     translator = build_translator(run.model, run.tokenizer, run.config, search)
     return translator.translate_ids(run.tokenizer.encode(sources))
 
 
-def best_finished(found: list[Translation], divisors: np.ndarray) -> Translation:
-    """Returns the translation of a sentence that a beam with a length penalty finds.
+def best_finished(hypotheses: list[Translation], divisors: np.ndarray) -> Translation:
+    """Returns the translation that a beam search with a length penalty would choose.
+
+    Truncated hypotheses are chosen only if no hypothesis is finished. Of equal scores, the shorter hypothesis wins.
 
     Args:
-        found: all that has finished in the beam, scored without a penalty.
-        divisors: of the log-probability of a translation, by its number of tokens.
+        hypotheses: all finished and truncated hypotheses of a sentence, scored without a penalty.
+        divisors: the divisor of a log-probability at index n for a translation of n tokens.
     """
-    ended = [one for one in found if one.ids[-1] == EOS] or found  # truncated ones rank last
-    ended = sorted(ended, key=lambda one: len(one.ids))  # ties go to the one that ended first
-    totals = np.array([one.score for one in ended], np.float32)
-    return ended[int(np.argmax(totals / divisors[[len(one.ids) for one in ended]]))]
+    finished = [hypothesis for hypothesis in hypotheses if hypothesis.ids[-1] == EOS] or hypotheses
+    by_length = sorted(finished, key=lambda hypothesis: len(hypothesis.ids))  # short ones finished first
+    totals = np.array([hypothesis.score for hypothesis in by_length], np.float32)
+    lengths = [len(hypothesis.ids) for hypothesis in by_length]
+    return by_length[int(np.argmax(totals / divisors[lengths]))]

@@ -1,8 +1,10 @@
-"""The conditions under which a model has a counterpart in another program, and its weights by name.
+"""The model settings that other programs support, and the weights of a run's model by name.
 
-No setting or weight is left out without a word: each is asked for, or known to change nothing.
+Both are complete. Every setting must be supported, or known to have no effect on the exported model. Every weight must
+be exported.
 """
 
+import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,16 @@ from ..config.choices.model import MECHANISM_INFO
 from ..errors import InputError
 from ..run.trained_run import TrainedRun
 
-OF_TRAINING = {"dropout", "attention_dropout", "activation_dropout"}
-WITHOUT_EFFECT = OF_TRAINING.union(
-    *(row.settings for row in MECHANISM_INFO.values())
-)  # of mechanisms other than softmax
+TRAINING_SETTINGS = {"dropout", "attention_dropout", "activation_dropout"}
+"""Settings that have an effect in training only."""
+
+WITHOUT_EFFECT = TRAINING_SETTINGS.union(*(row.settings for row in MECHANISM_INFO.values()))
+"""Settings that have no effect on an exported model. Those of attention mechanisms have none, because only softmax can
+be exported."""
+
 SIZES = {"d_model", "num_heads", "d_ff", "encoder_layers", "decoder_layers", "max_positions"}
+"""Settings of which every value can be exported."""
+
 STANDARD_TRANSFORMER: Mapping[str, Collection[Any]] = {
     "architecture": ["transformer"],
     "norm": ["pre", "post"],
@@ -36,50 +43,75 @@ STANDARD_TRANSFORMER: Mapping[str, Collection[Any]] = {
     "projection": [True],
     "value_projection": [True],
 }
-"""The values of settings that most programs have."""
+"""Setting -> the values that most other programs support."""
 
 
 def check_supported(settings: BaseModel, supported: Mapping[str, Collection[Any]], program: str, prefix: str) -> None:
-    """Checks that a program supports the value of every setting of a model, or of its part at a prefix such as `model`.
+    """Checks that another program supports the value of every setting of a model, or of a part of a model.
+
+    Args:
+        settings: the settings.
+        supported: setting -> the supported values.
+        program: the name of the program, for messages.
+        prefix: the key of the settings in a config, such as `model`.
 
     Raises:
-        InputError: it has no counterpart of a value, or a setting is not known here.
+        InputError: the program does not support a value, or the function does not know a setting.
     """
     for name in type(settings).model_fields:
-        key, value = f"{prefix}.{name}", getattr(settings, name)
+        key = f"{prefix}.{name}"
+        value = getattr(settings, name)
         if isinstance(value, BaseModel):
             check_supported(value, supported, program, key)
         elif name in supported:
             if value not in supported[name]:
-                allowed = ", ".join("null" if one is None else str(one) for one in supported[name])
-                raise InputError(f"{key}: {value} has no counterpart in {program}; expected {allowed}")
+                choices = ", ".join(map(_as_typed, supported[name]))
+                raise InputError(f"{key}: {program} does not support {_as_typed(value)}; expected {choices}")
         elif name not in WITHOUT_EFFECT | SIZES:
-            raise InputError(f"{key}: it is not known whether {program} has a counterpart of this setting")
+            raise InputError(f"{key}: it is not known whether {program} supports this setting")
+
+
+def _as_typed(value: Any) -> str:
+    """Returns a value as users type it in YAML, such as `null` and `true`."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 class NamedWeights:
-    """The weights of a run's model by their paths, without the model's own name; each is taken once or more."""
+    """The weights of a run's model by name, and a check that every weight has been taken.
+
+    The name of a weight is its path without the name of the model, such as `target_embedding/table`.
+
+    Args:
+        run: the run.
+
+    Attributes:
+        arrays: name -> weight.
+    """
 
     def __init__(self, run: TrainedRun) -> None:
-        # The state of dropout's generators is no weight.
+        # The states of the random generators of dropout are variables, but not weights.
         variables = [variable for variable in run.model.variables if variable.name != "seed_generator_state"]
         self.arrays = {variable.path.split("/", 1)[1]: variable.numpy() for variable in variables}
-        self._left = set(self.arrays)
+        self._not_taken = set(self.arrays)
 
     def take(self, path: str) -> np.ndarray:
-        """Returns the weight of that path.
+        """Returns the weight of this name.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such weight.
         """
-        self._left.discard(path)
+        self._not_taken.discard(path)
         return self.arrays[path]
 
     def check_all_taken(self, root: Path) -> None:
-        """Checks that no weight is left over.
+        """Checks that every weight has been taken.
+
+        Args:
+            root: the run's folder, for the message.
 
         Raises:
-            InputError: some are.
+            InputError: a weight has not been taken.
         """
-        if self._left:
-            raise InputError(f"{root}: nothing takes the weights {', '.join(sorted(self._left))}; nothing was written")
+        if self._not_taken:
+            names = ", ".join(sorted(self._not_taken))
+            raise InputError(f"{root}: the export would leave out the weights {names}; nothing was written")

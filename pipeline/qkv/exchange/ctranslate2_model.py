@@ -1,4 +1,4 @@
-"""A run as a CTranslate2 model (Klein et al. 2020), with its vocabulary and SentencePiece model."""
+"""Export to CTranslate2 (Klein et al. 2020): the model, its vocabulary and the SentencePiece model."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,10 +18,16 @@ TOKENIZER_FILE = "sentencepiece.model"
 
 
 def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float32") -> None:
-    """Writes a run's model, in a number format of `QUANTIZATIONS`, and its tokenizer into an empty folder.
+    """Writes a run's model and tokenizer for CTranslate2.
+
+    Args:
+        run: the run.
+        folder: an empty folder.
+        quantization: the number format of the weights, one of `exchange.export.QUANTIZATIONS`.
 
     Raises:
-        InputError: the package is missing, or it has no counterpart of something in the model.
+        InputError: the package ctranslate2 is not installed, CTranslate2 does not support a setting of the model, or
+            the number format needs PyTorch, which is not installed.
     """
     check_supported(run.config.model, STANDARD_TRANSFORMER, "CTranslate2", "model")
     specs = import_optional(
@@ -48,7 +54,8 @@ def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float3
     spec.register_target_vocabulary(pieces)
     spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = (pieces[i] for i in (BOS, EOS, UNK))
     spec.config.decoder_start_token = pieces[BOS]
-    spec.config.add_source_bos, spec.config.add_source_eos = False, True
+    spec.config.add_source_bos = False
+    spec.config.add_source_eos = True
     spec.validate()
     try:
         spec.optimize(quantization=quantization)
@@ -56,18 +63,20 @@ def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float3
         if "torch" not in str(error):
             raise
         raise InputError(
-            f"--quantization {quantization}: CTranslate2 writes it by PyTorch, which is not installed; install torch, "
-            "or write float32 and load it with compute_type bfloat16"
+            f"--quantization {quantization}: CTranslate2 needs PyTorch to write it; install the package torch, or "
+            "choose --quantization float32 and load the model with compute_type bfloat16"
         ) from None
     spec.save(str(folder))
     write_atomically(folder / TOKENIZER_FILE, run.tokenizer.model)
 
 
 def _set_embeddings(spec: Any, settings: Any, weights: NamedWeights) -> None:
+    """Sets the embeddings, the output projection and the positions of a CTranslate2 model."""
     target = weights.take("target_embedding/table")
     source = target if settings.tie_embeddings == "all" else weights.take("source_embedding/table")
     output = weights.take("output_embedding/table") if settings.tie_embeddings == "none" else target
-    spec.encoder.embeddings[0].weight, spec.decoder.embeddings.weight = source, target
+    spec.encoder.embeddings[0].weight = source
+    spec.decoder.embeddings.weight = target
     spec.decoder.projection.weight = output
     if settings.output_bias:
         side = "output" if settings.tie_embeddings == "none" else "target"
@@ -82,12 +91,13 @@ def _set_embeddings(spec: Any, settings: Any, weights: NamedWeights) -> None:
         )
 
 
-def _set_layer(layer: Any, weights: NamedWeights, block: str, decodes: bool) -> None:
-    own = f"{block}/self_attention"
-    _set_dense(layer.self_attention.linear[0], weights, f"{own}/qkv")
-    _set_dense(layer.self_attention.linear[1], weights, f"{own}/output")
-    _set_norm(layer.self_attention.layer_norm, weights, f"{own}_residual/norm")
-    if decodes:
+def _set_layer(layer: Any, weights: NamedWeights, block: str, is_decoder: bool) -> None:
+    """Sets a CTranslate2 layer to the weights of a block of the run's model, such as `encoder_0`."""
+    self_attention = f"{block}/self_attention"
+    _set_dense(layer.self_attention.linear[0], weights, f"{self_attention}/qkv")
+    _set_dense(layer.self_attention.linear[1], weights, f"{self_attention}/output")
+    _set_norm(layer.self_attention.layer_norm, weights, f"{self_attention}_residual/norm")
+    if is_decoder:
         cross = f"{block}/cross_attention"
         _set_dense(layer.attention.linear[0], weights, f"{cross}/query")
         _set_dense(layer.attention.linear[1], weights, f"{cross}/key", f"{cross}/value")
@@ -99,20 +109,26 @@ def _set_layer(layer: Any, weights: NamedWeights, block: str, decodes: bool) -> 
 
 
 def _set_dense(target: Any, weights: NamedWeights, *paths: str) -> None:
-    """Sets a layer to several of ours, one after the other in its outputs."""
+    """Sets a CTranslate2 layer to dense layers of the run's model, whose outputs are concatenated in this order."""
     kernels = [weights.take(f"{path}/kernel") for path in paths]
     target.weight = np.ascontiguousarray(np.concatenate(kernels, axis=1).T)
     target.bias = np.concatenate([weights.take(f"{path}/bias") for path in paths])
 
 
 def _set_norm(target: Any, weights: NamedWeights, path: str) -> None:
-    target.gamma, target.beta = weights.take(f"{path}/gamma"), weights.take(f"{path}/beta")
+    target.gamma = weights.take(f"{path}/gamma")
+    target.beta = weights.take(f"{path}/beta")
 
 
 class LoadedCTranslate2:
-    """A CTranslate2 model, loaded from the folder that `write_ctranslate2` wrote; see `ExportedModel`."""
+    """A model that CTranslate2 has loaded: an `exchange.parity.ExportedModel`.
 
-    own_decoding: Mapping[str, Any] = {"length_divisor": "power", "beam_end": "full", "force_eos": False}
+    Args:
+        folder: a folder that `write_ctranslate2` wrote.
+        run: the run, for its tokenizer.
+    """
+
+    fixed_decoding: Mapping[str, Any] = {"length_divisor": "power", "beam_end": "full", "force_eos": False}
 
     def __init__(self, folder: Path, run: TrainedRun) -> None:
         import ctranslate2
@@ -136,7 +152,8 @@ class LoadedCTranslate2:
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
         scores = self._translator.score_batch(self._pieces(sources), self._pieces(targets))
-        return [np.array(one.log_probs) for one in scores]
+        return [np.array(score.log_probs) for score in scores]
 
     def _pieces(self, sentences: Sequence[str]) -> list[list[str]]:
+        """Returns the spelling of the tokens of each sentence."""
         return [self._tokenizer.pieces(row) for row in self._tokenizer.encode(sentences)]

@@ -1,4 +1,4 @@
-"""A run written for another program: `EXPORT_FORMATS`, each checked against the run."""
+"""Exports a run to the format of another program, and checks the exported model against the run."""
 
 import logging
 from collections.abc import Callable
@@ -16,16 +16,19 @@ if TYPE_CHECKING:
     from ..run.trained_run import TrainedRun
 
 CHECKED_SENTENCES = 100
+"""The default number of sentences on which an export is checked."""
+
 log = logging.getLogger(__name__)
 
 
 class ExportRequest(NamedTuple):
-    """The request of an export.
+    """A request to export a run.
 
     - format: a key of `EXPORT_FORMATS`.
-    - quantization: one of `QUANTIZATIONS`, for ctranslate2; None for float32.
-    - at: the place where the links of saved_model are read, as `LAYER,HEAD,SIDE`; None to choose it.
-    - sentences: how many sentences of the validation set it is checked on.
+    - quantization: with ctranslate2, one of `QUANTIZATIONS`; None for float32.
+    - at: with saved_model, the attention from which `align` reads links, as `LAYER,HEAD,SIDE`; None for that of the
+      run's readout, or the last layer if the run has none.
+    - sentences: the number of sentences of the validation set on which the export is checked; 0 for no check.
     """
 
     format: str
@@ -34,32 +37,54 @@ class ExportRequest(NamedTuple):
     sentences: int = CHECKED_SENTENCES
 
     def check(self, config: RunConfig, root: Path, folder: Path) -> None:
-        """Raises an `InputError` if the run in `root` cannot be exported so to `folder`, searched as `config` says."""
+        """Checks that the request is consistent, and that its format can hold the run.
+
+        Args:
+            config: the settings of the run, with the decoding settings of the export.
+            root: the run's folder.
+            folder: the folder to write.
+
+        Raises:
+            InputError: the request names an unknown format or quantization, has an option of another format, or the
+                format cannot export this run to this folder.
+        """
         if self.format not in EXPORT_FORMATS:
             names = [*EXPORT_FORMATS]
             hint = did_you_mean(self.format, names)
             raise InputError(f"format: expected one of {', '.join(names)}, found {self.format!r:.60}{hint}")
-        for option, of in (("quantization", "ctranslate2"), ("at", "saved_model")):
-            if getattr(self, option) is not None and self.format != of:
-                raise InputError(f"--{option}: no effect with --format {self.format}; leave it out")
+        for option, option_format in (("quantization", "ctranslate2"), ("at", "saved_model")):
+            if getattr(self, option) is not None and self.format != option_format:
+                raise InputError(f"--{option}: it has no effect with --format {self.format}; leave it out")
         if self.quantization not in (None, *QUANTIZATIONS):
             expected = ", ".join(QUANTIZATIONS)
             raise InputError(f"quantization: expected one of {expected}, found {self.quantization!r:.60}")
         if config.tokenizer.kind == "given":
-            raise InputError(f"{root}: an imported run; export the model from where it was imported")
+            raise InputError(f"{root}: an imported run cannot be exported; use the model from which it was imported")
         if config.decoding.tag is not None and self.format != "ctranslate2":
             raise InputError(
-                f"decoding.tag: {self.format} puts none before sentences; expected --tag null, or --format ctranslate2"
+                f"decoding.tag: {self.format} cannot put a tag before sentences; expected --tag null, or "
+                "--format ctranslate2"
             )
         if self.format == "saved_model" and set(folder.as_posix()) & set("*?[\\"):
-            raise InputError(f"{folder}: TensorFlow loads no SavedModel from a path with *, ?, [ or \\; choose another")
+            raise InputError(
+                f"{folder}: TensorFlow cannot load a SavedModel from a path with *, ?, [ or \\; choose another folder"
+            )
 
 
 def write_export(run: "TrainedRun", folder: Path, request: ExportRequest) -> None:
-    """Writes a run into a folder, checks what it has written, and writes `manifest.json`.
+    """Writes a run into a folder in the format of another program, checks it, and writes `manifest.json`.
+
+    The check compares translations and log-probabilities with the run's, see `exchange.parity.check_parity`.
+
+    Args:
+        run: the run, with the decoding settings of the export.
+        folder: an empty folder.
+        request: a request that has passed its `check`.
 
     Raises:
-        InputError: the format cannot follow a setting, needs a package that is not here, or gives other translations.
+        InputError: the format does not support a setting of the model, a package that it needs is not installed, `at`
+            is not attention of the model, the run has no sentences for the check, or the log-probabilities of the
+            exported model differ.
     """
     from .parity import check_parity, read_check_sentences
 
@@ -88,14 +113,16 @@ def _write_saved_model(run: "TrainedRun", folder: Path, request: "ExportRequest"
 
     if not has_tensorflow_text():
         raise InputError(
-            "this format needs the package tensorflow-text, in the version of TensorFlow; install it where it has "
-            "a wheel, which Windows has not, or choose another --format"
+            "this format needs the package tensorflow-text, in the version of TensorFlow; install it (there is no "
+            "wheel for Windows), or choose another --format"
         )
-    from ..alignment.readout_selection import find_readout, last_layer
+    from ..alignment.readout_selection import find_readout, last_layer_readout
     from .saved_model import LoadedSavedModel, SavedTranslator, write_saved_model
 
-    readout = find_readout(run, request.at) or (last_layer(run) if run.config.model.has_cross_attention else None)
-    if readout and not request.at:  # what the gold alignments choose may need more than one row of weights
+    readout = find_readout(run, request.at) or (
+        last_layer_readout(run) if run.config.model.has_cross_attention else None
+    )
+    if readout and not request.at:  # the run's readout may need more than one row of weights; `align` reads one
         readout = replace(readout, site="cross", extraction="target", likely=False)
     write_saved_model(SavedTranslator(run, readout), folder)
     manifest["links"] = readout and readout.to_json()
@@ -117,17 +144,18 @@ def _write_marian(run: "TrainedRun", folder: Path, request: "ExportRequest", man
     try:
         return LoadedMarian(folder)
     except ImportError:
-        log.warning("not checked: that needs torch and transformers")
+        log.warning("the export was not checked: the check needs the packages torch and transformers")
         return None
 
 
 class ExportFormat(NamedTuple):
-    """A format in which a run can be exported.
+    """A format to which a run can be exported.
 
-    - meaning: what it is.
-    - packages: those that load it.
-    - write: writes the model into a folder, and what it was told into the manifest; returns the model as the other
-      program loads it, or None where that is not there.
+    - meaning: a description, for help texts.
+    - packages: the Python packages that load the format.
+    - write: a function `(run, folder, request, manifest) -> exported model`. It writes the model into the folder and
+      adds its options to the manifest. It returns the model as loaded by the other program, an
+      `exchange.parity.ExportedModel`, or None if that program is not installed.
     """
 
     meaning: str
@@ -152,4 +180,4 @@ QUANTIZATIONS = ("float32", "bfloat16", "float16", "int16", "int8")
 """The number formats of CTranslate2's weights."""
 
 BEAM = {"search": "beam", "temperature": "1.0", "top_k": "0", "top_p": "1.0"}
-"""What every other program searches with, whatever the run samples with."""
+"""The decoding settings of every export: the other programs search with a beam, and do not sample."""

@@ -1,4 +1,4 @@
-"""The three JSON files of a Marian folder, checked, as the settings of a run."""
+"""The JSON files of a Marian folder: their schemas, and the settings of the run that they describe."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,10 +12,12 @@ from ..config.schema import MOST_UNITS, OneOf, Probability
 from ..errors import InputError
 from ..files.json import read_json_object
 
+# Keys of `config.json` that are settings of a run's `model` section with the same name and value.
 SAME_NAMED_KEYS = {"d_model", "encoder_layers", "decoder_layers", "dropout", "attention_dropout", "activation_dropout"}
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 
-NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation: what changes nothing
+# Keys of generation that no search here supports -> their values without effect. A missing key and null have none.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
     "do_sample": (False,),
     "num_beam_groups": (1,),
     "diversity_penalty": (0,),
@@ -31,7 +33,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation: what changes nothing
 }
 
 MOST_TOKENS = 1_000_000
-MOST_POSITIONS = 16_384  # their table is made before anything is translated
+MOST_POSITIONS = 16_384  # the table of positions is computed when the model is built
 Vocabulary = Annotated[int, Field(ge=4, le=MOST_TOKENS)]
 Layers = Annotated[int, Field(ge=1, le=1000)]
 Heads = Annotated[int, Field(ge=1, le=1024)]
@@ -40,7 +42,7 @@ Token = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 
 
 class _File(BaseModel):
-    """A file of JSON; keys that are not listed change nothing, and null is the default."""
+    """The schema of a JSON file. Keys that it does not list have no effect. Null stands for the default."""
 
     model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=())
 
@@ -49,7 +51,7 @@ Checked = TypeVar("Checked", bound=_File)
 
 
 class ModelFile(_File):
-    """`config.json`. A model in which one of the first six keys has another value computes something else."""
+    """The schema of `config.json`. The first six keys have one allowed value: others mean another architecture."""
 
     model_type: Literal["marian"]
     is_encoder_decoder: Literal[True] = True
@@ -77,7 +79,7 @@ class ModelFile(_File):
 
 
 class GenerationFile(_File):
-    """`generation_config.json`; older folders have its keys in `config.json`."""
+    """The schema of `generation_config.json`. In older folders its keys are in `config.json`."""
 
     pad_token_id: Token
     eos_token_id: Token
@@ -96,6 +98,7 @@ class GenerationFile(_File):
     @field_validator("bad_words_ids", mode="before")
     @classmethod
     def _join_words(cls, words: Any) -> tuple[int, ...]:
+        """Returns the ids of a list of lists of one id."""
         if not isinstance(words, list) or any(type(word) is not list or [*map(type, word)] != [int] for word in words):
             raise ValueError(f"expected a list of lists with one id each, found {words!r:.60}")
         return tuple(word[0] for word in words)
@@ -103,17 +106,17 @@ class GenerationFile(_File):
 
 @dataclass(frozen=True)
 class MarianConfig:
-    """A Marian model.
+    """The settings of a Marian model. Ids are those of the Marian model, not of the run.
 
     Args:
         model: the settings of a run's section `model`.
-        decoding: the settings of its section `decoding` that search as `generate` does.
-        source_size: number of rows of the embedding of the source.
-        target_size: the same of the target.
-        pad: id of padding, in the numbering of the model.
-        start: id of the token that the decoder reads first.
-        eos: id of the end of a sentence.
-        banned: ids but `pad` that are never predicted.
+        decoding: the settings of a run's section `decoding`, with which it searches as `generate` of the Marian model.
+        source_size: the number of rows of the source embedding.
+        target_size: the number of rows of the target embedding.
+        pad: the id of padding.
+        start: the id of the first input token of the decoder.
+        eos: the id of the end of a sentence.
+        banned: the ids that are never predicted, without `pad`.
         tokenizer: the contents of `tokenizer_config.json`.
     """
 
@@ -129,15 +132,20 @@ class MarianConfig:
 
     @property
     def has_start_piece(self) -> bool:
-        """True if translations start with a piece of their own; Marian's own models start with padding's vector."""
+        """Whether the decoder starts with a separate piece. Most Marian models start with the vector of padding."""
         return self.start not in (self.pad, self.eos)
 
 
 def read_marian_config(folder: Path) -> MarianConfig:
-    """Reads and checks the three files; only the first must be there.
+    """Reads and checks `config.json`, `generation_config.json` and `tokenizer_config.json`.
+
+    Only `config.json` must exist.
+
+    Args:
+        folder: the Marian folder.
 
     Raises:
-        InputError: one is missing, damaged, or asks for what has no counterpart.
+        InputError: `config.json` is missing, a file is damaged, or a setting is not supported.
     """
     path = folder / "config.json"
     values = read_marian_file(path)
@@ -145,7 +153,7 @@ def read_marian_config(folder: Path) -> MarianConfig:
     for key in ("attention_heads", "ffn_dim"):
         encoder, decoder = values[f"encoder_{key}"], values[f"decoder_{key}"]
         if encoder != decoder:
-            raise _refused(path, f"decoder_{key}", f"{encoder}, as encoder_{key}", decoder)
+            raise _unsupported(path, f"decoder_{key}", f"{encoder}, as encoder_{key}", decoder)
     shared = model.share_encoder_decoder_embeddings
     target_size = model.vocab_size if shared else model.decoder_vocab_size or model.vocab_size
     if (folder / "generation_config.json").exists():
@@ -179,10 +187,10 @@ def read_marian_config(folder: Path) -> MarianConfig:
 
 
 def read_marian_file(path: Path) -> dict[str, Any]:
-    """Reads a JSON object; a list of one id is that id.
+    """Reads a JSON object: key -> value. For a key that ends in `_token_id`, a list of one id becomes that id.
 
     Raises:
-        InputError: the file cannot be read.
+        InputError: the file cannot be read, or is not a JSON object.
     """
     try:
         values = read_json_object(path)
@@ -194,35 +202,45 @@ def read_marian_file(path: Path) -> dict[str, Any]:
 
 
 def _checked(schema: type[Checked], values: Mapping[str, Any], path: Path) -> Checked:
-    given = {key: value for key, value in values.items() if value is not None}
-    return validate(schema, given, dict.fromkeys(schema.model_fields, str(path)))
+    """Returns the values that are not null, checked by a schema. Raises an `InputError` that names the file."""
+    present = {key: value for key, value in values.items() if value is not None}
+    return validate(schema, present, dict.fromkeys(schema.model_fields, str(path)))
 
 
-def _refused(path: Path, key: str, expected: str, found: Any) -> InputError:
+def _unsupported(path: Path, key: str, expected: str, found: Any) -> InputError:
+    """Returns the error of a value that an import does not support."""
     return InputError(f"{path}: {key}: expected {expected}, found {found!r:.60}; this model cannot be imported")
 
 
 def _check_generation(generation: GenerationFile, values: Mapping[str, Any], path: Path, size: int) -> None:
-    """Checks what the schema cannot: keys that must agree with others, and keys that must change nothing."""
+    """Checks keys of generation that the schema cannot: those that must agree, and those that must have no effect.
+
+    Args:
+        generation: the values of the schema.
+        values: all values.
+        path: the file, for messages.
+        size: the number of ids that both sides have.
+    """
     for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
         if values[key] >= size:
-            raise _refused(path, key, f"an id below {size}", values[key])
+            raise _unsupported(path, key, f"an id below {size}", values[key])
     if generation.pad_token_id == generation.eos_token_id:
-        raise _refused(path, "pad_token_id", "another id than eos_token_id", generation.pad_token_id)
+        raise _unsupported(path, "pad_token_id", "another id than eos_token_id", generation.pad_token_id)
     if generation.forced_eos_token_id not in (None, generation.eos_token_id):
-        raise _refused(path, "forced_eos_token_id", "eos_token_id or null", generation.forced_eos_token_id)
+        raise _unsupported(path, "forced_eos_token_id", "eos_token_id or null", generation.forced_eos_token_id)
     for key, neutral in NEUTRAL.items():
         if values.get(key) not in (None, *neutral):
-            raise _refused(path, key, "no such setting, since no search here has it", values[key])
-    if wrong := [token for token in generation.bad_words_ids if not 0 <= token < size]:
-        raise _refused(path, "bad_words_ids", f"ids from 0 to below {size}", wrong[0])
+            raise _unsupported(path, key, "no value, because no search here supports it", values[key])
+    if unknown_ids := [token for token in generation.bad_words_ids if not 0 <= token < size]:
+        raise _unsupported(path, "bad_words_ids", f"ids from 0 to {size - 1}", unknown_ids[0])
 
 
 def _decoding(generation: GenerationFile, path: Path, positions: int) -> dict[str, Any]:
+    """Returns the settings of a run's section `decoding`. Marian's lengths count the start token, a run's do not."""
     new_tokens = generation.max_new_tokens
     longest = min(positions, new_tokens + 1 if new_tokens else generation.max_length or positions)
     if generation.min_length > longest:
-        raise _refused(path, "min_length", f"at most the longest length, {longest}", generation.min_length)
+        raise _unsupported(path, "min_length", f"at most the longest length, {longest}", generation.min_length)
     return {
         "beam_size": generation.num_beams,
         "length_penalty": generation.length_penalty,
@@ -230,7 +248,7 @@ def _decoding(generation: GenerationFile, path: Path, positions: int) -> dict[st
         "beam_end": "full" if generation.early_stopping else "worst",
         "renormalize": generation.renormalize_logits,
         "force_eos": generation.forced_eos_token_id is not None,
-        "min_length": max(generation.min_length - 1, 0),  # there the start counts
+        "min_length": max(generation.min_length - 1, 0),
         "no_repeat_ngram": generation.no_repeat_ngram_size,
         "max_target_ratio": 0.0,
         "max_target_extra": longest - 1,

@@ -1,4 +1,4 @@
-"""A run as a Marian model of Hugging Face: the files that `save_pretrained` would write, and what loads them."""
+"""Export to a Marian model of Hugging Face: the files of `save_pretrained`, and the loaded model."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,9 +11,10 @@ from ..files.atomic import write_atomically
 from ..files.json import write_json
 from ..run.trained_run import TrainedRun
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
-from .compatibility import OF_TRAINING, STANDARD_TRANSFORMER, NamedWeights, check_supported
+from .compatibility import STANDARD_TRANSFORMER, TRAINING_SETTINGS, NamedWeights, check_supported
 from .marian_weights import marian_layers
 
+# Model setting -> the values that Marian supports.
 SUPPORTED: Mapping[str, Any] = {
     **STANDARD_TRANSFORMER,
     "norm": ["post"],
@@ -23,17 +24,18 @@ SUPPORTED: Mapping[str, Any] = {
 
 
 def write_marian(run: TrainedRun, folder: Path) -> None:
-    """Writes `config.json`, `generation_config.json`, `model.safetensors`, and the files of `MarianTokenizer`.
+    """Writes a run as a Marian folder.
 
-    The ids stay the run's. Marian's sines stand before its cosines; where the run's alternate, the coordinates
-    of the model are put in another order, which changes nothing else.
+    The files are `config.json`, `generation_config.json`, `model.safetensors`, and those of the MarianTokenizer. Ids
+    are the run's. In Marian's positions all sines come before all cosines. If they alternate in the run, the
+    coordinates of the model are permuted, which does not change its outputs.
 
     Args:
         run: the run.
         folder: an empty folder.
 
     Raises:
-        InputError: Marian has no counterpart of something in the model.
+        InputError: Marian does not support a setting of the model.
     """
     settings: Any = run.config.model
     check_supported(settings, SUPPORTED, "Marian", "model")
@@ -61,7 +63,7 @@ def write_marian(run: TrainedRun, folder: Path) -> None:
 
 
 def _arrays(weights: NamedWeights, settings: Any) -> dict[str, np.ndarray]:
-    """Returns the arrays by their names in PyTorch."""
+    """Returns the weights of the model: name in PyTorch -> array."""
     order = np.arange(settings.d_model)
     if settings.positions == "sinusoidal":
         order = np.concatenate([order[0::2], order[1::2]])
@@ -73,10 +75,11 @@ def _arrays(weights: NamedWeights, settings: Any) -> dict[str, np.ndarray]:
         for axis, kind in enumerate(layer.axes):
             weight = weight.take(order, axis) if kind == "width" else weight
         bias = bias[order] if layer.axes[-1] == "width" else bias
-        parts = len(layer.theirs)
-        split = zip(layer.theirs, np.split(weight, parts, axis=-1), np.split(bias, parts), strict=True)
-        for name, own_weight, own_bias in split:
-            arrays[f"{name}.weight"], arrays[f"{name}.bias"] = own_weight.T, own_bias
+        parts = len(layer.torch_names)
+        split = zip(layer.torch_names, np.split(weight, parts, axis=-1), np.split(bias, parts), strict=True)
+        for name, part_weight, part_bias in split:
+            arrays[f"{name}.weight"] = part_weight.T
+            arrays[f"{name}.bias"] = part_bias
     return arrays
 
 
@@ -93,7 +96,7 @@ def _config(run: TrainedRun) -> dict[str, Any]:
         **{f"{side}_attention_heads": settings.num_heads for side in ("encoder", "decoder")},
         **{f"{side}_ffn_dim": settings.d_ff for side in ("encoder", "decoder")},
         "activation_function": settings.activation,
-        **settings.model_dump(include=OF_TRAINING),
+        **settings.model_dump(include=TRAINING_SETTINGS),
         "scale_embedding": settings.scale_embeddings,
         "max_position_embeddings": settings.max_positions,
         "share_encoder_decoder_embeddings": True,
@@ -116,7 +119,7 @@ def _generation(run: TrainedRun) -> dict[str, Any]:
         "num_beams": decoding.beam_size,
         "length_penalty": decoding.length_penalty,
         "no_repeat_ngram_size": decoding.no_repeat_ngram,
-        "min_length": decoding.min_length + 1 if decoding.min_length else 0,  # the start counts
+        "min_length": decoding.min_length + 1 if decoding.min_length else 0,  # Marian counts the start token
         "max_length": run.config.model.max_positions,
         "bad_words_ids": [[PAD], [BOS]],
         **({"forced_eos_token_id": EOS} if decoding.force_eos else {}),
@@ -124,13 +127,16 @@ def _generation(run: TrainedRun) -> dict[str, Any]:
 
 
 class LoadedMarian:
-    """A `MarianMTModel` with its `MarianTokenizer`, from the folder that `write_marian` wrote; see `ExportedModel`.
+    """A model that Hugging Face's transformers has loaded: an `exchange.parity.ExportedModel`.
+
+    Args:
+        folder: a folder that `write_marian` wrote.
 
     Raises:
         ImportError: PyTorch or transformers is not installed.
     """
 
-    own_decoding: Mapping[str, Any] = {"length_divisor": "power", "beam_end": "worst", "coverage_penalty": 0.0}
+    fixed_decoding: Mapping[str, Any] = {"length_divisor": "power", "beam_end": "worst", "coverage_penalty": 0.0}
 
     def __init__(self, folder: Path) -> None:
         import torch
@@ -143,14 +149,14 @@ class LoadedMarian:
     def translate(self, sources: Sequence[str], decoding: Any, longest: int) -> list[str]:
         encoded = self._tokenizer(list(sources), return_tensors="pt", padding=True)
         with self._torch.inference_mode():
-            found = self._model.generate(
+            ids = self._model.generate(
                 **encoded,
                 num_beams=decoding.beam_size,
                 length_penalty=decoding.length_penalty,
                 no_repeat_ngram_size=decoding.no_repeat_ngram,
-                max_length=longest + 1,  # the start counts
+                max_length=longest + 1,  # Marian counts the start token
             )
-        return self._tokenizer.batch_decode(found, skip_special_tokens=True)
+        return self._tokenizer.batch_decode(ids, skip_special_tokens=True)
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
         rows = []

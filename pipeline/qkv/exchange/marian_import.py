@@ -1,4 +1,4 @@
-"""Imports a Marian folder as a run."""
+"""The import of a Marian folder, a model of Hugging Face, as a run."""
 
 import hashlib
 from pathlib import Path
@@ -20,21 +20,23 @@ from .marian_weights import MarianWeights, assign_arrays, read_arrays
 
 
 def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[RunConfig, MarianVocabulary]:
-    """Writes the run whole or not at all.
+    """Imports a Marian folder as a run. If it fails, no run is left behind.
 
     Args:
-        folder: what `save_pretrained` of a MarianMTModel and its tokenizer wrote.
+        folder: a folder that `save_pretrained` of a MarianMTModel and of its MarianTokenizer wrote.
         root: the run's folder, which must not exist yet.
-        languages: codes of `source` and `target`, where they are given; otherwise the tokenizer's.
+        languages: side, `source` or `target` -> the code of its language. A missing side has the language that the
+            folder names.
 
     Returns:
-        The settings of the run, and its vocabulary.
+        `(config, vocabulary)`: the settings of the run, and its vocabulary.
 
     Raises:
-        InputError: the folder is damaged, or another model; or the run exists already.
+        InputError: the folder is missing or damaged, holds another kind of model, or names no language for a side that
+            `languages` lacks; or the run exists already, or its name is not allowed.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; expected what save_pretrained of a Marian model wrote")
+        raise InputError(f"{folder}: no such folder; expected the folder that save_pretrained of a Marian model wrote")
     if problem := new_name_problem(root.absolute().name):
         raise InputError(f"RUN: {problem}")
     marian = read_marian_config(folder)
@@ -58,22 +60,23 @@ def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[
     return config, vocabulary
 
 
-def _languages(marian: MarianConfig, given: dict[str, str], folder: Path) -> dict[str, str]:
+def _languages(marian: MarianConfig, codes: dict[str, str], folder: Path) -> dict[str, str]:
+    """Returns the settings `source_language` and `target_language`: from `codes`, else from the tokenizer's config."""
     languages = {}
     for side in SIDES:
-        own = marian.tokenizer.get(f"{side}_lang")
-        code = given.get(side) or (own if isinstance(own, str) else None)
+        tokenizer_code = marian.tokenizer.get(f"{side}_lang")
+        code = codes.get(side) or (tokenizer_code if isinstance(tokenizer_code, str) else None)
         if not code:
             raise InputError(
                 f"{folder / 'tokenizer_config.json'}: {side}_lang: expected the code of the {side} language, found "
-                f"{own!r:.60}; give it: --{side}_language CODE"
+                f"{tokenizer_code!r:.60}; add --{side}_language CODE"
             )
         languages[f"{side}_language"] = code
     return languages
 
 
 def _settings(marian: MarianConfig, vocabulary_size: int, root: Path, languages: dict[str, str]) -> RunConfig:
-    """Returns the settings of a run that computes what the model does."""
+    """Returns the settings of a run that gives the same outputs as the Marian model."""
     longest = {f"max_{side}_tokens": marian.model["max_positions"] - 1 for side in SIDES}
     values: dict[str, Any] = {
         "run": {"name": root.absolute().name, "directory": str(root.absolute().parent)},
@@ -87,7 +90,7 @@ def _settings(marian: MarianConfig, vocabulary_size: int, root: Path, languages:
 
 
 def _write_tokenizer(run: RunDirectory, vocabulary: MarianVocabulary, models: dict[str, bytes]) -> None:
-    """Writes the SentencePiece models of both sides into the run, and the list of ids; see `MarianTokenizer`."""
+    """Writes the files of a `text.tokens.marian_tokenizer.MarianTokenizer` into the run."""
     for side, model in models.items():
         write_atomically(run.given_tokenizer.with_name(f"{side}.spm"), model)
     write_json(
@@ -103,6 +106,7 @@ def _write_tokenizer(run: RunDirectory, vocabulary: MarianVocabulary, models: di
 
 
 def _digests(folder: Path, weights: Path) -> dict[str, str]:
+    """Returns the SHA-256 digest of each file that was read, by its name."""
     names = ["config.json", "generation_config.json", "tokenizer_config.json", "vocab.json", "target_vocab.json"]
     paths = [folder / name for name in (*names, "source.spm", "target.spm", weights.name)]
     return {path.name: sha256(path) for path in paths if path.is_file()}

@@ -1,6 +1,8 @@
-"""The vocabulary of a Marian model in a run's order: PAD, UNK, BOS and EOS first, then all others in Marian's order.
+"""The vocabulary of a Marian model in the order of a run: PAD, UNK, BOS and EOS, then the other pieces as in Marian.
 
-Where source and target have vocabularies of their own, the run's is their union: a piece that both have has one id.
+If source and target have separate vocabularies, the run's vocabulary is their union. A piece of both has one id.
+
+Letters: V vocabulary of the run.
 """
 
 from collections.abc import Mapping
@@ -15,20 +17,23 @@ from ..errors import InputError
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from .marian_config import MarianConfig, read_marian_file
 
-START = "<s>"  # how BOS is written; Marian starts with a vector that stands for no piece
+START = "<s>"
+"""The spelling of BOS if Marian has no piece for it: its own models start with the vector of padding."""
+
 NONE = -1
+"""The number of a piece that a side does not have."""
 
 
 @dataclass(frozen=True)
 class MarianVocabulary:
-    """The ids of a run that was imported.
+    """The vocabulary of an imported run.
 
     Args:
         pieces: the spelling of each id.
-        source: for each its number in the model's source embedding, or `NONE`: int `(V,)`.
-        target: the same for target and output.
-        special: the names of special tokens in text, with their ids.
-        shared: whether source and target have one vocabulary.
+        source: the row of each id in Marian's source embedding, int `(V,)`; `NONE` if it has no row.
+        target: the row of each id in Marian's target embedding, int `(V,)`; `NONE` if it has no row.
+        special: the spelling in text of each special token -> its id.
+        shared: whether source and target have one vocabulary in Marian.
     """
 
     pieces: list[str]
@@ -44,16 +49,20 @@ class MarianVocabulary:
 
     @property
     def sides(self) -> dict[str, list[int]]:
-        """For each side, the ids that its text can have."""
+        """Side, `source` or `target` -> the ids that its text can have."""
         sides = {"source": self.source, "target": self.target}
         return {name: [int(i) for i in np.flatnonzero(numbers != NONE) if i != BOS] for name, numbers in sides.items()}
 
 
 def read_marian_vocabulary(folder: Path, config: MarianConfig) -> MarianVocabulary:
-    """Reads `vocab.json`, and `target_vocab.json` where the tokenizer has one.
+    """Reads `vocab.json`, and `target_vocab.json` if the tokenizer has `separate_vocabs`.
+
+    Args:
+        folder: the Marian folder.
+        config: its settings.
 
     Raises:
-        InputError: one is missing or damaged, or does not fit the config.
+        InputError: a file is missing or damaged, or does not match the config.
     """
     separate = config.tokenizer.get("separate_vocabs", False) is True
     names = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>"}
@@ -61,7 +70,8 @@ def read_marian_vocabulary(folder: Path, config: MarianConfig) -> MarianVocabula
     if not separate and config.source_size != config.target_size:
         raise InputError(
             f"{folder}: vocab_size ({config.source_size}) and decoder_vocab_size ({config.target_size}) differ, and "
-            "tokenizer_config.json has no separate_vocabs; expected one vocabulary, or target_vocab.json"
+            "tokenizer_config.json does not set separate_vocabs; expected equal sizes, or separate_vocabs true and "
+            "target_vocab.json"
         )
     source = _read(folder / "vocab.json", config.source_size, config, names)
     target = _read(folder / "target_vocab.json", config.target_size, config, names) if separate else source
@@ -73,44 +83,53 @@ def read_marian_vocabulary(folder: Path, config: MarianConfig) -> MarianVocabula
     in_order = [piece for side in (source, target) for piece in sorted(side, key=side.__getitem__)]
     rest = [piece for piece in dict.fromkeys(in_order) if piece not in known]
     pieces = [names["pad"], names["unk"], start, names["eos"], *rest]
-    of_source, of_target = (_numbers(side, pieces, config.start) for side in (source, target))
-    return MarianVocabulary(pieces, of_source, of_target, _special(config, first, pieces), not separate)
+    source_rows = _rows(source, pieces, config.start)
+    target_rows = _rows(target, pieces, config.start)
+    return MarianVocabulary(pieces, source_rows, target_rows, _special(config, first, pieces), not separate)
 
 
-def _numbers(vocabulary: Mapping[str, int], pieces: list[str], start: int) -> npt.NDArray[np.int64]:
+def _rows(vocabulary: Mapping[str, int], pieces: list[str], start: int) -> npt.NDArray[np.int64]:
+    """Returns the row of each piece in the embedding of a side, int `(V,)`; `NONE` if the side does not have it."""
     numbers = np.array([vocabulary.get(piece, NONE) for piece in pieces], np.int64)
     numbers[BOS] = start
     return numbers
 
 
 def _special(config: MarianConfig, first: Mapping[str, int], pieces: list[str]) -> dict[str, int]:
+    """Returns the spelling of each special token -> its id: `first`, and the tokens added to the tokenizer."""
     added = config.tokenizer.get("added_tokens_decoder")
     contents = [_spelling(token, "") for token in added.values()] if isinstance(added, dict) else []
     known = {piece: i for i, piece in enumerate(pieces) if i != BOS}
     special = {**first, **{name: known[name] for name in contents if name in known}}
-    if config.start == config.pad:  # written in a text it is a token like others; BOS has its vector, and is no padding
+    if config.start == config.pad:  # a pad token written in a text has the vector of BOS, and must not be masked
         special[pieces[PAD]] = BOS
     return special
 
 
 def _spelling(token: Any, otherwise: str) -> str:
-    """Returns the spelling of a token of `tokenizer_config.json`, which is text or an object with its content."""
+    """Returns the spelling of a token of `tokenizer_config.json`, text or an object; `otherwise` if it has none."""
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) and content else otherwise
 
 
 def _read(path: Path, size: int, config: MarianConfig, names: Mapping[str, str]) -> dict[str, int]:
+    """Reads and checks a vocabulary file: piece -> row, with a made-up piece for each row without one.
+
+    Raises:
+        InputError: the file is missing or damaged, or does not match the config.
+    """
     vocabulary = read_marian_file(path)
     numbers = list(vocabulary.values())
     if not all(isinstance(number, int) and 0 <= number < size for number in numbers):
         raise InputError(f"{path}: expected an id below {size}, the vocabulary of config.json, for each piece")
     if len(set(numbers)) < len(numbers):
-        raise InputError(f"{path}: two pieces have one id; expected an id of its own for each")
+        raise InputError(f"{path}: two pieces have the same id; expected a different id for each piece")
     for key, number in (("pad", config.pad), ("eos", config.eos), ("unk", None)):
-        found = vocabulary.get(names[key])
-        if found is None or number not in (None, found):
-            wanted = f"id {number}, the {key}_token_id of the config" if number is not None else "an id"
-            raise InputError(f"{path}: {names[key]}: expected {wanted}, found {found}")
-    # Rows that only fill the table up have no piece.
+        piece_number = vocabulary.get(names[key])
+        if piece_number is None or number not in (None, piece_number):
+            expected = f"id {number}, the {key}_token_id of the config" if number is not None else "an id"
+            found = "none" if piece_number is None else piece_number
+            raise InputError(f"{path}: {names[key]}: expected {expected}, found {found}")
+    # Marian pads its tables with rows that have no piece.
     spare = sorted(set(range(size)) - set(numbers))
     return {**vocabulary, **{f"<unused {number}>": number for number in spare}}

@@ -1,4 +1,4 @@
-"""The weights of a Marian folder: its arrays, whichever file holds them, by the names of a run's variables."""
+"""The weights of a Marian folder: readers of its file formats, and the arrays by the names of a run's variables."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,24 +19,33 @@ from ..text.tokens.special_tokens import BOS
 from .marian_config import MarianConfig
 from .marian_vocabulary import NONE, MarianVocabulary
 
-NUMBERS = ("F64", "F32", "F16", "BF16")  # as safetensors names the types of numbers that are read
+NUMBERS = ("F64", "F32", "F16", "BF16")
+"""The number types that are read, by their names in safetensors."""
 
 
 class StoredArray(NamedTuple):
-    """An array in a file: its shape, and a function that reads it as float32."""
+    """An array in a file.
+
+    - shape: its shape.
+    - read: a function that returns the array as float32.
+    """
 
     shape: tuple[int, ...]
     read: Callable[[], np.ndarray]
 
 
 class MarianWeights:
-    """The arrays of a folder; each must be read, or it is told which are left.
+    """The arrays of a Marian folder by name, and a check that every array has been read.
 
     Args:
-        folder: the folder; of several files of weights the first of `OPENERS` is read.
+        folder: the folder. If it has several files of weights, the first of `OPENERS` is read.
+
+    Attributes:
+        path: the file of weights.
 
     Raises:
-        InputError: it has none, or the file is damaged, or a pickle that cannot be read here.
+        InputError: the folder has no file of weights, the file is damaged, or it is a pickle and PyTorch is not
+            installed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,56 +61,61 @@ class MarianWeights:
         except InputError:
             raise
         except DAMAGE as error:
-            raise self.refused(first_line(error)) from None
-        self._left = set(self._arrays)
+            raise self.error(first_line(error)) from None
+        self._unread = set(self._arrays)
 
     def __contains__(self, name: str) -> bool:
         return name in self._arrays
 
     def read(self, name: str, *shape: int) -> np.ndarray:
-        """Reads an array of a known shape as float32.
+        """Reads an array as float32.
+
+        Args:
+            name: its name in PyTorch.
+            shape: the expected shape.
 
         Raises:
-            InputError: it is missing, of another shape, or has numbers that are not finite.
+            InputError: the array is missing, damaged, has another shape, or has numbers that are not finite.
         """
         found = self._arrays[name].shape if name in self._arrays else "nothing"
         if found != shape:
-            raise self.refused(f"{name}: expected shape {shape}, as config.json says, found {found}")
-        self._left.discard(name)
+            raise self.error(f"{name}: expected shape {shape}, as config.json says, found {found}")
+        self._unread.discard(name)
         try:
             array = self._arrays[name].read()
         except DAMAGE as error:
-            raise self.refused(f"{name}: {error}") from None
+            raise self.error(f"{name}: {error}") from None
         if not np.isfinite(array).all():
-            raise self.refused(f"{name} has numbers that are not finite")
+            raise self.error(f"{name} has numbers that are not finite")
         return array
 
     def ignore(self, name: str) -> None:
-        """Says that an array may be left over."""
-        self._left.discard(name)
+        """Lets `check_all_read` pass without this array."""
+        self._unread.discard(name)
 
     def check_all_read(self) -> None:
-        """Raises an `InputError` if an array was left over: the model has parts that would be ignored."""
-        if self._left:
-            raise self.refused(f"{len(self._left)} arrays have no place in the model, such as {min(self._left)[:80]}")
+        """Raises an `InputError` if an array has not been read: it would be missing from the imported model."""
+        if self._unread:
+            raise self.error(f"{len(self._unread)} arrays do not belong to the model, such as {min(self._unread)[:80]}")
 
-    def refused(self, reason: str) -> InputError:
-        """Returns the error that says what is wrong with the file."""
+    def error(self, reason: str) -> InputError:
+        """Returns an error with the file's path and the reason."""
         return InputError(f"{self.path}: {reason}; expected the weights of a MarianMTModel")
 
 
 def open_safetensors(path: Path) -> dict[str, StoredArray]:
-    """Opens `model.safetensors`. The library refuses arrays that overlap or are not wholly there.
+    """Opens `model.safetensors`: name -> array.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the file is damaged, its arrays overlap or are incomplete, or an array has a type that is not in
+            `NUMBERS`.
     """
     try:
         file: Any = safe_open(path, "np")
     except SafetensorError as error:
         raise ValueError(str(error)) from None
     arrays: dict[str, StoredArray] = {}
-    for name in file.keys():  # noqa: SIM118 (it is no dict)
+    for name in file.keys():  # noqa: SIM118 (the file is not a dict)
         stored = file.get_slice(name)
         if (kind := stored.get_dtype()) not in NUMBERS:
             raise ValueError(f"{name[:80]}: expected numbers of type {', '.join(NUMBERS)}, found {kind}")
@@ -111,54 +125,67 @@ def open_safetensors(path: Path) -> dict[str, StoredArray]:
 
 
 def _open_hdf5(path: Path) -> dict[str, StoredArray]:
-    """Opens `tf_model.h5`, as transformers before 5 wrote it; raises a `ValueError` if it is damaged."""
+    """Opens `tf_model.h5`, which transformers before version 5 wrote: name in PyTorch -> array.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
     file = h5py.File(path)
     check_groups(file)
     arrays = {}
 
-    def note(place: str, item: Any) -> None:
+    def add_array(hdf5_name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset):
-            turned = place.split("/")[-1].startswith("kernel")
-            turn = np.transpose if turned else np.asarray
-            shape = item.shape[::-1] if turned else item.shape
-            arrays[torch_name(place)] = StoredArray(shape, lambda: turn(np.asarray(item, "float32")))
+            # Keras stores the kernels of dense layers transposed.
+            is_kernel = hdf5_name.split("/")[-1].startswith("kernel")
+            convert = np.transpose if is_kernel else np.asarray
+            shape = item.shape[::-1] if is_kernel else item.shape
+            arrays[torch_name(hdf5_name)] = StoredArray(shape, lambda: convert(np.asarray(item, "float32")))
 
-    file.visititems(note)
+    file.visititems(add_array)
     return arrays
 
 
-def torch_name(place: str) -> str:
-    """Returns the name in PyTorch of an array in `tf_model.h5`: `.../encoder/layers.0/fc1/kernel:0` is
-    `model.encoder.layers.0.fc1.weight`."""
-    place = place.removesuffix(":0")
-    if "final_logits_bias" in place:
+def torch_name(hdf5_name: str) -> str:
+    """Returns the name in PyTorch of an array in `tf_model.h5`.
+
+    An example: `.../encoder/layers.0/fc1/kernel:0` is `model.encoder.layers.0.fc1.weight`.
+    """
+    hdf5_name = hdf5_name.removesuffix(":0")
+    if "final_logits_bias" in hdf5_name:
         return "final_logits_bias"
-    if "shared" in place:
+    if "shared" in hdf5_name:
         return "model.shared.weight"
-    parts = re.split(r"/(?=(?:encoder|decoder)/(?!.*/(?:encoder|decoder)/))", f"/{place}")[-1].split("/")
+    parts = re.split(r"/(?=(?:encoder|decoder)/(?!.*/(?:encoder|decoder)/))", f"/{hdf5_name}")[-1].split("/")
     last = {"kernel": "weight", "gamma": "weight", "beta": "bias", "embeddings": "weight"}
     return ".".join(["model", *parts[:-1], last.get(parts[-1], parts[-1])])
 
 
 def _open_pickle(path: Path) -> dict[str, StoredArray]:
-    """Opens `pytorch_model.bin`; raises a `ValueError` if PyTorch does not read it as weights alone."""
+    """Opens `pytorch_model.bin`, a pickle: name -> array.
+
+    Raises:
+        InputError: PyTorch is not installed.
+        ValueError: PyTorch cannot read the file with `weights_only`, or it does not hold tensors by name.
+    """
     torch = import_optional(
         "torch",
-        f"{path}: it is a pickle, which PyTorch alone can read safely; install torch, or convert it where torch and "
-        "transformers are: MarianMTModel.from_pretrained(FOLDER).save_pretrained(FOLDER)",
+        f"{path}: the file is a pickle, which only PyTorch can read safely; install the package torch, or convert it "
+        "where torch and transformers are installed: MarianMTModel.from_pretrained(FOLDER).save_pretrained(FOLDER)",
     )
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # PyTorch's own errors of unpickling, and of its zip files
-        raise ValueError(f"PyTorch does not read it as weights alone: {first_line(error)[:200]}") from None
+        raise ValueError(f"PyTorch cannot read it with weights_only: {first_line(error)[:200]}") from None
     if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
-        raise ValueError("expected arrays by their names")
+        raise ValueError("expected a dictionary from names to arrays")
     return {
         str(name): StoredArray(tuple(value.shape), partial(lambda value: value.float().contiguous().numpy(), value))
         for name, value in loaded.items()
     }
 
 
+# File name -> the function that opens the file, in the order of preference.
 OPENERS: Mapping[str, Callable[[Path], dict[str, StoredArray]]] = {
     "model.safetensors": open_safetensors,
     "tf_model.h5": _open_hdf5,
@@ -166,38 +193,41 @@ OPENERS: Mapping[str, Callable[[Path], dict[str, StoredArray]]] = {
 }
 
 
-BANNED_TOKEN_BIAS = -30.0  # a bias: probabilities times `exp` of it vanish in a float32 sum
-POSITIONS_APART = 5e-3  # half-precision files round positions
+BANNED_TOKEN_BIAS = -30.0
+"""The output bias of a token that is never predicted. A probability times `exp(-30)` vanishes in a float32 sum."""
+
+POSITION_TOLERANCE = 5e-3
+"""The largest allowed difference of stored positions. Files in half precision round them."""
 
 
 class MarianLayer(NamedTuple):
-    """A dense layer or a layer normalisation.
+    """The names and axes of a dense layer or a layer normalisation in Marian and in a run.
 
-    Attributes:
-        theirs: the name in PyTorch; the names of all parts of a layer that is one here.
-        ours: the name here, without the model's.
-        axes: of a dense layer, what its inputs and its outputs are: coordinates of `width`, of `heads` or of the
-            `hidden` layer; of a normalisation, `width` alone.
+    - torch_names: the names in PyTorch. There are several if one layer here has the outputs of several in PyTorch.
+    - name: the name here, without the name of the model.
+    - axes: the kinds of the axes: `width` (the model's), `heads` (all heads together) or `hidden` (of the feed-forward
+      layer). A dense layer has the axis of its inputs and that of its outputs, a normalisation one axis.
     """
 
-    theirs: Sequence[str]
-    ours: str
+    torch_names: Sequence[str]
+    name: str
     axes: Sequence[str]
 
     @property
     def arrays(self) -> tuple[str, str]:
-        """The names here of what PyTorch calls `weight` and `bias`."""
+        """The names here of the arrays that PyTorch calls `weight` and `bias`."""
         names = ("kernel", "bias") if len(self.axes) == 2 else ("gamma", "beta")
-        return f"{self.ours}/{names[0]}", f"{self.ours}/{names[1]}"
+        return f"{self.name}/{names[0]}", f"{self.name}/{names[1]}"
 
 
 def marian_layers(encoder_layers: int, decoder_layers: int) -> Iterator[MarianLayer]:
-    """Yields the layers of all blocks."""
+    """Yields the dense layers and layer normalisations of all blocks."""
     for side, blocks in (("encoder", encoder_layers), ("decoder", decoder_layers)):
         for number in range(blocks):
-            theirs, ours = f"model.{side}.layers.{number}", f"{side}_{number}"
-            parts = [f"{theirs}.self_attn.{name}_proj" for name in "qkv"]
-            yield MarianLayer(parts, f"{ours}/self_attention/qkv", ["width", "heads"])
+            torch_block = f"model.{side}.layers.{number}"
+            block = f"{side}_{number}"
+            parts = [f"{torch_block}.self_attn.{name}_proj" for name in "qkv"]
+            yield MarianLayer(parts, f"{block}/self_attention/qkv", ["width", "heads"])
             layers: dict[str, tuple[str, ...]] = {"self_attn.out_proj": ("self_attention/output", "heads", "width")}
             layers["self_attn_layer_norm"] = ("self_attention_residual/norm", "width")
             if side == "decoder":
@@ -208,17 +238,24 @@ def marian_layers(encoder_layers: int, decoder_layers: int) -> Iterator[MarianLa
             layers["fc1"] = ("feed_forward/inner", "width", "hidden")
             layers["fc2"] = ("feed_forward/outer", "hidden", "width")
             layers["final_layer_norm"] = ("feed_forward_residual/norm", "width")
-            for name, (own, *axes) in layers.items():
-                yield MarianLayer([f"{theirs}.{name}"], f"{ours}/{own}", axes)
+            for torch_layer, (layer, *axes) in layers.items():
+                yield MarianLayer([f"{torch_block}.{torch_layer}"], f"{block}/{layer}", axes)
 
 
 def read_arrays(weights: MarianWeights, config: MarianConfig, vocabulary: MarianVocabulary) -> dict[str, np.ndarray]:
-    """Reads all weights: the value of each variable of a run's model by its path, without the model's own name.
+    """Reads all weights of a Marian folder: name of a weight of the run's model -> array.
 
-    It is called before a model is built, so that the memory of sizes which the files do not have is never taken.
+    A name is a path without the name of the model, such as `target_embedding/table`. Call it before the model is built:
+    if config.json claims sizes that the weights do not have, no memory has been allocated for them.
+
+    Args:
+        weights: the arrays of the folder.
+        config: the settings of the folder.
+        vocabulary: the vocabulary of the run.
 
     Raises:
-        InputError: an array is missing, of another shape, not finite, or has no place in the model.
+        InputError: an array is missing, damaged, has another shape or numbers that are not finite, or does not belong
+            to the model; or the positions are not Marian's.
     """
     width = config.model["d_model"]
     arrays = _read_embeddings(weights, config, vocabulary)
@@ -227,8 +264,8 @@ def read_arrays(weights: MarianWeights, config: MarianConfig, vocabulary: Marian
     sizes = {"width": width, "heads": width, "hidden": config.model["d_ff"]}
     for layer in marian_layers(config.model["encoder_layers"], config.model["decoder_layers"]):
         shape = [sizes[axis] for axis in layer.axes]
-        kernels = [weights.read(f"{name}.weight", *shape[::-1]).T for name in layer.theirs]
-        biases = [weights.read(f"{name}.bias", shape[-1]) for name in layer.theirs]
+        kernels = [weights.read(f"{name}.weight", *shape[::-1]).T for name in layer.torch_names]
+        biases = [weights.read(f"{name}.bias", shape[-1]) for name in layer.torch_names]
         kernel, bias = layer.arrays
         arrays |= {kernel: np.concatenate(kernels, axis=-1), bias: np.concatenate(biases)}
     _check_positions(weights, config.model["max_positions"], width)
@@ -237,7 +274,7 @@ def read_arrays(weights: MarianWeights, config: MarianConfig, vocabulary: Marian
 
 
 def assign_arrays(model: keras.Model, arrays: dict[str, np.ndarray]) -> None:
-    """Gives a model all that `read_arrays` has read."""
+    """Assigns the result of `read_arrays` to the weights of a model."""
     variables = {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
     assert variables.keys() == arrays.keys()
     for name, variable in variables.items():
@@ -247,43 +284,48 @@ def assign_arrays(model: keras.Model, arrays: dict[str, np.ndarray]) -> None:
 def _read_embeddings(
     weights: MarianWeights, config: MarianConfig, vocabulary: MarianVocabulary
 ) -> dict[str, np.ndarray]:
+    """Reads the embedding tables, `(V, width)` in the order of the run's ids: name -> array."""
     shared, output = "model.shared.weight", "lm_head.weight"
-    source, target = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
+    source, target = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
     tie = config.model["tie_embeddings"]
-    written = {"target": [target, output], "source": [source]}
+    # Table of the run -> the names in PyTorch under which a folder may hold it.
+    torch_names = {"target": [target, output], "source": [source]}
     if tie == "all":
-        written = {"target": [shared, source, target, output]}
+        torch_names = {"target": [shared, source, target, output]}
     elif tie == "none":
-        written = {"target": [target], "source": [source], "output": [output]}
+        torch_names = {"target": [target], "source": [source], "output": [output]}
         if source in weights and target in weights:
             weights.ignore(shared)  # transformers 5 writes it, and does not read it
     tables = {}
-    for table, names in written.items():
+    for table, names in torch_names.items():
         size = config.source_size if table == "source" else config.target_size
         present = [name for name in names if name in weights] or [shared]
-        rows = [weights.read(name, size, config.model["d_model"]) for name in present]
-        if any(not np.array_equal(rows[0], others) for others in rows[1:]):
-            raise weights.refused(f"{' and '.join(present)} differ, and config.json says that they are one table")
-        numbers = vocabulary.source if table == "source" else vocabulary.target
-        tables[f"{table}_embedding/table"] = np.where(numbers[:, None] == NONE, np.float32(0), rows[0][numbers])
+        copies = [weights.read(name, size, config.model["d_model"]) for name in present]
+        if any(not np.array_equal(copies[0], copy) for copy in copies[1:]):
+            raise weights.error(f"{' and '.join(present)} differ, but config.json declares them as one table")
+        rows = vocabulary.source if table == "source" else vocabulary.target
+        tables[f"{table}_embedding/table"] = np.where(rows[:, None] == NONE, np.float32(0), copies[0][rows])
     return tables
 
 
 def _read_output_bias(weights: MarianWeights, config: MarianConfig, vocabulary: MarianVocabulary) -> np.ndarray:
-    given = np.zeros(config.target_size, "float32")
+    """Returns the output bias in the order of the run's ids, float32 `(V,)`, with `BANNED_TOKEN_BIAS` added."""
+    marian_bias = np.zeros(config.target_size, "float32")
     if "final_logits_bias" in weights:
-        given = weights.read("final_logits_bias", 1, config.target_size)[0]
-    given[[i for i in config.banned if i != config.start]] += BANNED_TOKEN_BIAS  # searches never find BOS anyway
-    bias = np.where(vocabulary.target == NONE, np.float32(BANNED_TOKEN_BIAS), given[vocabulary.target])
+        marian_bias = weights.read("final_logits_bias", 1, config.target_size)[0]
+    banned = [token for token in config.banned if token != config.start]  # all searches ban BOS anyway
+    marian_bias[banned] += BANNED_TOKEN_BIAS
+    bias = np.where(vocabulary.target == NONE, np.float32(BANNED_TOKEN_BIAS), marian_bias[vocabulary.target])
     if not config.has_start_piece:
-        bias[BOS] = given[config.start] + BANNED_TOKEN_BIAS
+        bias[BOS] = marian_bias[config.start] + BANNED_TOKEN_BIAS
     return bias
 
 
 def _check_positions(weights: MarianWeights, length: int, width: int) -> None:
+    """Raises an `InputError` if the folder stores positions that are not Marian's."""
     for side in ("encoder", "decoder"):
         name = f"model.{side}.embed_positions.weight"
         if name in weights:
             expected = sinusoidal_positions(length, width, halves=True)
-            if not np.allclose(weights.read(name, length, width), expected, atol=POSITIONS_APART):
-                raise weights.refused(f"{name} are other positions than Marian's sines and cosines")
+            if not np.allclose(weights.read(name, length, width), expected, atol=POSITION_TOLERANCE):
+                raise weights.error(f"{name}: expected Marian's sines and cosines of positions, found other numbers")

@@ -13,45 +13,65 @@ from ..run.trained_run import TrainedRun
 from ..text.corpora.formats import read_corpus
 
 TOLERANCE = 1e-3
-"""The largest difference of a token's log-probability; rounding gives some 1e-5, a wrong weight whole units."""
+"""The largest allowed difference between two log-probabilities of a token. Rounding causes differences of about 1e-5, a
+wrong weight differences of 1 or more."""
 
 BATCH_SENTENCES = 64
+"""The number of sentences in a call of an exported model."""
 
 log = logging.getLogger(__name__)
 
 
 class ExportedModel(Protocol):
-    """An exported model, loaded from its folder by the program that it is for.
+    """The interface of an exported model, loaded by the program for which it was written.
 
     Attributes:
-        own_decoding: settings of the section `decoding` for which the program knows one value alone.
+        fixed_decoding: the settings of the section `decoding` that the program cannot change: name -> its value.
     """
 
-    own_decoding: Mapping[str, Any]
+    fixed_decoding: Mapping[str, Any]
 
     def translate(self, sources: Sequence[str], decoding: Any, longest: int) -> list[str]:
-        """Translates sentences of one length by beam search, as `decoding` says, into at most `longest` tokens."""
+        """Returns the translations of sentences by beam search.
+
+        Args:
+            sources: sentences that all have the same number of tokens.
+            decoding: the settings of the search, a `config.decoding.DecodingSettings`.
+            longest: the maximum number of tokens of a translation, EOS included.
+        """
         ...
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
-        """Returns the log-probability of each token of given translations."""
+        """Returns the natural logarithm of the probability of each token of the targets, EOS included."""
         ...
 
 
 def read_check_sentences(run: TrainedRun, count: int) -> list[str]:
-    """Reads the sentences of a check: the first of the run's validation set that the model can read; or its probes, if
-    the files of the set are not there.
+    """Reads the sentences of a check: the first sentences of the run's validation set that are not empty or too long.
+
+    If a file of the validation set is missing, it logs a warning and returns the probes of the config instead.
+
+    Args:
+        run: the run.
+        count: the largest number of sentences.
+
+    Returns:
+        At most `count` sentences; none if neither the set nor probes exist.
 
     Raises:
-        InputError: the run has no such set.
+        InputError: the run has no validation set, or its files cannot be read.
     """
     validation = run.config.data.validation
     if validation is None:
-        raise InputError(f"{run.directory.root}: the run has no validation set; give --sentences 0 for no check")
+        raise InputError(
+            f"{run.directory.root}: the run has no validation set; give --sentences 0 to export it without a check"
+        )
     if missing := missing_file(validation):
         lines: Sequence[str] = [probe.source for probe in run.config.inspection.probes or ()]
-        checked = f"checked on the {len(lines)} probes of the config instead" if lines else "the model is not checked"
-        log.warning("%s: there is no such file; %s", missing, checked)
+        consequence = (
+            f"checked on the {len(lines)} probes of the config instead" if lines else "the model is not checked"
+        )
+        log.warning("%s: there is no such file; %s", missing, consequence)
     else:
         lines = read_corpus(validation).source
     longest = run.config.model.max_positions - 1
@@ -60,36 +80,48 @@ def read_check_sentences(run: TrainedRun, count: int) -> list[str]:
 
 
 def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[str], exact: bool) -> dict[str, Any]:
-    """Compares an exported model, `exact` if it has the run's own weights, not rounded ones, with the run on sentences.
+    """Compares the translations and log-probabilities of an exported model with the run's, and logs the result.
+
+    Args:
+        run: the run.
+        exported: the exported model.
+        sentences: the source sentences, see `read_check_sentences`.
+        exact: whether the exported model has the weights of the run without rounding.
 
     Returns:
-        The findings, for the manifest.
+        The results, for the manifest: the number of sentences, of equal translations by kind of search, the largest
+        difference between log-probabilities, and the decoding settings that differ from the run's.
 
     Raises:
-        InputError: the model is another one.
+        InputError: the model is exact, and a log-probability differs by more than `TOLERANCE`.
     """
     settings = run.config.decoding
     lengths = np.array([len(ids) for ids in run.tokenizer.encode(sentences)])
     equal = {}
     targets: Sequence[str] = []
-    for kind, decoding in searches(run, exported.own_decoding).items():
+    for kind, decoding in comparable_searches(run, exported.fixed_decoding).items():
         search = build_search(decoding, run.config.run.seed)
-        found = build_translator(run.model, run.tokenizer, run.config, search).translate(sentences)
-        targets = [one.text for one in found]
+        translations = build_translator(run.model, run.tokenizer, run.config, search).translate(sentences)
+        targets = [translation.text for translation in translations]
         equal[kind] = 0
-        for rows in rows_by_length(lengths):  # a call of another program has one longest length for all translations
+        for rows in rows_by_length(lengths):  # other programs have one maximum length for all translations of a call
             longest = int(run.translator.max_lengths(lengths[rows[:1]])[0])
             texts = exported.translate([sentences[row] for row in rows], decoding, longest)
             equal[kind] += sum(targets[row] == text for row, text in zip(rows, texts, strict=True))
-    # Each program cuts in its own way what is longer than the model reads, such as a search that finds no end.
-    fitting = np.array(run.tokenizer.of_target.count_tokens(targets)) < run.config.model.max_positions
-    whole = [[text for text, fits in zip(side, fitting, strict=True) if fits] for side in (sentences, targets)]
-    records = run.recorder(["cross"]).record_references(*whole)
-    scored: list[np.ndarray] = []
-    for first in range(0, len(whole[0]), BATCH_SENTENCES):
-        scored += exported.log_probabilities(*(side[first : first + BATCH_SENTENCES] for side in whole))
-    pairs = zip(records, scored, strict=True)
-    differences = [np.abs(np.array(one.token_log_probabilities) - other).max() for one, other in pairs]
+    # Programs differ in how they cut targets that are too long for the model, such as those of a search without EOS.
+    fits = np.array(run.tokenizer.of_target.count_tokens(targets)) < run.config.model.max_positions
+    fitting_rows = np.flatnonzero(fits).tolist()
+    fitting_sources = [sentences[row] for row in fitting_rows]
+    fitting_targets = [targets[row] for row in fitting_rows]
+    records = run.recorder(["cross"]).record_references(fitting_sources, fitting_targets)
+    exported_scores: list[np.ndarray] = []
+    for first in range(0, len(fitting_rows), BATCH_SENTENCES):
+        batch = slice(first, first + BATCH_SENTENCES)
+        exported_scores += exported.log_probabilities(fitting_sources[batch], fitting_targets[batch])
+    differences = [
+        np.abs(np.array(record.token_log_probabilities) - scores).max()
+        for record, scores in zip(records, exported_scores, strict=True)
+    ]
     largest = float(max(differences, default=0.0))
     counts = ", ".join(f"{number} of {len(sentences)} by {kind} search" for kind, number in equal.items())
     log.info("translations equal to the run's: %s; log-probabilities differ by at most %.1e", counts, largest)
@@ -98,29 +130,39 @@ def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[s
             f"{run.directory.root}: the exported model gives log-probabilities that differ by {largest:.3g} from the "
             f"run's, expected at most {TOLERANCE:g}; nothing was written; please report this with the run's config.yaml"
         )
-    others = {name: value for name, value in exported.own_decoding.items() if getattr(settings, name) != value}
-    if others:
-        log.info("with %s, which is how it searches", ", ".join(f"{name} {value}" for name, value in others.items()))
+    different = {name: value for name, value in exported.fixed_decoding.items() if getattr(settings, name) != value}
+    if different:
+        values = ", ".join(f"{name} {value}" for name, value in different.items())
+        log.info("for this check both searched with %s, which the exported model cannot change", values)
     return {
         "sentences": len(sentences),
         "equal": equal,
         "largest_difference_of_log_probabilities": largest,
-        "decoding_instead_of_the_runs": others,
+        "decoding_instead_of_the_runs": different,
     }
 
 
-def searches(run: TrainedRun, own: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns two searches to compare, with a program's own settings: greedy, and a beam as the run's, or of 5."""
+def comparable_searches(run: TrainedRun, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of the two searches that a check compares: `greedy` and `beam` -> `DecodingSettings`.
+
+    Args:
+        run: the run. The beam has its size, or 5 if the run searches greedily.
+        fixed: see `ExportedModel.fixed_decoding`.
+    """
     settings = run.config.decoding
     sizes = {"greedy": 1, "beam": settings.beam_size if settings.beam_size > 1 else 5}
     return {
-        kind: settings.model_copy(update={"search": "beam", "beam_size": size, "n_best": 1, **own})
+        kind: settings.model_copy(update={"search": "beam", "beam_size": size, "n_best": 1, **fixed})
         for kind, size in sizes.items()
     }
 
 
 def rows_by_length(lengths: np.ndarray) -> Iterator[np.ndarray]:
-    """Yields the places of at most `BATCH_SENTENCES` sentences of one length at a time."""
+    """Yields batches of at most `BATCH_SENTENCES` sentences of equal length, as arrays of their indices.
+
+    Args:
+        lengths: the number of tokens of each sentence.
+    """
     for length in np.unique(lengths):
         rows = np.flatnonzero(lengths == length)
         yield from np.split(rows, range(BATCH_SENTENCES, len(rows), BATCH_SENTENCES))

@@ -1,7 +1,7 @@
-"""A run as TensorFlow's SavedModel, written and loaded: strings in; text, tokens, scores and attention out.
+"""Export to TensorFlow's SavedModel, which takes strings and returns text, tokens, scores and attention.
 
-It is loaded by TensorFlow and TensorFlow Text alone, also by TensorFlow Serving. Batches have one sentence or more, of
-any length: a source longer than the model accepts is cut, and its translation `truncated`.
+TensorFlow with TensorFlow Text can load it without this package; so can TensorFlow Serving. Batches have at least one
+sentence, of any length. A source longer than the model accepts is cut, and its translation counts as truncated.
 
 Letters: B batch, T target tokens, S source tokens, L layers, H heads.
 """
@@ -24,37 +24,43 @@ from ..runtime.graphs import forget_gradients
 from ..runtime.import_tensorflow import silenced_stderr
 from ..text.lines.line import EMPTY, class_of
 from ..text.tokens.special_tokens import BOS, EOS, PAD
-from .parity import searches
+from .parity import comparable_searches
 
-CODE = r"\x{{{:x}}}"  # a character in a regular expression of TensorFlow, see `class_of`
+CODE = r"\x{{{:x}}}"  # the code of a character in a regular expression of TensorFlow, see `text.lines.line.class_of`
 STRINGS = tf.TensorSpec([None], tf.string)
 
 
 class SavedTranslator(tf.Module):
-    """Translates and aligns strings as a run does.
+    """A run as a TensorFlow module with the functions `translate` and `align`, which take strings.
 
     Args:
         run: the run.
-        readout: where `align` reads links; None for a model without cross-attention, which links nothing.
+        readout: the attention from which `align` reads links: cross-attention, with each target token linked to the
+            source token of its largest weight. None for a model without cross-attention, whose `align` finds no links.
 
     Raises:
-        InputError: `align` cannot read links so.
+        InputError: the readout has another site or another extraction method.
     """
 
     def __init__(self, run: TrainedRun, readout: AlignmentReadout | None) -> None:
         super().__init__()
         if readout and (readout.site != "cross" or readout.extraction != "target"):
-            raise InputError("--at: a SavedModel reads links at LAYER,HEAD,SIDE; leave out LINKS and SITE")
+            raise InputError("--at: expected LAYER,HEAD,SIDE, because a SavedModel has no choice of LINKS and SITE")
         tokenizer = run.tokenizer
-        self._variables = [variable.value for variable in run.model.variables]  # what is saved; Keras' layers are not
+        self._variables = [
+            variable.value for variable in run.model.variables
+        ]  # saved with the module; Keras layers are not
         self._tokenizer = tensorflow_text.SentencepieceTokenizer(tokenizer.model, out_type=tf.int32)
         pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
         self._pieces = tf.constant(["", *pieces[1:]])  # padding has no spelling
-        greedy, beam = (build_search(settings, run.config.run.seed) for settings in searches(run, {}).values())
+        settings = comparable_searches(run, {})
+        greedy = build_search(settings["greedy"], run.config.run.seed)
+        beam = build_search(settings["beam"], run.config.run.seed)
+        # The first kind of unread characters is removed, the second is replaced by a space.
         kinds = zip(tokenizer.unread, ("", " "), strict=True)
-        unread = [(f"[{class_of(kind, CODE)}]", read) for kind, read in kinds if kind]
-        # Not tracked, so not saved.
-        self._own = SimpleNamespace(run=run, readout=readout, greedy=greedy, beam=beam, unread=unread)
+        unread = [(f"[{class_of(characters, CODE)}]", replacement) for characters, replacement in kinds if characters]
+        # TensorFlow does not track the attributes of a namespace, so it does not save them.
+        self._untracked = SimpleNamespace(run=run, readout=readout, greedy=greedy, beam=beam, unread=unread)
         self._max_positions = run.config.model.max_positions
 
     @tf.function(input_signature=(STRINGS, tf.TensorSpec([], tf.bool)), autograph=False)
@@ -62,33 +68,37 @@ class SavedTranslator(tf.Module):
         """Translates sentences.
 
         Args:
-            source: string `(B,)`.
-            beam: whether to search with a beam, rather than greedily.
+            source: the sentences, string `(B,)`.
+            beam: True for beam search, False for greedy search, a bool scalar.
 
         Returns:
             A dictionary:
-            - text: string `(B,)`; empty for an empty source.
-            - source_tokens: string `(B, S)`, ending in `</s>`, then empty.
-            - target_tokens: string `(B, T)`, ending in `</s>` unless truncated, then empty.
-            - score: float32 `(B,)`; the search ranks by it.
-            - log_probabilities: float32 `(B, T)`, natural logarithms; 0 for padding.
-            - truncated: bool `(B,)`, whether the source was cut or the longest length was reached.
-            - cross_attention: float32 `(B, L, H, T, S)`; zeros for padding.
+            - text: the translations, string `(B,)`; empty for an empty source.
+            - source_tokens: string `(B, S)`. A sentence ends in `</s>`; empty strings follow.
+            - target_tokens: string `(B, T)`. A translation ends in `</s>` unless it is truncated; empty strings follow.
+            - score: the score by which the search ranks translations, float32 `(B,)`.
+            - log_probabilities: the natural logarithm of each target token's probability, float32 `(B, T)`; 0 for
+              padding.
+            - truncated: whether the source was cut or the translation reached the maximum length, bool `(B,)`.
+            - cross_attention: the weights, float32 `(B, L, H, T, S)`; 0 for padding.
         """
-        own = self._own
-        model, decoding = own.run.model, own.run.config.decoding
+        untracked = self._untracked
+        model = untracked.run.model
+        decoding = untracked.run.config.decoding
         tokens = self._tokenize(source)
         source_ids = self._with_end(tokens[:, : self._max_positions - 1])
         lengths = tf.cast(tokens[:, : self._max_positions - 1].row_lengths(), tf.int32)
-        usual = tf.cast(decoding.max_target_ratio * tf.cast(lengths, tf.float64), tf.int32)
-        longest = usual + decoding.max_target_extra
-        longest = tf.where(lengths > 0, tf.minimum(longest, self._max_positions), 0)
+        max_lengths = tf.cast(decoding.max_target_ratio * tf.cast(lengths, tf.float64), tf.int32)
+        max_lengths = max_lengths + decoding.max_target_extra
+        max_lengths = tf.where(lengths > 0, tf.minimum(max_lengths, self._max_positions), 0)
         memory = model.encode(source_ids, training=False)._replace(self_attention=())
-        length = tf.reduce_max(tf.concat([longest, [1]], 0))
-        found = tf.cond(
-            beam, lambda: own.beam(model, memory, longest, length), lambda: own.greedy(model, memory, longest, length)
+        length = tf.reduce_max(tf.concat([max_lengths, [1]], 0))
+        hypotheses = tf.cond(
+            beam,
+            lambda: untracked.beam(model, memory, max_lengths, length),
+            lambda: untracked.greedy(model, memory, max_lengths, length),
         )
-        ids = found.ids[:, 0]
+        ids = hypotheses.ids[:, 0]
         count = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=1)
         last = tf.gather(ids, tf.maximum(count - 1, 0), axis=1, batch_dims=1)
         too_long = tf.cast(tokens.row_lengths(), tf.int32) > lengths
@@ -98,29 +108,29 @@ class SavedTranslator(tf.Module):
             "text": self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, is_text)),
             "source_tokens": tf.gather(self._pieces, source_ids),
             "target_tokens": tf.gather(self._pieces, ids),
-            "score": found.scores[:, 0],
-            "log_probabilities": found.log_probabilities[:, 0],
+            "score": hypotheses.scores[:, 0],
+            "log_probabilities": hypotheses.log_probabilities[:, 0],
             "truncated": too_long | ((count > 0) & (last != EOS)),
             "cross_attention": _without_padding(forced.attention["cross"], ids),
         }
 
     @tf.function(input_signature=(STRINGS, STRINGS), autograph=False)
     def align(self, source, target):
-        """Reads the attention over given translations.
+        """Scores and aligns translations.
 
         Args:
-            source: string `(B,)`.
+            source: the sentences, string `(B,)`.
             target: their translations, string `(B,)`.
 
         Returns:
-            A dictionary of `source_tokens`, `target_tokens`, `log_probabilities` and `cross_attention` as `translate`
-            returns them, and:
-            - links: int32 `(B, T)`, the index of the source token to which each target token is linked; -1 for
-              `</s>`, padding, and tokens that attend to no token but `</s>`.
+            A dictionary with `source_tokens`, `target_tokens`, `log_probabilities` and `cross_attention`, see
+            `translate`, and:
+            - links: the index of the source token to which each target token is linked, int32 `(B, T)`; -1 for `</s>`,
+              for padding, and for tokens that attend to no source token but `</s>`.
         """
         source_ids = self._with_end(self._tokenize(source)[:, : self._max_positions - 1])
         target_ids = self._with_end(self._tokenize(target))[:, : self._max_positions]
-        forced = forced_pass(self._own.run.model, source_ids, self._shifted(target_ids), target_ids, ("cross",))
+        forced = forced_pass(self._untracked.run.model, source_ids, self._shifted(target_ids), target_ids, ("cross",))
         cross = _without_padding(forced.attention["cross"], target_ids)
         return {
             "source_tokens": tf.gather(self._pieces, source_ids),
@@ -131,26 +141,31 @@ class SavedTranslator(tf.Module):
         }
 
     def _tokenize(self, text):
-        """Reads text as the run does: composed, without the invisible characters that it does not read, and none where
-        there is nothing to be seen, see `text.lines.line`."""
+        """Returns the tokens of text, int32 ragged `(B, None)`, as the run reads it.
+
+        Characters are composed (NFC). Invisible characters that the run does not read are removed or become spaces. A
+        blank line has no tokens. See `text.lines.line`.
+        """
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")  # bytes that are not UTF-8 become U+FFFD
-        for characters, read in self._own.unread:
-            text = tf.strings.regex_replace(text, characters, read)
+        for characters, replacement in self._untracked.unread:
+            text = tf.strings.regex_replace(text, characters, replacement)
         text = tensorflow_text.normalize_utf8(text, "NFC")
         return self._tokenizer.tokenize(tf.where(tf.strings.regex_full_match(text, EMPTY), "", text))
 
     def _with_end(self, tokens):
+        """Returns ragged tokens with EOS, padded by PAD: int32 `(B, longest)`."""
         return tf.concat([tokens, tf.fill([tokens.nrows(), 1], EOS)], axis=1).to_tensor(PAD)
 
     def _shifted(self, ids):
-        """Returns the ids that the decoder reads to predict each of `ids`."""
+        """Returns the input tokens with which the decoder predicts `ids`, int32 `(B, T)`: BOS and all but the last."""
         return tf.concat([tf.fill([tf.shape(ids)[0], 1], BOS), ids[:, :-1]], axis=1)
 
     def _links(self, cross, source_ids, target_ids):
-        readout = self._own.readout
+        """Returns the index of the source token of each target token, int32 `(B, T)`; -1 if it is not linked."""
+        readout = self._untracked.readout
         if readout is None:
             return tf.fill(tf.shape(target_ids), -1)
-        row_shift = int(readout.side == "input")  # the row that reads a token is below the one that predicts it
+        row_shift = int(readout.side == "input")  # the row that reads a token follows the row that predicts it
         weights = cross[:, readout.layer]
         weights = tf.reduce_mean(weights, axis=1) if readout.head == MEAN_HEAD else weights[:, int(readout.head)]
         weights = tf.concat([weights[:, row_shift:], tf.zeros_like(weights[:, :row_shift])], axis=1)
@@ -161,8 +176,9 @@ class SavedTranslator(tf.Module):
 
 
 def write_saved_model(translator: SavedTranslator, folder: Path) -> None:
-    """Writes a SavedModel with the signatures `translate` and `align`; `serving_default` is `translate`."""
-    translate, align = translator.translate, translator.align
+    """Writes a SavedModel with the signatures `translate`, `align`, and `serving_default`, which is `translate`."""
+    translate = translator.translate
+    align = translator.align
     signatures = {"serving_default": translate, "translate": translate, "align": align}
     tf.saved_model.save(translator, str(folder), signatures=signatures)
     for function in (translate, align):
@@ -170,25 +186,29 @@ def write_saved_model(translator: SavedTranslator, folder: Path) -> None:
 
 
 class LoadedSavedModel:
-    """A SavedModel from the folder that `write_saved_model` wrote; see `ExportedModel`. It knows the longest length."""
+    """A SavedModel, loaded by TensorFlow: an `exchange.parity.ExportedModel`. It has the maximum length stored.
 
-    own_decoding: Mapping[str, Any] = {}
+    Args:
+        folder: a folder that `write_saved_model` wrote.
+    """
+
+    fixed_decoding: Mapping[str, Any] = {}
 
     def __init__(self, folder: Path) -> None:
-        with silenced_stderr():  # the tokenizer says that its text is not normalised
+        with silenced_stderr():  # the tokenizer prints a warning that it does not normalise text
             self._loaded = tf.saved_model.load(str(folder))
 
     def translate(self, sources: Sequence[str], decoding: Any, longest: int) -> list[str]:
         beam = tf.constant(decoding.beam_size > 1)
-        found = self._loaded.signatures["translate"](source=tf.constant(sources), beam=beam)
-        return [text.decode() for text in found["text"].numpy()]
+        results = self._loaded.signatures["translate"](source=tf.constant(sources), beam=beam)
+        return [text.decode() for text in results["text"].numpy()]
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
-        found = self._loaded.signatures["align"](source=tf.constant(sources), target=tf.constant(targets))
-        lengths = (found["target_tokens"].numpy() != b"").sum(axis=1)
-        return [row[:length] for row, length in zip(found["log_probabilities"].numpy(), lengths, strict=True)]
+        results = self._loaded.signatures["align"](source=tf.constant(sources), target=tf.constant(targets))
+        lengths = (results["target_tokens"].numpy() != b"").sum(axis=1)
+        return [row[:length] for row, length in zip(results["log_probabilities"].numpy(), lengths, strict=True)]
 
 
 def _without_padding(attention, target_ids):
-    """Sets the rows `(B, L, H, T, S)` of padding to zero."""
+    """Returns attention `(B, L, H, T, S)` with zeros in the rows of padding."""
     return tf.where((target_ids != PAD)[:, None, None, :, None], attention, 0.0)

@@ -1,5 +1,7 @@
-"""NumPy files from others, in which what a file claims is compared with what it holds before memory is taken; and
-arrays that grow part by part in a temporary file, so that memory stays flat however many parts there are."""
+"""Reads untrusted NumPy files: checks each header against the size of the data before it allocates memory.
+
+Also collects a long array part by part in a temporary file, with a constant amount of memory.
+"""
 
 import math
 import tempfile
@@ -11,14 +13,20 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 import numpy as np
 import numpy.typing as npt
 
-LARGEST_GAIN = 20  # numbers hardly shrink when compressed; a file that grows more than this is an attack
+LARGEST_RATIO = 20  # of unpacked to packed size; numbers hardly shrink when compressed, so more than this is an attack
 
 
 def open_zip(path: Path) -> ZipFile:
-    """Opens a zip file whose members are plain or deflated, and do not unpack to far more than the file's size.
+    """Opens a zip file for reading, and checks that it can be unpacked safely.
+
+    Returns:
+        The open zip file. The caller closes it.
 
     Raises:
-        OSError, ValueError, zipfile.BadZipFile: it is missing, damaged, or another file.
+        OSError: the file is missing or cannot be read.
+        zipfile.BadZipFile: the file is damaged, or is not a zip file.
+        ValueError: the path is not a file, or the members would unpack to more than `LARGEST_RATIO` times the file's
+            size, or two members have the same name, or a member is compressed by a method other than deflate.
     """
     if path.exists() and not path.is_file():  # opening a FIFO would wait for a writer
         raise ValueError("not a file")
@@ -26,7 +34,7 @@ def open_zip(path: Path) -> ZipFile:
         archive = opened.enter_context(ZipFile(path))
         members = archive.infolist()
         unpacked = sum(member.file_size for member in members)
-        if unpacked > LARGEST_GAIN * path.stat().st_size:
+        if unpacked > LARGEST_RATIO * path.stat().st_size:
             raise ValueError(f"it would unpack to {unpacked:,} bytes")
         if len({member.filename for member in members}) < len(members):
             raise ValueError("it has two members of one name")
@@ -37,10 +45,16 @@ def open_zip(path: Path) -> ZipFile:
 
 
 class ArrayFile(AbstractContextManager):
-    """An `.npz` file that is open for reading.
+    """An `.npz` file that is open for reading, and that a `with` statement closes.
+
+    Args:
+        path: the file.
+
+    Attributes:
+        names: the names of the arrays in the file.
 
     Raises:
-        OSError, ValueError, zipfile.BadZipFile: as for `open_zip`.
+        OSError, ValueError, zipfile.BadZipFile: the file cannot be opened safely, see `open_zip`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,23 +62,28 @@ class ArrayFile(AbstractContextManager):
         self.names = [member.removesuffix(".npy") for member in self._archive.namelist()]
 
     def read(self, name: str, kinds: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
-        """Reads an array.
+        """Reads an array of the file.
 
         Args:
-            name: its name.
-            kinds: the kinds of numbers that it may have, such as `f`; see `numpy.dtype.kind`.
-            shape: its shape, where that is known.
+            name: the name of the array.
+            kinds: the allowed kinds of its elements, one letter each as in `numpy.dtype.kind`, such as `f` or `iu`.
+            shape: the expected shape; None allows any shape.
+
+        Returns:
+            The array.
 
         Raises:
-            OSError, ValueError, KeyError, zipfile.BadZipFile: it is missing or damaged, or of another kind or shape.
+            KeyError: the file has no array of this name.
+            ValueError: the array is damaged, or has another kind of elements or another shape.
+            OSError, zipfile.BadZipFile: the file cannot be read, or its data is damaged.
         """
         member = self._archive.getinfo(f"{name}.npy")
         with self._archive.open(member) as file:
-            found, dtype = check_header(file, name, member.file_size)
+            actual_shape, dtype = check_header(file, name, member.file_size)
             if dtype.kind not in kinds:
                 raise ValueError(f"{name} is of type {dtype}, expected {' or '.join(_KINDS[kind] for kind in kinds)}")
-            if shape not in (None, found):
-                raise ValueError(f"{name} is of shape {found}, expected {shape}")
+            if shape not in (None, actual_shape):
+                raise ValueError(f"{name} is of shape {actual_shape}, expected {shape}")
         with self._archive.open(member) as file:
             return np.lib.format.read_array(file, allow_pickle=False)
 
@@ -80,10 +99,18 @@ _KINDS = {"f": "floating-point numbers", "i": "integers", "u": "unsigned integer
 
 
 def check_header(file: IO[bytes], name: str, size: int) -> tuple[tuple[int, ...], np.dtype]:
-    """Reads the header of an array in NumPy's format, of so many bytes with it, and returns its shape and type.
+    """Reads the header of an array in NumPy's `.npy` format, and compares it with the number of bytes.
+
+    Args:
+        file: an open file, at the beginning of the array.
+        name: the name of the array, for messages.
+        size: the number of bytes of the header and the data together.
+
+    Returns:
+        The shape and the dtype of the array. `file` is then at the beginning of the data.
 
     Raises:
-        ValueError: the header is damaged, or claims another number of bytes than there are; `name` names the array.
+        ValueError: the header is damaged, or its shape and dtype do not take the bytes that remain.
     """
     try:
         version = np.lib.format.read_magic(file)
@@ -97,33 +124,52 @@ def check_header(file: IO[bytes], name: str, size: int) -> tuple[tuple[int, ...]
 
 
 def map_array(path: Path, *dtypes: type[np.generic]) -> np.ndarray:
-    """Maps a row of numbers of one of these types that was written by `numpy.save`, without reading it.
+    """Maps a one-dimensional array, which `numpy.save` has written, into memory. Its data is read when it is used.
+
+    Args:
+        path: the `.npy` file.
+        dtypes: the allowed types of its elements.
+
+    Returns:
+        The array, read-only.
 
     Raises:
-        OSError, ValueError: it is missing or damaged, or of another type or shape.
+        OSError: the file cannot be read.
+        ValueError: the file is missing or damaged, or has more than one axis or a type that is not allowed.
     """
     if not path.is_file():
         raise ValueError(f"{path.name} is missing")
     with path.open("rb") as file:
-        shape, found = check_header(file, path.name, path.stat().st_size)
-    if found not in dtypes or len(shape) != 1:
-        expected = " or ".join(dtype.__name__ for dtype in dtypes)
-        raise ValueError(f"{path.name}: expected a row of {expected}, found {found} of shape {shape}")
+        shape, dtype = check_header(file, path.name, path.stat().st_size)
+    if dtype not in dtypes or len(shape) != 1:
+        expected = " or ".join(allowed.__name__ for allowed in dtypes)
+        raise ValueError(f"{path.name}: expected an array of {expected} with one axis, found {dtype} of shape {shape}")
     return np.lib.format.open_memmap(path, mode="r")
 
 
-MEMORY_BYTES = 1 << 20  # what is kept in memory before it is written
+MEMORY_BYTES = 1 << 20
+"""The number of bytes up to which `ArrayStore` stays in memory."""
 
 
 class ArrayStore:
-    """Parts of a flat array, in a temporary file that is gone when nothing refers to it any more."""
+    """A one-dimensional array that is collected part by part.
+
+    An array of more than `MEMORY_BYTES` is in a temporary file, which is deleted with the last reference to it.
+
+    Args:
+        dtype: the type of the elements.
+    """
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
         self._dtype = np.dtype(dtype)
-        self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES)  # noqa: SIM115 (closed in the end)
+        self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES)  # noqa: SIM115 (closed in `finish` or `__del__`)
 
     def add(self, part: npt.ArrayLike) -> None:
-        """Adds numbers at the end; raises an `OSError` if the disk is full."""
+        """Appends elements.
+
+        Raises:
+            OSError: the disk is full; the error names the folder for temporary files.
+        """
         try:
             self._file.write(np.asarray(part, self._dtype).tobytes())
             self._file.flush()
@@ -131,7 +177,10 @@ class ArrayStore:
             raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None
 
     def finish(self) -> np.ndarray:
-        """Returns all numbers, mapped if they are many; nothing can be added after that."""
+        """Returns the whole array: mapped read-only from the temporary file, or in memory if it is small.
+
+        Call it once; no elements can be added afterwards.
+        """
         if self._file.tell() > MEMORY_BYTES:
             with self._file:
                 return np.memmap(self._file, self._dtype, "r").view(np.ndarray)

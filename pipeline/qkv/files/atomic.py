@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all."""
+"""Writes files and folders atomically: each appears complete, or does not appear."""
 
 import os
 import re
@@ -15,29 +15,33 @@ from ..errors import InputError
 from .lock import folder_locked
 from .written import note_written
 
-_MARK = "qkv-tmp"
+_TEMPORARY_MARK = "qkv-tmp"
 
 
 def temporary_path(path: Path) -> Path:
-    """Returns a hidden path beside `path`, with the same suffix, that nobody else uses: it has a mark and is random."""
-    return path.with_name(f".{path.stem}.{secrets.token_hex(8)}.{_MARK}{path.suffix}")
+    """Returns a new path for a hidden file in the folder of `path`, with the same suffix and a random name."""
+    return path.with_name(f".{path.stem}.{secrets.token_hex(8)}.{_TEMPORARY_MARK}{path.suffix}")
 
 
-def is_temporary(name: str, of: Path | None = None) -> bool:
-    """Returns whether a name is one of `temporary_path`, of any path or of a certain one."""
-    stem, suffix = (".+", r"(\.[^.]*)?") if of is None else (re.escape(of.stem), re.escape(of.suffix))
-    return re.fullmatch(rf"\.{stem}\.[0-9a-f]{{16}}\.{_MARK}{suffix}", name, re.DOTALL) is not None
+def is_temporary(name: str, path: Path | None = None) -> bool:
+    """Returns whether a file name has the form of `temporary_path(path)`; for None, whether it has it for any path."""
+    stem = ".+" if path is None else re.escape(path.stem)
+    suffix = r"(\.[^.]*)?" if path is None else re.escape(path.suffix)
+    return re.fullmatch(rf"\.{stem}\.[0-9a-f]{{16}}\.{_TEMPORARY_MARK}{suffix}", name, re.DOTALL) is not None
 
 
 @contextmanager
 def replaced_when_done(path: Path) -> Iterator[Path]:
-    """Yields a temporary path beside `path`, with the same suffix, which replaces `path` if the block succeeds.
+    """Creates an empty temporary file in the folder of `path`, and yields its path for the block to write into.
 
-    A crash at any moment leaves either the old file or the new one, never a part of it. The new one has the permissions
-    of the old one, or else of the umask. A link is replaced, not followed: it may lead to another person's file.
+    If the block succeeds, the temporary file replaces `path`; if it fails, the temporary file is deleted. After a crash
+    at any moment, `path` is either the old file or the new one, never a part of it. The new file has the permissions of
+    the old one, or those of the umask if there was none. A symbolic link is replaced, not followed: it may lead to
+    another user's file. Missing folders are created.
 
     Raises:
-        InputError: a folder is there.
+        InputError: `path` is a folder.
+        OSError: the file cannot be written, for example because the disk is full; the error names `path`.
     """
     refuse_folder(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,9 +66,14 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def output_when_done(path: Path) -> Iterator[Path]:
-    """Yields a temporary path, whose content goes to the file that a person has named if the block succeeds.
+    """Yields a temporary path for the block to write into; if it succeeds, its content goes to `path`.
 
-    A file appears whole or not at all, where a link leads, too. What is `writable_only` is written into.
+    For files that the user names. A file is replaced as by `replaced_when_done`, but a symbolic link is followed. For a
+    device, a pipe or an open file (see `writable_only`) the content is copied into it.
+
+    Raises:
+        InputError: `path` is a folder, a disk or a socket.
+        OSError: the file cannot be written; the error names `path`.
     """
     if not writable_only(path):
         with replaced_when_done(path.resolve() if path.is_symlink() else path) as temporary:
@@ -73,10 +82,10 @@ def output_when_done(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         temporary = Path(folder) / f"output{path.suffix}"
         yield temporary
-        sys.stdout.flush()  # what was printed before comes before
-        opened = _open_already(path)
+        sys.stdout.flush()  # earlier output comes first if `path` is standard output
+        descriptor = _open_descriptor(path)
         try:
-            stream = path.open("wb") if opened is None else os.fdopen(os.dup(opened), "wb")
+            stream = path.open("wb") if descriptor is None else os.fdopen(os.dup(descriptor), "wb")
             with temporary.open("rb") as content, stream:
                 shutil.copyfileobj(content, stream)
         except OSError as error:
@@ -85,11 +94,12 @@ def output_when_done(path: Path) -> Iterator[Path]:
 
 
 def writable_only(path: Path) -> bool:
-    """Returns whether a path can only be written into, not replaced: a device such as `/dev/null`, a pipe, or a file
-    that is open already, such as `/dev/stdout`.
+    """Returns whether a path can be written into but not replaced.
+
+    This holds for a device such as `/dev/null`, a pipe, and a file that this process has open, such as `/dev/stdout`.
 
     Raises:
-        InputError: it is a disk or a socket.
+        InputError: the path is a disk or a socket.
     """
     try:
         mode = path.stat().st_mode
@@ -97,11 +107,11 @@ def writable_only(path: Path) -> bool:
         return False
     if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
         raise InputError(f"{path}: this is a disk or a socket; expected the name of a file")
-    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or _open_already(path) is not None
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or _open_descriptor(path) is not None
 
 
-def _open_already(path: Path) -> int | None:
-    """Returns the number of the open file that `/dev/stdout` or `/dev/fd/N` stands for; None for any other path."""
+def _open_descriptor(path: Path) -> int | None:
+    """Returns the file descriptor that `/dev/stdout` or `/dev/fd/N` stands for; None for any other path."""
     while path.is_symlink():
         folder = Path(os.path.realpath(path.parent))
         if folder == Path(f"/proc/{os.getpid()}/fd"):
@@ -111,84 +121,95 @@ def _open_already(path: Path) -> int | None:
 
 
 def delete_temporary_files(path: Path) -> None:
-    """Deletes what killed processes have left half-written of a file or folder; nobody may write it at the moment."""
-    for found in path.parent.glob(".*"):
-        if is_temporary(found.name, path):
-            if found.is_dir() and not found.is_symlink():
-                shutil.rmtree(found, ignore_errors=True)
+    """Deletes the temporary files and folders of `path` that killed processes left behind.
+
+    Call it only while no other process writes `path`, for example with `files.lock.folder_locked`.
+    """
+    for candidate in path.parent.glob(".*"):
+        if is_temporary(candidate.name, path):
+            if candidate.is_dir() and not candidate.is_symlink():
+                shutil.rmtree(candidate, ignore_errors=True)
             else:
-                found.unlink(missing_ok=True)
+                candidate.unlink(missing_ok=True)
 
 
 def delete_temporary_files_below(folder: Path) -> None:
-    """Deletes what killed processes have left half-written in and below a folder, behind no link; nobody may write."""
+    """Deletes all temporary files in a folder and its subfolders that killed processes left behind.
+
+    Symbolic links are not followed. Call it only while no other process writes into the folder.
+    """
     if folder.is_symlink():
         return
-    for place, _, names in os.walk(folder):
+    for parent, _, names in os.walk(folder):
         for name in filter(is_temporary, names):
-            Path(place, name).unlink(missing_ok=True)
+            Path(parent, name).unlink(missing_ok=True)
 
 
 def refuse_folder(file: Path) -> None:
-    """Raises an `InputError` if a folder is where a file is to be written."""
+    """Raises an `InputError` if the path of a file to write is a folder."""
     if file.is_dir() and not file.is_symlink():
         raise InputError(f"{file}: this is a folder, in the place of a file that is to be written; move it away")
 
 
 def refuse_link(path: Path) -> None:
-    """Raises an `InputError` if a part of a run to write is a link: it may lead to another person's files."""
+    """Raises an `InputError` if a file or folder of a run to write is a symbolic link.
+
+    A run is not written through links, because they may lead to another user's files.
+    """
     if path.is_symlink():
         raise InputError(
-            f"{path}: this is a link, and a run is not written through links; copy what it leads to, as with cp -rL"
+            f"{path}: this is a link, and a run is not written through links; replace it by a copy of the file or "
+            "folder that it leads to, for example with cp -rL"
         )
 
 
-def check_own_folder(folder: Path) -> None:
-    """Raises an `InputError` unless a folder of a run can be written: it is missing, or no link and writable."""
+def check_run_folder(folder: Path) -> None:
+    """Raises an `InputError` if a folder of a run is a symbolic link, a file or read-only. It may be missing."""
     refuse_link(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: this is a file, in the place of a folder that is to be written; move it away")
     if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"{folder}: this folder is read-only, and is to be written; change its permissions")
+        raise InputError(f"{folder}: this folder is read-only, and files go into it; change its permissions")
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all; a link is replaced."""
+    """Writes a file with this content; an existing file or link is replaced as by `replaced_when_done`."""
     with replaced_when_done(path) as temporary:
         temporary.write_bytes(data)
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Writes the file that a person has named, as `output_when_done` does."""
+    """Writes a file that the user has named, with this content; see `output_when_done`."""
     with output_when_done(path) as temporary:
         temporary.write_bytes(data)
 
 
 def check_new_folder(path: Path) -> None:
-    """Raises an `InputError` if something is where a folder is to be written; an empty folder is taken."""
+    """Raises an `InputError` if the path of a new folder exists already and is not an empty folder."""
     if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
         raise InputError(f"{path}: exists already; choose another name, or delete it")
 
 
 @contextmanager
-def new_folder(path: Path, what: str) -> Iterator[Path]:
-    """Yields a hidden folder beside `path`, which becomes `path` if the block succeeds, and is deleted otherwise.
+def new_folder(path: Path, activity: str) -> Iterator[Path]:
+    """Creates a hidden folder beside `path`, and yields its path for the block to write into.
 
-    What a killed process has left of it is deleted by the next one. The hidden folder has a name that nobody can guess,
-    so that nothing else, and no link, can be in its place.
+    If the block succeeds, the hidden folder is renamed to `path`; otherwise it is deleted. Hidden folders that killed
+    processes left behind are deleted first. The name of the hidden folder is random, so that nobody can put a link in
+    its place.
 
     Args:
         path: the folder to write.
-        what: what its writer does, for the message: "writes this folder".
+        activity: a verb phrase for the message that another process gets meanwhile, such as "writes this folder".
 
     Raises:
-        InputError: there is such a folder already, it cannot be created, or another process writes it.
+        InputError: `path` exists and is not an empty folder, or cannot be created, or another process writes it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path}: the folder cannot be created: {error.strerror}") from None
-    with folder_locked(path.parent / f".{path.name}.qkv-lock", what, path):
+    with folder_locked(path.parent / f".{path.name}.qkv-lock", activity, path):
         delete_temporary_files(path)
         check_new_folder(path)
         hidden = temporary_path(path)

@@ -1,4 +1,4 @@
-"""JSON files: written whole, and read so that whatever is wrong is one kind of error and their size is bounded."""
+"""Writes JSON files atomically, and reads JSON from others. Every mistake in the text raises a `ValueError`."""
 
 import json
 import re
@@ -7,31 +7,36 @@ from typing import Any
 
 from .atomic import write_atomically
 
-LARGEST = 1 << 29  # bytes; the report on a corpus of a hundred million pairs has fewer
+LARGEST_JSON_BYTES = 1 << 29  # the report on a corpus of a hundred million pairs has fewer
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_json(text: str) -> Any:
-    """Parses JSON; raises a `ValueError` if it is none, nests too deeply, or has half a character."""
+    """Parses JSON.
+
+    Raises:
+        ValueError: the text is not JSON, is nested too deeply, or has a lone surrogate.
+    """
     try:
         value = json.loads(text)
     except RecursionError:
         raise ValueError("it nests too deeply") from None
-    if _SURROGATE.search(text):
+    if _SURROGATE.search(text):  # of a pair, or a lone one, which cannot be encoded
         json.dumps(value, ensure_ascii=False).encode()
     return value
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Reads a file of JSON that is an object.
+    """Reads a JSON file with an object, and returns it as a dict.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is no file, larger than `LARGEST`, not UTF-8, something else, or as for `parse_json`.
+        OSError: the file is missing or cannot be read.
+        ValueError: the path is not a file, or the file is larger than `LARGEST_JSON_BYTES`, is not UTF-8, is not JSON
+            (see `parse_json`), or has a value other than an object.
     """
     size = path.stat().st_size
-    if not path.is_file() or size > LARGEST:
-        raise ValueError(f"expected a file of at most {LARGEST:,} bytes, found {size:,}")
+    if not path.is_file() or size > LARGEST_JSON_BYTES:
+        raise ValueError(f"expected a file of at most {LARGEST_JSON_BYTES:,} bytes, found {size:,}")
     value = parse_json(path.read_text(encoding="utf-8"))
     if not isinstance(value, dict):
         raise ValueError(f"expected an object, found {type(value).__name__}")
@@ -39,10 +44,10 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def read_json_if_whole(path: Path) -> dict[str, Any]:
-    """Reads a JSON object; an empty one if the file is missing or damaged.
+    """Reads a JSON file with an object; returns an empty dict if the file is missing or damaged.
 
     Raises:
-        PermissionError: it may not be read, so that nobody knows whether it is whole.
+        PermissionError: the user may not read the file.
     """
     try:
         return read_json_object(path)
@@ -53,5 +58,5 @@ def read_json_if_whole(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes a value as indented JSON, whole or not at all."""
+    """Writes a value as indented JSON; an existing file is replaced as by `files.atomic.replaced_when_done`."""
     write_atomically(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())

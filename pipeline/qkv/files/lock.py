@@ -1,4 +1,7 @@
-"""Locks on files, by what the system has: the system releases them when a process ends, even if it is killed."""
+"""Locks files and folders, so that two processes do not write them at the same time.
+
+The operating system releases a lock when its process ends, even if the process is killed.
+"""
 
 import contextlib
 import os
@@ -18,19 +21,23 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-HOLDER = "process "  # begins what is in the file of a lock
-LOCK_TEXT_LENGTH = 500
-FAR_BYTE = 1 << 30  # Windows locks bytes, also against reading: one that is never written
+HOLDER_PREFIX = "process "  # the text of a lock file begins with this
+LOCK_TEXT_LENGTH = 500  # characters of a lock file that are read
+UNUSED_BYTE = 1 << 30  # Windows locks single bytes, also against reading: this position is never written
 
 
 def lock_file(file: IO) -> None:
-    """Locks an open file until it is closed, where locks are known; a `BlockingIOError` if another process has it."""
+    """Locks an open file until it is closed. Does nothing on a system that has no locks.
+
+    Raises:
+        BlockingIOError: another process has locked the file.
+    """
     if fcntl is not None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     elif sys.platform == "win32":
         import msvcrt
 
-        file.seek(FAR_BYTE)
+        file.seek(UNUSED_BYTE)
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         except PermissionError as error:
@@ -38,35 +45,39 @@ def lock_file(file: IO) -> None:
 
 
 @contextmanager
-def folder_locked(lock: Path, what: str, folder: Path | None = None) -> Iterator[None]:
-    """Keeps other processes from working in a folder within the block.
+def folder_locked(lock: Path, activity: str, folder: Path | None = None) -> Iterator[None]:
+    """Holds the lock of a folder within the block, so that no other process that asks for the same lock works there.
 
-    The system releases the lock when the process ends, even if it is killed; the next one deletes its file.
+    The lock file is deleted at the end of the block. If this process is killed, the file stays but is not locked, and
+    the next process takes it over.
 
     Args:
-        lock: a file for the lock alone.
-        what: what its holder does, for the message: "trains this run".
-        folder: the folder, for the message; by default the lock's.
+        lock: the path of the lock file, which is created.
+        activity: a verb phrase for the message that another process gets meanwhile, such as "trains this run".
+        folder: the folder, for the message; None for the folder of the lock file.
 
     Raises:
-        InputError: another process holds the lock; or a link or another file is in its place.
+        InputError: another process holds the lock, or the path of the lock file is a link, a folder or a file of
+            another program.
+        OSError: the lock file cannot be written; the error names it.
     """
-    with _locked_file(lock, what, folder or lock.parent) as file:
+    with _open_and_lock(lock, activity, folder or lock.parent) as file:
         try:
             try:
                 file.truncate(0)
                 os.lseek(file.fileno(), 0, os.SEEK_SET)
-                os.write(file.fileno(), f"{HOLDER}{os.getpid()} on {socket.gethostname()}".encode())
+                os.write(file.fileno(), f"{HOLDER_PREFIX}{os.getpid()} on {socket.gethostname()}".encode())
             except OSError as error:  # a full disk names no file
                 error.filename = str(lock)
                 raise
             yield
         finally:
-            with contextlib.suppress(PermissionError):  # Windows deletes no open file
+            with contextlib.suppress(PermissionError):  # Windows does not delete open files
                 lock.unlink(missing_ok=True)
 
 
-def _locked_file(lock: Path, what: str, folder: Path) -> TextIO:
+def _open_and_lock(lock: Path, activity: str, folder: Path) -> TextIO:
+    """Returns the lock file, open and locked; raises an `InputError` as `folder_locked` does."""
     while True:
         file = _open(lock)
         locked = False
@@ -74,32 +85,38 @@ def _locked_file(lock: Path, what: str, folder: Path) -> TextIO:
             lock_file(file)
             locked = True
         file.seek(0)
-        found = file.read(LOCK_TEXT_LENGTH)
+        text = file.read(LOCK_TEXT_LENGTH)
         file.seek(0)
         if not locked:
             file.close()
-            holder = found if found.startswith(HOLDER) else "another process"
-            raise InputError(f"{folder}: {holder} {what} at the moment; wait for it, or stop it")
+            holder = text if text.startswith(HOLDER_PREFIX) else "another process"
+            raise InputError(f"{folder}: {holder} {activity} at the moment; wait for it, or stop it")
         with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(state := os.fstat(file.fileno()), lock.lstat()):
-                if found and (state.st_nlink > 1 or not re.fullmatch(rf"{HOLDER}\d+ on .*", found)):
+            state = os.fstat(file.fileno())
+            if os.path.samestat(state, lock.lstat()):
+                if text and (state.st_nlink > 1 or not re.fullmatch(rf"{HOLDER_PREFIX}\d+ on .*", text)):
                     file.close()
-                    raise _not_ours(lock)
+                    raise _not_a_lock(lock)
                 return file
-        file.close()  # its holder has deleted it in between
+        file.close()  # the process that held the lock has deleted the file in the meantime
 
 
 def _open(lock: Path) -> TextIO:
+    """Opens a lock file for reading and writing, and creates it if it is missing.
+
+    Raises an `InputError` if the path is a link or a folder.
+    """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(lock.lstat().st_mode):
-            raise _not_ours(lock)
-    # A link that has just been put there is not followed either, where the system can tell.
+            raise _not_a_lock(lock)
+    # Nor is a link followed that has been created since the check, on systems that have O_NOFOLLOW.
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     return os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace")
 
 
-def _not_ours(lock: Path) -> InputError:
+def _not_a_lock(lock: Path) -> InputError:
+    """Returns the error for a path of a lock file at which there is something else."""
     return InputError(
-        f"{lock}: this is a link, a folder, or a file of another program; expected nothing, or the lock of a process "
-        "that was killed; move it away"
+        f"{lock}: this is a link, a folder, or a file of another program; a lock file of this name is to be written; "
+        "move it away"
     )

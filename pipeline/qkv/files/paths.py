@@ -1,4 +1,4 @@
-"""Paths that a person gives: patterns, names, readable, writable, digests."""
+"""Checks paths that the user gives: valid names, readable and writable files. Also file patterns and digests."""
 
 import errno
 import glob
@@ -12,16 +12,21 @@ from typing import Any
 from ..errors import PATH_ERRORS, InputError
 from .atomic import writable_only
 
-_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH  # not what root may do besides
+_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH  # a file without these is read-only, although root may write it
 LONGEST_NAME = 200
-"""The longest name of a folder or file to write, in bytes: most systems take 255, and temporary names are longer."""
+"""The longest name of a folder or file to write, in bytes. Most systems allow 255, and temporary names are longer."""
 
 
 def as_path(value: Any, name: str, expected: str) -> Path:
-    """Returns the path that an argument from Python is, whatever is there.
+    """Converts an argument of a Python function to a path. The file need not exist.
+
+    Args:
+        value: the argument, text or a path.
+        name: the name of the argument, for the message.
+        expected: a noun phrase for the message, such as "the folder of a run".
 
     Raises:
-        InputError: it is neither text nor a path, or no file can have this name; `name`, of the argument, says where.
+        InputError: the argument is neither text nor a path, or no file can have this name.
     """
     if not isinstance(value, str | os.PathLike):
         raise InputError(f"{name}: expected {expected}, found {value!r:.60}")
@@ -37,14 +42,13 @@ def as_path(value: Any, name: str, expected: str) -> Path:
 
 
 def sha256(path: Path) -> str:
-    """Returns the SHA-256 digest of a file in hexadecimal."""
+    """Returns the SHA-256 digest of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_path(path: Path) -> None:
-    """Raises an `InputError` if no file or folder can have this path: it is too long, or has zero bytes or half
-    characters."""
+    """Raises an `InputError` if no file can have this path: it is too long, or has a zero byte or a lone surrogate."""
     try:
         path.lstat()
     except ValueError:
@@ -54,19 +58,19 @@ def check_path(path: Path) -> None:
             raise InputError(f"{_shown(str(path))}: {error.strerror}; expected a shorter path") from None
 
 
-def refuse_other_than_file(path: Path, wanted: str, pipes: bool = False) -> None:
-    """Refuses what a reader could wait for or read without end: devices, sockets, and pipes with a name.
+def refuse_other_than_file(path: Path, expected: str, pipes: bool = False) -> None:
+    """Raises an `InputError` for a device, socket or named pipe, because reading it could block or never end.
 
-    Readers of files call it before they open one. What is missing, and folders, are left to them.
+    Call it before a file is opened. Missing files and folders pass: the caller reports them.
 
     Args:
-        path: what is to be read.
-        wanted: what it should be, in words.
-        pipes: whether a pipe that is open already will do, such as a shell's `<(command)`.
+        path: the path to read.
+        expected: a noun phrase for the message, such as "a text file".
+        pipes: if True, a pipe that the shell has opened passes too, such as `<(command)`.
 
     Raises:
-        InputError: it is something else.
-        OSError: it cannot be looked at, other than because it is missing.
+        InputError: the path is a device, a socket or a pipe, or no file can have this path.
+        OSError: the file system refuses to describe the path, for example because a folder may not be read.
     """
     check_path(path)
     try:
@@ -78,66 +82,88 @@ def refuse_other_than_file(path: Path, wanted: str, pipes: bool = False) -> None
     is_open = path.is_relative_to("/dev") or path.is_relative_to("/proc")
     if not (stat.S_ISFIFO(mode) and is_open and pipes):
         kind = "a pipe" if stat.S_ISFIFO(mode) else "a device or the like"
-        raise InputError(f"{path}: this is {kind}, not a file; expected {wanted}: write its text to a file first")
+        raise InputError(f"{path}: this is {kind}, not a file; expected {expected}: write its text to a file first")
 
 
 def is_pattern(path: Path) -> bool:
-    """Returns whether a path stands for the files that match it, and no file or folder has that very name."""
+    """Returns whether a path has wildcards (`*`, `?`, `[abc]`) and is not the name of an existing file or folder."""
     return not path.exists() and glob.has_magic(str(path.relative_to(_literal_part(path))))
 
 
 def files_like(path: Path) -> list[Path]:
-    """Returns what matches a pattern, in any order."""
+    """Returns the files and folders that match a pattern, in any order.
+
+    Characters like `*` in the name of an existing folder are not wildcards.
+    """
     folder = _literal_part(path)
     pattern = Path(glob.escape(str(folder))) / path.relative_to(folder)
     return list(map(Path, glob.glob(str(pattern))))  # noqa: PTH207 (a pattern may be absolute)
 
 
 def _literal_part(path: Path) -> Path:
-    """Returns the innermost folder of a path that is there, whatever characters its name has."""
+    """Returns the innermost folder of a path that exists; characters like `*` in its name are not wildcards."""
     return next(folder for folder in path.parents if folder.exists())
 
 
 def matching_files(path: Path) -> list[Path]:
-    """Returns the files that a path stands for, in sorted order: itself, or those that match it.
+    """Returns the files that match a pattern, in sorted order; for a path that is not a pattern, the path itself.
 
     Raises:
-        InputError: none matches.
+        InputError: no file matches the pattern.
     """
     if not is_pattern(path):
         return [path]
-    found = sorted(file for file in files_like(path) if not file.is_dir())
-    if not found:
+    files = sorted(file for file in files_like(path) if not file.is_dir())
+    if not files:
         raise InputError(
             f"{path}: no file matches this pattern; check the path, which starts at {Path.cwd()}; * stands for any "
             "characters, ? for one, [abc] for one of them"
         )
-    return found
+    return files
 
 
 def missing_file(settings: Iterable[tuple[str, object]]) -> Path | None:
-    """Returns the first path of a section of a config that is not there, nor any file that matches it; None if all are
-    there. A run that was moved has names of files that are not there."""
+    """Returns the first path among settings that does not exist and, as a pattern, matches no file; None if all exist.
+
+    The config of a run that was moved may name files that do not exist.
+
+    Args:
+        settings: (key, value) pairs of a section of a config. Values other than paths are ignored.
+    """
     paths = (value for _, value in settings if isinstance(value, Path))
     return next((path for path in paths if not path.exists() and not files_like(path)), None)
 
 
 def match_files(paths: Mapping[str, Path]) -> list[dict[str, Path]]:
-    """Returns the files that belong together by their names in the config: the first of each path, the second of each,
-    and so on. Raises an `InputError` if the paths, patterns or files, stand for different numbers of files, or for
-    none."""
-    found = {name: matching_files(path) for name, path in paths.items()}
-    if len({len(files) for files in found.values()}) > 1:
+    """Matches patterns, and groups the files that belong together: the first file of each pattern, the second, ...
+
+    Args:
+        paths: a path or a pattern for each setting, by the name of the setting.
+
+    Returns:
+        One dict for each group, from the name of each setting to its file.
+
+    Raises:
+        InputError: a pattern matches no file, or two patterns match different numbers of files.
+    """
+    files_by_name = {name: matching_files(path) for name, path in paths.items()}
+    if len({len(files) for files in files_by_name.values()}) > 1:
         counts = " and ".join(
             f"{paths[name]} ({name}) stands for {len(files)} file{'s' if len(files) > 1 else ''}"
-            for name, files in found.items()
+            for name, files in files_by_name.items()
         )
-        raise InputError(f"{counts}; expected as many of each: look for one that is missing, or narrow the pattern")
-    return [dict(zip(found, files, strict=True)) for files in zip(*found.values(), strict=True)]
+        raise InputError(
+            f"{counts}; expected the same number of each: look for one that is missing, or narrow the pattern"
+        )
+    return [dict(zip(files_by_name, files, strict=True)) for files in zip(*files_by_name.values(), strict=True)]
 
 
 def name_problem(name: str) -> str | None:
-    """Returns what is wrong with the name of a folder or file that is to be written or read, or None."""
+    """Returns a message if no run or evaluation can have this name, None if one can.
+
+    The name must not be empty, begin with a dot, have slashes or zero bytes, or be longer than `LONGEST_NAME`; and it
+    must be valid Unicode.
+    """
     if not name or name.startswith(".") or set(name) & set("/\\\0"):
         return f"expected the name of a folder, without slashes or a dot in front, found {_shown(name)}"
     if not is_unicode(name):
@@ -148,19 +174,25 @@ def name_problem(name: str) -> str | None:
 
 
 def new_name_problem(name: str) -> str | None:
-    """Returns what is wrong with the name of a new run or evaluation, or None; older ones may have characters that
-    cannot be seen."""
+    """Returns a message if no new run or evaluation can have this name, None if one can.
+
+    A new name must pass `name_problem` and have printable characters only, which names from older versions may lack.
+    """
     if (problem := name_problem(name)) or name.isprintable():
         return problem
     return f"expected the name of a folder, of characters that can be printed, found {_shown(name)}"
 
 
 def _shown(name: str) -> str:
+    """Returns a name in quotes, with invisible characters escaped, cut to 40 characters if it is too long."""
     return repr(name) if len(name) <= LONGEST_NAME else f"{name[:40]!r}... of {len(name)} characters"
 
 
 def is_unicode(text: str) -> bool:
-    """Returns whether text can be written as UTF-8; bytes of a file name that are not UTF-8 cannot."""
+    """Returns whether text can be encoded as UTF-8. It cannot if it has a lone surrogate.
+
+    Python represents bytes of a file name that are not UTF-8 by lone surrogates.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -169,7 +201,10 @@ def is_unicode(text: str) -> bool:
 
 
 def check_text(path: Path, pipes: bool = True) -> None:
-    """Raises an `InputError` if a text is missing or no file; `pipes` allows a pipe such as a shell's `<(command)`."""
+    """Raises an `InputError` if the path of a text file is missing, a folder, a device or a named pipe.
+
+    If `pipes` is True, a pipe that the shell has opened passes, such as `<(command)`.
+    """
     refuse_other_than_file(path, "a text file", pipes)
     if path.is_dir():
         raise InputError(f"{path}: this is a directory; expected a text file")
@@ -178,7 +213,10 @@ def check_text(path: Path, pipes: bool = True) -> None:
 
 
 def check_file_to_write(path: Path) -> None:
-    """Raises an `InputError` if a file cannot be written, nor what a link leads to, nor a device or pipe."""
+    """Raises an `InputError` if a file cannot be written. The file need not exist.
+
+    Links are followed. A device, a pipe or an open file passes if the user may write into it.
+    """
     check_path(path)
     if path.is_dir():
         raise InputError(f"{path}: this is a directory; expected the name of a file")
@@ -194,7 +232,10 @@ def check_file_to_write(path: Path) -> None:
 
 
 def check_folder_to_write(path: Path) -> None:
-    """Raises an `InputError` if files cannot be written into a folder, or a file has its name."""
+    """Raises an `InputError` if files cannot be written into a folder, or if the path is a file.
+
+    The folder need not exist.
+    """
     check_path(path)
     if os.path.lexists(path) and not path.is_dir():
         kind = "a file" if path.exists() else "a link that leads nowhere"
@@ -203,7 +244,7 @@ def check_folder_to_write(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raises an `InputError` if a file or folder cannot be made, with the missing folders above it."""
+    """Raises an `InputError` if a new file or folder, with the missing folders above it, cannot be created."""
     folder = next(above for above in path.absolute().parents if os.path.lexists(above))
     if not folder.is_dir():
         kind = "a file" if folder.exists() else "a link that leads nowhere"

@@ -1,4 +1,4 @@
-"""Every path of a run and of an evaluation, named once, and the version that made a run."""
+"""Defines the paths of all files of a run and of an evaluation, and checks which version of qkv made a run."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from ..errors import InputError, invocation
 from ..version import __version__
 from .atomic import (
-    check_own_folder,
+    check_run_folder,
     delete_temporary_files,
     delete_temporary_files_below,
     is_temporary,
@@ -24,29 +24,40 @@ from .paths import check_path, name_problem, new_name_problem, refuse_other_than
 from .written import EVENT_FILES, FileList, delete_if_empty
 
 MADE_BY = f"# made by qkv {__version__}\n"
-OLDEST = 0, 2  # the version whose runs are read, and all since
+OLDEST_VERSION = 0, 2  # major and minor number of the oldest version whose runs can be read
 _CHECKPOINT = re.compile(r"(best|(update|passing)-[0-9]{8,})\.npz")
 _VERSION = re.compile(r"# made by qkv (([0-9]{1,9})\.([0-9]{1,9})\S{0,40})")
 
 
 def check_version(config: Path) -> None:
-    """Raises an `InputError` for the run of a version whose runs this one cannot read: one before 0.2, or a later minor
-    or major one. The first line of the config names it, or else the manifest."""
-    if (made := _VERSION.match(_made_by(config))) is None:
+    """Raises an `InputError` if this version of qkv cannot read a run.
+
+    It cannot read runs from versions before 0.2, nor from later minor or major versions. The version is in the first
+    line of the config, or else in the manifest. A run without a version passes.
+
+    Args:
+        config: the config file of the run.
+    """
+    version_line = _VERSION.match(_made_by(config))
+    if version_line is None:
         return
-    version = int(made[2]), int(made[3])
-    if version > tuple(map(int, __version__.split(".")[:2])):
-        why = "which cannot know what has changed since; upgrade qkv to use this run"
-    elif version < OLDEST:
-        why = f"which reads no runs from before {OLDEST[0]}.{OLDEST[1]}; train anew, or use qkv {made[1]}"
+    run_version = version_line[1]
+    major_and_minor = int(version_line[2]), int(version_line[3])
+    if major_and_minor > tuple(map(int, __version__.split(".")[:2])):
+        reason = "which cannot know what has changed since; upgrade qkv to use this run"
+    elif major_and_minor < OLDEST_VERSION:
+        oldest = ".".join(map(str, OLDEST_VERSION))
+        reason = f"which reads no runs from before {oldest}; train again, or use qkv {run_version}"
     else:
         return
-    raise InputError(f"{config.parent}: made by qkv {made[1]}, and this is qkv {__version__}, {why}")
+    raise InputError(f"{config.parent}: made by qkv {run_version}, and this is qkv {__version__}, {reason}")
 
 
 def _made_by(config: Path) -> str:
-    """Returns a line that names the version, if a file of the run has one; whoever reads these says what is wrong with
-    them."""
+    """Returns the line `# made by qkv VERSION` of a run; an empty text if neither its config nor its manifest has it.
+
+    Damaged files are reported when they are read for other purposes.
+    """
     try:
         with config.open(encoding="utf-8", errors="replace") as lines:
             line = lines.readline(200)
@@ -58,25 +69,28 @@ def _made_by(config: Path) -> str:
 
 
 class RunDirectory:
-    """The folder of one run, and the path of everything in it.
+    """The folder of a run, and the paths of all files in it. The files need not exist.
 
     Args:
-        root: the folder, `runs/NAME`.
+        root: the folder, usually `runs/NAME`.
+
+    Attributes:
+        written: the list of the files that qkv wrote in the folder.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
         self.config = self.root / "config.yaml"
-        self.decoding = self.root / "decoding.yaml"  # what `evaluate.py --tune` has chosen
-        self.alignment = self.root / "alignment.json"  # where word links are read, as gold alignments have chosen it
-        self.manifest = self.root / "manifest.json"  # written last: with it, the training is complete
+        self.decoding = self.root / "decoding.yaml"  # the settings that `evaluate.py --tune` has chosen
+        self.alignment = self.root / "alignment.json"  # the layer and head that word links are read from
+        self.manifest = self.root / "manifest.json"  # written last; a run with it is completely trained
         self.given_tokenizer = self.root / "tokenizer" / "given.json"  # of an imported run
         self.own_tokenizer = self.root / "tokenizer" / "sentencepiece.model"
         self.ancestor = self.root / "ancestor" / "manifest.json"  # of the run that training starts from
         self.ancestor_weights = self.root / "ancestor" / "weights.npz"
         self.preparation = self.root / ".preparation.json"  # while the text is being prepared
         self.corpus_report = self.root / "corpus_report.json"
-        self.held_out = self.root / "held_out"  # the sets that were taken from the training files
+        self.held_out = self.root / "held_out"  # the validation and test pairs taken out of the training files
         self.source_look = self.root / "source_look.json"
         self.target_look = self.root / "target_look.json"
         self.encoded = self.root / "encoded"
@@ -84,13 +98,13 @@ class RunDirectory:
         self.checkpoints = self.root / "checkpoints"
         self.model = self.root / "model.keras"
         self.history = self.root / "history.csv"
-        self.validation_events = self.root / "validation"  # the training's lie in the run's own folder
-        self.projector_config = self.root / "projector_config.pbtxt"  # where TensorBoard looks for it
+        self.validation_events = self.root / "validation"  # event files of the training are in the run's folder itself
+        self.projector_config = self.root / "projector_config.pbtxt"  # TensorBoard expects it here
         self.projector = self.root / "projector"
         self.probes = self.root / "probes"
         self.written = FileList(self.root)
         self._lock = self.root / ".lock"
-        # What training writes: folders, and the files beside them.
+        # The folders that training writes, and the files outside of these folders.
         folders = (self.held_out, self.encoded, self.checkpoints, self.validation_events, self.projector, self.probes)
         self._folders = self.own_tokenizer.parent, self.ancestor.parent, *folders
         files = (self.preparation, self.corpus_report, self.source_look, self.target_look, self.model, self.history)
@@ -98,60 +112,72 @@ class RunDirectory:
 
     @property
     def tokenizer(self) -> Path:
-        """The file of the tokenizer."""
+        """The file of the tokenizer: the given one in an imported run, otherwise the one trained on the run's text."""
         return self.given_tokenizer if self.given_tokenizer.exists() else self.own_tokenizer
 
     @property
     def inputs(self) -> list[Path]:
-        """The files and folders that commands read."""
+        """The files and folders in the run that commands read."""
         return [path for path in vars(self).values() if isinstance(path, Path) and path != self.root]
 
     def evaluation(self, name: str) -> "EvaluationDirectory":
-        """Returns the folder of the evaluation on the set of that name."""
+        """Returns the folder of the run's evaluation of this name, such as `test`. It need not exist."""
         return EvaluationDirectory(self.root / "evaluations" / name)
 
     def evaluation_name_problem(self, name: str) -> str | None:
-        """Returns what is wrong with the name of an evaluation that is to be written, or None."""
+        """Returns a message if no evaluation of this name can be written in the run; None if one can."""
         if problem := name_problem(name):
             return problem
         return None if self.evaluation(name).root.exists() else new_name_problem(name)
 
     def write_config(self, settings: str) -> None:
-        """Writes the text of all settings, below the version that made the run."""
+        """Writes config.yaml: a line with the version of qkv, then `settings`, the YAML text of all settings."""
         write_atomically(self.config, (MADE_BY + settings).encode())
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other processes from training the run within the block, and lists the files that this one writes;
-        raises an `InputError` if another process trains it."""
+        """Locks the run for training within the block, and adds the files that are written there to the list.
+
+        Raises:
+            InputError: another process trains the run.
+        """
         with folder_locked(self._lock, "trains this run"):
-            if self.config.is_file() and not self.written.exists():  # an older version's, which wrote no list
+            if self.config.is_file() and not self.written.exists():  # from an older version, which wrote no list
                 self.written.add(*(path for path in self.checkpoints.glob("*.npz") if _CHECKPOINT.fullmatch(path.name)))
             with self.written.recording():
                 yield
 
     def is_trained(self) -> bool:
-        """Returns whether training has come to its end."""
+        """Returns whether training has finished, so that the run has a model and a manifest."""
         return self.model.is_file() and self.manifest.is_file()
 
     @property
     def event_files(self) -> Sequence[Path]:
-        """TensorBoard's files of the training, which name the run as its folder."""
+        """TensorBoard's event files of the training, sorted.
+
+        They are directly in the run's folder, because TensorBoard shows the name of their folder.
+        """
         return sorted(self.root.glob(EVENT_FILES))
 
     def check_writable(self) -> None:
-        """Raises an `InputError` unless what training writes lies in the run itself: a folder is no link and holds
-        none, nor is an event file one, and no folder is in the place of a file."""
+        """Raises an `InputError` if training cannot write a file or folder of the run.
+
+        This is so if one is a symbolic link or a folder is read-only, or if a folder has the name of a file or a file
+        the name of a folder.
+        """
         for folder in self._folders:
-            check_own_folder(folder)
+            check_run_folder(folder)
         for path in (*self.event_files, *chain.from_iterable(folder.rglob("*") for folder in self._folders)):
             refuse_link(path)
         for file in (*self._files, *self.event_files, *self.checkpoints.glob("*.npz")):
             refuse_folder(file)
 
     def check_weights(self, checkpoint: str = "best") -> None:
-        """Raises an `InputError` unless the run has weights to translate with: the `best`, or the `last` for the newest
-        checkpoint."""
+        """Raises an `InputError` if the run does not have the weights to translate with.
+
+        Args:
+            checkpoint: `best` for the weights of the best validation, `last` for the newest checkpoint.
+        """
         has_best = self.model.is_file() or (self.checkpoints / "best.npz").is_file()
         has_last = any(self.checkpoints.glob("update-*.npz")) or any(self.checkpoints.glob("passing-*.npz"))
         if has_last if checkpoint == "last" else has_best:
@@ -172,7 +198,10 @@ class RunDirectory:
         )
 
     def delete_leftovers(self) -> None:
-        """Deletes what a killed training has left half-written; only for the process that holds the lock."""
+        """Deletes temporary files that a killed training left behind. Call it only within `locked`.
+
+        If the text is completely prepared, the intermediate files of its preparation are deleted too.
+        """
         for file in self._files:
             delete_temporary_files(file)
         for folder in self._folders:
@@ -182,7 +211,10 @@ class RunDirectory:
             self.delete_shards()
 
     def delete_shards(self) -> None:
-        """Deletes the shards of a text that has been encoded, which other processes wrote, without a list."""
+        """Deletes the shards, the intermediate files of encoding a large text.
+
+        They are recognised by their names, because the processes that write them keep no list.
+        """
         if self.shards.is_symlink() or not self.shards.is_dir():
             return
         for folder in self.shards.iterdir():
@@ -194,21 +226,27 @@ class RunDirectory:
         delete_if_empty(self.shards)
 
     def delete_records(self) -> None:
-        """Deletes what callbacks wrote in a training that was killed before its first checkpoint."""
+        """Deletes the files of callbacks: history, TensorBoard's files and probes.
+
+        For a training that was killed before its first checkpoint and starts from the beginning.
+        """
         for file in (self.history, self.projector_config):
             file.unlink(missing_ok=True)
         self._delete_event_files()
         self.written.delete(self.validation_events, self.projector, self.probes)
 
     def _delete_event_files(self) -> None:
+        """Deletes the event files in the run's folder that are in the list."""
         for file in self.event_files:
             if self.written.holds(file):
                 file.unlink(missing_ok=True)
 
     def delete(self) -> None:
-        """Deletes what training has written, the config last: whenever this is interrupted, the same command trains the
-        run. What others have put into the folder stays."""
-        self.corpus_report.unlink(missing_ok=True)  # first: with it, the text would count as prepared
+        """Deletes the files that training has written, and the folder if it is empty then. All other files stay.
+
+        The config is deleted last, so that the same command can train the run even if the deletion is interrupted.
+        """
+        self.corpus_report.unlink(missing_ok=True)  # first: with this file, the text would count as prepared
         for folder in self._folders:
             if not folder.is_symlink():
                 delete_temporary_files_below(folder)
@@ -221,16 +259,18 @@ class RunDirectory:
             self.root.rmdir()
 
     def check_unused(self) -> None:
-        """Raises an `InputError` if anything is in the folder but the rest of a training that was killed at its very
-        start."""
+        """Raises an `InputError` if the folder has files other than those of a training that was killed at its start.
+
+        Such a training has left only its lock, the list of files, and temporary files of its config.
+        """
         names = {path.name for path in self.root.iterdir()} - {self._lock.name, self.written.path.name}
-        others = sorted(name for name in names if not is_temporary(name, self.config))
-        if others and not self.config.exists():
+        unexpected = sorted(name for name in names if not is_temporary(name, self.config))
+        if unexpected and not self.config.exists():
             raise InputError(
-                f"{self.root}: expected a new or an empty folder, found {others[0]!r} in it; name the run otherwise: "
-                "--run.name NAME; or move away what is there"
+                f"{self.root}: expected a new or an empty folder, found {unexpected[0]!r} in it; choose another name "
+                "for the run: --run.name NAME; or move the files away"
             )
-        if others:
+        if unexpected:
             raise InputError(
                 f"{self.root}: the run exists already. Continue it: {invocation('train', '--resume', self.root)}; "
                 "start another one: --run.name NAME; or delete the folder"
@@ -238,10 +278,10 @@ class RunDirectory:
 
     @classmethod
     def create(cls, root: Path) -> "RunDirectory":
-        """Creates the folder of a new run; one in which nothing has been written yet is taken.
+        """Creates the folder of a new run. An existing folder is used if it passes `check_unused`.
 
         Raises:
-            InputError: it exists already, or cannot be created.
+            InputError: the folder has files already, or cannot be created.
         """
         run = cls(root)
         try:
@@ -253,10 +293,11 @@ class RunDirectory:
 
     @classmethod
     def open(cls, root: Path) -> "RunDirectory":
-        """Opens the folder of a run that was started before.
+        """Opens the folder of an existing run.
 
         Raises:
-            InputError: it does not exist, is not a run, or was made by a version whose runs are not read.
+            InputError: the folder does not exist, or is not a run, or a file in it is a device or a pipe, or this
+                version of qkv cannot read the run (see `check_version`).
         """
         run = cls(root)
         check_path(run.root)
@@ -274,17 +315,18 @@ class RunDirectory:
 
 
 def find_evaluation(path: Path, set_name: str) -> tuple[RunDirectory | None, "EvaluationDirectory"]:
-    """Finds what was evaluated.
+    """Finds an evaluation or an attention archive, and its run.
 
     Args:
-        path: the folder of a run, of one of its evaluations, or of an attention archive, which needs no run.
-        set_name: the name of the evaluation, where `path` is a run.
+        path: the folder of a run, of an evaluation, or of an attention archive.
+        set_name: if `path` is a run, the name of its evaluation, such as `test`.
 
     Returns:
-        The run, None for an archive without one; the folder of the evaluation.
+        The run, or None if the evaluation or archive is not in a run; then the folder of the evaluation. For the folder
+        of a run, the evaluation need not exist.
 
     Raises:
-        InputError: there is no such run or archive.
+        InputError: the folder is neither a run nor an evaluation nor an archive, or its run cannot be opened.
     """
     check_path(path / "sentences.jsonl")
     if (path / "sentences.jsonl").exists():
@@ -302,28 +344,41 @@ def find_evaluation(path: Path, set_name: str) -> tuple[RunDirectory | None, "Ev
     return RunDirectory.open(path), run.evaluation(set_name)
 
 
-_OF_A_MEMBER = re.compile(r"^members/[^/]+/")
-_IN_A_FOLDER = re.compile(
+_MEMBER_FOLDER = re.compile(r"^members/[^/]+/")
+_FILE_IN_SUBFOLDER = re.compile(
     r"attention/(manifest\.json|sentences\.jsonl|gold\.pharaoh|shard-[0-9]{5,}\.npz)"
     r"|heatmaps/(sentence|probe)-[0-9]{6,}-cross-layer-[0-9]+\.png"
     r"|parts/translations-[0-9]{5,}\.json"
 )
-"""The files in the folders of an evaluation."""
-_MARKS = {"name", "mode", "sentences", "search", "truncated"}
-"""Keys of every `metrics.json`."""
+"""The paths of files in subfolders of an evaluation."""
+_METRICS_KEYS = {"name", "mode", "sentences", "search", "truncated"}
+"""Keys that every `metrics.json` has, of any version."""
 
 
-def inputs_of(evaluated: Iterable[tuple[RunDirectory | None, "EvaluationDirectory"]]) -> list[Path]:
-    """Returns the files and folders that commands read of what `find_evaluation` has found."""
-    return [path for pair in evaluated for directory in pair if directory for path in directory.inputs]
+def inputs_of(evaluations: Iterable[tuple[RunDirectory | None, "EvaluationDirectory"]]) -> list[Path]:
+    """Returns the files and folders that commands read of some evaluations, and of their runs if they have one.
+
+    Args:
+        evaluations: results of `find_evaluation`.
+    """
+    inputs: list[Path] = []
+    for run, evaluation in evaluations:
+        if run is not None:
+            inputs += run.inputs
+        inputs += evaluation.inputs
+    return inputs
 
 
 class EvaluationDirectory:
-    """The folder of one evaluation, and the path of everything in it.
+    """The folder of an evaluation, and the paths of all files in it. The files need not exist.
 
     Args:
         root: the folder.
-        attention: the folder of the archive; `root`, where there is nothing but an archive.
+        attention: the folder of the attention archive; by default `attention` in the folder. For an archive without an
+            evaluation, `root` and `attention` are the same.
+
+    Attributes:
+        written: the list of the files that qkv wrote in the folder.
     """
 
     def __init__(self, root: Path, attention: Path | None = None) -> None:
@@ -349,58 +404,68 @@ class EvaluationDirectory:
         self.heatmaps = root / "heatmaps"
         self.viewer = root / "viewer.html"
         self.attention = root / "attention" if attention is None else attention
-        self.parts = root / "parts"  # while it is being evaluated
-        self.members = root / "members"  # of an ensemble, which has no archive of its own
+        self.parts = root / "parts"  # intermediate results, until the evaluation is complete
+        self.members = root / "members"  # of an ensemble: a folder for each model, with its attention archive
         self.written = FileList(root)
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The folders that commands write into the folder."""
+        """The subfolders that commands write."""
         return self.heatmaps, self.attention, self.parts, self.members
 
     @property
     def files(self) -> list[Path]:
-        """The files that commands write into the folder, beside its folders."""
+        """The files that commands write directly in the folder, not in its subfolders."""
         paths = (path for path in vars(self).values() if isinstance(path, Path))
         return [path for path in paths if path not in (self.root, *self.folders)]
 
     @property
     def inputs(self) -> list[Path]:
-        """The files and folders that commands read, without those that are only shown to people."""
-        read = [path for path in self.files if path not in (self.viewer, self.faithfulness_figure)]
+        """The files and folders in the evaluation that commands read. Pictures and pages are not read."""
+        inputs = [path for path in self.files if path not in (self.viewer, self.faithfulness_figure)]
         if self.attention != self.root:
-            return [*read, self.attention]
-        return read + [path for path in self.root.glob("*") if _IN_A_FOLDER.fullmatch(f"attention/{path.name}")]
+            return [*inputs, self.attention]
+        archive = [path for path in self.root.glob("*") if _FILE_IN_SUBFOLDER.fullmatch(f"attention/{path.name}")]
+        return inputs + archive
 
-    def own_files(self) -> set[Path]:
-        """Returns the files in the folder that commands have written: those in its list or, in a folder of a version
-        that wrote no list, all that have names of an evaluation."""
+    def written_files(self) -> set[Path]:
+        """Returns the files in the folder that commands have written, from its list of files.
+
+        A folder from an older version of qkv has no list; then the files are recognised by their names.
+        """
         if self.written.exists():
             return {self.written.path} | {self.root / name for name in self.written.names()}
-        return set(self.named_files())
+        return set(self.evaluation_files())
 
-    def named_files(self) -> Iterator[Path]:
-        """Yields the files in the folder that have names of an evaluation."""
+    def evaluation_files(self) -> Iterator[Path]:
+        """Yields the files in the folder and its subfolders that have the name of a file of an evaluation."""
         names = {file.name for file in self.files}
         for path in sorted(self.root.rglob("*")):
-            name = _OF_A_MEMBER.sub("", path.relative_to(self.root).as_posix())
-            if (name in names or _IN_A_FOLDER.fullmatch(name)) and not path.is_dir():
+            name = _MEMBER_FOLDER.sub("", path.relative_to(self.root).as_posix())
+            if (name in names or _FILE_IN_SUBFOLDER.fullmatch(name)) and not path.is_dir():
                 yield path
 
-    def check_own(self, paths: Iterable[Path], advice: str) -> None:
-        """Raises an `InputError` with advice if one of these files of the folder is there, and no command wrote it."""
-        is_ours = self.written.exists() or read_json_if_whole(self.metrics).keys() >= _MARKS
-        own = self.own_files() if is_ours else ()
+    def refuse_other_files(self, paths: Iterable[Path], advice: str) -> None:
+        """Raises an `InputError` if one of these files of the folder exists and no command has written it.
+
+        Args:
+            paths: files that are to be written or deleted.
+            advice: an imperative clause for the message, how to avoid the conflict.
+        """
+        is_evaluation = self.written.exists() or read_json_if_whole(self.metrics).keys() >= _METRICS_KEYS
+        written_files = self.written_files() if is_evaluation else ()
         for path in paths:
-            if os.path.lexists(path) and path not in own:
+            if os.path.lexists(path) and path not in written_files:
                 raise InputError(f"{path}: not written by this command; {advice}, or move the file away")
 
     def check_writable(self) -> None:
-        """Raises an `InputError` if a file or a link is in the place of the folder, or of the folder of all
-        evaluations."""
+        """Raises an `InputError` if the folder, or the folder `evaluations` above it, is a file, a link or read-only.
+
+        Both may be missing.
+        """
         for folder in (self.root.parent, self.root):
-            check_own_folder(folder)
+            check_run_folder(folder)
 
     def member(self, name: str) -> "EvaluationDirectory":
-        """Returns the folder of what is written of one model of an ensemble."""
+        """Returns the folder for one model of an ensemble, by the name of the model."""
         return EvaluationDirectory(self.members / name)

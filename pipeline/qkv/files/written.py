@@ -1,14 +1,14 @@
-"""The rules for other people's files, which all commands keep, and the lists of the files that this program wrote.
+"""Keeps commands from overwriting or deleting files that qkv did not write. The rules of all commands:
 
-- A file that the user names as output is replaced, as other programs do. It is refused if the command reads it
-  (`refuse_input`), or if it is read-only (`paths.check_file_to_write`).
-- A file that the command names itself is only replaced if this program wrote it. A list says so, or a mark in the file
-  (`origin_of`).
-- A folder is only cleaned of the files that its list names. The folder of a run and that of an evaluation have a list.
+- An output file that the user names is replaced if it exists. The command refuses it if it also reads the file
+  (`refuse_input`), or if the file is read-only (`files.paths.check_file_to_write`).
+- An output file whose name the command chooses is replaced only if qkv wrote it. This is known from a list of files, or
+  from a mark in the file (`origin_of`).
+- When a folder is cleaned, only the files in its list are deleted. Folders of runs and of evaluations have a list.
 
-A list is the file `.written` of a folder: after a heading, the path of a file on each line, as a JSON string, relative
-to the folder. A name is written into the list before its file is, so that a file that a killed process left can be
-deleted.
+A list is the file `.written` in a folder. After a heading line, each line has the path of a file, as a JSON string,
+relative to the folder. A path is added before its file is written, so that the file can be deleted even if the process
+is killed while it writes.
 """
 
 import hashlib
@@ -24,24 +24,29 @@ from pathlib import Path, PurePosixPath
 from ..errors import InputError
 
 LIST = ".written"
+"""The name of the file with the list."""
 _HEADING = b"# The files that qkv wrote in this folder. It deletes no others.\n"
 EVENT_FILES = "events.out.tfevents.*"
-"""The names of TensorBoard's files."""
-_OUR_EVENTS = re.compile(r"events\.out\.tfevents\.\*\.[0-9a-f]{16}\.v2")
-_LARGEST = 1 << 26  # bytes; a list of a million files has fewer
+"""The pattern of the names of TensorBoard's event files."""
+_LISTED_EVENTS = re.compile(r"events\.out\.tfevents\.\*\.[0-9a-f]{16}\.v2")  # as `add_events` lists an event file
+_LARGEST_LIST_BYTES = 1 << 26  # a list of a million files has fewer
 
 
 class FileList:
-    """The list of the files that this program wrote in a folder.
+    """The list of the files that qkv wrote in a folder.
 
     Args:
         folder: the folder.
+
+    Attributes:
+        folder: the folder.
+        path: the file with the list.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / LIST
-        self._known: set[str] = set()
+        self._known: set[str] = set()  # paths that this process has added, so that it does not read the list again
 
     def exists(self) -> bool:
         """Returns whether the folder has a list."""
@@ -51,9 +56,11 @@ class FileList:
             return file.read(len(_HEADING)) in (_HEADING, b"")  # empty after the machine has crashed
 
     def names(self) -> set[str]:
-        """Returns the paths in the list, relative to the folder; lines that are damaged or lead out of it are left
-        out."""
-        if not self.exists() or self.path.stat().st_size > _LARGEST:
+        """Returns the paths in the list, relative to the folder.
+
+        Damaged lines, and paths that lead out of the folder, are skipped.
+        """
+        if not self.exists() or self.path.stat().st_size > _LARGEST_LIST_BYTES:
             return set()
         names = set()
         for line in self.path.read_bytes().split(b"\n"):
@@ -64,29 +71,30 @@ class FileList:
         return names
 
     def holds(self, path: Path) -> bool:
-        """Returns whether the list names a file of the folder."""
+        """Returns whether a file of the folder is in the list."""
         return next(self._listed([path]), None) is not None
 
     def _listed(self, paths: Iterable[Path]) -> Iterator[Path]:
+        """Yields those of some paths in the folder that are in the list, or that match an event file in it."""
         names = self.names()
-        patterns = [name for name in names if _OUR_EVENTS.fullmatch(PurePosixPath(name).name)]
+        patterns = [name for name in names if _LISTED_EVENTS.fullmatch(PurePosixPath(name).name)]
         for path in paths:
             name = path.relative_to(self.folder).as_posix()
             if name in names or any(fnmatchcase(name, pattern) for pattern in patterns):
                 yield path
 
     def add(self, *paths: Path) -> None:
-        """Adds files of the folder, which need not exist yet.
+        """Adds files of the folder to the list. The files need not exist yet.
 
         Raises:
-            InputError: a link, a folder or another file is in the place of the list.
+            InputError: the path of the list is a link, a folder, or a file that is not a list.
         """
         names = {path.relative_to(self.folder).as_posix() for path in paths} - self._known
         if not names:
             return
         if os.path.lexists(self.path) and not self.exists():
             raise InputError(
-                f"{self.path}: expected the list of the files that were written here, found none; move it away"
+                f"{self.path}: expected the list of the files that qkv wrote here, found something else; move it away"
             )
         names -= self.names()
         if names:
@@ -94,7 +102,7 @@ class FileList:
             with self.path.open("ab+") as file:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - 1))
-                is_cut = size and file.read() != b"\n"  # by a kill
+                is_cut = size and file.read() != b"\n"  # a killed process has written a part of its last line
                 lines = "".join(f"{json.dumps(name)}\n" for name in sorted(names)).encode()
                 file.write((b"\n" if is_cut else b"" if size else _HEADING) + lines)
                 file.flush()
@@ -102,35 +110,48 @@ class FileList:
         self._known |= names
 
     def write(self, paths: Iterable[Path]) -> None:
-        """Writes the list of files that are there already, in a folder that nobody else sees yet."""
+        """Writes a new list with these files of the folder. Call it only in a folder that no other process uses yet."""
         names = sorted(path.relative_to(self.folder).as_posix() for path in paths)
         self.path.write_bytes(_HEADING + "".join(f"{json.dumps(name)}\n" for name in names).encode())
 
     def add_events(self, folder: Path) -> str:
-        """Adds the event file that TensorFlow is about to write in a folder, and returns the end of its name: the rest
-        of the name is TensorFlow's own."""
+        """Adds the event file that TensorFlow is about to write.
+
+        TensorFlow chooses the beginning of the file's name. Therefore the list gets a pattern with a random end.
+
+        Args:
+            folder: the folder of the event file, which is the folder of the list or below it.
+
+        Returns:
+            The end of the file's name, which TensorFlow must be given.
+        """
         suffix = f".{secrets.token_hex(8)}.v2"
         self.add(folder / f"{EVENT_FILES}{suffix}")
         return suffix
 
-    def delete(self, *below: Path) -> None:
-        """Deletes the listed files of the folder, or those below some of its folders, and the folders that are empty
-        then. Other files stay, and so does what a link leads to."""
-        for folder in below or (self.folder,):
+    def delete(self, *folders: Path) -> None:
+        """Deletes the files in the list, then the folders that have become empty. All other files stay.
+
+        Symbolic links are not followed. The list itself and its folder stay.
+
+        Args:
+            folders: the folders, within the folder of the list, in which files are deleted; by default all.
+        """
+        for folder in folders or (self.folder,):
             if folder.is_symlink() or not folder.is_dir():
                 continue
-            folders = []
+            walked = []
             for parent, _, names in os.walk(folder):
-                folders.append(Path(parent))
+                walked.append(Path(parent))
                 for path in list(self._listed(Path(parent, name) for name in names)):
                     path.unlink(missing_ok=True)
-            for inner in reversed(folders):
+            for inner in reversed(walked):
                 if inner != self.folder:
                     delete_if_empty(inner)
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Adds every file that `atomic` writes below the folder within the block."""
+        """Adds every file that `files.atomic` writes in the folder or its subfolders within the block."""
         _recording.append(self)
         try:
             yield
@@ -139,68 +160,74 @@ class FileList:
 
 
 def delete_if_empty(folder: Path) -> None:
-    """Deletes a folder, unless there is something in it."""
+    """Deletes a folder if it is empty."""
     if not any(folder.iterdir()):
         folder.rmdir()
 
 
-_recording: list[FileList] = []
+_recording: list[FileList] = []  # the lists whose `recording` block is active
 
 
 def note_written(path: Path) -> None:
-    """Adds a file that is about to be written to the lists that are recording."""
-    for files in _recording:
-        if path.absolute().is_relative_to(folder := files.folder.absolute()):
-            files.add(files.folder / path.absolute().relative_to(folder))
+    """Adds a file that is about to be written to every list whose `FileList.recording` block is active."""
+    for file_list in _recording:
+        folder = file_list.folder.absolute()
+        if path.absolute().is_relative_to(folder):
+            file_list.add(file_list.folder / path.absolute().relative_to(folder))
 
 
 def refuse_input(output: Path, inputs: Iterable[Path], option: str) -> None:
-    """Refuses an output file that a command reads.
+    """Raises an `InputError` if the output file of a command is also an input of it.
 
     Args:
-        output: the file that the user names.
-        inputs: the files that the command reads, and the folders whose files it reads.
-        option: the option that names the output, for the message.
+        output: the output file that the user names.
+        inputs: the files that the command reads, and folders from which it reads files.
+        option: the option that names the output file, for the message.
 
     Raises:
-        InputError: the output is one of the inputs.
+        InputError: the output file exists, and is an input or lies in an input folder.
     """
     if not output.is_file():
         return
-    resolved = output.resolve()
+    resolved_output = output.resolve()
     for path in inputs:
-        if (read := path.resolve()) == resolved or read in resolved.parents:
+        resolved_input = path.resolve()
+        if resolved_input == resolved_output or resolved_input in resolved_output.parents:
             raise InputError(f"{option} {output}: the command reads this file; choose another name")
 
 
-_MARK = re.compile(rb'qkv-origin(?:" content="|\0)([0-9a-f]{16})\b')
+_ORIGIN_MARK = re.compile(rb'qkv-origin(?:" content="|\0)([0-9a-f]{16})\b')
 ORIGIN = "qkv-origin"
-"""The name of the mark of a page or a picture."""
+"""The name of the metadata field with the `origin_of` a page or a picture."""
 
 
 def origin_of(folders: Sequence[Path]) -> str:
-    """Returns a digest of the folders that a page or a picture shows, for its mark: it may be sent to others, so it
-    does not name them."""
+    """Returns a digest of the folders whose data a page or a picture shows, 16 hexadecimal digits.
+
+    It is written into the page or picture, so that the same command may replace it later. It is a digest because the
+    file may be sent to others, who need not see the names of the folders.
+    """
     names = json.dumps([str(folder.resolve()) for folder in folders])
     return hashlib.sha256(names.encode()).hexdigest()[:16]
 
 
 def refuse_other_file(path: Path, origin: str, shown: str) -> None:
-    """Refuses to replace anything but a page or a picture of the same origin, by a name that the command chose.
+    """Raises an `InputError` if an output file whose name the command chose exists and was not written by this command.
 
     Args:
-        path: the file to write.
-        origin: of what is to be written, see `origin_of`.
-        shown: what it shows, for the message: "a page of these evaluations".
+        path: the output file.
+        origin: the digest that is to be written into the file, see `origin_of`. An existing file with the same digest
+            may be replaced.
+        shown: a noun phrase for the output, for the message, such as "a page of these evaluations".
 
     Raises:
-        InputError: another file is there.
+        InputError: the file exists and does not have this digest.
     """
     if not os.path.lexists(path):
         return
     mark = None
     if path.is_file() and not path.is_symlink():
         with path.open("rb") as file:
-            mark = _MARK.search(file.read(4096))
+            mark = _ORIGIN_MARK.search(file.read(4096))
     if mark is None or mark[1].decode() != origin:
         raise InputError(f"{path}: already there, and not {shown}; choose another name with --output, or move it away")

@@ -2,22 +2,24 @@
 
 The modules, in reading order:
 
-- `record`: one sentence with its tokens, words and attention.
-- `recorder`: records from sentence pairs, by a teacher-forced pass.
-- `archive`: the folder of files that stores records.
-- `archive_import`, `archive_export`: archives from other programs' attention, and records in other tools' formats.
-- `measures`: measures of attention heads, and the row of a sentence in `sentences.csv`.
-- `head_tables`: tables of the measures of all heads over a set.
-- `head_types`: types of heads, such as "attends to the previous token", with permutation tests.
-- `matched_heads`: pairs of corresponding heads of two models.
-- `heatmap`: pictures of attention, one panel for each head.
-- `attention_card`: small pictures for TensorBoard.
-- `fonts`, `colours`: the fonts and colours of pictures and pages.
+- `record`: the record of a sentence: its tokens, words and attention
+- `recorder`: records from sentence pairs, by a teacher-forced pass
+- `archive`: the attention archive, a folder that stores records
+- `archive_import`: archives from the attention of other programs
+- `archive_export`: records in the formats of other tools
+- `measures`: measures of attention heads, and the row of a sentence in `sentences.csv`
+- `head_tables`: tables of the measures of all heads over a set
+- `head_types`: types of heads, such as "attends to the previous token", with permutation tests
+- `matched_heads`: pairs of corresponding heads of two models
+- `heatmap`: pictures of attention, one panel for each head
+- `attention_card`: small pictures for TensorBoard
+- `fonts`: the fonts of pictures
+- `colours`: the colours of pictures and pages
 
 Subpackages:
 
-- `experiments`: experiments on the attention of a trained model.
-- `viewer`: the page that shows attention in a browser.
+- `experiments`: experiments on the attention of a trained model
+- `viewer`: the page that shows attention in a browser
 """
 
 from .archive import ArchiveWriter, AttentionArchive

@@ -1,9 +1,9 @@
 """The attention archive: one folder that holds every weight of an evaluated set, readable with NumPy and json alone.
 
-    manifest.json      counts, sites, whatever the writer was told; written last, so a folder without it is unfinished
-    sentences.jsonl    one line per sentence: everything in a `Record` but its attention, and the `shard` that holds it
+    manifest.json      counts, sites, and the facts of the writer; written last, so a folder without it is unfinished
+    sentences.jsonl    one line per sentence: the fields of a `Record` but its attention, and the name of its shard
     shard-00000.npz    uncompressed float32 `(layer, head, query, key)` under `SITE/ID`, the id in six digits
-    gold.pharaoh       where there are any: gold alignments, one line per sentence
+    gold.pharaoh       gold alignments, one line per sentence; only if there are any
 
 docs/use/archive.md has every field. To read a sentence without this package:
 
@@ -49,25 +49,29 @@ from .viewer.page import InlinePage, show_record
 if TYPE_CHECKING:
     import pandas as pd
 
-_LONGEST_LINE = 1 << 26  # characters
+_LONGEST_LINE = 1 << 26
+"""The largest number of characters in a line of `sentences.jsonl`."""
 
 
 class AttentionArchive:
-    """Reads an archive. Only the text is held in memory; weights are read from disk when a sentence is asked for.
+    """An attention archive, opened for reading.
 
-    Iteration yields every `Record` in the order in which they were written; `archive[id]` returns one.
+    Iteration yields the `Record` of each sentence in the order in which they were written. `archive[id]` returns one
+    record. The texts are in memory. The weights of a sentence are read from disk with its record.
 
     Args:
-        path: the folder that `evaluate.py` or `write_archive` filled, or the folder of an evaluation, which holds it.
+        path: the folder of an archive, which `evaluate.py` or `write_archive` has written, or the folder of an
+            evaluation, which contains it.
 
     Attributes:
-        manifest: the whole `manifest.json`; `sites` maps each site to `[layers, heads]`.
-        ids: the ids of the sentences, in order.
-        lines: the sentences' lines of `sentences.jsonl`, in order.
-        gold_file: the file of `gold`, where there is one.
+        manifest: the content of `manifest.json`; its `sites` maps each site to `[layers, heads]`.
+        ids: the ids of the sentences, in the order in which they were written.
+        lines: the parsed lines of `sentences.jsonl`, in the same order.
+        gold_file: the path of the gold alignments; the file exists only if there are any.
 
     Raises:
-        InputError: no finished, undamaged archive of a known format is there; also raised when a sentence is read.
+        InputError: the folder has no archive, or it is unfinished, damaged, or of another format version. Reading a
+            record raises it too if the weights are damaged.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -80,10 +84,12 @@ class AttentionArchive:
         self._sentences = self._read_sentences()
         self.ids = list(self._sentences)
         self.lines = list(self._sentences.values())
-        self._shard: tuple[str, ArrayFile] | None = None  # the one kept open: reading in order opens each once
+        self._shard: tuple[str, ArrayFile] | None = (
+            None  # the open shard, so that reading in order opens each shard once
+        )
 
     def __reduce__(self) -> Any:
-        return AttentionArchive, (self._path,)  # a pickle and a copy read the same files
+        return AttentionArchive, (self._path,)  # a pickle or a copy reads the same files
 
     def __len__(self) -> int:
         return len(self._sentences)
@@ -96,24 +102,36 @@ class AttentionArchive:
     @overload
     def __getitem__(self, id_: slice) -> list[Record]: ...
     def __getitem__(self, id_: int | slice) -> Record | list[Record]:
-        """Reads one sentence by its id, with the attention of every site; or a slice of the sentences in the order in
-        which they were written. An unknown id raises KeyError."""
+        """Returns the record of a sentence by its id; for a slice, a list of records by their order in the archive.
+
+        Raises:
+            KeyError: there is no such id.
+            InputError: the archive is damaged.
+        """
         if isinstance(id_, slice):
-            return [self[one] for one in self.ids[id_]]
+            return [self[sentence_id] for sentence_id in self.ids[id_]]
         return self.read(id_, list(self.manifest["sites"]))
 
     def records(self, sites: Collection[str]) -> Iterator[Record]:
-        """Reads all sentences with the attention of some sites, `cross` among them, as far as the archive has it.
+        """Yields the records of all sentences, in order, with the attention of some sites.
+
+        Args:
+            sites: the sites, with `cross` among them. Sites that the archive does not have are ignored.
 
         Raises:
-            InputError: a name is not that of a site, or `cross` is missing.
+            InputError: a name is not in `config.choices.inspection.SITES`, `cross` is missing, or the archive is
+                damaged.
         """
         _check_sites(sites, SITES)
-        held = [site for site in dict.fromkeys(sites) if site in self.manifest["sites"]]
-        return (self.read(id_, held) for id_ in self.ids)
+        stored_sites = [site for site in dict.fromkeys(sites) if site in self.manifest["sites"]]
+        return (self.read(id_, stored_sites) for id_ in self.ids)
 
     def to_frame(self) -> "pd.DataFrame":
-        """Returns the text of all sentences, a row for each, with numbers of tokens and summed log-probabilities."""
+        """Returns a table with a row for each sentence, indexed by id: texts, mode, tokens and log-probability.
+
+        `source_tokens` and `target_tokens` are numbers of tokens. `log_probability` is the sum over the target tokens,
+        NaN if it is unknown.
+        """
         import pandas as pd
 
         lines = pd.DataFrame(self.lines, columns=list(_FIELDS)).set_index("id")
@@ -124,30 +142,38 @@ class AttentionArchive:
         )
 
     def _repr_html_(self) -> str:
-        """Returns the HTML that a notebook shows: the numbers of sentences, layers and heads, the first sentences."""
+        """Returns the HTML for a notebook: the numbers of sentences, layers and heads, and the first 10 sentences."""
         sites = self.manifest["sites"].items()
         sizes = ", ".join(f"{site}: {layers} x {heads}" for site, (layers, heads) in sites)
         table = self.to_frame().head(10)[["source", "hypothesis", "log_probability"]].to_html(notebook=True)
         return f"<p>{len(self)} sentences; layers x heads of {html.escape(sizes)}</p>{table}"
 
     def show(self, id_: int, height: int = 900) -> InlinePage:
-        """Returns the viewer's page of one sentence, which a notebook shows in the cell. An unknown id raises KeyError.
+        """Returns the viewer's page of one sentence, which a notebook shows below the cell.
 
         Args:
-            id_: of the sentence.
-            height: in pixels.
+            id_: the id of the sentence.
+            height: the height of the page in pixels.
+
+        Raises:
+            KeyError: there is no such id.
+            InputError: the archive is damaged.
         """
         return show_record(self[id_], self.manifest.get("run", self._path.name), height)
 
     def read(self, id_: int, sites: Sequence[str]) -> Record:
-        """Reads one sentence with the attention of some sites, `cross` among them; other arrays are not read.
+        """Returns the record of a sentence with the attention of some sites. The arrays of other sites are not read.
+
+        Args:
+            id_: the id of the sentence.
+            sites: the sites, with `cross` among them.
 
         Raises:
             KeyError: there is no such id.
             InputError: the archive has no such site, `cross` is missing, or the archive is damaged.
         """
         line = self._sentences[id_]
-        id_ = line["id"]  # an equal number, such as 1.0, may have been given
+        id_ = line["id"]  # the argument may be an equal number of another type, such as 1.0
         _check_sites(sites, self.manifest["sites"])
         lengths = len(line["source_tokens"]), len(line["target_output_tokens"])
         attention, sinks = {}, {}
@@ -159,8 +185,8 @@ class AttentionArchive:
                 if site in self.manifest.get("sinks", ()):
                     sinks[site] = shard.read(_array_key(f"{site}-sink", id_), "f", shape[:3])
                 _check_weights(key, attention[site], sinks.get(site), site in self.manifest.get("signed", ()))
-            known = {name: line[name] for name in (*METADATA, *OPTIONAL) if name in line}
-            record = Record(**known, attention=attention, sinks=sinks)
+            values = {name: line[name] for name in (*METADATA, *OPTIONAL) if name in line}
+            record = Record(**values, attention=attention, sinks=sinks)
             record.validate()
         except DAMAGE as error:
             raise self._damaged(self._path / line["shard"], f"cannot read sentence {id_} ({error})") from error
@@ -168,64 +194,73 @@ class AttentionArchive:
 
     @cached_property
     def gold(self) -> list[GoldAlignment] | None:
-        """The gold alignment of each sentence, in order; None where the archive has none."""
+        """The gold alignment of each sentence, in order; None if the archive has no gold alignments.
+
+        Raises:
+            InputError: the file cannot be read, or its number of lines differs from the number of sentences.
+        """
         if not self.gold_file.exists():
             return None
         gold = read_pharaoh(self.gold_file)
         if len(gold) != len(self):
-            raise InputError(f"{self.gold_file}: {len(gold)} lines of alignments for {len(self)} sentences; mend it")
+            raise InputError(f"{self.gold_file}: expected {len(self)} lines, one per sentence, found {len(gold)}")
         return gold
 
     def close(self) -> None:
-        """Closes the open shard; reading opens it again."""
+        """Closes the open shard. Reading a record opens it again."""
         if self._shard is not None:
             self._shard[1].close()
         self._shard = None
 
     def _open_shard(self, name: str) -> ArrayFile:
+        """Returns the shard of this name, opened; closes the shard that was open before."""
         if self._shard is None or self._shard[0] != name:
             self.close()
             self._shard = name, ArrayFile(self._path / name)
         return self._shard[1]
 
     def _read_manifest(self) -> dict[str, Any]:
+        """Reads and checks `manifest.json`; raises an `InputError` if there is no finished archive of this version."""
         path = self._path / MANIFEST
         if not path.is_file():
             raise InputError(_describe_missing(self._path))
         try:
             manifest = read_json_object(path)
         except (OSError, ValueError) as error:
-            raise self._damaged(path, f"not an archive's manifest ({error})") from error
+            raise self._damaged(path, f"the manifest cannot be read ({error})") from error
         version = manifest.get("format_version", FORMAT_VERSION)
         if version != FORMAT_VERSION:
-            raise InputError(f"{path}: format_version is {version!r}, this version of qkv reads {FORMAT_VERSION}")
+            raise InputError(f"{path}: format_version is {version!r}, but this version of qkv reads {FORMAT_VERSION}")
         if not _describes_archive(manifest):
-            raise self._damaged(path, "does not describe a complete archive")
+            raise self._damaged(path, "the manifest does not describe a complete archive")
         return manifest
 
     def _read_sentences(self) -> dict[int, dict[str, Any]]:
+        """Reads and checks `sentences.jsonl`: id -> parsed line, in the order of the file."""
         path = self._path / SENTENCES
         sentences: dict[int, dict[str, Any]] = {}
-        if not path.is_file():  # opening a FIFO would wait for a writer
-            raise self._damaged(path, "missing, or not a whole file")
+        if not path.is_file():  # opening a named pipe would block
+            raise self._damaged(path, "the file is missing")
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 for number, text in enumerate(iter(partial(lines.readline, _LONGEST_LINE), ""), start=1):
                     line = parse_line(text)
                     if line is None or line["id"] in sentences:
-                        raise self._damaged(f"{path}:{number}", "not a new sentence's line with all its fields")
+                        raise self._damaged(f"{path}:{number}", "expected the line of a new sentence with valid fields")
                     sentences[line["id"]] = line
         except (OSError, UnicodeDecodeError) as error:
             raise self._damaged(path, str(error)) from error
         if len(sentences) != (expected := self.manifest["sentences"]):
-            raise self._damaged(path, f"{len(sentences)} sentences, {MANIFEST} counts {expected}")
+            raise self._damaged(path, f"expected {expected} sentences, as in {MANIFEST}, found {len(sentences)}")
         return sentences
 
-    def _damaged(self, place: str | Path, found: str) -> InputError:
-        return InputError(f"{place}: damaged attention archive: {found}; delete {self._path} and write it anew")
+    def _damaged(self, location: str | Path, damage: str) -> InputError:
+        """Returns the error of a damaged archive; `location` is a file, or a file and line."""
+        return InputError(f"{location}: damaged attention archive: {damage}; delete {self._path} and write it again")
 
 
 def _check_sites(sites: Collection[str], known: Collection[str]) -> None:
+    """Raises an `InputError` unless `sites` is a collection of known sites that contains `cross`."""
     if "cross" not in known:
         raise InputError(f"sites: expected the site 'cross' in the archive, found {quoted(list(known))}")
     if isinstance(sites, str) or "cross" not in sites or not all(site in list(known) for site in sites):
@@ -233,26 +268,31 @@ def _check_sites(sites: Collection[str], known: Collection[str]) -> None:
 
 
 FORMAT_VERSION = 1
+"""The version of the format that is written and read."""
+
 ATTENTION = "attention"
 """The folder of the archive in the folder of an evaluation."""
+
+# The files of an archive.
 MANIFEST = "manifest.json"
 SENTENCES = "sentences.jsonl"
 GOLD = "gold.pharaoh"
-"""Where the sentences have gold alignments, a line for each."""
-
 SHARD = re.compile(r"shard-[0-9]{5,}\.npz")
+
 OPTIONAL: dict[str, Any] = {"source_unit": "spaces", "target_unit": "spaces", "prefix_tokens": 0, "required": []}
-"""What is written only where it is not this."""
+"""Optional fields of a line with their defaults. A field is written only if it differs from the default."""
 
 METADATA = tuple(field.name for field in fields(Record) if field.name not in ("attention", "sinks", *OPTIONAL))
+"""The fields of a record that every line has."""
 
 
 def _describe_missing(path: Path) -> str:
+    """Returns the message that a folder has no finished archive."""
     if members := sorted(path.parent.glob(f"members/*/attention/{MANIFEST}")):
         folders = " ".join(str(member.parents[1]) for member in members)
-        return f"{path.parent}: an ensemble, of which each model has an archive of its own; give instead {folders}"
-    found = "an unfinished attention archive" if (path / SENTENCES).exists() else "no attention archive"
-    return f"{path}: {found} (no {MANIFEST}); evaluate.py and write_archive write one"
+        return f"{path.parent}: an ensemble, whose models have separate archives; use instead {folders}"
+    state = "an unfinished attention archive" if (path / SENTENCES).exists() else "no attention archive"
+    return f"{path}: {state} (no {MANIFEST}); write one with evaluate.py or write_archive"
 
 
 def _json_line(line: dict[str, Any]) -> str:
@@ -260,18 +300,22 @@ def _json_line(line: dict[str, Any]) -> str:
 
 
 def _array_key(site: str, id_: int) -> str:
+    """Returns the name of an array in a shard."""
     return f"{site}/{id_:06d}"
 
 
-def _is_natural(value: Any) -> bool:  # truth values are none
+def _is_natural(value: Any) -> bool:
+    """Returns whether a value is an integer from 0 to 2^63 - 1, and not a bool."""
     return type(value) is int and 0 <= value < 1 << 63
 
 
 def _list_of(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Returns a check that a value is a list of valid elements."""
     return lambda value: isinstance(value, list) and all(map(is_valid, value))
 
 
 def _is_a(*types: type) -> Callable[[Any], bool]:
+    """Returns a check that a value has one of these types."""
     return lambda value: isinstance(value, types)
 
 
@@ -284,26 +328,31 @@ _IS_VALID: dict[Any, Callable[[Any], bool]] = {
     list[int | None]: _list_of(lambda word: word is None or _is_natural(word)),
     list[float]: _list_of(lambda value: type(value) in (int, float) and -1e30 < value < 0.01),
 }
-"""The values that a line may have for a field of a record, by the field's type. pydantic would say this in fewer words,
-but archives are read and written with NumPy alone."""
+"""The type of a field of a record -> a check of a value in a line. It does not use pydantic, because archives are read
+and written with NumPy alone."""
 
+# The name of a field of a line -> a check of its value.
 _FIELDS = {
-    "shard": lambda value: SHARD.fullmatch(value) is not None,  # no path out of the archive
+    "shard": lambda value: SHARD.fullmatch(value) is not None,  # so it cannot be a path outside the archive
     **{field.name: _IS_VALID[field.type] for field in fields(Record) if field.name in (*METADATA, *OPTIONAL)},
     **dict.fromkeys(("source_unit", "target_unit"), lambda value: value in WORD_UNITS),
 }
 
 
 def parse_line(text: str) -> dict[str, Any] | None:
-    """Parses a line of `sentences.jsonl`; None for one that is damaged or names a file outside the archive."""
+    """Parses a line of `sentences.jsonl`.
+
+    Returns:
+        The fields of the line; None if the line is damaged, or its shard is not the name of a shard.
+    """
     try:
         line = parse_json(text)
-        known = OPTIONAL | line
-        if not all(is_valid(known[name]) for name, is_valid in _FIELDS.items()):
+        values = OPTIONAL | line
+        if not all(is_valid(values[name]) for name, is_valid in _FIELDS.items()):
             return None
-    except (ValueError, KeyError, TypeError):  # no JSON, a field is missing, or no object
+    except (ValueError, KeyError, TypeError):  # it is not JSON, lacks a field, or is not an object
         return None
-    # A word is at least one character, or one token.
+    # A word has at least one character or one token, which limits the index of the last word.
     for text, words in ((line["source"], line["source_words"]), (line["hypothesis"], line["target_words"])):
         if max((word for word in words if word is not None), default=-1) >= max(len(text), len(words)):
             return None
@@ -311,49 +360,51 @@ def parse_line(text: str) -> dict[str, Any] | None:
 
 
 def _describes_archive(manifest: dict[str, Any]) -> bool:
+    """Returns whether a manifest has valid values for a complete archive."""
     sites = manifest.get("sites")
     if not isinstance(sites, dict) or not all(isinstance(manifest.get(key, []), list) for key in ("signed", "sinks")):
         return False
     are_sizes = (_list_of(_is_natural)(sizes) and len(sizes) == 2 for sizes in sites.values())
-    whole = manifest.get("complete") is True and _is_natural(manifest.get("sentences"))
-    return whole and sites.keys() <= SITES.keys() and all(are_sizes)
+    is_complete = manifest.get("complete") is True and _is_natural(manifest.get("sentences"))
+    return is_complete and sites.keys() <= SITES.keys() and all(are_sizes)
 
 
 def _check_weights(key: str, weights: np.ndarray, sinks: np.ndarray | None, signed: bool) -> None:
+    """Raises a `ValueError` if weights are not finite or, unless they are signed, not shares of a row."""
     shares = weights if sinks is None else np.concatenate([weights, sinks[..., None]], axis=-1)
     if not np.isfinite(shares).all():
         raise ValueError(f"{key} has weights that are not finite")
     # The sum of a row may be less than 1: a decoder-only model divides its weight between source and target.
     if not signed and not ((shares >= 0).all() and (shares.sum(axis=-1, dtype=np.float64) < 1.01).all()):
-        raise ValueError(f"{key} has weights that are no shares of a row")
+        raise ValueError(f"{key} has weights that are not shares of a row")
 
 
 class ArchiveWriter:
-    """Writes an archive, shard by shard; after a crash at any moment, the folder is recognised as unfinished.
+    """Writes an archive shard by shard. If the process ends early, the folder is recognised as unfinished.
 
-    A shard is moved into place before the lines of its sentences are appended, and the manifest is written at the end.
-    Used as a context manager, an exception inside leaves the manifest unwritten.
+    A shard is moved into place before the lines of its sentences are appended. The manifest is written at the end, by
+    `close`. It is a context manager, which closes the archive; if an exception leaves the block, it writes no manifest.
 
     Args:
-        path: the folder; made if missing.
-        manifest: JSON-ready facts to keep with the archive, e.g. versions and the model's hash.
-        sentences_per_shard: sentences held in memory and written together.
-        go_on: whether to continue an existing archive after its last complete shard; otherwise the files of an
-            unfinished one are removed.
+        path: the folder; it is created if it is missing.
+        manifest: facts to store in the manifest, JSON-ready, such as versions and the digest of the model.
+        sentences_per_shard: the number of sentences that are held in memory and written together.
+        go_on: if True, an existing archive is continued after its last complete shard. If False, the files of an
+            unfinished archive are deleted.
 
     Raises:
-        InputError: the folder already holds a finished archive, which is not to be continued.
-        ValueError: the manifest uses a name that the archive fills in itself.
+        InputError: the folder has a finished archive and `go_on` is False, it has files that look like an archive's but
+            are not, or `manifest` has a key that the archive sets.
 
     Attributes:
-        ids: the ids of the sentences so far.
+        ids: the ids of the sentences that have been written or appended.
     """
 
     def __init__(
         self, path: str | Path, *, manifest: dict[str, Any], sentences_per_shard: int = 256, go_on: bool = False
     ) -> None:
         self._path = Path(path)
-        self._given = dict(manifest)
+        self._manifest = dict(manifest)
         self.sentences_per_shard = sentences_per_shard
         self._pending: list[tuple[dict[str, Any], dict[str, np.ndarray]]] = []
         self._sites: dict[str, list[int]] | None = None
@@ -361,24 +412,26 @@ class ArchiveWriter:
         self.ids: set[int] = set()
         self._shards = 0
         self._open = True
-        if taken := sorted(self._given.keys() & self._facts().keys()):
-            raise InputError(f"manifest: expected no names that the archive fills in itself, found {', '.join(taken)}")
+        if reserved := sorted(self._manifest.keys() & self._facts().keys()):
+            raise InputError(f"manifest: expected no keys that the archive sets itself, found {', '.join(reserved)}")
         if go_on:
             (self._path / MANIFEST).unlink(missing_ok=True)
         if (self._path / MANIFEST).exists():
-            raise InputError(f"{self._path}: already holds an attention archive; move it away or choose another folder")
+            raise InputError(f"{self._path}: the folder has an attention archive; move it or choose another folder")
         self._path.mkdir(parents=True, exist_ok=True)
         shards = {path for path in self._path.glob("shard-*.npz") if SHARD.fullmatch(path.name)}
-        if not (self._path / SENTENCES).exists() and (others := [*sorted(shards), *self._path.glob(GOLD)]):
-            raise InputError(f"{others[0]}: not of an attention archive; move it away or choose another folder")
-        (self._path / GOLD).unlink(missing_ok=True)  # of an unfinished archive of perhaps other sentences
-        lines = self._whole_shards() if go_on else []
+        if not (self._path / SENTENCES).exists() and (other_files := [*sorted(shards), *self._path.glob(GOLD)]):
+            raise InputError(
+                f"{other_files[0]}: the file does not belong to an attention archive; move it or choose another folder"
+            )
+        (self._path / GOLD).unlink(missing_ok=True)  # the unfinished archive may have had other sentences
+        lines = self._read_complete_shards() if go_on else []
         try:
             if lines:
                 self._sites, self._sinks = self._stored_sites(lines[0])
-        except DAMAGE:  # then all is recorded again
+        except DAMAGE:  # all sentences must be appended again
             lines = []
-        # Deleted before the shards, since no line may outlive its shard.
+        # Lines are deleted before their shards, so that no line names a missing shard.
         write_atomically(self._path / SENTENCES, "".join(map(_json_line, lines)).encode())
         for leftover in shards - {self._path / line["shard"] for line in lines}:
             leftover.unlink()
@@ -386,42 +439,46 @@ class ArchiveWriter:
         self._shards = len(lines) // sentences_per_shard
 
     def _stored_sites(self, line: dict[str, Any]) -> tuple[dict[str, list[int]], list[str]]:
+        """Returns site -> [layers, heads] of a stored sentence, and its sites that have sinks."""
         with np.load(self._path / line["shard"], allow_pickle=False) as shard:
             keys = {site: _array_key(site, line["id"]) for site in SITES}
             shapes = {site: shard[key].shape for site, key in keys.items() if key in shard.files}
             sinks = [site for site in shapes if _array_key(f"{site}-sink", line["id"]) in shard.files]
         return {site: list(shape[:2]) for site, shape in sorted(shapes.items())}, sorted(sinks)
 
-    def _whole_shards(self) -> list[dict[str, Any]]:
-        """Returns the lines of the complete shards, up to the first shard that is missing or lacks lines."""
+    def _read_complete_shards(self) -> list[dict[str, Any]]:
+        """Returns the lines of the shards before the first one that is missing or incomplete."""
         try:
             text = (self._path / SENTENCES).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return []
-        # Not `str.splitlines`: sentences may hold other line ends, such as U+2028. The last one is cut off, or empty.
+        # Not `str.splitlines`: sentences may hold other line ends, such as U+2028. The text after the last line end is
+        # empty or an incomplete line.
         texts = text.split("\n")[:-1]
         parsed = takewhile(lambda line: line is not None, map(parse_line, texts))
-        whole: list[dict[str, Any]] = []
-        for number, (name, group) in enumerate(groupby((one for one in parsed if one), key=lambda line: line["shard"])):
+        valid = (line for line in parsed if line)
+        complete: list[dict[str, Any]] = []
+        for number, (name, group) in enumerate(groupby(valid, key=lambda line: line["shard"])):
             lines = list(group)
-            in_place = name == f"shard-{number:05d}.npz" and zipfile.is_zipfile(self._path / name)
-            if not in_place or len(lines) != self.sentences_per_shard:
+            is_present = name == f"shard-{number:05d}.npz" and zipfile.is_zipfile(self._path / name)
+            if not is_present or len(lines) != self.sentences_per_shard:
                 break
-            whole += lines
-        return whole
+            complete += lines
+        return complete
 
     def append(self, record: Record) -> None:
-        """Adds one sentence. Its weights are copied, so views into a batch do not keep the batch in memory.
+        """Appends a sentence. Its weights are copied, so views into a batch do not keep the batch in memory.
 
         Raises:
-            ValueError: lists and axes of the record do not fit (see `Record.validate`), its id was appended before, its
-                sites, layers or heads differ from the first sentence's, or the archive is closed.
+            InputError: the record is not valid (see `Record.validate`), or its sites, layers or heads differ from those
+                of the first sentence.
+            ValueError: its id was appended before, or the archive is closed.
         """
         if not self._open:
             raise ValueError("the archive is closed")
         record.validate()
         if record.id in self.ids:
-            raise ValueError(f"sentence {record.id}: expected an id that was not appended before, found it twice")
+            raise ValueError(f"sentence {record.id}: a sentence with this id was appended before")
         sites = {site: list(weights.shape[:2]) for site, weights in sorted(record.attention.items())}
         if self._sites not in (None, sites):
             raise InputError(f"sentence {record.id}: expected sites with [layers, heads] {self._sites}, found {sites}")
@@ -429,7 +486,7 @@ class ArchiveWriter:
         self._sinks = sorted(record.sinks)
         self.ids.add(record.id)
         line = {"id": record.id, "shard": self._shard_name()} | {name: getattr(record, name) for name in METADATA}
-        line |= {name: value for name, usual in OPTIONAL.items() if (value := getattr(record, name)) != usual}
+        line |= {name: value for name, default in OPTIONAL.items() if (value := getattr(record, name)) != default}
         arrays = {_array_key(site, record.id): weights for site, weights in record.attention.items()}
         arrays |= {_array_key(f"{site}-sink", record.id): shares for site, shares in record.sinks.items()}
         self._pending.append((line, {name: np.array(array, np.float32, order="C") for name, array in arrays.items()}))
@@ -437,24 +494,25 @@ class ArchiveWriter:
             self._write_shard()
 
     def close(self) -> None:
-        """Writes what is pending, then the manifest. A second call does nothing."""
+        """Writes the last shard, then the manifest. A second call does nothing."""
         if not self._open:
             return
         if self._pending:
             self._write_shard()
-        text = json.dumps(self._given | self._facts(), ensure_ascii=False, indent=2)
+        text = json.dumps(self._manifest | self._facts(), ensure_ascii=False, indent=2)
         write_atomically(self._path / MANIFEST, (text + "\n").encode())
         self._open = False
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *others: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
         if kind is None:
             self.close()
         self._open = False
 
     def _facts(self) -> dict[str, Any]:
+        """Returns the values of the manifest that the archive sets itself."""
         return {
             "format_version": FORMAT_VERSION,
             "sentences": len(self.ids),
@@ -468,8 +526,9 @@ class ArchiveWriter:
         return f"shard-{self._shards:05d}.npz"
 
     def _write_shard(self) -> None:
+        """Writes the pending sentences: their arrays as a shard, then their lines."""
         shard = io.BytesIO()
-        # savez takes the arrays as keywords; its other parameters' names hold no slash and cannot be meant.
+        # savez takes the arrays as keywords. Their names have slashes, so they differ from its other parameters.
         np.savez(shard, **{key: array for _, arrays in self._pending for key, array in arrays.items()})  # type: ignore[arg-type]
         lines = "".join(_json_line(line) for line, _ in self._pending)
         write_atomically(self._path / self._shard_name(), shard.getvalue())
@@ -482,39 +541,52 @@ class ArchiveWriter:
 
 
 def delete_archive(folder: Path) -> None:
-    """Deletes the files of an archive, and its folder if that is empty then: what others have put there stays."""
+    """Deletes the files of an archive, and then its folder if that is empty. Other files in the folder stay.
+
+    Nothing happens if the path is a link or not a folder.
+    """
     if folder.is_symlink() or not folder.is_dir():
         return
-    for path in sorted(folder.iterdir(), key=lambda path: path.name != MANIFEST):  # without it, it is unfinished
+    for path in sorted(
+        folder.iterdir(), key=lambda path: path.name != MANIFEST
+    ):  # first the manifest: without it, an archive is unfinished
         if is_archive_file(path.name) or is_temporary(path.name):
             path.unlink(missing_ok=True)
     delete_if_empty(folder)
 
 
 def is_archive_file(name: str) -> bool:
-    """Returns whether a file of an archive has this name."""
+    """Returns whether an archive has a file of this name."""
     return name in (MANIFEST, SENTENCES, GOLD) or SHARD.fullmatch(name) is not None
 
 
-MOST_STAGES = 40  # of the slider; the page shows at most 8 of them side by side
+MOST_STAGES = 40
+"""The largest number of stages of a training on a page. The page shows at most 8 of them side by side."""
 
 
 def stages_of_training(root: Path, facts: Sequence[str] = ()) -> list[ViewerRun]:
-    """Reads the probes of a run at up to `MOST_STAGES` updates, evenly spread, with the first and the last; `facts` of
-    the run are for the page's header.
+    """Returns the stages of a training for the viewer: the probes of a run after at most `MOST_STAGES` updates.
+
+    The updates are evenly spread, with the first and the last among them.
+
+    Args:
+        root: the run's folder.
+        facts: short texts about the run for the page's header.
 
     Raises:
-        InputError: no probe has a reference, or an archive is damaged.
+        InputError: the run has no archives of its probes, or an archive is damaged.
     """
     archives = probe_archives(RunDirectory.open(root).probes)
     if not archives:
-        raise InputError(f"{root}: no attention over training: no probe has a reference, or none was read yet")
+        raise InputError(
+            f"{root}: no attention over training: no probe has a reference, or the first validation is to come"
+        )
     count = min(MOST_STAGES, len(archives))
-    chosen = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
-    return [ViewerRun(f"update {update:,}", facts=facts).add_all(AttentionArchive(path)) for path, update in chosen]
+    spread = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
+    return [ViewerRun(f"update {update:,}", facts=facts).add_all(AttentionArchive(path)) for path, update in spread]
 
 
 def probe_archives(folder: Path) -> list[tuple[Path, int]]:
-    """Returns the archives in a folder with the updates after which they were written, earliest first."""
+    """Returns the archives of probes in a folder, as pairs of path and number of updates, the earliest first."""
     matches = ((path, re.fullmatch(r"update-([0-9]+)", path.name)) for path in sorted(folder.glob("update-*")))
     return [(path, int(match[1])) for path, match in matches if match]

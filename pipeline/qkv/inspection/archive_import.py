@@ -40,8 +40,8 @@ class Sentence:
         source_tokens: the source tokens as text, special tokens such as `</s>` included; the keys of cross-attention.
         target_tokens: the tokens that the rows of cross-attention predict, as text, `</s>` included: the labels, not
             the input of the decoder.
-        source: the text of the source; None spells it from the tokens.
-        target: the text of the translation; None spells it from the tokens.
+        source: the text of the source; None if it is spelled by the tokens.
+        target: the text of the translation; None if it is spelled by the tokens.
         reference: the text of a reference translation; None if there is none.
         source_words: the index of the word of each source token, from 0, or None for a token that belongs to no word.
             If the whole argument is None, the words follow from the word marks in the tokens.
@@ -222,7 +222,9 @@ def _read_side(
     if text is None:
         if "" in spelling:
             missing = spelling.index("")
-            raise InputError(f"{words_argument}: no token has word {missing}, so the text must be given as {side}")
+            raise InputError(
+                f"{words_argument}: no token has word {missing}, so the text is needed as the argument {side}"
+            )
         return " ".join(spelling), tokens, words, unit
     if not _is_text(text):
         raise InputError(f"{side}: expected text, found {text!r:.60}")

@@ -2,7 +2,7 @@
 
 A type marks certain keys of each row: the previous token, the linked word, EOS. A head gets a type if
 
-- at least `LEAST_SHARE` of its weight is on the marked keys, over all rows that have some,
+- at least `LEAST_SHARE` of its weight is on the marked keys, over all rows that have marked keys,
 - fewer than 5 % (`LEVEL`) of the permutations of the weights within the rows put as much weight there, after Holm's
   correction over all heads and types,
 - and, for links between words, the links of other sentences of similar length get less weight, at the same level. In
@@ -83,7 +83,7 @@ class HeadTypesMeter:
     def table(self) -> pd.DataFrame:
         """Returns a row for each head and type of its site, with these `COLUMNS`:
 
-        - share: the share of the weight on marked keys, over the rows that have some.
+        - share: the share of the weight on marked keys, over the rows that have marked keys.
         - chance: the mean of the share over all permutations.
         - p: an upper bound of the p-value, after Holm's correction over the table.
         - rows: the number of rows that have marked keys.
@@ -135,7 +135,7 @@ def _transfer_links(other: np.ndarray, links: np.ndarray) -> np.ndarray:
     """Transfers the links of another sentence to the rows of this one that have links.
 
     Each row takes over the links of the other sentence's row at the same relative position, or of the nearest row that
-    has some. The offset between row and key is kept, since a head that attends to positions knows only offsets.
+    has links. The offset between row and key is kept, since a head that attends to positions knows only offsets.
 
     Args:
         other: the links of the other sentence, bool `(T', S')`.

@@ -28,7 +28,7 @@ class SiteWeights:
     Args:
         weights: the weights of T queries on S keys in L layers and H heads, float64 `(L, H, T, S)`.
         keys: the positions of the keys in the groups `eos`, `bos` and `punctuation`. None if the site has no such key.
-        sinks: the share of each row that went to no key, `(L, H, T)`. None if the mechanism has no sink.
+        sinks: the weight of each row that went to the sink instead of a key, `(L, H, T)`. None without a sink.
     """
 
     weights: np.ndarray
@@ -50,7 +50,7 @@ class SiteWeights:
 
 
 def sink_share(site: SiteWeights) -> np.ndarray:
-    """Computes the share of the weight that went to no key, a mean over the rows, `(L, H)`; NaN without a sink."""
+    """Computes the weight on the sink instead of a key, a mean over the rows, `(L, H)`; NaN without a sink."""
     return np.full(site.weights.shape[:2], np.nan) if site.sinks is None else site.sinks.mean(axis=-1)
 
 

@@ -1,4 +1,4 @@
-"""One sentence as the attention archive stores it."""
+"""The record of a sentence: its texts, tokens, words and attention, as an attention archive stores them."""
 
 import html
 import math
@@ -16,47 +16,50 @@ from ..text.lines.line import words_of
 from .colours import INK
 
 if TYPE_CHECKING:
-    import pandas as pd  # takes half a second, which commands that make no tables do without
+    import pandas as pd  # imported only when a table is made: it takes half a second
 
 
 def shorten(text: str, longest: int = 60) -> str:
-    """Returns a text with an ellipsis in the place of what is beyond its `longest` characters."""
+    """Returns a text of at most `longest` characters; a longer text is cut and ends in an ellipsis."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One sentence with its tokens, words and attention; the axes are exactly as long as the token lists.
+    """The tokens, words and attention of a sentence. The axes of the attention are as long as the lists of tokens.
 
-    `S` source tokens include EOS. For `T` target tokens, row t of the attention was computed from *input* token t to
-    predict *output* token t, so the output list is the input list shifted by one place. Both are kept because the
-    choice between them has the largest single effect on the quality of alignments. Records compare by identity.
+    There are S source tokens, EOS included, and T target tokens. Row t of the attention was computed from *input* token
+    t to predict *output* token t, so the output tokens are the input tokens shifted by one position. A record has both
+    lists, because the choice between them has the largest single effect on the quality of alignments. Records compare
+    by identity.
 
     Attributes:
-        id: position of the sentence in its file, from 0.
+        id: the index of the sentence in its file, from 0.
         source: the source sentence.
-        reference: its given translation, where there is one.
-        hypothesis: the text that the target tokens spell; for mode `forced` the text that was forced.
+        reference: the reference translation; None if there is none.
+        hypothesis: the text of the target tokens. In the mode `forced` it is the text that the model was forced to
+            read.
         source_tokens: S tokens, the last one EOS.
         target_input_tokens: T tokens, the first one BOS.
         target_output_tokens: T tokens, the last one EOS unless truncated.
-        source_words: for each source token the index of its word in `source`, None for EOS. A token that holds several
-            words has the last one's.
-        target_words: for each target *output* token the index of its word in `hypothesis`, None for EOS.
-        token_log_probabilities: T natural logarithms, of the output tokens; none where they are unknown.
+        source_words: the index in `source` of each source token's word, None for EOS. A token with several words has
+            the index of the last one.
+        target_words: the index in `hypothesis` of each target *output* token's word, None for EOS.
+        token_log_probabilities: the natural logarithms of the probabilities of the T output tokens; empty if they are
+            unknown.
         mode: `greedy`, `beam`, `sampling` or `forced`.
         truncated: whether the target stopped at the length limit, without EOS.
-        attention: site (`cross`, and optionally others of `config.choices.inspection.SITES`) to float32 weights
-            `(layer, head, query, key)`, after the softmax and before dropout. `norms` are the weights of the
-            cross-attention, each times the length of the value vector that it weighs, as shares of the row (Kobayashi
-            et al. 2020). `gradients` are not attention but gradient times input, also as shares of the row, with one
-            layer and one head (Ding et al. 2019).
-        sinks: site to float32 `(layer, head, query)`, for sites whose mechanism has a sink: the share of each row that
-            went to no key, which makes its sum one.
-        source_unit: what counts as a word of the source, one of `config.choices.text.WORD_UNITS`.
-        target_unit: what counts as a word of the hypothesis.
-        prefix_tokens: how many of the first target output tokens were given to the search, which found the others.
-        required: the phrases that the search had to find.
+        attention: site -> float32 weights `(layer, head, query, key)`, after the softmax and before dropout. The sites
+            are `cross`, and optionally others of `config.choices.inspection.SITES`. `norms` are the weights of the
+            cross-attention, each times the length of its value vector, as shares of the row (Kobayashi et al. 2020).
+            `gradients` are not attention but gradient times input, also as shares of the row, with one layer and one
+            head (Ding et al. 2019).
+        sinks: site -> the weight of each row that went to the learnt sink instead of a key, float32
+            `(layer, head, query)`. With it, the sum of a row is one. Only sites whose mechanism has a sink are in it.
+        source_unit: the unit of words of the source, one of `config.choices.text.WORD_UNITS`.
+        target_unit: the unit of words of the hypothesis.
+        prefix_tokens: the number of target output tokens that were the prefix of the search.
+        required: the phrases that the search was required to use.
     """
 
     id: int
@@ -86,19 +89,17 @@ class Record:
 
     @property
     def has_empty_side(self) -> bool:
-        """True if the source or the target has no word. Such a sentence counts in no measure of attention."""
+        """Whether the source or the target has no word. Measures of attention leave out such sentences."""
         return any(all(word is None for word in words) for words in (self.source_words, self.target_words))
 
     def by_token(self) -> "Record":
-        """Returns the sentence with every token but EOS as a word of its own."""
-        source, target = (
-            [None if word is None else place for place, word in enumerate(words)]
-            for words in (self.source_words, self.target_words)
-        )
+        """Returns a copy of the record in which every token with a word is a separate word."""
+        source = _token_indices(self.source_words)
+        target = _token_indices(self.target_words)
         return replace(self, source_words=source, target_words=target, source_unit="subwords", target_unit="subwords")
 
     def spell_source_words(self) -> dict[int, str]:
-        """Returns the text of each source word by its index; where words are not separated by spaces, of its tokens."""
+        """Returns the text of each source word: index -> text. Without spaces between words, tokens are joined."""
         if self.source_unit == "spaces":
             return dict(enumerate(words_of(self.source)))
         spelling: dict[int, str] = {}
@@ -108,14 +109,14 @@ class Record:
         return spelling
 
     def to_frame(self, site: str = "cross", layer: int = 0, head: int | str = "mean") -> "pd.DataFrame":
-        """Returns the weights of one layer and head, or of the mean over heads, as a table labelled with the tokens.
+        """Returns the weights of one head, or the mean of a layer's heads, as a table labelled with tokens.
 
         Rows of the target are labelled with the tokens that they predict. Tokens may repeat, so select by `.iloc`.
 
         Args:
             site: a key of `attention`.
-            layer: from 0; -1 is the last.
-            head: from 0, or `mean`; -1 is the last.
+            layer: the index of the layer; -1 is the last.
+            head: the index of the head, -1 for the last; or `mean`.
 
         Raises:
             InputError: the record has no such site, layer or head.
@@ -125,7 +126,7 @@ class Record:
         layers = self.to_numpy(site)
         site = site_name(site)
         if not layers.size:
-            raise self._error(f"site: the model has no attention at {site!r}")
+            raise self._error(f"site: the model has no attention at the site {site!r}")
         heads = layers[self._index("layer", layer, len(layers))]
         if head != "mean":
             heads = heads[self._index("head", head, len(heads), " or 'mean'")][None]
@@ -143,12 +144,16 @@ class Record:
         if name not in self.attention:
             raise self._error(
                 f"site: expected one of {', '.join(self.attention)}, found {quoted(site)}; the setting "
-                "inspection.attention chooses the sites that are kept"
+                "inspection.attention chooses the sites that are recorded"
             )
         return self.attention[name]
 
     def _index(self, name: str, value: int | str, size: int, alternative: str = "") -> int:
-        """Returns the number of a layer or head. Tables hold the numbers of heads as text."""
+        """Returns a layer or head as an index that may be negative. It may be text, as in tables.
+
+        Raises:
+            InputError: the value is not an index from `-size` to `size - 1`.
+        """
         if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value):
             value = int(value)
         try:
@@ -163,7 +168,7 @@ class Record:
         return index
 
     def _repr_html_(self) -> str:
-        """Returns the HTML that a notebook shows: the mean of the last layer's cross-attention over its heads."""
+        """Returns the HTML for a notebook: a table of the last layer's cross-attention, averaged over its heads."""
         if not self.attention["cross"].size:
             return f"<p>{html.escape(self.source)}: {html.escape(self.hypothesis)}, without cross-attention</p>"
         table = self.to_frame(layer=-1)
@@ -177,11 +182,12 @@ class Record:
         return f"<table><tr><th></th>{head}</tr>{rows}</table>"
 
     def validate(self) -> None:
-        """Checks that lists and axes fit together.
+        """Checks that the fields are consistent.
 
         Raises:
-            InputError: a list or an axis has another length than its tokens, the input tokens are not the output tokens
-                shifted by one place, a site or mode is unknown, or a log-probability is not a number.
+            InputError: a list or an axis has another length than its tokens, the output tokens are not the input tokens
+                shifted by one position, the site `cross` is missing, a site, mode or unit is unknown, `prefix_tokens`
+                is not from 0 to T, or a log-probability is not finite.
         """
         source, target = len(self.source_tokens), len(self.target_output_tokens)
         expected = {"source_words": source, "target_input_tokens": target, "target_words": target}
@@ -191,7 +197,7 @@ class Record:
             if len(getattr(self, name)) != length:
                 raise self._error(f"{name}: expected {length} entries, one per token, found {len(getattr(self, name))}")
         if self.target_input_tokens[1:] != self.target_output_tokens[:-1]:
-            raise self._error("target_input_tokens[1:] must equal target_output_tokens[:-1]")
+            raise self._error("target_input_tokens[1:]: expected the same tokens as target_output_tokens[:-1]")
         if self.mode not in RECORD_MODES:
             raise self._error(f"mode: expected one of {', '.join(RECORD_MODES)}, found {self.mode!r}")
         if not 0 <= self.prefix_tokens <= target:
@@ -212,12 +218,18 @@ class Record:
                 raise self._error(f"attention[{site!r}]: expected shape {shape}, found {weights.shape}")
         for site, shares in self.sinks.items():
             if site not in self.attention or shares.shape != self.attention[site].shape[:3]:
-                raise self._error(f"sinks[{site!r}]: expected the shape of its rows, found {shares.shape}")
+                raise self._error(f"sinks[{site!r}]: expected shape (layer, head, query), found {shares.shape}")
 
     def _error(self, message: str) -> InputError:
+        """Returns an error that names the sentence."""
         return InputError(f"sentence {self.id}: {message}")
 
 
+def _token_indices(words: list[int | None]) -> list[int | None]:
+    """Returns the index of each token that has a word; None for the other tokens."""
+    return [None if word is None else index for index, word in enumerate(words)]
+
+
 def _cell_style(weight: float) -> str:
-    """Returns the style of a table's cell, mixed from the paper's colour and the ink's as in the viewer's page."""
+    """Returns the CSS of a table cell: the viewer's colour of weight 1, more transparent for lower weights."""
     return f"background: {INK['light']}{round(255 * weight):02x}" + ("; color: white" if weight > 0.5 else "")

@@ -44,7 +44,7 @@ class ForcedPair:
         reference: the text of the reference; None if there is none.
         translation: the target, with the tokens of both sides.
         mode: the origin of the target: `greedy`, `beam`, `sampling` or `forced`.
-        known: whether the translation has the model's log-probabilities already; they are not computed then.
+        known: whether the translation already has the model's log-probabilities, so that they are not computed again.
     """
 
     id: int

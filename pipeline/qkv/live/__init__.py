@@ -1,6 +1,18 @@
-"""The live page: a person types a sentence, sees where attention went, changes it, and sees what that does.
+"""The live page: it translates sentences that the user types, shows the attention, and lets the user change it.
 
 In a notebook: `from qkv.live import live`, then `live("runs/demo")`.
+
+The modules, in reading order:
+
+- `question`: the requests of the page, read from JSON
+- `live_run`: a run that answers questions
+- `page`: the HTML of the page, from the viewer and the panel
+- `access`: the check that a request may be answered
+- `application`: the web application
+- `server`: the server, and the page that it serves
+- `model_page`: a page with the model inside, which needs no server
+
+Scripts in JavaScript are in `panel/` (the panel of the page) and `engine/` (the model of `model_page`).
 """
 
 from collections.abc import Sequence
@@ -13,41 +25,47 @@ if TYPE_CHECKING:
     from .server import ServedPage
 
 MOST_RUNS = 4
-"""The number of models that may answer side by side."""
+"""The largest number of models on a page."""
 
 
 def live(
     *runs: str | Path, checkpoint: str = "best", port: int = 0, allow_hosts: Sequence[str] = (), height: int = 900
 ) -> "ServedPage":
-    """Serves the page of runs from a notebook or a program; as the last value of a cell it is shown there.
+    """Serves the live page of runs from a notebook or a program.
+
+    If the result is the last value of a notebook cell, the notebook shows the page.
 
     Args:
-        runs: folders of trained runs, which answer side by side.
-        checkpoint: their weights: `best`, `last`, or `both` of them side by side.
-        port: 0 for any that is free.
-        allow_hosts: further names of the page, such as a proxy's that passes requests on.
-        height: of the page in the cell, in pixels.
+        runs: the folders of trained runs, which are shown side by side.
+        checkpoint: the weights of the runs: `best`, `last`, or `both` side by side.
+        port: the port; 0 for any free port.
+        allow_hosts: further host names of the page, such as that of a proxy.
+        height: the height of the page in a notebook, in pixels.
 
     Returns:
-        The page, served until its `close()` or the end of the process; its `address` opens it in a browser.
+        The page, served until its `close()` is called or the process ends. Open its `address` in a browser.
 
     Raises:
-        InputError: a run cannot be loaded, there are too many, or the port is taken.
+        InputError: a run cannot be loaded, there are more than `MOST_RUNS` models or none, or the port is taken.
     """
     from .server import load_live_runs, serve  # not at the top: it imports TensorFlow
 
-    chosen = choose_models(list(map(Path, runs)), checkpoint)
-    return serve(load_live_runs(chosen), port=port, allow_hosts=allow_hosts, height=height)
+    models = choose_models(list(map(Path, runs)), checkpoint)
+    return serve(load_live_runs(models), port=port, allow_hosts=allow_hosts, height=height)
 
 
 def choose_models(roots: Sequence[Path], checkpoint: str) -> list[tuple[Path, str]]:
-    """Returns the folder and the checkpoint of each model that answers, `best`, `last` or `both` of every run.
+    """Returns the models of a page, as pairs of a run's folder and a checkpoint, `best` or `last`.
+
+    Args:
+        roots: the folders of the runs.
+        checkpoint: the checkpoint of every run; `both` stands for `best` and `last`.
 
     Raises:
-        InputError: there is no model, or there are too many.
+        InputError: there is no model, or there are more than `MOST_RUNS`.
     """
-    weights = ("best", "last") if checkpoint == "both" else (checkpoint,)
-    chosen = [(root, one) for root in roots for one in weights]
-    if not 1 <= len(chosen) <= MOST_RUNS:
-        raise InputError(f"runs: expected 1 to {MOST_RUNS} side by side, found {len(chosen)}")
-    return chosen
+    checkpoints = ("best", "last") if checkpoint == "both" else (checkpoint,)
+    models = [(root, name) for root in roots for name in checkpoints]
+    if not 1 <= len(models) <= MOST_RUNS:
+        raise InputError(f"runs: expected 1 to {MOST_RUNS} models side by side, found {len(models)}")
+    return models

@@ -1,4 +1,4 @@
-"""The access of the live page: every request names a host that is served, comes from this page, and knows the token."""
+"""The access check of the live page: the host, the origin and the token of a request."""
 
 import hmac
 import re
@@ -13,16 +13,18 @@ _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
 
 
 class AccessCheck:
-    """Refuses requests from elsewhere.
+    """Checks that a request comes from the live page.
 
-    The page's address holds a token that other programs and other users of the machine do not know. A page of another
-    site that is open in the same browser cannot send the header with the token, and its `Origin` tells; the `Host` is
-    checked, because such a page could otherwise point a name of its own to this machine (DNS rebinding).
+    - The token is part of the page's address. Other programs and other users of the machine do not know it.
+    - The header `Origin`, if there is one, must be that of the page. Pages of other sites in the same browser have
+      another origin.
+    - The header `Host` must be a name of this machine. Otherwise another site could let its name resolve to this
+      machine, and so have the origin of the page (DNS rebinding).
 
     Args:
         hosts: the names of the machine that serves the page, without port.
-        proxies: names of proxies that pass requests on.
-        token: made at random if not given.
+        proxies: the host names of proxies in front of the server, without port.
+        token: the token; by default a random one.
     """
 
     def __init__(self, hosts: Collection[str], proxies: Collection[str] = (), token: str | None = None) -> None:
@@ -34,22 +36,23 @@ class AccessCheck:
         """Checks a request.
 
         Raises:
-            Forbidden: its host, its origin or its token is another one.
+            Forbidden: the request has a wrong host, origin or token.
         """
         if self._name(request.headers.get("Host", "")) not in self._hosts:
-            raise Forbidden("this host name is not served: open the address that was printed, or use --allow_host NAME")
+            raise Forbidden("unknown host name: open the address that was printed, or start with --allow_host NAME")
         origin = request.headers.get("Origin")
-        if origin is not None and not self._is_own(origin.partition("://")[2], request.headers["Host"]):
+        if origin is not None and not self._is_same_site(origin.partition("://")[2], request.headers["Host"]):
             raise Forbidden("requests from other sites are refused")
-        given = request.headers.get(TOKEN_HEADER) or request.args.get("token", "")
-        if not hmac.compare_digest(given.encode(), self.token.encode()):
+        token = request.headers.get(TOKEN_HEADER) or request.args.get("token", "")
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
             raise Forbidden("the token is missing or wrong: open the address that was printed, with its token")
 
-    def _is_own(self, origin: str, host: str) -> bool:
-        """Returns whether a page of that origin is this one: a proxy has a name of its own, and often another port."""
+    def _is_same_site(self, origin: str, host: str) -> bool:
+        """Returns whether an origin, as host and port, is that of the live page. Proxies may have any port."""
         return origin.lower() == host.lower() or self._name(origin) in self._proxies
 
     @staticmethod
     def _name(host: str) -> str:
+        """Returns the name of a host without its port, in lower case; "" if it is not a host."""
         match = _HOST.fullmatch(host)
         return match[1].lower() if match else ""

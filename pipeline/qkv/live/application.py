@@ -1,10 +1,15 @@
-"""The live page as a web application: six addresses, one question at a time.
+"""The live page as a web application. It answers one question at a time.
 
-- `GET /?token=...`: the page.
-- `POST /answer`: a question as JSON (see `question`), answered as JSON.
-- `POST /divide`: a question, answered with the sentences of its text, or `null` where nothing can divide it.
-- `POST /explain`, `POST /split`: a question on the scores of a row or on a logit as JSON, answered as JSON.
-- `POST /save`: the numbers of answers, kept as an attention archive in the run's folder.
+Requests and responses are JSON, except the page itself. For the requests see `live.question`:
+
+- `GET /?token=...`: the page, as HTML.
+- `POST /answer`: a `Question`; responds with a translation and its attention.
+- `POST /divide`: a `Question`; responds with the sentences of its text, or `null` if no splitter is installed.
+- `POST /explain`: a `ScoreQuestion`; responds with the parts of the scores of a row.
+- `POST /split`: a `LogitQuestion`; responds with the parts of a logit.
+- `POST /save`: a `SaveRequest`; saves answers as an attention archive in the run's folder.
+
+An error responds with `{"error": message}`.
 """
 
 import itertools
@@ -24,7 +29,7 @@ from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
 from ..errors import InputError
-from ..files.atomic import check_own_folder, new_folder
+from ..files.atomic import check_run_folder, new_folder
 from ..inspection.archive import ArchiveWriter
 from ..inspection.viewer.page import content_policy
 from ..run.manifest import archive_manifest
@@ -34,12 +39,17 @@ from .page import SERVED
 from .question import MOST_KEPT, LogitQuestion, Question, SaveRequest, ScoreQuestion, TextQuestion, read_request
 
 log = logging.getLogger(__name__)
-MOST_BYTES = 256 * 1024  # of a question: a row of weights of 10,000 tokens would be longer, and no model has as many
-MOST_WAITING = 16  # a class; an answer takes a tenth of a second
-MOST_KEPT_BYTES = 100_000_000  # of their weights
+MOST_BYTES = 256 * 1024
+"""The largest size of a request. It allows rows of weights longer than those of any model."""
+
+MOST_WAITING = 16
+"""The largest number of waiting questions, enough for a class of students: an answer takes about 0.1 s."""
+
+MOST_KEPT_BYTES = 100_000_000
+"""The largest size of the weights of all answers that can be saved."""
 
 HEADERS = {
-    # Notebooks show the page in a frame; others cannot, since they do not know the token.
+    # The page may be in a frame, because notebooks need that. Other sites cannot frame it without the token.
     "Content-Security-Policy": content_policy({**SERVED, "base-uri": "'none'", "form-action": "'none'"}),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -48,26 +58,32 @@ HEADERS = {
 
 
 class LivePage:
-    """The live page as a WSGI application: runs that answer, the page's HTML, and the access that says who may ask."""
+    """The live page as a WSGI application.
+
+    Args:
+        runs: the runs that answer, in the order of the page.
+        page: the HTML of the page.
+        access: the check that every request must pass.
+    """
 
     def __init__(self, runs: Sequence[LiveRun], page: str, access: AccessCheck) -> None:
         self._runs = runs
         self._access = access
-        self._places = BoundedSemaphore(1 + MOST_WAITING)
-        self._turn = Lock()
-        self._kept: OrderedDict[int, tuple[LiveRun, Answer]] = OrderedDict()
-        self._kept_bytes = 0
+        self._queue = BoundedSemaphore(1 + MOST_WAITING)  # the question that is answered, and those that wait
+        self._lock = Lock()
+        self._answers: OrderedDict[int, tuple[LiveRun, Answer]] = OrderedDict()
+        self._answer_bytes = 0
         self._answered = 0
         posts: dict[str, Callable[[Request], Response]] = {
             "/divide": partial(self._ask, Question, lambda run, question: run.divide(question.text)),
-            "/answer": partial(self._ask, Question, self._keep),
+            "/answer": partial(self._ask, Question, self._answer),
             "/explain": partial(self._ask, ScoreQuestion, lambda run, question: run.explain(question)),
             "/split": partial(self._ask, LogitQuestion, lambda run, question: run.split(question)),
             "/save": self._save,
         }
         rules = [Rule(address, methods=["POST"], endpoint=endpoint) for address, endpoint in posts.items()]
-        show = Rule("/", methods=["GET"], endpoint=lambda request: Response(page, mimetype="text/html"))
-        self._addresses = Map([show, *rules])
+        page_rule = Rule("/", methods=["GET"], endpoint=lambda request: Response(page, mimetype="text/html"))
+        self._addresses = Map([page_rule, *rules])
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         request = Request(environ)
@@ -75,6 +91,7 @@ class LivePage:
         return self._respond(request)(environ, start_response)
 
     def _respond(self, request: Request) -> Response:
+        """Returns the response to a request; an error becomes a message and an HTTP status."""
         try:
             self._access.check(request)
             endpoint, _ = self._addresses.bind_to_environ(request.environ).match()
@@ -87,41 +104,52 @@ class LivePage:
             response = _json({"error": "the question did not arrive in time"}, 408)
         except Exception:
             log.exception("a question could not be answered")
-            response = _json({"error": "something went wrong; the terminal says what"}, 500)
+            response = _json({"error": "the program failed; the terminal shows the error"}, 500)
         response.headers.extend(HEADERS)
         return response
 
     def _ask(self, kind: type[TextQuestion], ask: Callable[[LiveRun, Any], Any], request: Request) -> Response:
-        """Waits for the turn to ask a run, if not too many are waiting already."""
+        """Reads a question, waits until the questions before it are answered, and returns the response.
+
+        Args:
+            kind: the class of the question.
+            ask: a function `(run, question) -> content of the response`.
+            request: the HTTP request.
+
+        Raises:
+            InputError: the request is not such a question.
+            HTTPException: there is no such run, or too many questions are waiting.
+        """
         question = read_request(kind, _body(request))
         if question.run >= len(self._runs):
-            raise BadRequest(f"run: expected a number below {len(self._runs)}, found {question.run}")
-        if not self._places.acquire(blocking=False):
-            raise ServiceUnavailable("busy: others are waiting already; ask again in a moment")
+            raise BadRequest(f"run: expected a number from 0 to {len(self._runs) - 1}, found {question.run}")
+        if not self._queue.acquire(blocking=False):
+            raise ServiceUnavailable("busy: too many questions are waiting; ask again in a moment")
         try:
-            with self._turn:
+            with self._lock:
                 return _json(ask(self._runs[question.run], question))
         finally:
-            self._places.release()
+            self._queue.release()
 
-    def _keep(self, run: LiveRun, question: Question) -> dict[str, Any]:
-        """Answers a question; the answer is kept by its number, so that it can be saved."""
+    def _answer(self, run: LiveRun, question: Question) -> dict[str, Any]:
+        """Answers a question, and keeps the answer by its number so that it can be saved. Drops the oldest answers."""
         answer = run.answer(question)
         self._answered += 1
-        self._kept[self._answered] = run, answer
-        self._kept_bytes += answer.record_bytes
-        while len(self._kept) > MOST_KEPT or (self._kept_bytes > MOST_KEPT_BYTES and len(self._kept) > 1):
-            _, (_, dropped) = self._kept.popitem(last=False)
-            self._kept_bytes -= dropped.record_bytes
+        self._answers[self._answered] = run, answer
+        self._answer_bytes += answer.record_bytes
+        while len(self._answers) > MOST_KEPT or (self._answer_bytes > MOST_KEPT_BYTES and len(self._answers) > 1):
+            _, (_, dropped) = self._answers.popitem(last=False)
+            self._answer_bytes -= dropped.record_bytes
         return {"answer": self._answered, **answer.facts}
 
     def _save(self, request: Request) -> Response:
-        wanted = read_request(SaveRequest, _body(request)).answers
-        with self._turn:
-            kept = [self._kept[number] for number in wanted if number in self._kept]
-            if len(kept) < len(wanted):
-                raise BadRequest("answers: at least one of them is no longer kept; ask again")
-            folders = save_case(kept)
+        """Saves the answers of a `SaveRequest`, and responds with the folders."""
+        numbers = read_request(SaveRequest, _body(request)).answers
+        with self._lock:
+            answers = [self._answers[number] for number in numbers if number in self._answers]
+            if len(answers) < len(numbers):
+                raise BadRequest("answers: the server has dropped one of these answers; ask again")
+            folders = save_case(answers)
         return _json({"folders": [str(folder) for folder in folders]})
 
 
@@ -137,29 +165,36 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(text, status, headers, mimetype="application/json")
 
 
-FOLDER = "live"  # in the run's
+FOLDER = "live"
+"""The folder of saved answers, inside the run's folder."""
 
 
 def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
-    """Writes answers as archives, one for each run: `RUN/live/0001`, `0002` and so on. `qkv view`, `draw` and
-    `measure` read them.
+    """Saves answers as attention archives, one for each run, which `qkv view`, `draw` and `measure` read.
+
+    Each archive gets the first free folder of `RUN/live/0001`, `RUN/live/0002` and so on.
+
+    Args:
+        answers: pairs of a run and one of its answers.
 
     Returns:
-        The folders.
+        The folders of the archives.
 
     Raises:
         InputError: a folder cannot be written.
     """
     paths = []
     for live in dict.fromkeys(live for live, _ in answers):
-        own = [answer for other, answer in answers if other is live]
+        answers_of_run = [answer for run, answer in answers if run is live]
         parent = live.run.directory.root / FOLDER
-        check_own_folder(parent)
+        check_run_folder(parent)
         free = (parent / f"{number:04d}" for number in itertools.count(1))
         paths.append(next(path for path in free if not os.path.lexists(path)))
         with new_folder(paths[-1], "saves a case here") as folder:
-            manifest = archive_manifest(live.run) | {"questions": [answer.question.model_dump() for answer in own]}
+            manifest = archive_manifest(live.run) | {
+                "questions": [answer.question.model_dump() for answer in answers_of_run]
+            }
             with ArchiveWriter(folder, manifest=manifest) as writer:
-                for number, answer in enumerate(own):
+                for number, answer in enumerate(answers_of_run):
                     writer.append(replace(answer.record, id=number))
     return paths

@@ -1,7 +1,7 @@
-"""A run that answers: translates a sentence, with heads changed or not, and reads the attention over it, the likeliest
-tokens at each position of a translation, and why a head looks where it looks.
+"""A run that answers the questions of the live page.
 
-Letters: S source positions, T target positions, K tokens that are shown.
+It translates a sentence, with changed heads or without changes, and records its attention and the likeliest tokens at
+each position of the translation. It also splits scores and logits into parts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..inspection.experiments.activations import Pair
 from ..inspection.experiments.intervention import CHANGES, UNCHANGED, ChangedModel, Intervention, changeable_layers
 from ..inspection.experiments.logit_parts import split_logit
-from ..inspection.experiments.score_parts import explained_sites, layer_name, split_score
+from ..inspection.experiments.score_parts import explained_sites, layer_name, shared_float64, split_score
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder, pair_translations
 from ..inspection.viewer.data import ViewerRun
@@ -30,15 +30,13 @@ from ..inspection.viewer.page import encode_weights
 from ..run.trained_run import TrainedRun
 from ..runtime.graphs import ModelGraph
 from ..text.batch import forced_batch
-from ..text.lines.line import as_line, without_tag
-from ..text.lines.style import find_difference
-from ..text.lines.typed_line import describe_unread, find_unknown, name_characters
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from ..text.tokens.tokenizer import Tokenizer
 from .page import SHOWN_SITES
 from .question import GivenRow, HeadChange, LogitQuestion, Question, ScoreQuestion
 
-DIGITS = 6  # after the point, of explained scores and logits
+DIGITS = 6
+"""The number of digits after the point of the parts of scores and logits."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Answer:
 
     Args:
         record: the sentence, its translation and its attention.
-        facts: the content of the page, JSON-ready.
+        facts: the answer for the page, JSON-ready.
         question: the question.
     """
 
@@ -57,12 +55,21 @@ class Answer:
 
     @property
     def record_bytes(self) -> int:
-        """The size of the weights."""
+        """The size of the attention weights in bytes."""
         return sum(weights.nbytes for weights in self.record.attention.values())
 
 
 class LiveRun:
-    """Answers questions, one at a time, by a trained run with a name on the page."""
+    """A trained run that answers questions, one at a time.
+
+    Args:
+        run: the run.
+        name: the name of the run on the page.
+
+    Attributes:
+        changes: the changes of the model's heads.
+        explained: the sites whose scores can be explained, of `config.choices.model.ATTENTION_SITES`.
+    """
 
     def __init__(self, run: TrainedRun, name: str) -> None:
         self.run = run
@@ -70,22 +77,26 @@ class LiveRun:
         self.changes = ChangeVariables(run.model)
         self.explained = explained_sites(run.model)
         self._changed = ChangedModel(run.model, self.changes.of_heads)
-        read = ChangedModel(run.model, self.changes.of_heads_and_row)
+        reading_model = ChangedModel(run.model, self.changes.of_heads_and_row)
         longest = run.config.model.max_positions
-        self._recorder = AttentionRecorder(read, run.tokenizer, sites=SHOWN_SITES, max_positions=longest)
-        self._alternatives = Alternatives(read, run.tokenizer)
+        self._recorder = AttentionRecorder(reading_model, run.tokenizer, sites=SHOWN_SITES, max_positions=longest)
+        self._alternatives = Alternatives(reading_model, run.tokenizer)
 
     def divide(self, text: str) -> dict[str, list[str]] | None:
-        """Returns a text's `Paragraph`, JSON-ready; None if sentencex, which finds sentences, is not installed."""
+        """Splits a text into sentences.
+
+        Returns:
+            The fields of a `text.lines.sentences.Paragraph`, JSON-ready; None if sentencex is not installed.
+        """
         with suppress(InputError):
-            return self.run.splitter.divide_lines(text)._asdict()
+            return self.run.reader.splitter.divide_lines(text)._asdict()
         return None
 
     def answer(self, question: Question) -> Answer:
         """Answers a question.
 
         Raises:
-            InputError: the run has no such token or head.
+            InputError: the text is not text, the run has no such token or head, or a constraint cannot be met.
         """
         text = self._typed_line(question.text)
         self.changes.set(question.changes, question.row)
@@ -94,10 +105,11 @@ class LiveRun:
         self._check_row(question, best)
         mode = "forced" if question.target is not None else "greedy" if question.beam_size == 1 else "beam"
         pair = next(pair_translations([text], None, [best], mode))
-        pair = replace(pair, known=question.target is None and pair.known)  # what is given is read, not found
-        self._recorder.units = self.run.cutter.units([pair.source], [best.text])
+        # A target from the question has no log-probabilities yet.
+        pair = replace(pair, known=question.target is None and pair.known)
+        self._recorder.units = self.run.reader.segmenter.units([pair.source], [best.text])
         record = next(self._recorder.record([pair]))
-        viewed = ViewerRun(self.name, plain=self.run.detokenize if self.run.config.data.tokenized else None)
+        viewed = ViewerRun(self.name, plain=self.run.reader.detokenize if self.run.config.data.tokenized else None)
         viewed.add_all([record])
         facts = {
             "sentence": viewed.sentences[0],
@@ -107,73 +119,87 @@ class LiveRun:
             "ids": best.ids,
             "alternatives": self._alternatives.at_each_token(best.source_ids, best.ids),
             "nBest": [
-                {"text": one.text, "ids": one.ids, "score": one.score, "logProbability": sum(one.log_probabilities)}
-                for one in n_best
+                {
+                    "text": translation.text,
+                    "ids": translation.ids,
+                    "score": translation.score,
+                    "logProbability": sum(translation.log_probabilities),
+                }
+                for translation in n_best
             ],
             "logProbability": sum(record.token_log_probabilities),
             "prefixTokens": len(question.prefix),
-            "difference": self._difference(question.text, record.source),
+            "difference": self.run.reader.describe_difference(question.text, record.source),
         }
         return Answer(record, facts, question)
 
     def explain(self, question: ScoreQuestion) -> dict[str, Any]:
-        """Splits the scores of one row into what query and key take from the model below.
+        """Splits the scores of one row of one head into parts of the query and the key.
 
         Returns:
-            JSON-ready: the names of the parts, the tokens of the keys, and for each key its score and how much each
-            pair of parts differs from its mean over the row, `(keys, query parts, key parts)`.
+            JSON-ready: `queryParts` and `keyParts`, the names of the parts; `keys`, the tokens of the keys; `scores`,
+            the score of each key; and `differences`, each pair of parts minus its mean over the keys, as nested lists
+            `(keys, query parts, key parts)`.
 
         Raises:
             InputError: the run has no such token, site, layer, head or row, or its scores cannot be split.
         """
-        run, pair = self.run, self._pair(question)
+        pair = self._pair(question)
         if question.site not in ATTENTION_SITES:
             raise InputError(f"site: expected {', '.join(ATTENTION_SITES)}, found {question.site!r:.60}")
         layer = layer_name(question.site, question.layer)
-        parts = split_score(run.float64_model, pair, layer, question.head, question.query).merged()
+        parts = split_score(self._float64_model(), pair, layer, question.head, question.query).merged()
         return {
             "queryParts": parts.query_parts,
             "keyParts": parts.key_parts,
-            "keys": run.tokenizer.pieces([int(key) for key in parts.keys]),
+            "keys": self.run.tokenizer.pieces([int(key) for key in parts.keys]),
             "scores": parts.scores.round(DIGITS).tolist(),
             "differences": np.moveaxis(parts.differences, -1, 0).round(DIGITS).tolist(),
         }
 
     def split(self, question: LogitQuestion) -> dict[str, Any]:
-        """Splits the logit of the token that a row predicts, less its mean over the vocabulary.
+        """Splits the logit of the token that a row predicts, minus the mean logit over the vocabulary.
 
         Returns:
-            JSON-ready: the sum; what cross-attention has read from each source token for it, and the other parts:
-            lists of (name, value).
+            JSON-ready: `total`, the sum of all parts; `sources`, the part that cross-attention reads from each source
+            token; and `others`, the other parts. Both are lists of (name, value).
 
         Raises:
             InputError: the run has no such token or row, or its logits cannot be split.
         """
         pair = self._pair(question)
         if question.query >= len(question.target):
-            raise InputError(f"row: expected a number below {len(question.target)}, found {question.query}")
-        parts = split_logit(self.run.float64_model, pair, question.query, question.target[question.query])
-        read = parts["source"] >= 0
-        of_sources = parts[read].groupby("source")["difference"].sum().reindex(range(len(pair[0])), fill_value=0.0)
-        others = parts[~read].groupby("part", sort=False)["difference"].sum()
+            raise InputError(f"row: expected a number from 0 to {len(question.target) - 1}, found {question.query}")
+        parts = split_logit(self._float64_model(), pair, question.query, question.target[question.query])
+        is_source = parts["source"] >= 0
+        sources = parts[is_source].groupby("source")["difference"].sum().reindex(range(len(pair[0])), fill_value=0.0)
+        others = parts[~is_source].groupby("part", sort=False)["difference"].sum()
         return {
             "total": round(float(parts["difference"].sum()), DIGITS),
-            "sources": list(zip(self.run.tokenizer.pieces(pair[0]), of_sources.round(DIGITS).to_list(), strict=True)),
+            "sources": list(zip(self.run.tokenizer.pieces(pair[0]), sources.round(DIGITS).to_list(), strict=True)),
             "others": list(zip(others.index.to_list(), others.round(DIGITS).to_list(), strict=True)),
         }
 
+    def _float64_model(self) -> keras.Model:
+        """Returns a copy of the run's model that computes in float64."""
+        return shared_float64(self.run.model, self.run.graphs)
+
     def _pair(self, question: LogitQuestion) -> Pair:
-        """Returns the ids that the model reads."""
+        """Returns the ids of source and target that the model reads. Raises an `InputError` if one is not an id."""
         self._check_target(question.target)
         source = self.run.tokenizer.encode([self._typed_line(question.text)])[0]
         return [*source[: self.run.config.model.max_positions - 1], EOS], [BOS, *(question.target or [EOS])[:-1]]
 
     def _typed_line(self, text: str) -> str:
-        """Returns a text as the run reads it; its lines are one sentence."""
-        line = as_line(" ".join(text.split("\n")), "text")
-        return self.run.normalizer(line) if self.run.normalizer else self.run.tokenizer.as_read(line)
+        """Returns a text as the model reads it, as one sentence. Raises an `InputError` if it is not text."""
+        return self.run.reader.read_line(" ".join(text.split("\n")), "text")
 
     def _translate(self, text: str, question: Question) -> list[Translation]:
+        """Returns the n-best list of a text, or its translation with the target of the question alone.
+
+        Raises:
+            InputError: a token of the prefix or the target is not an id that a translation can have.
+        """
         ids = self.run.tokenizer.encode([text])[0]
         self._check_ids(question.prefix)
         if question.target is None:
@@ -185,6 +211,7 @@ class LiveRun:
         return [Translation(translated, source, target, [0.0] * len(target), len(source) < len(ids))]
 
     def _translator(self, question: Question) -> Translator:
+        """Returns a translator with the search of a question, whose model has its changes."""
         config = self.run.config
         settings = {"search": "beam", "beam_size": question.beam_size, "n_best": question.n_best}
         search = build_search(config.decoding.model_copy(update=settings), config.run.seed)
@@ -192,55 +219,59 @@ class LiveRun:
         return build_translator(model, self.run.tokenizer, config, search, graphs=self.run.graphs)
 
     def _check_ids(self, ids: list[int]) -> None:
+        """Raises an `InputError` if there are too many ids, or one is not in the vocabulary, PAD or BOS."""
         size = self.run.tokenizer.vocabulary_size
         longest = self.run.config.model.max_positions
         if any(token >= size or token in (PAD, BOS) for token in ids):
-            raise InputError(f"tokens: expected ids below {size}, without padding and beginning of sentence")
+            raise InputError(
+                f"tokens: expected ids below {size}, except those of padding and of the beginning of a sentence"
+            )
         if len(ids) > longest:
             raise InputError(f"tokens: expected at most {longest}, found {len(ids)}")
 
     def _check_target(self, target: list[int]) -> None:
+        """Raises an `InputError` if the ids cannot be a translation; only the last may be EOS."""
         self._check_ids(target)
         if EOS in target[:-1]:
-            raise InputError("target: expected tokens of which the last alone may be EOS")
+            raise InputError("target: expected no end of sentence (EOS) before the last token")
 
     @staticmethod
     def _check_row(question: Question, translation: Translation) -> None:
+        """Raises an `InputError` if the row of a question has a query or weights that the translation does not have."""
         if (row := question.row) is None:
             return
         lengths = {"source": len(translation.source_ids) + 1, "target": len(translation.ids)}
         site = next(site for site in SITES.values() if site.weighed_at == row.site)
         queries, keys = (lengths[axis] for axis in site.axes)
         if row.query >= queries or len(row.weights) != keys:
-            found = f"query {row.query} and {len(row.weights)} weights"
-            raise InputError(f"row: expected a query below {queries} and {keys} weights, found {found}")
-
-    def _difference(self, typed: str, source: str) -> str | None:
-        """Returns in words why a sentence, as it was typed and as it is read, does not look like the training text, or
-        None."""
-        if unread := describe_unread(typed.replace("\n", " "), self.run.tokenizer):
-            return unread
-        text, style = without_tag(source, self.run.tokenizer.tags), self.run.styles["source"]
-        if unknown := find_unknown(text, self.run.tokenizer):
-            return f"the vocabulary has no {name_characters(unknown)}"
-        return find_difference(text, style) if style else None
+            raise InputError(
+                f"row: expected a query from 0 to {queries - 1} and {keys} weights, found query {row.query} and "
+                f"{len(row.weights)} weights"
+            )
 
 
 NO_ROW = (-1, 0, 0)
-NO_WEIGHTS = (0.0,)  # for as many keys as there are
+"""The variable `(layer, head, query)` of a site whose rows are not replaced."""
+NO_WEIGHTS = (0.0,)
+"""The weights of this row, which are not used; any number of keys is allowed."""
 
 
 class ChangeVariables:
-    """The changes of a model's heads, as variables; nothing can be changed in a model that is no Transformer.
+    """The changes of a model's heads as TensorFlow variables, so that a new change needs no new graph.
+
+    Only the heads of a Transformer can be changed.
+
+    Args:
+        model: the model.
 
     Attributes:
-        heads: for each site whose heads can be changed, the number of layers and of heads.
-        of_heads: interventions in whole heads, for `ChangedModel`.
-        of_heads_and_row: the same, and in one row.
+        heads: the numbers `(layers, heads)` of each site whose heads can be changed; empty for other architectures.
+        of_heads: by site, the `Intervention` in whole heads, for `ChangedModel`.
+        of_heads_and_row: by site, the `Intervention` in whole heads and in one row.
     """
 
     def __init__(self, model: keras.Model) -> None:
-        self.heads = {site: (len(found), found[0].num_heads) for site, found in changeable_layers(model).items()}
+        self.heads = {site: (len(layers), layers[0].num_heads) for site, layers in changeable_layers(model).items()}
         self._kinds = {site: tf.Variable(np.full(shape, UNCHANGED, "int32")) for site, shape in self.heads.items()}
         self._rows = {site: tf.Variable(np.array(NO_ROW, "int32")) for site in self.heads}
         self._weights = {site: tf.Variable(np.array(NO_WEIGHTS, "float32"), shape=[None]) for site in self.heads}
@@ -250,10 +281,14 @@ class ChangeVariables:
         }
 
     def set(self, changes: Iterable[HeadChange], row: GivenRow | None = None) -> None:
-        """Sets what is changed from now on.
+        """Sets the changes of the next passes; earlier changes end.
+
+        Args:
+            changes: the changed heads.
+            row: the row whose weights are replaced; None for no row.
 
         Raises:
-            InputError: there is no such head.
+            InputError: the model has no such head, or its heads cannot be changed.
         """
         kinds = {site: np.full(shape, UNCHANGED, "int32") for site, shape in self.heads.items()}
         for change in changes:
@@ -263,26 +298,35 @@ class ChangeVariables:
             self._check_head(row)
         for site in self.heads:
             self._kinds[site].assign(kinds[site])
-            here = row is not None and row.site == site
-            self._rows[site].assign((row.layer, row.head, row.query) if row and here else NO_ROW)
-            self._weights[site].assign(row.weights if row and here else NO_WEIGHTS)
+            has_row = row is not None and row.site == site
+            self._rows[site].assign((row.layer, row.head, row.query) if row and has_row else NO_ROW)
+            self._weights[site].assign(row.weights if row and has_row else NO_WEIGHTS)
 
-    def _check_head(self, place: HeadChange | GivenRow) -> None:
+    def _check_head(self, change: HeadChange | GivenRow) -> None:
+        """Raises an `InputError` if the model does not have the head of a change."""
         if not self.heads:
-            raise InputError("changes: expected none, since heads can be changed in a Transformer alone")
-        if place.site not in self.heads:
-            raise InputError(f"site: expected {', '.join(self.heads)}, found {place.site!r:.60}")
-        layers, heads = self.heads[place.site]
-        if place.layer >= layers or place.head >= heads:
-            found = f"layer {place.layer}, head {place.head}"
-            raise InputError(f"{place.site}: expected a layer below {layers} and a head below {heads}, found {found}")
+            raise InputError("changes: expected none, since only the heads of a Transformer can be changed")
+        if change.site not in self.heads:
+            raise InputError(f"site: expected {', '.join(self.heads)}, found {change.site!r:.60}")
+        layers, heads = self.heads[change.site]
+        if change.layer >= layers or change.head >= heads:
+            raise InputError(
+                f"{change.site}: expected a layer from 0 to {layers - 1} and a head from 0 to {heads - 1}, found layer "
+                f"{change.layer}, head {change.head}"
+            )
 
 
 SHOWN_TOKENS = 8
+"""The number of likeliest tokens at each position."""
 
 
 class Alternatives:
-    """Reads a translation by any `TranslationModel` and lists the likeliest tokens at each of its positions."""
+    """Lists the likeliest tokens at each position of a translation.
+
+    Args:
+        model: any `TranslationModel`.
+        tokenizer: its tokenizer.
+    """
 
     def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -295,8 +339,15 @@ class Alternatives:
         self._read = ModelGraph(model, read, (tf.TensorSpec([1, None], tf.int32),) * 2)
 
     def at_each_token(self, source_ids: list[int], target_ids: list[int]) -> list[list[tuple[int, str, float]]]:
-        """Returns (id, piece, log-probability) of the likeliest tokens, the likeliest first, for each target token;
-        the source is given without EOS, the target up to EOS, or to where it is cut."""
+        """Lists the likeliest tokens at each position of a translation, the likeliest first.
+
+        Args:
+            source_ids: the ids of the source, without EOS.
+            target_ids: the ids of the translation, with EOS unless it is cut.
+
+        Returns:
+            For each target token, tuples `(id, piece, log-probability)`.
+        """
         batch = forced_batch([(source_ids, target_ids)])
         values, tokens = (x.numpy()[0, : len(target_ids)] for x in self._read(*batch.ids[:2]))
         pieces = [self._tokenizer.pieces([int(token) for token in row]) for row in tokens]

@@ -1,8 +1,9 @@
-"""The page that translates by itself: the viewer's page with a run's model, and the scripts that compute it, inside.
+"""The model page: a live page in a single HTML file, with a run's model inside.
 
-It is one file that opens from a disk without a network and without installing anything: settings and weights for
-`transformer.js`, the tokenizer for `subword.js`, and the normalisation of typed text for `typed_text.js`. Weights are
-rounded to 16-bit floats. gzip adds a checksum, so that the page notices damage.
+It opens without a server, a network or an installation. The file holds the viewer, the panel, and the scripts of
+`engine/` with their data: the settings and weights of the model for `transformer.js`, the tokenizer for `subword.js`,
+and the rules that normalise typed text for `typed_text.js`. Weights are rounded to 16-bit floats. They are compressed
+by gzip, whose checksum lets the page detect damage.
 """
 
 import base64
@@ -24,7 +25,7 @@ from ..files.written import refuse_input
 from ..inspection.head_types import describe_types, read_head_types
 from ..inspection.viewer.page import byte_planes, read_scripts
 from ..run.trained_run import TrainedRun
-from ..text.lines import europarl_words, moses
+from ..text.lines import moses
 from ..text.lines.line import class_of
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from ..text.tokens.words import WordUnits
@@ -39,38 +40,45 @@ Chrome 103, Firefox 113, Safari 16.4 or later.</p>
 
 
 def write_model_page(run: TrainedRun, path: Path) -> None:
-    """Writes the page, whole or not at all.
+    """Writes the model page of a run. If it fails, an existing file is unchanged.
+
+    Args:
+        run: the run.
+        path: the file.
 
     Raises:
-        InputError: the file is one of the run's, the model is too large, or a part of it has no counterpart in the
-            page.
+        InputError: the file belongs to the run or cannot be written, the model has more than `MOST_PARAMETERS`
+            parameters, or the page does not support a setting of the run.
     """
     refuse_input(path, run.directory.inputs, "--page")
     write_output(path, model_page(run).encode())
 
 
 def model_page(run: TrainedRun) -> str:
-    """Returns the page's HTML.
+    """Returns the HTML of the model page of a run.
 
     Raises:
-        InputError: see `write_model_page`.
+        InputError: the model has more than `MOST_PARAMETERS` parameters, a weight is too large for a 16-bit float, or
+            the page does not support a setting of the run.
     """
     check_model(run)
-    # Where the config leaves the unit of words to the text, the examples decide.
+    # If the config does not fix the unit of words, it is the one that suits the probes.
     probes = run.config.inspection.probes or ()
-    found = run.cutter.units([probe.source for probe in probes], [probe.reference or "" for probe in probes])
-    units = WordUnits(*(unit if unit == "spaces" else "subwords" for unit in found))
+    probe_units = run.reader.segmenter.units(
+        [probe.source for probe in probes], [probe.reference or "" for probe in probes]
+    )
+    units = WordUnits(*(unit if unit == "spaces" else "subwords" for unit in probe_units))
     header = {
         "model": model_settings(run),
         "tokenizer": pack_tokenizer(run),
         "typed": pack_normalizer(run),
         "units": units._asdict(),
     }
-    # In the order of the page's weights.
+    # The sites are in the order in which the page stores weights.
     model: Any = run.config.model
     layers = {site: model.encoder_layers if site == "encoder" else model.decoder_layers for site in SHOWN_SITES}
     sites = {site: [count, model.num_heads] for site, count in layers.items()}
-    described = {
+    run_facts = {
         "name": run.config.run.name,
         "sites": sites,
         "units": units._asdict(),
@@ -80,7 +88,7 @@ def model_page(run: TrainedRun) -> str:
     }
     return live_page(
         str(run.config.run.name),
-        {"runs": [described], "changes": describe_changes(["zeroed"]), "examples": find_examples(run)},
+        {"runs": [run_facts], "changes": describe_changes(["zeroed"]), "examples": find_examples(run)},
         backend="openModel",
         scripts=read_scripts(ENGINE),
         html=NOTICE.format(model=base64.b64encode(pack(header, named_arrays(run))).decode()),
@@ -90,34 +98,38 @@ def model_page(run: TrainedRun) -> str:
 
 PAGE = "a page with the model inside"
 MOST_PARAMETERS = 20_000_000
-"""A page with more takes seconds to open and seconds for a sentence: docs/measurements."""
+"""The largest number of parameters. A larger model takes seconds to open and seconds for each sentence, see
+docs/measurements."""
 
 
+# Model setting -> the values that the scripts support.
 SUPPORTED: Mapping[str, Any] = {
     **STANDARD_TRANSFORMER,
     "positions": [*STANDARD_TRANSFORMER["positions"], "rotary"],
     "positions_on": ["input", "queries_and_keys"],
-    "mechanism": ["softmax", "blockwise"],  # the same numbers
+    "mechanism": ["softmax", "blockwise"],  # both give the same numbers
     "score": ["scaled_dot", "dot"],
 }
 
 
 def check_model(run: TrainedRun) -> None:
-    """Checks that the page can compute all of a run's model.
+    """Checks that a model page can compute a run's model.
 
     Raises:
-        InputError: it is too large, or has a part without a counterpart.
+        InputError: the model has more than `MOST_PARAMETERS` parameters, or the page does not support a setting.
     """
     settings: Any = run.config.model
     check_supported(settings, SUPPORTED, PAGE, "model")
     if run.config.decoding.force_eos:
-        raise InputError(f"decoding.force_eos: True has no counterpart in {PAGE}; expected False")
+        raise InputError(f"decoding.force_eos: {PAGE} does not support true; expected false")
     if (count := run.model.count_params()) > MOST_PARAMETERS:
-        raise InputError(f"{run.directory.root} has {count:,} parameters; {PAGE} is of use up to {MOST_PARAMETERS:,}")
+        raise InputError(
+            f"{run.directory.root}: {PAGE} supports at most {MOST_PARAMETERS:,} parameters, found {count:,}"
+        )
 
 
 def model_settings(run: TrainedRun) -> dict[str, Any]:
-    """Returns the settings that `transformer.js` needs beside the weights."""
+    """Returns the settings of the model and its search for `transformer.js`, JSON-ready."""
     settings: Any = run.config.model
     decoding = run.config.decoding
     tied = settings.tie_embeddings
@@ -144,20 +156,28 @@ def model_settings(run: TrainedRun) -> dict[str, Any]:
 
 
 def named_arrays(run: TrainedRun) -> dict[str, np.ndarray]:
-    """Returns the weights by their paths, which are their names in `transformer.js`.
+    """Returns the weights of a run's model by name, see `exchange.compatibility.NamedWeights`.
 
     Raises:
-        InputError: one cannot be a 16-bit float.
+        InputError: a weight is too large for a 16-bit float.
     """
     arrays = NamedWeights(run).arrays
     for name, array in arrays.items():
         if not np.abs(array).max(initial=0) <= np.finfo(np.float16).max:
-            raise InputError(f"{run.directory.root}: {name} has numbers that no 16-bit float can hold")
+            raise InputError(f"{run.directory.root}: {name} has numbers that are too large for 16-bit floats")
     return arrays
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Returns a header and arrays in one compressed block, which `unpackModel` in engine/backend.js reads."""
+    """Returns a header and arrays as a gzip file, which `unpackModel` of engine/backend.js reads.
+
+    The file holds the size of the JSON header (4 bytes, little-endian), the header with the names and shapes of the
+    arrays, and the arrays as 16-bit floats: first all high bytes, then all low bytes.
+
+    Args:
+        header: JSON-ready values.
+        arrays: name -> array, of absolute values at most 65,504.
+    """
     shapes = [[name, list(array.shape)] for name, array in arrays.items()]
     text = json.dumps({**header, "arrays": shapes}, ensure_ascii=False, allow_nan=False).encode()
     planes = byte_planes([array.astype("<f2") for array in arrays.values()])
@@ -165,15 +185,15 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
-    """Returns the pieces of the SentencePiece model that training has made, their scores, and its kind.
+    """Returns the run's SentencePiece model for `subword.js`, JSON-ready: its kind, its pieces and their scores.
 
     Raises:
         InputError: the tokenizer was imported, or puts a tag before sentences.
     """
     if run.config.tokenizer.kind == "given":
-        raise InputError(f"{run.directory.root}: an imported run, whose tokenizer has no counterpart in {PAGE}")
+        raise InputError(f"{run.directory.root}: {PAGE} does not support the tokenizer of an imported run")
     if run.tokenizer.tag is not None:
-        raise InputError(f"{run.directory.root}: decoding.tag has no counterpart in {PAGE}; expected null")
+        raise InputError(f"{run.directory.root}: decoding.tag: {PAGE} does not support tags; expected null")
     model = ModelProto.FromString(run.tokenizer.model)
     unread = run.tokenizer.unread._asdict()
     return {
@@ -188,15 +208,16 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
 
 
 def pack_normalizer(run: TrainedRun) -> dict[str, Any] | None:
-    """Returns the rules of `data.normalize` for typed text, as `typed_text.js` applies them; None without rules."""
-    settings, style, language = run.config.data.normalize, run.styles["source"], run.config.data.source_language
+    """Returns the rules of `data.normalize` for `typed_text.js`, JSON-ready; None if the run has no such rules."""
+    settings = run.config.data.normalize
+    style = run.reader.styles["source"]
+    language = run.config.data.source_language
     if settings is None or style is None:
         return None
     return {
         "lowercase": settings.lowercase,
         "capitals": style.capitals,
         "capitalised": sorted(style.capitalised),
-        "marked": sorted(style.marked) if settings.moses or settings.europarl else [],
+        "marked": sorted(style.marked) if settings.moses else [],
         "moses": moses.rules(language, escaped=style.escaped) if settings.moses else None,
-        "europarl": europarl_words.rules(language) if settings.europarl else None,
     }

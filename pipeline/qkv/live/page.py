@@ -1,5 +1,7 @@
-"""The live page: the viewer's page, without sentences yet, the panel through which they are asked for, and sentences
-with which a person can begin."""
+"""The HTML of the live page: the viewer's page without sentences, and the panel in which the user types sentences.
+
+`find_examples` proposes sentences to begin with.
+"""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -17,10 +19,12 @@ from ..text.corpora.formats import read_corpus
 
 PANEL = Path(__file__).parent / "panel"
 SHOWN_SITES = tuple(name for name, site in SITES.items() if site.weighed_at.startswith(name))
-"""The sites of an answer: the weights themselves, not what is computed from them, which takes longer."""
+"""The sites of an answer: attention weights, but no values that are computed from them, which takes longer."""
 
 SERVER_BACKEND = "(facts) => new ServerBackend(facts)"
+"""The JavaScript function that makes the backend of a served page."""
 SERVED = {"connect-src": "'self'"}
+"""The content security policy of a served page: it may send requests to its server only."""
 
 
 def live_page(
@@ -32,22 +36,23 @@ def live_page(
     html: str = "",
     policy: Mapping[str, str] = SERVED,
 ) -> str:
-    """Returns the page's HTML.
+    """Returns the HTML of the page.
 
     Args:
-        title: its heading.
-        facts: JSON-ready, given to the backend: at least `runs`, see panel/backend.js.
-        backend: a function in JavaScript that takes the facts and returns the backend, or a promise of it; by default
-            a server answers.
-        scripts: the text of scripts that this function needs.
-        html: elements that it needs, which stand below the panel.
-        policy: see `Extension`; by default the page may ask its own server.
+        title: the heading of the page.
+        facts: the argument of `backend`, JSON-ready; at least `runs`, see panel/backend.js.
+        backend: a JavaScript function that takes the facts and returns the backend, or a promise of it; by default the
+            backend that sends requests to the server.
+        scripts: the text of scripts that `backend` needs.
+        html: the elements that `backend` needs. They are placed below the panel.
+        policy: the content security policy, see `inspection.viewer.page.Extension`; by default `SERVED`.
     """
-    shown = ("name", "sites", "units", "facts", "types")
+    viewer_keys = ("name", "sites", "units", "facts", "types")
+    runs = [ViewerRun(**{key: run[key] for key in viewer_keys if key in run}) for run in facts["runs"]]
     facts_element = f'<script type="application/json" id="live">{embed_json(facts)}</script>'
     return viewer_page(
         title,
-        [ViewerRun(**{key: run[key] for key in shown if key in run}) for run in facts["runs"]],
+        runs,
         extension=Extension(
             scripts=[read_scripts(PANEL), scripts, f"startPanel({backend});"],
             style=(PANEL / "panel.css").read_text(encoding="utf-8"),
@@ -58,20 +63,32 @@ def live_page(
 
 
 def describe_changes(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Returns the panel's label and explanation of each of these `inspection.experiments.intervention.CHANGES`."""
+    """Returns label and explanation of changes for the panel.
+
+    Args:
+        names: keys of `inspection.experiments.intervention.CHANGES`.
+
+    Returns:
+        A dict `{"label": ..., "meaning": ...}` for each name.
+    """
     return {name: {"label": CHANGES[name].label, "meaning": CHANGES[name].meaning} for name in names}
 
 
 EXAMPLES = 12
-LONGEST_EXAMPLE = 15  # words
+"""The number of example sentences, unless there are more probes."""
+LONGEST_EXAMPLE = 15
+"""The maximum number of words in an example from the validation text."""
 
 
 def find_examples(run: TrainedRun) -> list[str]:
-    """Returns sentences that a run can be asked: its probes, and short ones of its validation text if that is there."""
-    found = [probe.source for probe in run.config.inspection.probes or ()]
+    """Returns example sentences for a run: its probes, and short sentences of its validation text.
+
+    Without the validation text, for example in a moved run, only the probes are returned.
+    """
+    examples = [probe.source for probe in run.config.inspection.probes or ()]
     validation = run.config.data.validation
-    with suppress(InputError):  # the text was moved
+    with suppress(InputError):  # the text is missing
         texts = read_corpus(validation).source if validation else ()
         short = (text for text in texts if 0 < len(text.split()) <= LONGEST_EXAMPLE)
-        found += islice(short, max(0, EXAMPLES - len(found)))
-    return list(dict.fromkeys(found))
+        examples += islice(short, max(0, EXAMPLES - len(examples)))
+    return list(dict.fromkeys(examples))

@@ -1,4 +1,4 @@
-"""The requests of a live page, read from JSON and checked: questions of three kinds, and answers to save."""
+"""The requests of the live page: questions of three kinds, and answers to save. They are read from JSON and checked."""
 
 from typing import Annotated, Literal, Self, TypeVar
 
@@ -8,24 +8,33 @@ from ..errors import InputError
 from ..inspection.experiments.intervention import CHANGES
 
 LONGEST_QUESTION = 5000
+"""The largest number of characters of a sentence."""
+
 MOST_TOKENS = 10_000
+"""The largest number of tokens of a sentence, and of anything else that is counted by an index."""
+
 MOST_BEAM = 10
-MOST_KEPT = 200  # answers that can be saved
+"""The largest beam size."""
+
+MOST_KEPT = 200
+"""The number of last answers that can be saved."""
 
 Index = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 
 
 class _Part(BaseModel):
+    """A request or a part of one: unknown keys and wrong types are errors."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class HeadReference(_Part):
-    """One head.
+    """A reference to one head.
 
     Attributes:
-        site: its place, one of `config.choices.model.ATTENTION_SITES`.
-        layer: index of its layer.
-        head: its index.
+        site: the attention that it belongs to, one of `config.choices.model.ATTENTION_SITES`.
+        layer: the index of its layer.
+        head: its index in the layer.
     """
 
     site: str
@@ -34,21 +43,21 @@ class HeadReference(_Part):
 
 
 class HeadChange(HeadReference):
-    """One head whose weights are replaced.
+    """A change of one head: the replacement of its weights.
 
     Attributes:
-        change: the replacement, a key of `inspection.experiments.intervention.CHANGES`.
+        change: the kind of change, a key of `inspection.experiments.intervention.CHANGES`.
     """
 
     change: Literal[*CHANGES]  # type: ignore[valid-type]
 
 
 class GivenRow(HeadReference):
-    """One row of a head's weights that is given.
+    """A replacement for one row of a head's weights.
 
     Attributes:
-        query: index of the row.
-        weights: from 0 to 1, one for each key.
+        query: the index of the row.
+        weights: the new weights, one for each key, from 0 to 1.
     """
 
     query: Index
@@ -56,11 +65,11 @@ class GivenRow(HeadReference):
 
 
 class TextQuestion(_Part):
-    """A question to one run.
+    """A question about a sentence to one run.
 
     Attributes:
-        text: the sentence as it was typed.
-        run: index of the run.
+        text: the sentence as the user typed it.
+        run: the index of the run on the page.
     """
 
     text: str = Field(max_length=LONGEST_QUESTION)
@@ -68,15 +77,15 @@ class TextQuestion(_Part):
 
 
 class Question(TextQuestion):
-    """The question for a translation and its attention.
+    """A question for the translation of a sentence, and for its attention.
 
     Attributes:
-        beam_size: hypotheses that are kept; 1 is greedy search.
-        n_best: how many translations are wanted, at most `beam_size`.
-        prefix: ids of the tokens with which the translation begins.
-        target: ids of the whole translation, which is read as it is instead of searched; None to search one.
-        changes: heads that are changed.
-        row: a row of weights that is given; needs `target`.
+        beam_size: the beam size; 1 stands for greedy search.
+        n_best: the number of translations to return, at most `beam_size`.
+        prefix: the ids of the tokens with which the translation begins.
+        target: the ids of a translation. Its attention is returned, without a search. None to search a translation.
+        changes: the changed heads.
+        row: a replacement for a row of weights; None for no replacement. It needs `target`.
     """
 
     beam_size: int = Field(default=1, ge=1, le=MOST_BEAM)
@@ -91,16 +100,16 @@ class Question(TextQuestion):
         if self.n_best > self.beam_size:
             raise ValueError(f"n_best: expected at most beam_size, {self.beam_size}, found {self.n_best}")
         if self.row is not None and self.target is None:
-            raise ValueError("row: expected a target as well, since rows of weights are changed in a given translation")
+            raise ValueError("row: expected a target as well, because a row belongs to one translation")
         return self
 
 
 class LogitQuestion(TextQuestion):
-    """The question why a token of a translation was written, as the model has it.
+    """A question about the logit of a token of a translation, by the model without changes.
 
     Attributes:
-        target: ids of the translation.
-        query: index of the row that predicts the token.
+        target: the ids of the translation.
+        query: the index of the row that predicts the token.
     """
 
     target: list[Index] = Field(max_length=MOST_TOKENS)
@@ -108,33 +117,37 @@ class LogitQuestion(TextQuestion):
 
 
 class ScoreQuestion(LogitQuestion, HeadReference):
-    """The question why a head looks where it looks in one row."""
+    """A question about the scores of one row of a head: the sums before the softmax."""
 
 
 class SaveRequest(_Part):
-    """The request to keep answers as an attention archive.
+    """A request to save answers as an attention archive.
 
     Attributes:
-        answers: their numbers, as the server gave them.
+        answers: the numbers of the answers; each answer of the server states its number.
     """
 
     answers: list[int] = Field(min_length=1, max_length=MOST_KEPT)
 
 
-Asked = TypeVar("Asked", bound=_Part)
+RequestType = TypeVar("RequestType", bound=_Part)
 
 
-def read_request(kind: type[Asked], body: bytes) -> Asked:
-    """Reads a request of a kind from JSON.
+def read_request(kind: type[RequestType], body: bytes) -> RequestType:
+    """Returns the request of a class in the body of an HTTP request.
+
+    Args:
+        kind: the class of the request.
+        body: JSON in UTF-8.
 
     Raises:
-        InputError: it is not one.
+        InputError: the body is not JSON, or the class does not allow a key or value.
     """
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "question"
-        raise InputError(f"{place}: {first['msg'].removeprefix('Value error, ')}") from None
+        key = ".".join(map(str, first["loc"])) or "question"
+        raise InputError(f"{key}: {first['msg'].removeprefix('Value error, ')}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"question: expected JSON, found something else: {error}") from None

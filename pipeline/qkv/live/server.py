@@ -1,7 +1,7 @@
-"""The server of the live page: loads runs, lets each translate a first sentence, and listens.
+"""The server of the live page, and the page that it serves.
 
-It serves a limited number of connections at once. It closes those that send slowly, nothing, or without end, and if
-there are too many, the one that it has waited for the longest.
+The server limits the number of connections, and the time and the size of a request. If there are too many connections,
+it closes the one whose request has been incomplete for the longest time.
 """
 
 import io
@@ -29,17 +29,24 @@ from .page import describe_changes, find_examples, live_page
 from .question import Question
 
 BEAMS = (1, 5, 10)
-EVERY_ADDRESS = ("0.0.0.0", "::")  # of this machine
+"""The beam sizes that the page offers."""
+
+EVERY_ADDRESS = ("0.0.0.0", "::")
+"""The values of --host that stand for all addresses of this machine."""
+
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+"""The host names of this machine for itself."""
 
 
 class ServedPage:
-    """A page that is being served, until it is closed; in a notebook it shows itself.
+    """A page that is being served in a thread until `close` is called. Notebooks show it in a frame.
+
+    It is a context manager, which closes the page at the end.
 
     Args:
-        server: bound to its address.
-        address: the address to open, token included.
-        height: of the page in a notebook, in pixels.
+        server: the server, bound to its address.
+        address: the address to open, with the token.
+        height: the height of the page in a notebook, in pixels.
     """
 
     def __init__(self, server: ThreadedWSGIServer, address: str, height: int) -> None:
@@ -50,7 +57,7 @@ class ServedPage:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the server."""
+        """Stops the server and closes its socket."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -61,7 +68,7 @@ class ServedPage:
         self.close()
 
     def wait(self) -> None:
-        """Returns when the server has ended, which it does not by itself."""
+        """Blocks until the server is closed."""
         self._thread.join()
 
     def _repr_html_(self) -> str:
@@ -69,13 +76,17 @@ class ServedPage:
         return f'<iframe src="{escape(self.address)}" {frame}></iframe>'
 
 
-def load_live_runs(chosen: Sequence[tuple[Path, str]]) -> list[LiveRun]:
-    """Loads the runs of these folders and checkpoints, see `load_run`.
+def load_live_runs(models: Sequence[tuple[Path, str]]) -> list[LiveRun]:
+    """Loads runs, and gives each a name for the page.
+
+    Args:
+        models: pairs of a run's folder and a checkpoint, see `run.trained_run.load_run`.
 
     Raises:
-        InputError: one cannot be loaded.
+        InputError: a run cannot be loaded.
     """
-    return [LiveRun(load_run(*one), name) for one, name in zip(chosen, _name_all(chosen), strict=True)]
+    names = _name_models(models)
+    return [LiveRun(load_run(root, checkpoint), name) for (root, checkpoint), name in zip(models, names, strict=True)]
 
 
 def serve(
@@ -86,10 +97,17 @@ def serve(
     allow_hosts: Sequence[str] = (),
     height: int = 900,
 ) -> ServedPage:
-    """Serves a page on which runs answer side by side, at an address to listen on; see `live`.
+    """Starts a server for a page with runs side by side. Each run first translates a sentence, to prepare its graphs.
+
+    Args:
+        runs: the runs, at least one.
+        host: the address to listen on.
+        port: the port; 0 for any free port.
+        allow_hosts: further host names of the page, such as that of a proxy.
+        height: the height of the page in a notebook, in pixels.
 
     Raises:
-        InputError: the address is taken.
+        InputError: the address is taken, or is not an address of this machine.
     """
     examples = find_examples(runs[0].run)
     facts = {
@@ -99,15 +117,16 @@ def serve(
         "rows": True,
         "examples": examples,
     }
-    shown = socket.gethostname() if host in EVERY_ADDRESS else f"[{host}]" if ":" in host else host
-    access = AccessCheck([*LOCAL_NAMES, shown], allow_hosts)
+    url_host = f"[{host}]" if ":" in host else host
+    host_name = socket.gethostname() if host in EVERY_ADDRESS else url_host
+    access = AccessCheck([*LOCAL_NAMES, host_name], allow_hosts)
     title = " and ".join(run.name for run in runs)
     server = LiveServer(LivePage(runs, live_page(title, facts), access), host, port)
-    return ServedPage(server, f"http://{shown}:{server.port}/?token={access.token}", height)
+    return ServedPage(server, f"http://{host_name}:{server.port}/?token={access.token}", height)
 
 
 def _describe(live: LiveRun, examples: Sequence[str]) -> dict[str, Any]:
-    """Returns the facts of a run that the page needs; its first answer prepares the graphs."""
+    """Returns the facts of a run that the page needs, JSON-ready. It asks a question, which prepares the graphs."""
     facts = live.answer(Question(text=examples[0] if examples else "a")).facts
     return {
         "name": live.name,
@@ -120,74 +139,104 @@ def _describe(live: LiveRun, examples: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _name_all(runs: Sequence[tuple[Path, str]]) -> list[str]:
-    names = [root.absolute().name for root, _ in runs]
-    if len(set(names)) < len({root.absolute() for root, _ in runs}):
-        names = [str(root) for root, _ in runs]
-    several = len({checkpoint for _, checkpoint in runs}) > 1
-    names = [f"{name}, {checkpoint}" if several else name for name, (_, checkpoint) in zip(names, runs, strict=True)]
+def _name_models(models: Sequence[tuple[Path, str]]) -> list[str]:
+    """Returns a different name for each model: its folder's name, and as much else as tells the models apart."""
+    names = [root.absolute().name for root, _ in models]
+    if len(set(names)) < len({root.absolute() for root, _ in models}):
+        names = [str(root) for root, _ in models]
+    if len({checkpoint for _, checkpoint in models}) > 1:
+        names = [f"{name}, {checkpoint}" for name, (_, checkpoint) in zip(names, models, strict=True)]
     return [f"{name} ({i + 1})" if names.count(name) > 1 else name for i, name in enumerate(names)]
 
 
 MOST_CONNECTIONS = 40
-PATIENCE_SECONDS = 20  # for all that a client sends, and for each thing that it is sent
-LEAVING_SECONDS = 1  # for a connection that makes room for another one
-MOST_ARRIVING = 2 * MOST_BYTES  # with the headers; beyond it werkzeug would read on, up to 10 GB, to be polite
+"""The largest number of connections at a time."""
+
+PATIENCE_SECONDS = 20
+"""The time limit for a whole request, and for each part of a response."""
+
+LEAVING_SECONDS = 1
+"""The time limit for closing a connection in favour of another."""
+
+MOST_ARRIVING = 2 * MOST_BYTES
+"""The largest size of a request with its headers. Without it, werkzeug reads a longer request on, up to 10 GB."""
 
 
-class _Arriving(io.RawIOBase):
-    """The bytes of a client, at most `MOST_ARRIVING`, until `PATIENCE_SECONDS` are over: the timeout of a socket starts
-    again with each byte. While it waits for bytes, it is in `waiting`, with its start."""
+class _RequestStream(io.RawIOBase):
+    """The stream of a client's request, with a limit of `MOST_ARRIVING` bytes and of `PATIENCE_SECONDS` in all.
+
+    The timeout of a socket is not enough: it starts again with each byte.
+
+    Args:
+        connection: the client's socket.
+        waiting: connection -> the time at which its request began. While the stream waits for bytes, its connection is
+            in this dict.
+
+    Raises:
+        TimeoutError: the request has not arrived in time; raised by reading.
+    """
 
     def __init__(self, connection: socket.socket, waiting: dict[socket.socket, float]) -> None:
-        self._connection, self._waiting = connection, waiting
+        self._connection = connection
+        self._waiting = waiting
         self._start = time.monotonic()
         self._end = self._start + PATIENCE_SECONDS
-        self._left = MOST_ARRIVING
+        self._remaining_bytes = MOST_ARRIVING
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        left = self._end - time.monotonic()
-        if left <= 0:
+        remaining_seconds = self._end - time.monotonic()
+        if remaining_seconds <= 0:
             raise TimeoutError
-        self._connection.settimeout(left)
+        self._connection.settimeout(remaining_seconds)
         self._waiting[self._connection] = self._start
+        size = 0
         try:
-            size = self._connection.recv_into(buffer, min(len(buffer), self._left)) if self._left else 0
+            if self._remaining_bytes:
+                size = self._connection.recv_into(buffer, min(len(buffer), self._remaining_bytes))
         finally:
             self._waiting.pop(self._connection, None)
             self._connection.settimeout(PATIENCE_SECONDS)
-        self._left -= size
+        self._remaining_bytes -= size
         return size
 
 
 class _Handler(WSGIRequestHandler):
+    """Handles the requests of a connection within the limits of `_RequestStream`, without a log."""
+
     timeout = PATIENCE_SECONDS
     server: "LiveServer"
 
     def setup(self) -> None:
-        """Prepares what is read; called by the standard library."""
+        """Sets the stream of the request. The standard library calls this method."""
         super().setup()
-        self.rfile = io.BufferedReader(_Arriving(self.connection, self.server.waiting))
+        self.rfile = io.BufferedReader(_RequestStream(self.connection, self.server.waiting))
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Says nothing of requests that went well: the token would be in the log."""
+        """Does not log requests: the token would be in the log."""
 
     def log(self, *args: Any) -> None:
-        """Says nothing of clients that hang up; called by the library."""
+        """Does not log closed connections. Werkzeug calls this method."""
 
 
 class LiveServer(ThreadedWSGIServer):
-    """A thread for each connection, and no more connections than `MOST_CONNECTIONS`: a further one takes the place of
-    the one that has been waited for the longest. It is closed if all others have asked and wait for their answers.
+    """A server with a thread for each connection, and at most `MOST_CONNECTIONS` connections.
+
+    A further connection replaces the one whose request has been incomplete for the longest time. If all requests are
+    complete and wait for answers, the further connection is closed.
+
+    Args:
+        application: the WSGI application.
+        host: the address to listen on.
+        port: the port; 0 for any free port.
 
     Attributes:
-        waiting: the connections that have not sent all yet, and when they began.
+        waiting: connection whose request is incomplete -> the time at which it began, by `time.monotonic`.
 
     Raises:
-        InputError: the address is taken, or not this machine's.
+        InputError: the address is taken, or is not an address of this machine.
     """
 
     def __init__(self, application: Any, host: str, port: int) -> None:
@@ -196,37 +245,42 @@ class LiveServer(ThreadedWSGIServer):
         super().__init__(host, port, application, _Handler)
 
     def server_bind(self) -> None:
-        """Binds the socket; called by the library, which would end the process if that fails."""
+        """Binds the socket, or raises an `InputError`. Without this method, werkzeug would end the process."""
         try:
             super().server_bind()
         except OSError as error:
             self.server_close()
-            mend = "choose another --port, or leave it out" if self.port else "expected an address of this machine"
-            place = f"--host {self.host}, --port {self.port}"
-            raise InputError(f"{place}: cannot listen there: {error.strerror}; {mend}") from None
+            advice = "choose another --port, or leave it out" if self.port else "expected an address of this machine"
+            options = f"--host {self.host}, --port {self.port}"
+            raise InputError(f"{options}: cannot listen there: {error.strerror}; {advice}") from None
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Starts a thread; called by the standard library."""
-        if self._connections.acquire(blocking=False) or self._make_room():
+        """Starts a thread for a new connection, or closes it. The standard library calls this method."""
+        if self._connections.acquire(blocking=False) or self._close_slowest():
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
-    def _make_room(self) -> bool:
-        """Takes the place of the connection that has been waited for the longest; returns whether there was one."""
+    def _close_slowest(self) -> bool:
+        """Closes the connection whose request has been incomplete for the longest time.
+
+        Returns:
+            Whether there was such a connection, and it has been closed within `LEAVING_SECONDS`.
+        """
         waiting = sorted(self.waiting.copy().items(), key=lambda item: item[1])
         if not waiting:
             return False
-        with suppress(OSError):  # it may have left
-            waiting[0][0].shutdown(socket.SHUT_RDWR)
+        connection, _ = waiting[0]
+        with suppress(OSError):  # the client may have closed it
+            connection.shutdown(socket.SHUT_RDWR)
         return self._connections.acquire(timeout=LEAVING_SECONDS)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serves one connection; called by the standard library."""
+        """Serves one connection. The standard library calls this method."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing of connections that broke; called by the standard library."""
+        """Does not report broken connections. The standard library calls this method."""

@@ -4,11 +4,11 @@ To add a metric, add its function to `METRIC_FUNCTIONS` and its row to `config.c
 validation computes it, the progress line and `history.csv` show it, evaluation writes it, and it can choose the best
 checkpoint.
 
+The modules, in reading order:
+
 - `bleu`: BLEU, chrF and TER
 - `likelihood`: loss, perplexity and token accuracy of references
-- `token_metrics`: `TokenAccuracy` and `Perplexity`, for Keras' `compile`
-
-`TokenAccuracy` and `Perplexity`, for `compile` of Keras, are imported when they are first used.
+- `token_metrics`: `TokenAccuracy` and `Perplexity`, metrics for Keras' `compile`; imported at their first use
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class MetricInputs:
         translations: the model's translation of each source.
         references: the reference translation of each source.
         likelihood: the likelihood of the references under the model.
-        bleu_tokenizer: the tokenizer of BLEU, see `bleu.make_bleu`.
+        bleu_tokenizer: the tokenizer of BLEU, see `metrics.bleu.make_bleu`.
     """
 
     translations: Sequence[str]
@@ -54,8 +54,9 @@ METRIC_FUNCTIONS: dict[str, Callable[[MetricInputs], float]] = {
     "token_accuracy": lambda inputs: inputs.likelihood.token_accuracy,
     "bleu": lambda inputs: score_bleu(inputs.translations, inputs.references, tokenizer=inputs.bleu_tokenizer),
 }
+"""The function of each metric in `config.choices.translation.METRIC_INFO`."""
 
 
 def measure_all(inputs: MetricInputs) -> dict[str, float]:
-    """Computes all metrics, in the order of `METRIC_FUNCTIONS`."""
+    """Computes the value of each metric by its name, in the order of `METRIC_FUNCTIONS`."""
     return {name: measure(inputs) for name, measure in METRIC_FUNCTIONS.items()}

@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER with sacreBLEU's signatures; their bootstrap samples and significance tests.
+"""BLEU, chrF and TER of sacreBLEU, and bootstrap samples and significance tests of such scores.
 
 Letters: N sentences, C counts of a sentence, B bootstrap samples.
 """
@@ -19,7 +19,7 @@ from ..statistics.resampling import sentence_counts
 from ..statistics.significance import p_of_exchanges
 
 LEAST_BLEU_FOR_TER = 1.0
-"""TER is not computed below this BLEU: it says nothing more, and can take seconds for each sentence."""
+"""TER is not computed below this BLEU: it would add no information, and can take seconds for each sentence."""
 
 
 def check_bleu_tokenizer(name: str, key: str = "data.bleu_tokenizer") -> None:
@@ -30,7 +30,7 @@ def check_bleu_tokenizer(name: str, key: str = "data.bleu_tokenizer") -> None:
         key: the setting or option that the user chose the tokenizer with, for the message.
 
     Raises:
-        InputError: a package or a download of sacreBLEU is missing.
+        InputError: a package, or a file that sacreBLEU downloads, is missing.
     """
     row = BLEU_TOKENIZERS[name]
     missing = [module for module in row.modules if find_spec(module) is None]
@@ -62,7 +62,7 @@ def make_bleu(tokenizer: str, effective_order: bool = False) -> sacrebleu.BLEU:
 
 
 def score_bleu(translations: Sequence[str], references: Sequence[str], *, tokenizer: str) -> float:
-    """Computes corpus BLEU, 0 to 100; `tokenizer` as in `make_bleu`."""
+    """Computes the BLEU of a set, 0 to 100. For `tokenizer` see `make_bleu`."""
     return make_bleu(tokenizer).corpus_score(translations, [references]).score
 
 
@@ -79,8 +79,9 @@ def score_translations(translations: Sequence[str], references: Sequence[str], *
         tokenizer: the tokenizer of BLEU, see `make_bleu`.
 
     Returns:
-        The scores by name, the lengths and brevity penalty of BLEU, and sacreBLEU's `signatures`. `ter` is None if BLEU
-        is below `LEAST_BLEU_FOR_TER`.
+        The scores `bleu`, `chrf`, `chrf++` and `ter`; the `bleu_tokenizer`; the `brevity_penalty` of BLEU and its
+        lengths in words, `reference_length` and `translation_length`; and `signatures`, sacreBLEU's signature of each
+        score. `ter` is None, and has no signature, if BLEU is below `LEAST_BLEU_FOR_TER`.
     """
     east_asian = BLEU_TOKENIZERS[tokenizer].east_asian
     metrics: dict[str, Any] = {"bleu": make_bleu(tokenizer), "chrf": sacrebleu.CHRF()}
@@ -103,7 +104,7 @@ def score_translations(translations: Sequence[str], references: Sequence[str], *
 def score_sentences(
     translations: Sequence[str], references: Sequence[str], *, tokenizer: str
 ) -> dict[str, list[float]]:
-    """Computes BLEU and chrF of each sentence, 0 to 100, by name; `tokenizer` as in `make_bleu`."""
+    """Computes the `bleu` and the `chrf` of each sentence, 0 to 100. For `tokenizer` see `make_bleu`."""
     metrics = {"bleu": make_bleu(tokenizer, effective_order=True), "chrf": sacrebleu.CHRF()}
     pairs = list(zip(translations, references, strict=True))
     return {
@@ -115,8 +116,8 @@ def score_sentences(
 class CorpusScore(NamedTuple):
     """A corpus score that is computed from the summed counts of its sentences, such as BLEU.
 
-    - metric: the metric, an object of sacreBLEU.
-    - counts: the numbers of n-grams and the lengths of each sentence, `(N, C)`.
+    - metric: a metric of sacreBLEU, such as the result of `make_bleu`.
+    - counts: the numbers of n-grams and the lengths of each sentence, float64 `(N, C)`.
     """
 
     metric: Any
@@ -124,7 +125,7 @@ class CorpusScore(NamedTuple):
 
     @classmethod
     def of(cls, metric: Any, translations: Sequence[str], references: Sequence[str]) -> "CorpusScore":
-        """Counts the n-grams of each sentence for a metric of sacreBLEU."""
+        """Makes the score of a metric of sacreBLEU from the translation and the reference of each sentence."""
         # sacreBLEU's own significance tests do the same: there is no public name for it.
         return cls(metric, np.array(metric._extract_corpus_statistics(translations, [references]), np.float64))
 
@@ -134,11 +135,12 @@ class CorpusScore(NamedTuple):
         return float(self.of_samples(np.ones((1, len(self.counts))))[0])
 
     def draw(self, samples: int) -> np.ndarray:
-        """Returns the score of each bootstrap sample, `(B,)`."""
+        """Draws bootstrap samples of the sentences, and returns the score of each sample, `(samples,)`."""
         return self.of_samples(sentence_counts(len(self.counts), samples=samples))
 
     def of_samples(self, sentence_counts: np.ndarray) -> np.ndarray:
-        """Returns the score of each sample, `(B,)`, from the number of times that it has each sentence, `(B, N)`."""
+        """Returns the score of each sample, `(B,)`, from the number of times that the sample has each sentence,
+        `(B, N)`."""
         return self._of_sums(sentence_counts @ self.counts)
 
     def p_against(self, first: "CorpusScore", samples: int) -> float:
@@ -160,8 +162,8 @@ class CorpusScore(NamedTuple):
 
 
 LOW_BLEU = 0.5
-GOOD_ACCURACY = 0.4  # predicting the most frequent tokens reaches half of it
-FEW_WORDS = 3  # BLEU counts up to four in a row
+GOOD_ACCURACY = 0.4  # a model that only predicts frequent tokens reaches half of this
+FEW_WORDS = 3  # in a reference: BLEU counts up to four words in a row
 
 
 def count_words(references: Sequence[str], tokenizer: str) -> float:

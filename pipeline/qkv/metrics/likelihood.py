@@ -17,7 +17,7 @@ from ..text.tokens.special_tokens import PAD
 
 @dataclass(frozen=True)
 class Likelihood:
-    """The likelihood of a set of references: means over all target tokens, EOS included.
+    """The likelihood of a set of references under a model: means over all target tokens, EOS included.
 
     Args:
         loss: the negative log-likelihood in nats per token, without label smoothing.
@@ -31,15 +31,15 @@ class Likelihood:
 
     @property
     def perplexity(self) -> float:
-        """`exp(loss)`."""
+        """The exponential of the loss; of 700 nats if the loss is larger, since floats end there."""
         return math.exp(min(self.loss, 700.0))
 
 
 class LikelihoodSum:
-    """Sums the likelihood of references, sentence by sentence. Truncated sentences are counted and left out.
+    """The likelihood of references that are added sentence by sentence.
 
     Args:
-        max_positions: the maximum number of tokens that the model accepts, for messages.
+        max_positions: the maximum number of tokens that the model accepts, for the error message.
     """
 
     def __init__(self, max_positions: int) -> None:
@@ -50,12 +50,12 @@ class LikelihoodSum:
         self._tokens = 0
 
     def add(self, log_probabilities: Sequence[float], right: int, truncated: bool) -> None:
-        """Adds a sentence.
+        """Adds a sentence. A truncated sentence is left out and counted in `Likelihood.too_long`.
 
         Args:
             log_probabilities: the log-probability of each token, in nats.
             right: the number of tokens that the model ranks first.
-            truncated: whether a side was cut because it is too long for the model.
+            truncated: True if the source or the target was cut because it is too long for the model.
         """
         if truncated:
             self._too_long += 1
@@ -68,7 +68,7 @@ class LikelihoodSum:
         """Returns the means over all tokens.
 
         Raises:
-            InputError: all pairs are too long for the model.
+            InputError: all pairs were truncated.
         """
         if not self._tokens:
             raise _all_too_long(self._too_long, self._max_positions)
@@ -82,20 +82,22 @@ def _all_too_long(pairs: int, max_positions: int) -> InputError:
 
 
 class LikelihoodMeter:
-    """Measures the likelihood of references under a model, again and again during training.
+    """A meter of the likelihood of references under a model, for example at each validation of a training.
 
     Pairs with a side that is too long for the model are left out.
 
     Args:
-        forced_graph: the graph of the model's teacher-forced pass.
+        forced_graph: the graph of the model's teacher-forced pass, see `decoding.forced.make_forced_graph`.
         source: the encoded sources.
         target: the encoded references.
         max_positions: the maximum number of tokens that the model accepts, EOS included.
         batch_tokens: the maximum number of positions on either side of a batch, padding included.
-        workers: the number of threads, each of which reads a batch.
+        threads: the number of batches that are measured in parallel.
 
     Attributes:
         too_long: the number of pairs that are left out.
+        source, target: the encoded sources and references of the remaining pairs.
+        batches: the indices in `source` of the pairs of each batch.
 
     Raises:
         InputError: all pairs are too long for the model.
@@ -109,25 +111,29 @@ class LikelihoodMeter:
         *,
         max_positions: int,
         batch_tokens: int = FORCED_BATCH_TOKENS,
-        workers: int = 1,
+        threads: int = 1,
     ) -> None:
         fits = np.flatnonzero(np.maximum(source.lengths, target.lengths) < max_positions).tolist()
         self.too_long = len(source) - len(fits)
         if not fits:
             raise _all_too_long(self.too_long, max_positions)
-        self.source, self.target = source.select(fits), target.select(fits)
+        self.source = source.select(fits)
+        self.target = target.select(fits)
         self.batches = batches_by_length(self.source.lengths + 1, self.target.lengths + 1, batch_tokens)  # EOS, BOS
         self._forced_graph = forced_graph
-        self.workers = workers
+        self.threads = threads
 
     def measure(self) -> Likelihood:
-        """Measures the likelihood with the model's current weights."""
-        loss, correct = np.sum(list(in_threads(self._measure_batch, self.batches, self.workers)), axis=0)
+        """Measures the likelihood under the model's current weights. `too_long` of the result is 0."""
+        loss, correct = np.sum(list(in_threads(self._measure_batch, self.batches, self.threads)), axis=0)
         tokens = int(np.sum(self.target.lengths)) + len(self.target)
         return Likelihood(float(loss) / tokens, float(correct) / tokens)
 
     def _measure_batch(self, rows: np.ndarray) -> tuple[float, int]:
-        """Returns the sum of the loss over the batch in nats, and the number of tokens that the model ranks first."""
+        """Returns the loss of a batch in nats, summed over tokens, and the number of tokens that the model ranks first.
+
+        `rows` has the indices of the pairs of the batch.
+        """
         batch = make_batch(EncodedPairs(self.source, self.target), rows)
         forced = self._forced_graph(*batch.ids)
         real = batch.target_output != PAD

@@ -1,7 +1,7 @@
-"""The metrics of target tokens, for `compile` of Keras: means over all tokens of a batch except padding.
+"""The metrics of target tokens, for `compile` of Keras: means over all tokens except padding.
 
-Weights of sentences, `(B,)` or `(B, 1)`, and of tokens, `(B, T)`, multiply the tokens' numbers. If the logits carry
-a Keras mask, as after `Embedding(mask_zero=True)`, tokens that it hides count as padding.
+Weights of sentences, `(B,)` or `(B, 1)`, and weights of tokens, `(B, T)`, are the weights of these means. If the logits
+carry a Keras mask, as after `Embedding(mask_zero=True)`, tokens that the mask hides count as padding.
 
 Letters: B batch, T target positions, V vocabulary.
 """
@@ -62,7 +62,14 @@ class Perplexity(keras.metrics.Mean):
 
 
 def token_weights(targets, logits, sample_weight, dtype):
-    """Returns the weight of each token in a metric, 0 for padding: `(B, T)`."""
+    """Returns the weight of each token in a metric, `(B, T)`; 0 for padding.
+
+    Args:
+        targets: the target tokens, `(B, T)`.
+        logits: `(B, T, V)`, with or without a Keras mask.
+        sample_weight: weights of sentences, `(B,)` or `(B, 1)`, or of tokens, `(B, T)`; None for equal weights.
+        dtype: the type of the result.
+    """
     weights = ops.cast(ops.not_equal(targets, PAD), dtype)
     factors = get_keras_mask(logits), None if sample_weight is None else by_sentence(sample_weight)
     for factor in factors:

@@ -1,14 +1,21 @@
-"""A run on disk, and `train`, which makes one. In reading order:
+"""A run: the folder of a training, with its config, tokenizer, model and results.
 
-- `trained_run`, `ensemble`: finished runs, opened, alone or together
-- `manifest`: what a run was made from, with digests
-- `weights`: weights of a file from anywhere, checked
-- `ancestor`: the run that a training starts from
-- `processes`: the work of a run over several processes of this machine
-- `start`: a training before it starts: a new run, or one that was started before
-- `training`: one training, from its settings to `model.keras`
-- `batches`, `load_model`: the batches of a training, and its model, for Keras
-- `doctor`, `proposal`: a training checked before it starts, and the model that would suit the time
+`train` makes a run, and `trained_run` loads it.
+
+The modules, in reading order:
+
+- `start`: the settings of a training, read and checked before TensorFlow is loaded
+- `training`: one training, from the settings to `model.keras`
+- `ancestor`: the copy of the run that a training starts from
+- `weights`: the checks of a file of weights, and its loading
+- `manifest`: `manifest.json`, with the origin of a run, digests of its files and a golden output
+- `trained_run`: a finished run, ready to translate
+- `ensemble`: several finished runs that translate together
+- `processes`: the work of a finished run in several processes of this machine
+- `doctor`: the checkup of a training before it starts
+- `proposal`: the proposed settings for the minutes of a training
+- `keras_batches`: the batches of a training for `fit` of Keras
+- `load_model`: the Keras model of a run
 """
 
 from collections.abc import Sequence
@@ -28,21 +35,21 @@ def train(
     callbacks: "Sequence[keras.callbacks.Callback] | None" = None,
     stream: TextIO | None = None,
 ) -> int:
-    """Trains a new run, or continues one.
+    """Trains a new run, or continues a run.
 
     Args:
-        config: all settings; if a run is resumed, its own settings.
-        resume: the folder of the run to continue, or None for a new run.
-        callbacks: further callbacks, or None; `qkv.training.loop` says what they are given.
-        stream: where the progress is written; standard output by default.
+        config: all settings; for a run that is continued, the settings of the run.
+        resume: the folder of the run to continue; None for a new run.
+        callbacks: further callbacks, or None; `qkv.training.loop` lists the arguments of their methods.
+        stream: the stream to which the progress is written; by default standard output.
 
     Returns:
-        The exit status: 0, or 130 where the run was interrupted and can be resumed.
+        The exit status: 0, or 130 if the training was interrupted and can be continued.
 
     Raises:
-        InputError: the text, the run or its checkpoint does not fit the settings, BLEU cannot be computed here, or the
-            training loop cannot call one of the callbacks.
-        LostWorkerError: of several workers, another one has ended, hangs, or has not started.
+        InputError: the text, the run or its checkpoint does not fit the settings, BLEU cannot be computed on this
+            machine, or the training loop cannot call one of the callbacks.
+        LostWorkerError: in a training by several workers, another worker has ended, hangs, or has not started.
     """
     with importing_tensorflow():
         from .training import run_training

@@ -1,6 +1,7 @@
-"""The run that a training starts from: its weights and its tokenizer, copied into the new run.
+"""The ancestor of a run: the run that a training starts from.
 
-The new run reads its copy alone, so it does not depend on the ancestor once it has started.
+The weights and the tokenizer of the ancestor are copied into the new run. It reads only the copy, so it
+does not depend on the ancestor once it has started.
 """
 
 import logging
@@ -26,22 +27,26 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Ancestor:
-    """The run that another one starts from, as the latter keeps it.
+    """The copy, in a new run, of the run that it starts from.
 
     Attributes:
         run: the new run.
-        record: `run` and `weights`, where the weights were read; `weights_sha256` and `tokenizer_sha256` of the files
-            there, and `copy_sha256` of the copy.
+        record: text by key: `run` and `weights` are the ancestor's folder and the file of its weights;
+            `weights_sha256` and `tokenizer_sha256` are the digests of its files, and `copy_sha256` that of the copy.
     """
 
     run: RunDirectory
     record: dict[str, Any]
 
     def __str__(self) -> str:
+        """Returns the folder of the ancestor, the file of its weights and the beginning of their digest."""
         return f"{self.record['run']} ({self.record['weights']}, SHA-256 {self.record['weights_sha256'][:12]}...)"
 
     def load(self, model: keras.Model) -> None:
-        """Gives a model the weights of the ancestor.
+        """Assigns the weights of the ancestor to a model.
+
+        Args:
+            model: the model of the new run, with the same variables as the ancestor's.
 
         Raises:
             InputError: the copy is missing or damaged.
@@ -49,12 +54,13 @@ class Ancestor:
         path = self.run.ancestor_weights
         try:
             if sha256(path) != self.record["copy_sha256"]:
-                raise ValueError("its SHA-256 is another than when it was copied")
+                raise ValueError("its SHA-256 is not the copy_sha256 of manifest.json")
             with ArrayFile(path) as archive:
                 values = [archive.read(name, "f", tuple(x.shape)) for name, x in _named(model).items()]
         except DAMAGE as error:
             raise InputError(
-                f"{path}: the weights that this run starts from are missing or damaged ({error}); start it anew"
+                f"{path}: the weights that this run starts from are missing or damaged ({error}); delete "
+                "the run and start it again"
             ) from None
         log.info("starting from %s", self)
         for variable, value in zip(model.weights, values, strict=True):
@@ -62,12 +68,20 @@ class Ancestor:
 
 
 def take_ancestor(config: RunConfig, run: RunDirectory) -> Ancestor | None:
-    """Copies weights and tokenizer of the run in `training.start_from` into the new run, unless that was done before.
+    """Copies the weights and the tokenizer of the run in `training.start_from` into a new run.
 
-    Returns the copy; None where training starts from fresh weights.
+    If the new run has a copy already, nothing is copied.
+
+    Args:
+        config: the settings of the new run.
+        run: the new run.
+
+    Returns:
+        The copy; None if `training.start_from` is null.
 
     Raises:
-        InputError: there is no such run, its weights or files do not fit, or it has another model or vocabulary.
+        InputError: there is no such run, its files are damaged or do not fit together, or its model or vocabulary
+            differs from that of the config.
     """
     root = config.training.start_from
     if root is None:
@@ -79,11 +93,12 @@ def take_ancestor(config: RunConfig, run: RunDirectory) -> Ancestor | None:
         if not all(isinstance(record[name], str) for name in ("run", "weights", "weights_sha256", "copy_sha256")):
             raise ValueError("expected paths and digests")
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{run.ancestor}: missing or damaged ({error}); start the run anew") from None
+        raise InputError(f"{run.ancestor}: missing or damaged ({error}); delete the run and start it again") from None
     return Ancestor(run, record)
 
 
 def _copy(config: RunConfig, run: RunDirectory, root: Path) -> dict[str, Any]:
+    """Copies the weights and the tokenizer of the run in `root`; returns the record of the `Ancestor`."""
     ancestor = check_ancestor(config)
     assert ancestor is not None
     for difference in other_text(config, ancestor):
@@ -99,11 +114,11 @@ def _copy(config: RunConfig, run: RunDirectory, root: Path) -> dict[str, Any]:
         "weights_sha256": sha256(loaded.weights),
         "tokenizer_sha256": sha256(source.tokenizer),
     }
-    for name in ("source.spm", "target.spm", source.tokenizer.name):  # what names the others last
+    for name in ("source.spm", "target.spm", source.tokenizer.name):  # the file that refers to the others is last
         if (path := source.tokenizer.with_name(name)).is_file():
             write_atomically(run.tokenizer.with_name(name), path.read_bytes())
     if sha256(run.tokenizer) != record["tokenizer_sha256"]:
-        raise InputError(f"{source.tokenizer}: it changed while it was copied; start the run anew")
+        raise InputError(f"{source.tokenizer}: it changed while it was copied; delete the run and start it again")
     with replaced_when_done(run.ancestor_weights) as temporary:
         weights = _named(loaded.model).items()
         arrays: dict[str, Any] = {name: keras.ops.convert_to_numpy(variable) for name, variable in weights}
@@ -112,5 +127,5 @@ def _copy(config: RunConfig, run: RunDirectory, root: Path) -> dict[str, Any]:
 
 
 def _named(model: keras.Model) -> dict[str, Any]:
-    """Returns the weights by number and path; the state of random numbers is none of them."""
+    """Returns the weights of a model by number and path, without the states of random generators."""
     return {f"{number:04d}/{variable.path}": variable for number, variable in enumerate(model.weights)}

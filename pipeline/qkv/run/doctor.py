@@ -1,4 +1,4 @@
-"""The doctor's checkup of a training before it starts: machine, text, first updates, time and disk space."""
+"""The checkup of a training before it starts, for `qkv doctor`: machine, text, first updates, time and disk space."""
 
 import json
 import math
@@ -6,7 +6,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +35,6 @@ from ..text.prepare import prepare_text
 from ..text.selection import describe_invisible
 from ..text.tokens.run_tokenizer import VocabularySizeError
 from ..text.training_text import TrainingText
-from ..training.batch_size import resolve_batch_tokens
 from ..training.build import build_batches_and_step, build_limits, build_model_and_optimizer, build_schedule
 from ..training.progress import Progress
 from ..training.step import TrainStepMetrics
@@ -46,18 +44,21 @@ from .ancestor import Ancestor, take_ancestor
 from .proposal import ModelSize, propose, token_cost
 
 MEGABYTE, GIGABYTE = 2**20, 2**30
-MANY_REPEATS = 20  # of a pair in an epoch
-TIMED_SECONDS = 12.0  # enough updates for an estimate
+MANY_REPEATS = 20
+"""The number of times that an epoch reads a pair above which the line of its corpus is marked."""
+TIMED_SECONDS = 12.0
+"""The seconds after which the timing of updates ends."""
 TIMED_UPDATES = 20
+"""The number of updates after which it ends."""
 
 
 class CheckupLine(NamedTuple):
     """A line of the report.
 
-    - subject: the part of training that it describes, in one word.
-    - text: what was found.
-    - fine: whether nothing needs a closer look.
-    - settings: the proposed settings by dotted key.
+    - subject: the part of the training that the line describes, in one word.
+    - text: the description.
+    - fine: False marks the line with LOOK.
+    - settings: the proposed settings by dotted key; None if the line proposes none.
     """
 
     subject: str
@@ -67,10 +68,13 @@ class CheckupLine(NamedTuple):
 
 
 def check_up(config: RunConfig) -> Iterator[CheckupLine]:
-    """Prepares the text, makes a few updates in a temporary folder, and yields the report line by line.
+    """Prepares the text and makes a few updates, in a temporary folder, and yields the report line by line.
+
+    Args:
+        config: the settings of the training, with the name of the run.
 
     Raises:
-        InputError: training would refuse the settings or the text, too.
+        InputError: the settings or the text are wrong, so that training would raise the same error.
     """
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
@@ -103,8 +107,9 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
 
 
 def describe_machine() -> CheckupLine:
-    """Describes cores, memory and the speed of products."""
-    memory = f"{total / GIGABYTE:.0f} GiB of memory" if (total := total_memory()) else "memory unknown"
+    """Describes cores, memory and the speed of matrix products."""
+    total = total_memory()
+    memory = f"{total / GIGABYTE:.0f} GiB of memory" if total else "memory unknown"
     rates = {dtype: product_rate(dtype) / 1e9 for dtype in ("float32", "bfloat16")}
     gpus = len(visible_gpus())
     return CheckupLine(
@@ -115,17 +120,22 @@ def describe_machine() -> CheckupLine:
 
 
 def describe_gpus(precision: str) -> Iterator[CheckupLine]:
-    """Describes each GPU, a GPU that lies idle, and a Keras dtype policy that the device converts."""
+    """Describes each GPU, and warns of an NVIDIA GPU that TensorFlow does not see and of a slow precision.
+
+    Args:
+        precision: the Keras dtype policy of the training.
+    """
     gpus = visible_gpus()
     for number, (gpu, memory) in enumerate(zip(gpus, gpu_memory() if gpus else [], strict=True)):
         yield CheckupLine("gpu", f"number {number}: {gpu}, {memory / GIGABYTE:.1f} GiB of memory for TensorFlow")
     if reason := idle_gpu():
-        yield CheckupLine("gpu", f"an NVIDIA GPU is there, and TensorFlow sees none: {reason}", fine=False)
+        yield CheckupLine("gpu", f"TensorFlow does not see the NVIDIA GPU of this machine: {reason}", fine=False)
     if advice := slow_precision(precision):
         yield CheckupLine("precision", advice, fine=False)
 
 
 def _describe_text(config: RunConfig, run: RunDirectory, text: TrainingText) -> Iterator[CheckupLine]:
+    """Describes the prepared text: its pairs, invisible characters, corpora and tokens."""
     report = json.loads(run.corpus_report.read_text(encoding="utf-8"))
     dropped = report["pairs"] - report["kept"]
     joined = f" and {report['joined']:,} joined ones" if report["joined"] else ""
@@ -135,7 +145,7 @@ def _describe_text(config: RunConfig, run: RunDirectory, text: TrainingText) -> 
         fine=dropped < 0.1 * report["pairs"],
     )
     if counted := describe_invisible(report["invisible"]):
-        advice = "typed text keeps them, other text may lack them; remove those that mean nothing"
+        advice = "typed text keeps them, other text may lack them; remove those without a meaning"
         yield CheckupLine("invisible", f"characters in the training text: {counted}; {advice}", fine=False)
     for corpus in report["corpora"] if config.data.listed_corpora else []:
         tag = "" if corpus["tag"] is None else f", tag {corpus['tag']}"
@@ -161,6 +171,16 @@ def _try_training(
     ancestor: Ancestor | None,
     most_tokens: int | None,
 ) -> Iterator[CheckupLine]:
+    """Makes a few updates, and describes model, batches, updates, memory, time, disk space and a proposal.
+
+    Args:
+        config: the settings.
+        text: the prepared text.
+        root: the folder that the run would have.
+        strategy: the strategy of the devices.
+        ancestor: the copy of the run that training starts from, or None.
+        most_tokens: the largest vocabulary that the text can fill; None if the config's is not too large.
+    """
     vocabulary = text.tokenizer.vocabulary_size
     schedule = build_schedule(config, strategy)
     model, optimizer = build_model_and_optimizer(config, vocabulary, schedule, strategy)
@@ -173,10 +193,9 @@ def _try_training(
     if ancestor is not None:
         ancestor.load(model)
         yield CheckupLine("weights", f"of {ancestor}")
-    plain = config.training.model_copy(update={"xla": False})  # or compiling would be timed too
-    timed_config = config.model_copy(update={"training": plain})
-    build = partial(build_batches_and_step, timed_config, text, model, optimizer, strategy)
-    batches, step = build(resolve_batch_tokens(config.batches.batch_tokens, Progress(), build))
+    without_xla = config.training.model_copy(update={"xla": False})  # otherwise compiling would be timed too
+    timed_config = config.model_copy(update={"training": without_xla})
+    batches, step = build_batches_and_step(timed_config, text, model, optimizer, strategy, Progress())
     plan = batches.plan(0)
     padding = f"{plan.count:,} an epoch, {100 * plan.padding_share:.1f} % padding"
     yield CheckupLine("batches", padding, fine=plan.padding_share < 0.3)
@@ -185,7 +204,8 @@ def _try_training(
     positions = [
         len(rows) * (source.lengths[rows].max() + target.lengths[rows].max()) for rows in plan.window(0).batches
     ]
-    metrics = step(next(batches.epoch(0, int(np.argmax(positions)))))  # the largest batch
+    largest = int(np.argmax(positions))
+    metrics = step(next(batches.epoch(0, largest)))
     loss = float(metrics.loss) / float(metrics.tokens)
     chance = math.log(vocabulary)
     yield CheckupLine(
@@ -205,22 +225,32 @@ def _try_training(
     limit, minutes = nearest_limit(build_limits(config), epoch_updates, epoch_seconds / epoch_updates)
     yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates, limit, minutes)
     yield _describe_disk(config, model, root)
-    if isinstance(config.model, TransformerSettings) and ancestor is None:  # or another size could not be used
+    if isinstance(config.model, TransformerSettings) and ancestor is None:  # the size of an ancestor is fixed
         sizes = ModelSize(**config.model.model_dump(include=set(ModelSize.__annotations__)))
         work_per_second = speed * token_cost(sizes, vocabulary, batches.batch_tokens)
         minutes = max(round(float(minutes), 1), 0.1)
         proposal = propose(len(lengths), 1 + float(lengths.mean()), minutes, work_per_second, most_tokens)
-        proposed, present = proposal.settings(), dict(flat_settings(config.model_dump()))
+        proposed = proposal.settings()
+        present = dict(flat_settings(config.model_dump()))
         changes = {key: "null" if value is None else value for key, value in proposed.items() if value != present[key]}
-        judged = "probably better than what is set" if changes else "what is set already"
-        how = ["; --write FILE writes it into a copy of the config or into the config itself:"] if changes else []
-        listed = "\n  ".join([*how, *(f"{key} {value}, not {present[key]}" for key, value in changes.items())])
-        what = f"for {minutes:,g} minutes on this machine, {judged}: {proposal}"
-        yield CheckupLine("proposal", what + listed, settings=proposed)
+        verdict = "probably better than the config" if changes else "the same as the config"
+        lines = [f"for {minutes:,g} minutes on this machine, {verdict}: {proposal}"]
+        if changes:
+            lines[0] += "; --write FILE writes it into a copy of the config or into the config itself:"
+            lines += [f"{key} {value}, not {present[key]}" for key, value in changes.items()]
+        yield CheckupLine("proposal", "\n  ".join(lines), settings=proposed)
 
 
 def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch]) -> tuple[float, float, int]:
-    """Times updates by the first batches: seconds an update, target tokens a second, and how many were timed."""
+    """Measures the time of updates by the first batches.
+
+    Args:
+        step: the training step.
+        batches: the batches, at least one.
+
+    Returns:
+        The mean seconds of an update, the target tokens per second, and the number of updates.
+    """
     started = time.monotonic()
     tokens = 0.0
     for updates, batch in enumerate(batches, 1):
@@ -232,22 +262,32 @@ def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch
 
 
 def describe_memory() -> Iterator[CheckupLine]:
-    """Describes how much memory the updates so far have taken, of the machine and of each GPU."""
+    """Describes the peak use of memory until now, of each GPU and of the machine."""
     for number, total in enumerate(gpu_memory() if visible_gpus() else []):
         peak = tf.config.experimental.get_memory_info(f"GPU:{number}")["peak"]
         yield _describe_peak(f"of GPU {number}, ", peak, total)
     yield _describe_peak("", peak_memory(), total_memory())
 
 
-def _describe_peak(where: str, peak: int | None, total: int | None) -> CheckupLine:
+def _describe_peak(prefix: str, peak: int | None, total: int | None) -> CheckupLine:
+    """Describes a peak use of memory, in bytes; None if the system does not report it. `prefix` begins the line."""
     if peak is None or total is None:
-        return CheckupLine("memory", "not told by this system")
-    text = f"{where}{peak / GIGABYTE:.1f} GiB with the largest batch, of {total / GIGABYTE:.0f}"
+        return CheckupLine("memory", "this system does not report it")
+    text = f"{prefix}{peak / GIGABYTE:.1f} GiB with the largest batch, of {total / GIGABYTE:.0f}"
     return CheckupLine("memory", text, fine=peak < 0.8 * total)
 
 
 def nearest_limit(limits: Limits, updates_per_epoch: int, update_seconds: float) -> tuple[str, float]:
-    """Returns which limit ends training first, `updates`, `epochs` or `minutes`, and after how many minutes."""
+    """Finds the limit that ends training first.
+
+    Args:
+        limits: the limits of the training.
+        updates_per_epoch: the number of updates in an epoch.
+        update_seconds: the seconds of an update.
+
+    Returns:
+        `(name, minutes)`: `updates`, `epochs` or `minutes`, and the minutes until this limit.
+    """
     minutes = {
         "updates": (limits.max_updates or math.inf) * update_seconds / 60,
         "epochs": (limits.max_epochs or math.inf) * updates_per_epoch * update_seconds / 60,
@@ -259,6 +299,7 @@ def nearest_limit(limits: Limits, updates_per_epoch: int, update_seconds: float)
 def _describe_duration(
     config: RunConfig, epoch_updates: int, update_seconds: float, limit: str, minutes: float
 ) -> CheckupLine:
+    """Describes the length of the training, whose first limit is `limit` after `minutes`."""
     updates = round(minutes * 60 / update_seconds)
     every = config.training.validate_every_updates or max(1, updates // VALIDATIONS)
     validations = f"{max(1, updates // every):,} validation{'s' if updates >= 2 * every else ''}"
@@ -271,6 +312,7 @@ def _describe_duration(
 
 
 def _describe_disk(config: RunConfig, model: keras.Model, root: Path) -> CheckupLine:
+    """Describes the size of the run's files and the free space for them; `root` is the folder of the run."""
     settings = config.training
     needed = checkpoint_bytes(model.count_params(), settings.keep_checkpoints, settings.average_checkpoints)
     folder = next(folder for folder in (root, *root.parents) if folder.exists())
@@ -283,15 +325,19 @@ def _describe_disk(config: RunConfig, model: keras.Model, root: Path) -> Checkup
 
 
 def state_bytes(parameters: int) -> int:
-    """Returns the bytes that a training takes whatever its batches: weights, gradients and two moments in float32."""
+    """Returns the size of weights, their gradients and their two moments in float32, in bytes."""
     return 4 * 4 * parameters
 
 
 def checkpoint_bytes(parameters: int, keep_checkpoints: int, average_checkpoints: int) -> int:
-    """Returns the size of a run's checkpoints and model, in bytes.
+    """Returns the size of the checkpoints and the model file of a run, in bytes.
 
-    A checkpoint has the weights and two moments of each in float32. There is one more for the best, and the model file
-    has weights alone. The best `average_checkpoints` may all differ from the recent ones.
+    A checkpoint has the weights and their two moments in float32. The model file has only the weights.
+
+    Args:
+        parameters: the number of parameters of the model.
+        keep_checkpoints: the number of recent checkpoints.
+        average_checkpoints: the number of checkpoints that are averaged. All may differ from the recent ones.
     """
-    checkpoints = keep_checkpoints + average_checkpoints + 1
+    checkpoints = keep_checkpoints + average_checkpoints + 1  # and the best checkpoint
     return 4 * parameters * (3 * checkpoints + 1)

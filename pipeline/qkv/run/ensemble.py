@@ -1,4 +1,4 @@
-"""Several finished runs whose models translate together."""
+"""An ensemble: several finished runs whose models translate together."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,29 +13,35 @@ from .trained_run import TrainedRun, load_run
 
 @dataclass(frozen=True)
 class TrainedEnsemble(TrainedRun):
-    """An ensemble, as the run that evaluation and translation need: the first run, with all models as one.
+    """An ensemble in the form of a single run, whose model is an `Ensemble` of all models.
 
-    It has the folder and the settings of the first run; sentences have as many tokens as every model accepts.
+    It has the folder, the settings and the tokenizer of the first run. `max_positions` is the smallest of all runs.
 
     Args:
-        runs: the runs by their names, the first one among them.
+        runs: all runs by their names, including the first run.
     """
 
     runs: Mapping[str, TrainedRun] = field(default_factory=dict)
 
     def with_config(self, config: RunConfig) -> "TrainedRun":
-        """Returns the ensemble with other settings of decoding; the longest sentence stays the models'."""
+        """Returns the ensemble with other settings of decoding. `max_positions` stays the smallest of all runs.
+
+        Raises:
+            InputError: the vocabulary has no tag `decoding.tag`.
+        """
         model = config.model.model_copy(update={"max_positions": self.config.model.max_positions})
         return super().with_config(config.model_copy(update={"model": model}))
 
     @cached_property
     def members(self) -> dict[str, TrainedRun]:
-        """The runs by their names, with the settings of the ensemble, but their own models and attention to write."""
+        """The runs by their names, with the settings of the ensemble.
+
+        `model` and `inspection.attention` stay those of each run, with the `max_positions` of the ensemble.
+        """
         members = {}
         for name, run in self.runs.items():
-            own = run.config
-            inspection = self.config.inspection.model_copy(update={"attention": own.inspection.attention})
-            model = own.model.model_copy(update={"max_positions": self.config.model.max_positions})
+            inspection = self.config.inspection.model_copy(update={"attention": run.config.inspection.attention})
+            model = run.config.model.model_copy(update={"max_positions": self.config.model.max_positions})
             config = self.config.model_copy(update={"model": model, "inspection": inspection})
             members[name] = run.with_config(config)
         return members
@@ -45,11 +51,14 @@ def load_runs(roots: Sequence[Path], checkpoint: str = "best", tuned: bool = Tru
     """Loads a run, or several as an ensemble.
 
     Args:
-        roots: the runs' folders; one may be there twice.
-        checkpoint, tuned: of each run, see `load_run`.
+        roots: the folders of the runs. A folder may be listed twice.
+        checkpoint, tuned: see `run.trained_run.load_run`; they apply to each run.
+
+    Returns:
+        The run, or a `TrainedEnsemble` if there are several roots.
 
     Raises:
-        InputError: as `load_run`, or the models cannot translate together.
+        InputError: as for `load_run`, or the models cannot translate together.
     """
     if len(roots) == 1:
         return load_run(roots[0], checkpoint, tuned)

@@ -1,4 +1,4 @@
-"""The batches of training as Keras' `fit` takes them."""
+"""The batches of a training as a data set for `fit` of Keras."""
 
 import shutil
 import weakref
@@ -23,17 +23,18 @@ from ..training.build import build_batches
 from .training import prepare
 
 SPLITS = "train", "validation"
+"""The parts of the text that `batches` reads."""
 
 
 def batches(config: RunConfig | str | Path, split: str = "train") -> "KerasBatches":
     """Makes the batches of a config, or of a run, for `fit` and `evaluate` of Keras.
 
-    The text of a config is prepared in a temporary folder; a run has it already, which saves time where it is large.
-    Random numbers are seeded as a training does, so that a model made next begins with the same weights.
+    The text of a config is prepared in a temporary folder. A run has prepared its text already, which saves time if the
+    text is large. Random generators are seeded as in a training, so a model that is made next has the same weights.
 
     Args:
-        config: a config, the path of one, or the folder of a run.
-        split: "train" for the batches of training, shuffled anew in each epoch, or "validation".
+        config: a `RunConfig`, the path of a config file, or the folder of a run.
+        split: `train` for the batches of training, shuffled again in each epoch; or `validation`.
 
     Raises:
         InputError: the config or its text has a mistake, or there is no such split.
@@ -54,55 +55,59 @@ def batches(config: RunConfig | str | Path, split: str = "train") -> "KerasBatch
         text = prepare(config, RunDirectory(folder))[1]
     size = config.batches.batch_tokens
     whole = tf.distribute.OneDeviceStrategy("CPU:0")  # Keras divides batches among replicas itself
-    made = build_batches(config, text, whole, PROCESSOR_TOKENS if size == "auto" else size)
-    dataset = KerasBatches(made, text, split)
+    training_batches = build_batches(config, text, whole, PROCESSOR_TOKENS if size == "auto" else size)
+    dataset = KerasBatches(training_batches, text, split)
     if folder is not None:
         weakref.finalize(dataset, shutil.rmtree, folder, ignore_errors=True)
     return dataset
 
 
 class KerasBatches(keras.utils.PyDataset):
-    """Batches `((source_ids, target_ids), target_output)`, int32 `(B, S)`, `(B, T)` and `(B, T)`, see `Batch`.
+    """A Keras data set of batches `((source, target_input), target_output)`, see `text.batch.Batch`.
 
-    In training, each epoch has its own order, as in `train.py`; pass `shuffle=False` to `fit`, which would shuffle it
-    once more. A `fit` that starts at epoch 0 goes on with the epoch after those that were read; one that starts later,
-    by `initial_epoch` or `BackupAndRestore`, reads the batches of that epoch. That is done by `follow_epochs`, a
-    callback that `fit` of a `TranslationModel` adds, and that other models must be given. Batches are made by threads,
-    as many as `workers`; processes are refused, since they would never hear that an epoch ends.
+    The arrays are int32 `(B, S)`, `(B, T)` and `(B, T)`: B sentences, S source positions, T target positions.
 
-    Under a strategy of several replicas, in whose scope the batches are made, sentences of nothing but padding fill
-    each batch up to a multiple of the replicas.
+    In training, each epoch has another order, as in `train.py`. Pass `shuffle=False` to `fit`, which would shuffle the
+    batches once more. A `fit` that starts at epoch 0 reads the epoch after the last one that was read. A `fit` that
+    starts later, by `initial_epoch` or `BackupAndRestore`, reads that epoch. The callback of `follow_epochs` does this.
+    `fit` of a `TranslationModel` adds the callback; add it yourself for other models.
 
-    Every epoch has as many batches as the first: where segmentations or a mixture of corpora are sampled,
-    the last batches of an epoch may be missing, or its first ones come twice.
+    Threads make the batches; `workers` is their number. Processes are refused, since they would not notice the end of
+    an epoch.
+
+    If the batches are made in the scope of a strategy with several replicas, each batch is filled with empty sentences
+    up to a multiple of the number of replicas.
+
+    Every epoch has as many batches as the first. If segmentations or a mixture of corpora are sampled, an epoch may
+    lack its last batches or repeat its first ones.
 
     Args:
-        made: makes the training batches of any epoch.
+        training_batches: the maker of the training batches of any epoch.
         text: the text.
         split: one of `SPLITS`.
 
     Attributes:
-        text: the text; `text.tokenizer.vocabulary_size` is what a model needs.
-        epoch: the epoch whose batches are read, from 0; may be set between epochs.
+        text: the text; `text.tokenizer.vocabulary_size` is the vocabulary size for a model.
+        epoch: the index of the epoch whose batches are read, from 0. It may be set between epochs.
     """
 
-    def __init__(self, made: TrainingBatches, text: TrainingText, split: str) -> None:
+    def __init__(self, training_batches: TrainingBatches, text: TrainingText, split: str) -> None:
         super().__init__()
         self.text = text
         self._epoch = 0
-        self._made = made
+        self._training_batches = training_batches
         self._shuffles = split == "train"
         self._replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        self._reading = False  # within a pass
-        self._read_last = False  # since the last pass ended
+        self._reading = False  # whether a pass has begun and not ended
+        self._read_last = False  # whether the last batch was read since the last pass ended
         self._plan()
         self._count = len(self._rows)
 
     def _plan(self) -> None:
-        """Plans the epoch, as a whole, so that threads can ask for any of its batches."""
+        """Plans all batches of the epoch, since threads read them in any order."""
         if self._shuffles:
-            self._pairs = self._made.pairs(self.epoch)
-            self._rows = list(self._made.plan(self.epoch).batches())
+            self._pairs = self._training_batches.pairs(self.epoch)
+            self._rows = list(self._training_batches.plan(self.epoch).batches())
         else:
             self._pairs = self.text.validation_pairs
             source, target = (side.lengths + 1 for side in self._pairs.sides)
@@ -121,14 +126,15 @@ class KerasBatches(keras.utils.PyDataset):
 
     @property
     def use_multiprocessing(self) -> bool:
+        """False: processes cannot make the batches. Setting it to True raises an `InputError`."""
         return False
 
     @use_multiprocessing.setter
     def use_multiprocessing(self, value: bool) -> None:
         if value:
             raise InputError(
-                "use_multiprocessing: a copy in another process would read epoch 0 for ever; set workers alone, the "
-                "number of threads"
+                "use_multiprocessing: expected False, since a copy in another process would always read epoch 0; set "
+                "only workers, the number of threads"
             )
 
     def __len__(self) -> int:
@@ -138,32 +144,36 @@ class KerasBatches(keras.utils.PyDataset):
         batch = self._batch(index)
         self._read_last |= index == self._count - 1
         if not self._reading and index == 1:
-            # Keras looks at two batches before it fits, and takes lengths on which they agree for those of all.
-            pairs = zip(batch.ids, self._batch(0).ids, strict=True)
-            ids = (np.pad(x, ((0, 0), (0, int(x.shape[1] == first.shape[1])))) for x, first in pairs)
-            batch = Batch(*ids)
+            # Keras reads two batches before it fits. If they have the same length, it assumes this length for all.
+            arrays = []
+            for ids, first_ids in zip(batch.ids, self._batch(0).ids, strict=True):
+                has_same_length = ids.shape[1] == first_ids.shape[1]
+                arrays.append(np.pad(ids, ((0, 0), (0, 1))) if has_same_length else ids)
+            batch = Batch(*arrays)
         return (batch.source, batch.target_input), batch.target_output
 
     def _batch(self, index: int) -> Batch:
-        batch = self._made.make(self._pairs, self._rows[index % len(self._rows)])
+        """Returns a batch of the epoch with a multiple of the replicas in rows. An index past the end starts over."""
+        batch = self._training_batches.make(self._pairs, self._rows[index % len(self._rows)])
         return batch.map(lambda ids: np.pad(ids, ((0, -len(ids) % self._replicas), (0, 0))))
 
     def on_epoch_begin(self) -> None:
         self._reading = True
 
     def on_epoch_end(self) -> None:
-        complete = self._reading and self._read_last  # Keras also ends passes that it has not begun, or not read
+        # Keras also calls this for passes that it has not begun or not read.
+        complete = self._reading and self._read_last
         self._reading = self._read_last = False
         if complete:
             self.epoch += 1
 
     def follow_epochs(self) -> keras.callbacks.Callback:
-        """Makes a callback that moves to the epoch at which `fit` starts; a new one is needed for each `fit`."""
+        """Returns a callback that sets the epoch to the one at which `fit` starts. Each `fit` needs a new callback."""
         return FirstEpoch(self)
 
 
 class FirstEpoch(keras.callbacks.Callback):
-    """Moves batches to the epoch at which `fit` starts, before any of them is read.
+    """Sets the epoch of batches to the one at which `fit` starts, before a batch is read.
 
     Args:
         batches: the batches.
@@ -172,10 +182,11 @@ class FirstEpoch(keras.callbacks.Callback):
     def __init__(self, batches: KerasBatches) -> None:
         super().__init__()
         self._batches = batches
-        self._next: int | None = batches.epoch  # Keras may read batches to build the model; None once `fit` has begun
+        # The epoch of a `fit` from epoch 0, kept since Keras may read batches to build the model; None after the start.
+        self._next: int | None = batches.epoch
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         if self._next is not None:
-            steps = self.params["steps"]  # fewer than there are batches with `steps_per_epoch`
+            steps = self.params["steps"]  # fewer than the batches of an epoch if `steps_per_epoch` is given
             self._batches.epoch = epoch * steps // len(self._batches) if epoch else self._next
             self._next = None

@@ -1,4 +1,4 @@
-"""Loading a saved model of Keras. Importing this module registers all that such a file may name."""
+"""Loads a saved Keras model. Importing this module registers all classes and functions that its file may name."""
 
 from pathlib import Path
 
@@ -15,10 +15,12 @@ from ..training import schedule as schedule
 
 
 def load_model(path: str | Path) -> keras.Model:
-    """Loads a model that `model.save` or a training has written, to be called, fitted and used to predict.
+    """Loads a Keras model that `model.save` or a training has written.
+
+    The result can be called, fitted and used to predict.
 
     Args:
-        path: a `.keras` file, or the folder of a run, which has one.
+        path: a `.keras` file, or the folder of a run, which has the file `model.keras`.
 
     Raises:
         InputError: there is no such file.

@@ -1,4 +1,4 @@
-"""The manifest of a run: its origin, the digests of its files, and a few outputs that check a loaded model."""
+"""The manifest of a run: its origin, the digests of its files, and a golden output that checks a loaded model."""
 
 import platform
 import subprocess
@@ -22,21 +22,24 @@ from ..text.tokens.tokenizer import Tokenizer
 from ..version import installed_versions
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "pandas", "sacrebleu")
-LOGITS = 8  # how many are recorded
-TOLERANCE = 1e-2  # other processors and number formats change logits by less, other weights by whole units
+LOGITS = 8
+"""The number of logits in a golden output."""
+TOLERANCE = 1e-2
+"""The largest difference of a golden output, relative to its largest logit if that is above 1. Another processor or
+number format changes logits by less; other weights change them by whole units."""
 
 
 def write_manifest(
     config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, origin: Mapping[str, Any]
 ) -> None:
-    """Writes `manifest.json`: versions, commit, seed, command line, SHA-256 of the files, a golden output.
+    """Writes `manifest.json`: versions, commit, seed, command line, SHA-256 of the files, and a golden output.
 
     Args:
         config: the settings of the run.
-        run: the run, whose model and tokenizer are written already.
-        model: the model.
-        tokenizer: the tokenizer.
-        origin: what the weights were made from, and how good they are on validation.
+        run: the folder of the run, whose model and tokenizer are written already.
+        model: the model of the run.
+        tokenizer: the tokenizer of the run.
+        origin: further entries, JSON-ready: the origin of the weights, and their score on validation.
     """
     manifest = {
         "versions": installed_versions(PACKAGES) | {"python": platform.python_version()},
@@ -54,7 +57,7 @@ def write_manifest(
 
 
 def golden_logits(model: keras.Model, vocabulary_size: int) -> list[float]:
-    """Computes a few logits for fixed ids; they differ between any two sets of weights."""
+    """Returns the golden output of a model: a few logits for fixed ids. Models with other weights have other logits."""
     ids = 4 + np.arange(5)[None] % (vocabulary_size - 4)
     target = np.array([[BOS, 4, 5]])
     logits = keras.ops.convert_to_numpy(model(ids.astype("int32"), target.astype("int32"), training=False))
@@ -62,7 +65,12 @@ def golden_logits(model: keras.Model, vocabulary_size: int) -> list[float]:
 
 
 def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) -> None:
-    """Compares the outputs of a loaded model with those that were recorded when it was saved.
+    """Compares the golden output of a loaded model with the one in the run's manifest.
+
+    Args:
+        run: the folder of the run.
+        model: the loaded model.
+        vocabulary_size: the vocabulary size of the model.
 
     Raises:
         InputError: the manifest is missing or damaged, or the outputs differ.
@@ -73,20 +81,24 @@ def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) ->
         bfloat16 = "bfloat16" in manifest["precision"]
     except (ValueError, KeyError, TypeError):
         raise _damaged(run) from None
-    found = golden_logits(model, vocabulary_size)
+    logits = golden_logits(model, vocabulary_size)
     tolerance = TOLERANCE * max(1.0, float(np.abs(expected).max())) * (10 if bfloat16 else 1)
-    if not np.allclose(found, expected, atol=tolerance):
+    if not np.allclose(logits, expected, atol=tolerance):
         raise InputError(
             f"{run.model}: the model gives other numbers than when it was saved (expected {expected[0]:.4f}, "
-            f"found {found[0]:.4f}); the file or the config was changed: train anew or restore them"
+            f"found {logits[0]:.4f}); the file or the config was changed: restore them, or train again"
         )
 
 
 def check_digests(run: RunDirectory, *names: str) -> None:
-    """Compares files of a run, `model`, `tokenizer` or both, with the SHA-256 that they had when training ended.
+    """Compares files of a run with the SHA-256 that they had when training ended.
+
+    Args:
+        run: the folder of the run.
+        names: the files to compare: `model`, `tokenizer` or both.
 
     Raises:
-        InputError: the manifest is missing or damaged, or a file is another.
+        InputError: the manifest is missing or damaged, or a file has another SHA-256.
     """
     manifest = read_json_if_whole(run.manifest)
     for name in names:
@@ -97,34 +109,44 @@ def check_digests(run: RunDirectory, *names: str) -> None:
         if recorded != sha256(path):
             raise InputError(
                 f"{path}: not the file that training wrote: its SHA-256 is not the {name}_sha256 of "
-                f"{run.manifest.name}; restore the run's own file, or train anew"
+                f"{run.manifest.name}; restore the file of this run, or train again"
             )
 
 
 def _damaged(run: RunDirectory) -> InputError:
+    """Returns the error of a manifest that is missing or damaged."""
     return InputError(
-        f"{run.manifest}: missing or damaged; delete the file if it is there, then have it written again: "
+        f"{run.manifest}: missing or damaged; delete the file if it exists, and let this command write it again: "
         f"{invocation('train', '--resume', run.root)}"
     )
 
 
 def _git_commit() -> Any:
+    """Returns the commit of this repository as text; None without git or outside a repository."""
     try:
         folder = Path(__file__).parent
-        answer = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False, cwd=folder)
+        output = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False, cwd=folder)
     except OSError:
         return None
-    return answer.stdout.strip() or None
+    return output.stdout.strip() or None
 
 
 def archive_manifest(run: Any) -> dict[str, Any]:
-    """Returns the facts about a `TrainedRun` that the manifest of an attention archive holds."""
+    """Returns the entries about a `TrainedRun` in the manifest of an attention archive, JSON-ready.
+
+    - run: the name of the run.
+    - signed: the sites whose weights may be negative or do not sum to 1; missing if there are none.
+    - versions, git_commit, model_sha256, tokenizer_sha256: from the manifest of the run, or missing without it.
+    """
     facts: dict[str, Any] = {"run": run.directory.root.name}
     attention = getattr(run.config.model, "attention", None)
-    mechanisms = {name: getattr(attention, site.weighed_at, None) for name, site in SITES.items() if site.weighed_at}
-    # The weights of these sites are no shares of a row, but mixed with weights of any sign.
-    if signed := [name for name, at in mechanisms.items() if at and not MECHANISM_INFO[at.mechanism].gives_shares]:
+    signed = []
+    for name, site in SITES.items():
+        settings = getattr(attention, site.weighed_at, None) if site.weighed_at else None
+        if settings and not MECHANISM_INFO[settings.mechanism].gives_shares:
+            signed.append(name)
+    if signed:
         facts["signed"] = signed
-    manifest = read_json_if_whole(run.directory.manifest)
+    manifest = read_json_if_whole(run.directory.manifest)  # empty during training
     names = ("versions", "git_commit", "model_sha256", "tokenizer_sha256")
-    return facts | {name: manifest.get(name) for name in names if manifest}  # a run that still trains has none
+    return facts | {name: manifest.get(name) for name in names if manifest}

@@ -1,8 +1,9 @@
-"""Spreads the work of a finished run over processes of this machine, each of which loads the run for itself.
+"""Distributes the work of a finished run over processes of this machine, each of which loads the run itself.
 
-A process is sent a part that a single one computes by itself too, so that results are the same, bit for bit.
+Each process computes whole items, and one process alone computes the same items. So the results are equal, bit for bit.
 
-Nothing here imports TensorFlow until a process works: it is imported quietly, with the settings of the first process.
+This module does not import TensorFlow until a process works. TensorFlow is then imported quietly, with the settings of
+the first process.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,29 +25,29 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class RunParts:
-    """The parts from which a process loads a run, or several as an ensemble; and the processes that share its work.
+    """The parts from which a process loads a run, or several runs as an ensemble, and the number of processes.
 
     Args:
         roots: the folders of the runs.
-        checkpoint: see `load_run`.
-        config: the settings of the first run, with those that options have replaced.
-        workers: the number of processes.
-        ban: the file of phrases that no translation contains, or None.
-        requires: whether phrases are required.
-        plugins: the files that are loaded first.
+        checkpoint: `best` or `last`, see `run.trained_run.load_run`.
+        config: the settings of the first run, with the changes by options.
+        processes: the number of processes that share the work.
+        ban: the file of banned phrases, or None.
+        requires: whether translations have required phrases.
+        plugins: the files of the plugins, which are loaded first; by default those that this process has loaded.
     """
 
     roots: tuple[Path, ...]
     checkpoint: str
     config: Any
-    workers: int = 1
+    processes: int = 1
     ban: Path | None = None
     requires: bool = False
     plugins: tuple[Path, ...] = field(default_factory=loaded_plugins)
 
     @cached_property
     def run(self) -> Any:
-        """The run, loaded when it is first asked for."""
+        """The `TrainedRun`, loaded at its first use."""
         load_plugins(list(self.plugins))
         with importing_tensorflow():
             from ..text.phrases.banned import read_banned
@@ -56,31 +57,68 @@ class RunParts:
         banned = read_banned(self.ban, run.target_tokens, leads_out=self.requires) if self.ban else None
         return replace(run, banned=banned)
 
-    def translate(self, items: Iterable[tuple[Any, ...]]) -> Iterator[list[list[Any]]]:
-        """Yields what `Translator.translate_ids` returns for each of the arguments."""
-        return map_in_processes(self._translate, items, self.workers)
+    def map(self, function: Callable[[Any, Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Computes `function(run, item)` for each item in the processes, and yields the results in order.
 
-    def _translate(self, item: tuple[Any, ...]) -> list[list[Any]]:
-        return self.run.translator.translate_ids(*item)
+        Args:
+            function: a function of the `TrainedRun` and an item. It can be pickled, as can items and results.
+            items: the items. They are read ahead of the results, so that all processes are busy.
+
+        Raises:
+            LostWorkerError: a process was killed.
+        """
+        return map_in_processes(partial(self._apply, function), items, self.processes)
+
+    def _apply(self, function: Callable[[Any, Item], Result], item: Item) -> Result:
+        """Returns `function(run, item)`; called in each process."""
+        return function(self.run, item)
+
+    def translate(self, items: Iterable[tuple[Any, ...]]) -> Iterator[list[list[Any]]]:
+        """Yields the result of `Translator.translate_ids` for each tuple of its arguments, as `map` does."""
+        return self.map(_translate, items)
 
     def record(self, windows: Iterable[Sequence[Any]], recorder: Any, sites: Sequence[str]) -> Iterator[Any]:
-        """Yields the records of pairs, a window at a time, as a recorder of the run makes them."""
-        function = partial(self._record, recorder.sites, recorder.units, tuple(sites))
-        return chain.from_iterable(map_in_processes(function, windows, self.workers))
+        """Records pairs in the processes, a window at a time, and yields a `Record` of each pair in order.
 
-    def _record(self, recorded: tuple[str, ...], units: Any, sites: tuple[str, ...], pairs: Sequence[Any]) -> list[Any]:
-        return list(self.run.recorder(recorded, units).record(pairs, sites))
+        Args:
+            windows: sequences of `ForcedPair`.
+            recorder: an `AttentionRecorder` of the run. Each process makes one with the same sites and units.
+            sites: the sites to record, a part of the recorder's.
+
+        Raises:
+            LostWorkerError: a process was killed.
+        """
+        function = partial(_record, recorder_sites=recorder.sites, units=recorder.units, sites=tuple(sites))
+        return chain.from_iterable(self.map(function, windows))
 
 
-def map_in_processes(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """Computes `map(function, items)` in processes, in order, each result as soon as it and those before it are there.
+def _translate(run: Any, arguments: tuple[Any, ...]) -> list[list[Any]]:
+    """Returns the result of `Translator.translate_ids` for its arguments."""
+    return run.translator.translate_ids(*arguments)
+
+
+def _record(
+    run: Any, pairs: Sequence[Any], *, recorder_sites: tuple[str, ...], units: Any, sites: tuple[str, ...]
+) -> list[Any]:
+    """Returns the records of pairs; see `RunParts.record`."""
+    return list(run.recorder(recorder_sites, units).record(pairs, sites))
+
+
+def map_in_processes(function: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[Result]:
+    """Computes `map(function, items)` in processes, and yields the results in order, each as soon as possible.
+
+    Args:
+        function: can be pickled.
+        items: can be pickled; they are read ahead of the results.
+        processes: the number of processes; with 1, this process computes.
 
     Raises:
         LostWorkerError: a process was killed.
     """
     try:
-        yield from in_processes(function, items, workers)
+        yield from in_processes(function, items, processes)
     except BrokenProcessPool:
         raise LostWorkerError(
-            f"one of the {workers} processes of --workers was killed, perhaps for want of memory; give fewer"
+            f"one of the {processes} processes of --workers was killed, perhaps because memory ran out; start again "
+            "and give fewer"
         ) from None

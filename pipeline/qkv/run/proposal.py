@@ -1,19 +1,28 @@
-"""Proposes settings for the minutes at hand: the largest model that can still make enough updates in them."""
+"""Proposes settings for a training of given minutes: the largest model that can still read enough text in them."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-# Microseconds per target token on two cores of an AMD EPYC (Zen 5) in bfloat16, fitted to six sizes within 7 %.
+# Costs are microseconds per target token on two cores of an AMD EPYC (Zen 5) in bfloat16, fitted to six model sizes
+# within 7 %.
 TOKEN_COST = 2.7
-WIDTH_COST = 0.094  # of each unit of d_model in an encoder layer, whatever is done element by element
-WORD_COST = 0.0042  # of each entry of the vocabulary
-PRODUCT_COST = 2.4e-6  # of each weight that takes part in a product
-UPDATE_TOKENS = 700  # an update takes as long besides as so many tokens
-VALIDATING_SHARE = 0.1  # of the minutes, that validations and tracing take
+"""The cost of a target token in a model without layers."""
+WIDTH_COST = 0.094
+"""The cost of each unit of d_model in an encoder layer, for operations on single elements."""
+WORD_COST = 0.0042
+"""The cost of each entry of the vocabulary."""
+PRODUCT_COST = 2.4e-6
+"""The cost of each weight of a matrix product."""
+UPDATE_TOKENS = 700
+"""The cost of an update apart from its tokens, in tokens."""
+VALIDATING_SHARE = 0.1
+"""The share of the minutes that validations and tracing take."""
 BATCHES = (1024, 2048, 4096)
-UPDATES_WANTED = 2000  # batches are as large as leaves room for this many
+"""The proposed values of `batches.batch_tokens`."""
+UPDATES_WANTED = 2000
+"""The largest batch size with at least this number of updates is proposed."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +30,11 @@ class ModelSize:
     """The sizes of a Transformer.
 
     Args:
-        encoder_layers: number of encoder layers.
-        decoder_layers: number of decoder layers.
-        d_model: width of the layers.
-        d_ff: inner width of the feed-forward layers.
-        num_heads: number of heads of every attention layer.
+        encoder_layers: the number of encoder layers.
+        decoder_layers: the number of decoder layers.
+        d_model: the width of the layers.
+        d_ff: the inner width of the feed-forward layers.
+        num_heads: the number of heads of every attention layer.
     """
 
     encoder_layers: int
@@ -36,12 +45,12 @@ class ModelSize:
 
 
 class Preset(NamedTuple):
-    """A size that is worth its time from a certain training on.
+    """A model size with its settings, and the length of training from which it is worth its time.
 
-    - size: of the model.
+    - size: the sizes of the model.
     - vocabulary_size: the maximum size of the vocabulary.
-    - million_tokens: number of target tokens, in millions, that a training should read at least.
-    - learning_rate: its peak.
+    - million_tokens: the minimum number of target tokens, in millions, that a training reads.
+    - learning_rate: the peak of the learning rate.
     """
 
     size: ModelSize
@@ -50,30 +59,31 @@ class Preset(NamedTuple):
     learning_rate: float
 
 
-# Smallest first.
-CHOICES = (
+PRESETS = (
     Preset(ModelSize(1, 1, 64, 256, 4), 2000, 0, 0.003),
     Preset(ModelSize(2, 1, 128, 256, 4), 4000, 1, 0.003),
     Preset(ModelSize(4, 4, 128, 256, 4), 8000, 10, 0.002),
     Preset(ModelSize(4, 4, 192, 384, 4), 8000, 25, 0.002),
     Preset(ModelSize(6, 6, 512, 2048, 8), 16000, 400, 0.0007),
 )
-# The vocabulary that so many training pairs can fill, and the dropout that so many passes over them need.
+"""The presets, the smallest first."""
 VOCABULARIES = ((0, 1000), (2_000, 2000), (20_000, 4000), (100_000, 8000), (500_000, 16000))
+"""Pairs of a number of training pairs, and the largest vocabulary that this number can fill."""
 DROPOUTS = ((0, 0.0), (8, 0.1), (15, 0.2), (50, 0.3))
+"""Pairs of a number of epochs, and the rate of dropout that a training of this number needs."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Settings for some minutes, and what training would then do.
+    """Proposed settings for a training, and its expected updates and epochs.
 
     Args:
-        size: of the model.
-        vocabulary_size: of the tokenizer.
+        size: the sizes of the model.
+        vocabulary_size: the maximum size of the vocabulary.
         batch_tokens: the maximum number of positions on the longer side of a batch, padding included.
         dropout: the rate of dropout.
-        learning_rate: its peak.
-        minutes: of training.
+        learning_rate: the peak of the learning rate.
+        minutes: the minutes of training.
         updates: the expected number of updates.
         epochs: the expected number of passes over the training text.
     """
@@ -88,6 +98,7 @@ class Proposal:
     epochs: float
 
     def __str__(self) -> str:
+        """Returns layers, width, vocabulary, updates and epochs as a phrase."""
         size = self.size
         return (
             f"{size.encoder_layers} + {size.decoder_layers} layers, d_model {size.d_model}, "
@@ -103,16 +114,23 @@ class Proposal:
             "model.dropout": self.dropout,
             "training.schedule": "clock",
             "training.max_minutes": self.minutes,
-            "training.max_updates": None,  # the minutes alone end the training
+            "training.max_updates": None,  # only the minutes end the training
             "training.max_epochs": None,
             "training.learning_rate": self.learning_rate,
         }
 
 
 def token_cost(size: ModelSize, vocabulary_size: int, batch_tokens: int) -> float:
-    """Returns about how many microseconds a target token takes in training, with its source token.
+    """Estimates the cost of a target token in training, together with its source token.
 
-    Only ratios matter: other processors have another speed.
+    Args:
+        size: the sizes of the model.
+        vocabulary_size: the size of the vocabulary.
+        batch_tokens: the maximum number of positions on the longer side of a batch.
+
+    Returns:
+        Microseconds on the processor of the constants above. Only ratios matter, since other processors have another
+        speed.
     """
     width = size.d_model
     inner = 2 * size.d_model * size.d_ff
@@ -130,34 +148,47 @@ def token_cost(size: ModelSize, vocabulary_size: int, batch_tokens: int) -> floa
 def propose(
     pairs: int, tokens_per_pair: float, minutes: float, work_per_second: float, most_tokens: int | None = None
 ) -> Proposal:
-    """Chooses settings by how much a training can read in its minutes.
+    """Chooses the largest preset for which a training reads enough target tokens, and adapts its settings.
 
     Args:
-        pairs: number of training pairs.
-        tokens_per_pair: mean number of target tokens of a pair, EOS included.
-        minutes: of training.
-        work_per_second: the speed of the machine: target tokens per second, times the `token_cost` of the model that
-            was measured.
+        pairs: the number of training pairs.
+        tokens_per_pair: the mean number of target tokens of a pair, EOS included.
+        minutes: the minutes of training.
+        work_per_second: the speed of the machine: the measured target tokens per second, times the `token_cost` of the
+            measured model.
         most_tokens: the largest vocabulary that the text can fill; None if it is not known.
     """
     work = 60 * minutes * (1 - VALIDATING_SHARE) * work_per_second
-    filled = min(_by_threshold(VOCABULARIES, pairs), most_tokens or math.inf)
+    largest_vocabulary = min(_by_threshold(VOCABULARIES, pairs), most_tokens or math.inf)
 
-    def fitted(choice: Preset) -> tuple[int, int, float]:
-        """Returns vocabulary size, batch size, and the number of target tokens that can be read."""
-        vocabulary = min(choice.vocabulary_size, filled)
-        read = {batch: work / token_cost(choice.size, vocabulary, batch) for batch in BATCHES}
-        batch = max((batch for batch in BATCHES if read[batch] / batch >= UPDATES_WANTED), default=BATCHES[0])
-        return vocabulary, batch, read[batch]
+    def fit(preset: Preset) -> tuple[int, int, float]:
+        """Returns vocabulary size, batch size, and the number of target tokens that a training can read."""
+        vocabulary = min(preset.vocabulary_size, largest_vocabulary)
+        tokens = {batch: work / token_cost(preset.size, vocabulary, batch) for batch in BATCHES}
+        batch = max((batch for batch in BATCHES if tokens[batch] / batch >= UPDATES_WANTED), default=BATCHES[0])
+        return vocabulary, batch, tokens[batch]
 
-    choice = next((c for c in reversed(CHOICES) if fitted(c)[2] >= 1e6 * c.million_tokens), CHOICES[0])
-    vocabulary, batch, tokens = fitted(choice)
+    large_first = reversed(PRESETS)
+    preset = next((preset for preset in large_first if fit(preset)[2] >= 1e6 * preset.million_tokens), PRESETS[0])
+    vocabulary, batch, tokens = fit(preset)
     epochs = tokens / (pairs * tokens_per_pair)
-    dropout = _by_threshold(DROPOUTS, epochs)
-    updates = round(tokens / batch)
-    return Proposal(choice.size, vocabulary, batch, dropout, choice.learning_rate, minutes, updates, epochs)
+    return Proposal(
+        preset.size,
+        vocabulary,
+        batch,
+        dropout=_by_threshold(DROPOUTS, epochs),
+        learning_rate=preset.learning_rate,
+        minutes=minutes,
+        updates=round(tokens / batch),
+        epochs=epochs,
+    )
 
 
 def _by_threshold(table: Sequence[tuple[float, Any]], value: float) -> Any:
-    """Returns the entry of the highest threshold that a value reaches."""
+    """Returns the entry of the highest threshold that a value reaches.
+
+    Args:
+        table: pairs `(threshold, entry)`, the lowest threshold first.
+        value: at least the lowest threshold.
+    """
     return [entry for threshold, entry in table if value >= threshold][-1]

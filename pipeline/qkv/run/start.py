@@ -1,4 +1,4 @@
-"""The start of a training, before TensorFlow is loaded: a new run, or one that was started before."""
+"""The start of a training, before TensorFlow is loaded: reads the settings, and checks the paths that they name."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,20 +18,20 @@ from ..runtime.plugin_files import loaded_plugins
 def load_training(
     path: Path, overrides: Mapping[str, Any], origin: str = "command line", *, resumes: bool
 ) -> tuple[RunConfig, Path | None]:
-    """Reads the settings of a training from a config, or from the folder of a run that it `resumes`.
+    """Reads the settings of a training from a config file, or from the folder of a run to continue.
 
     Args:
-        path: the config or the folder.
-        overrides, origin: see `load_run_config`.
-        resumes: whether it is a folder.
+        path: the config file or the folder.
+        overrides, origin: see `config.run.load_run_config`.
+        resumes: whether `path` is the folder of a run to continue.
 
     Returns:
-        The settings, and the folder of the run to resume, which may have been started by the same command; None for a
-        new run.
+        `(config, run)`: the settings, and the folder of the run to continue; None for a new run. The run of a config
+        file is continued if the same settings have started it before.
 
     Raises:
-        InputError: as `load_run_config`; there is no run to resume, a value would change the result of one, or a run of
-            this name was started with other settings.
+        InputError: as for `load_run_config`; or there is no run to continue, an override would change the result of the
+            run, or a run of this name was started with other settings.
     """
     if resumes:
         started = path / "config.yaml"
@@ -54,14 +54,19 @@ def load_training(
     if changes := changes_of_result(load_started_run(started), config):
         shown = "\n  ".join(changes)
         raise InputError(
-            f"{run}: the run exists already, and was started with other settings:\n  {shown}\nResume it as it is: "
+            f"{run}: the run exists already, and was started with other settings:\n  {shown}\nResume it unchanged: "
             f"{invocation('train', '--resume', run)}; start another one: --run.name NAME; or delete the folder"
         )
     return config, run
 
 
-def refuse_imported(config: RunConfig, place: str | Path) -> None:
-    """Raises an `InputError` for the config of an imported run, read from `place`, which is not trained itself."""
+def refuse_imported(config: RunConfig, path: str | Path) -> None:
+    """Raises an `InputError` if a config is that of an imported run, which cannot be trained itself.
+
+    Args:
+        config: the settings.
+        path: the file or folder of the config, for the message.
+    """
     if config.tokenizer.kind == "given" and config.training.start_from is None:
         data = {f"data.{name}": getattr(config.data, name) for name in ("train", "validation")}
         missing = [key for key, value in data.items() if value is None]
@@ -69,20 +74,25 @@ def refuse_imported(config: RunConfig, place: str | Path) -> None:
             missing.append("training.max_updates (or max_epochs, max_minutes)")
         has = f"; it has no {', '.join(missing)}" if missing else ""
         raise InputError(
-            f"{place}: tokenizer.kind is given, so this is an imported run, which "
+            f"{path}: tokenizer.kind is given, so this is an imported run, which "
             f"is not trained itself{has}. Train a new run that starts from it: --training.start_from RUN with text and "
             f"a limit, or use it with {invocation('evaluate')} and {invocation('translate')}"
         )
 
 
 def check_config_paths(config: RunConfig) -> None:
-    """Raises an `InputError` if a new run's config names missing or unequal files, or a folder that is read-only."""
+    """Checks the paths in the config of a new run.
+
+    Raises:
+        InputError: a file is missing or is not text, the files of a corpus do not match, a folder cannot be written,
+            or `training.start_from` is not a run that fits the config.
+    """
     data = config.data
     for file in files_of_text(config):
         check_text(file, pipes=False)  # it is read more than once
     for corpus in (*data.training_corpora, data.validation, data.test):
         if corpus is not None:
-            corpus.shards()
+            corpus.file_sets()
     if data.cache is not None:
         check_folder_to_write(data.cache)
     check_writable(config.run.directory / str(config.run.name))
@@ -92,19 +102,24 @@ def check_config_paths(config: RunConfig) -> None:
 
 
 def files_of_text(config: RunConfig) -> list[Path]:
-    """Returns the files of the text that a config names; raises an `InputError` if no file matches a pattern."""
+    """Returns the files of the text that a config names. Raises an `InputError` if no file matches a pattern."""
     paths = _paths(config.data.model_copy(update={"cache": None}))
     return [file for path in paths for file in matching_files(path)]
 
 
 def inputs_of_training(config: RunConfig) -> list[Path]:
-    """Returns the files and folders that a training reads, but not its config."""
+    """Returns the files and folders that a training reads, except its config.
+
+    Raises:
+        InputError: no file matches a pattern.
+    """
     start_from = config.training.start_from
     of_run = [] if start_from is None else RunDirectory(start_from).inputs
     return [*files_of_text(config), *of_run, *loaded_plugins()]
 
 
 def _paths(section: BaseModel) -> Iterator[Path]:
+    """Yields all paths in a section of a config and in the sections inside it."""
     for _, value in section:
         for item in value if isinstance(value, tuple | list) else (value,):
             if isinstance(item, Path):

@@ -1,4 +1,7 @@
-"""One training, from settings to `model.keras`: opens the run's folder, prepares the text, builds the model, trains."""
+"""One training, from the settings to `model.keras`.
+
+It opens the folder of the run, prepares the text, builds the model, and trains.
+"""
 
 import logging
 import shlex
@@ -6,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -38,7 +40,6 @@ from ..text.corpora.held_out import with_held_out_files
 from ..text.corpora.provenance import check_prepared, check_same_settings, data_sha256, prepared_sha256, recorded_sha256
 from ..text.prepare import prepare_text
 from ..text.training_text import TrainingText, load_text
-from ..training.batch_size import resolve_batch_tokens
 from ..training.batches import TrainingBatches
 from ..training.build import (
     build_batches_and_step,
@@ -53,20 +54,33 @@ from ..training.callbacks.build import build_callbacks, callback_params, make_ca
 from ..training.callbacks.tensorboard import count_ids, write_projector
 from ..training.checkpoints import Checkpoints, keep_best_weights
 from ..training.progress import Progress
-from ..training.seeds import give_replicas_own_seeds
+from ..training.seeds import separate_replica_seeds
 from ..training.stopping import INTERRUPTED, StoppingRules, training_advice
-from ..training.workers import SingleProcess, check_equal_settings, check_equal_text, restore_together, wait_for_text
+from ..training.worker_checks import (
+    SingleProcess,
+    check_equal_settings,
+    check_equal_text,
+    restore_together,
+    wait_for_text,
+)
 from .ancestor import Ancestor, take_ancestor
 from .manifest import write_manifest
 
-ROUNDS, ROUND_SECONDS = 10, 0.5
+ROUNDS = 10
+"""The number of times that `_appears` looks for a file."""
+ROUND_SECONDS = 0.5
+"""The seconds between two of these times."""
+LONG_UPDATES = 10_000
+"""The number of updates from which XLA shortens a training by more than it takes to compile, on an H200."""
+LONG_MINUTES = 60
+"""The number of minutes from which it does."""
 log = logging.getLogger(__name__)
 
 
 def run_training(
     config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback] | None, stream: TextIO | None
 ) -> int:
-    """Trains a new run, or continues one: see `qkv.run.train`."""
+    """Trains a new run, or continues a run. The arguments, result and errors are those of `qkv.run.train`."""
     callbacks = check_callbacks(callbacks)
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
@@ -75,12 +89,14 @@ def run_training(
     workers = joined or SingleProcess()
     with noticing_lost_workers(joined):
         strategy = start_devices(config)
-        common = config.model_dump(mode="json", exclude={"run": {"directory"}})  # which may differ between machines
+        # The folder of runs may differ between machines.
+        common = config.model_dump(mode="json", exclude={"run": {"directory"}})
         check_equal_settings(workers, dict(flat_settings(common)))
         assert config.run.name  # the command line has set it
         wait_for_text(workers)
         with open_run_folder(config.run.directory / config.run.name, resume, writes=workers.is_chief) as run:
-            named = make_callbacks(config, run) if workers.is_chief else []  # at once, so that a mistake is told first
+            # Made first, so that a mistake in the config is reported before the text is prepared.
+            config_callbacks = make_callbacks(config, run) if workers.is_chief else []
             ancestor, text = prepare(config, run)
             if not isinstance(workers, SingleProcess):
                 check_equal_text(
@@ -90,11 +106,10 @@ def run_training(
             model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, schedule, strategy)
             checkpoints = build_checkpoints(config, run)
             progress = restore(config, run, checkpoints, model, optimizer, workers, ancestor)
-            give_replicas_own_seeds(model, strategy)
-            build = partial(build_batches_and_step, config, text, model, optimizer, strategy)
-            batches, step = build(resolve_batch_tokens(config.batches.batch_tokens, progress, build))
+            separate_replica_seeds(model, strategy)
+            batches, step = build_batches_and_step(config, text, model, optimizer, strategy, progress)
             _report_start(model, batches)
-            # Validations are many, so they use greedy search, which is fast, whatever the config sets for the model.
+            # A training has many validations, so they use greedy search, which is fast, and not the config's search.
             translator = build_translator(model, text.tokenizer, config, GreedySearch())
             validate = build_validation(config, text, translator, model)
             training = build_training(config, step, batches, schedule, validate, checkpoints, workers)
@@ -103,12 +118,14 @@ def run_training(
                 if workers.is_chief:
                     _report_trained(run, progress, training.stopping)
                 return 0
-            own = []
+            run_callbacks = []
             if workers.is_chief:
                 run.manifest.unlink(missing_ok=True)  # until the longer training is complete
-                own = build_callbacks(config, run, translator, training, progress, text.validation, stream)
+                run_callbacks = build_callbacks(config, run, translator, training, progress, text.validation, stream)
             try:
-                reason = training.run(progress, [*own, *named, *callbacks], callback_params(config, run, batches))
+                reason = training.run(
+                    progress, [*run_callbacks, *config_callbacks, *callbacks], callback_params(config, run, batches)
+                )
             finally:
                 step.forget_gradients()
             if reason == INTERRUPTED:
@@ -137,14 +154,15 @@ def run_training(
 
 
 def start_devices(config: RunConfig) -> tf.distribute.Strategy:
-    """Makes the strategy, and says what is computed on."""
+    """Makes the strategy, seeds the random generators, and logs the devices and advice about them."""
     strategy = make_strategy()
     keras.utils.set_random_seed(config.run.seed)
     precision = resolve_precision(config.training.precision)
     log.info("%s", describe_devices(precision))
     if advice := slow_precision(precision):
         log.warning("%s", advice)
-    updates, minutes = config.training.max_updates or LONG_UPDATES, config.training.max_minutes or LONG_MINUTES
+    updates = config.training.max_updates or LONG_UPDATES
+    minutes = config.training.max_minutes or LONG_MINUTES
     is_long = updates >= LONG_UPDATES and minutes >= LONG_MINUTES
     is_alone = visible_gpus() and strategy.num_replicas_in_sync == 1
     if is_alone and is_long and not config.training.xla and not isinstance(config.model, RecurrentSettings):
@@ -155,23 +173,25 @@ def start_devices(config: RunConfig) -> tf.distribute.Strategy:
     return strategy
 
 
-LONG_UPDATES, LONG_MINUTES = 10_000, 60
-"""A training that XLA makes shorter by more than it takes to compile, on an H200."""
-
-
 @contextmanager
 def open_run_folder(root: Path, resume: Path | None, writes: bool) -> Iterator[RunDirectory]:
     """Opens the folder of a run for the time of its training.
 
+    If the block fails before the first checkpoint of a new run, the folder is deleted, so that the same command can
+    start again. It is kept after a `LostWorkerError`: then the same command continues with the prepared text.
+
     Args:
-        root: where a new run goes. If it fails before its first checkpoint, its folder is deleted, unless it failed
-            for the loss of another worker: then the same command goes on with the text that is prepared.
-        resume: the run to continue, or None for a new one.
-        writes: whether this worker writes the run. Other workers read it, and where they do not see it, they get a
-            temporary folder.
+        root: the folder of a new run.
+        resume: the folder of the run to continue; None for a new run.
+        writes: whether this worker writes the run and locks it. Other workers only read it. If they do not see the
+            folder, they get a temporary folder.
+
+    Yields:
+        The folder.
 
     Raises:
-        InputError: the run exists already, or does not exist, or another process trains it, or parts of it are links.
+        InputError: a new run exists already, the run to continue does not exist, another process trains the run, or
+            parts of it are links.
     """
     if not writes:
         run = RunDirectory(resume or root)
@@ -189,18 +209,18 @@ def open_run_folder(root: Path, resume: Path | None, writes: bool) -> Iterator[R
     else:
         run = RunDirectory.create(root)
         with run.locked():
-            run.check_unused()  # another process may have trained it in between
+            run.check_unused()  # another process may have trained it before the lock
             run.delete_leftovers()
             try:
                 yield run
             except BaseException as error:
                 if not (isinstance(error, LostWorkerError) or Checkpoints(run.checkpoints).all()):
-                    run.delete()  # or the corrected command would be refused, since the run exists
+                    run.delete()  # otherwise the corrected command is refused, since the run exists
                 raise
 
 
 def _appears(path: Path) -> bool:
-    """Returns whether a file is there, or comes within seconds, since a shared folder may show it late."""
+    """Returns whether a file exists, or appears within 5 seconds, since a shared folder may show it late."""
     for _ in range(ROUNDS):
         if path.is_file():
             return True
@@ -209,11 +229,24 @@ def _appears(path: Path) -> bool:
 
 
 def prepare(config: RunConfig, run: RunDirectory) -> tuple[Ancestor | None, TrainingText]:
-    """Copies the run that this one starts from, if there is one, and prepares the text or reads what is prepared."""
-    if not run.config.is_file():  # at once, so that the same command finds the run
+    """Writes the config, copies the ancestor of a run, and prepares the text.
+
+    A text that is prepared already is read.
+
+    Args:
+        config: all settings.
+        run: the folder of the run.
+
+    Returns:
+        `(ancestor, text)`: the copy of the ancestor, or None without `training.start_from`; and the text.
+
+    Raises:
+        InputError: the ancestor or the text cannot be read, or the text was prepared with other settings.
+    """
+    if not run.config.is_file():  # before anything else, so that the same command finds the run
         run.write_config(dump(config))
     ancestor = take_ancestor(config, run)
-    keras.utils.set_random_seed(config.run.seed)  # after a model was loaded, as if there had been none
+    keras.utils.set_random_seed(config.run.seed)  # loading a model has drawn random numbers
     if not run.corpus_report.is_file():
         return ancestor, prepare_text(config, run)
     check_same_settings(config, run)
@@ -230,8 +263,23 @@ def restore(
     workers: Workers,
     ancestor: Ancestor | None,
 ) -> Progress:
-    """Loads the newest checkpoint, or else the weights of the run that this one starts from, if there is either, and
-    cleans up what is not needed any more."""
+    """Loads the newest checkpoint of a run into model and optimizer.
+
+    Without a checkpoint, the weights of the ancestor are loaded, if there is one. On the chief, the config is written
+    again, and superseded checkpoints are deleted; a run that starts has no records of an earlier training afterwards.
+
+    Args:
+        config: all settings.
+        run: the folder of the run.
+        checkpoints: the checkpoints of the run.
+        model: the model.
+        optimizer: the optimizer.
+        workers: the workers of the training.
+        ancestor: the copy of the ancestor, or None.
+
+    Returns:
+        The progress of the training at the checkpoint.
+    """
     started = bool(checkpoints.all()) or run.model.is_file()
     if ancestor is not None and not started:
         ancestor.load(model)
@@ -263,6 +311,7 @@ def _save_model(
 
 
 def _report_start(model: keras.Model, batches: TrainingBatches) -> None:
+    """Logs the size and precision of the model, and the number and padding of the batches of an epoch."""
     plan = batches.plan(0)
     log.info(
         "%s in %s; %d batches an epoch, %.1f %% of their positions are padding",
@@ -274,25 +323,28 @@ def _report_start(model: keras.Model, batches: TrainingBatches) -> None:
 
 
 def _report_trained(run: RunDirectory, progress: Progress, stopping: StoppingRules) -> None:
+    """Logs that a run is trained already, and the command for a longer training."""
     ending = stopping.ending(progress, progress.seconds)
     assert ending is not None
     if ending.resumes:
-        how = "to continue it"
-        where: list[str | Path] = ["--resume", run.root, *ending.option.split(" ")]
+        purpose = "to continue it"
+        options: list[str | Path] = ["--resume", run.root, *ending.option.split(" ")]
     else:
-        how = "for a longer run"
-        where = ["--config", run.config, *ending.option.split(" "), "--run.name", f"{run.root.name}-longer"]
+        purpose = "for a longer run"
+        options = ["--config", run.config, *ending.option.split(" "), "--run.name", f"{run.root.name}-longer"]
     message = "%s is trained already, with %d updates: %s; %s:\n  %s"
-    log.info(message, run.root, progress.update, ending.because, how, invocation("train", *where))
+    log.info(message, run.root, progress.update, ending.because, purpose, invocation("train", *options))
 
 
 def _report_interrupted(run: RunDirectory, progress: Progress, saved: bool) -> None:
-    how = "continue" if saved else "their speed was not measured yet, so start anew"
+    """Logs that the training was interrupted, and the command that continues it; `saved`: it has a checkpoint."""
+    advice = "continue" if saved else "their speed was not measured yet, so start again"
     command = invocation("train", "--resume", run.root)
-    log.info("\ninterrupted after %d updates; %s with:\n  %s", progress.update, how, command)
+    log.info("\ninterrupted after %d updates; %s with:\n  %s", progress.update, advice, command)
 
 
 def _report_finished(config: RunConfig, run: RunDirectory, text: TrainingText, progress: Progress) -> None:
+    """Logs advice about the finished training, the folder of its results, and the next commands."""
     settings = config.training
     if progress.split_updates or progress.loss_scale.get("skipped"):
         message = "%d updates were computed in parts, since they did not fit into memory; %d were left out in float16"
@@ -300,7 +352,8 @@ def _report_finished(config: RunConfig, run: RunDirectory, text: TrainingText, p
     stopping = settings.early_stopping
     if advice := training_advice(progress, settings.warmup_updates, stopping.metric, stopping.patience):
         log.info("%s", advice)
-    best, tokenizer = progress.best_validation, config.data.scoring_tokenizer
+    best = progress.best_validation
+    tokenizer = config.data.scoring_tokenizer
     words = count_words(text.validation.target, tokenizer)
     if advice := explain_low_bleu(best["val_bleu"], best["val_token_accuracy"], words, tokenizer):
         log.info("%s", advice)

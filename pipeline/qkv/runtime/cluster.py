@@ -1,7 +1,7 @@
-"""Reads the workers from `TF_CONFIG`, and waits until all have started. TensorFlow itself would wait for ever.
+"""Reads the workers of a training from `TF_CONFIG`, and waits with a time limit until all of them have started.
 
-The chief listens at its address in `TF_CONFIG`. Each other worker connects to it and says which worker it is. The chief
-answers once all workers have connected. Then TensorFlow uses the same addresses.
+TensorFlow itself would wait for ever. The chief listens at its address in `TF_CONFIG`. Each other worker connects to it
+and sends its index. The chief answers once all workers have connected. Then TensorFlow uses the same addresses.
 """
 
 import contextlib
@@ -20,17 +20,17 @@ from pydantic import BaseModel, Field
 from ..errors import InputError, LostWorkerError
 
 JOBS = ("chief", "worker")
-"""The jobs of `TF_CONFIG` whose tasks train."""
+"""The jobs in `TF_CONFIG` whose tasks are workers of the training, the chief first."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The workers that train together. The first one is the chief.
+    """The workers of a training, of which the first one is the chief. Its length is the number of workers.
 
     Args:
-        addresses: the `HOST:PORT` of each worker.
-        names: the job and the task of each worker in `TF_CONFIG`, such as `worker 0`.
-        index: the index of this process among the workers.
+        addresses: `HOST:PORT` of each worker.
+        names: the job and the task number of each worker in `TF_CONFIG`, such as `worker 0`.
+        index: the index of this process among the workers, from 0.
     """
 
     addresses: tuple[str, ...]
@@ -42,44 +42,52 @@ class Cluster:
 
     @property
     def is_chief(self) -> bool:
-        """True for the process that prepares, validates and writes the run."""
+        """True if this process is the chief, which prepares the text, validates and writes the run."""
         return self.index == 0
 
     def describe(self, index: int) -> str:
-        """Returns the name and address of a worker, for messages."""
+        """Returns the name and address of a worker by its index, for messages: `worker 0 (HOST:PORT)`."""
         return f"{self.names[index]} ({self.addresses[index]})"
 
     def address(self, index: int) -> tuple[str, int]:
-        """Returns the host and port of a worker."""
+        """Returns the host and the port of a worker by its index. An IPv6 address is without brackets.
+
+        Raises:
+            ValueError: the port is not a number.
+        """
         host, _, port = self.addresses[index].rpartition(":")
         return host.strip("[]"), int(port)
 
 
 class _Task(BaseModel):
+    """The part `task` of `TF_CONFIG`: the job of this process, and its number among the tasks of the job."""
+
     type: str = ""
     index: int = 0
 
 
 class _TFConfig(BaseModel):
-    """The keys of `TF_CONFIG` that are read, as TensorFlow documents them."""
+    """The keys of `TF_CONFIG` that qkv reads; TensorFlow's documentation describes them."""
 
     cluster: dict[str, list[Annotated[str, Field(pattern=r":[0-9]{1,5}$")]]] = {}
     task: _Task = _Task()
 
 
 def read_cluster() -> Cluster | None:
-    """Returns the workers in `TF_CONFIG`; None if there are fewer than two.
+    """Returns the workers in the environment variable `TF_CONFIG`; None if it is not set or has fewer than two.
 
     Raises:
-        InputError: `TF_CONFIG` does not have the form that TensorFlow documents.
+        InputError: `TF_CONFIG` does not have the form that TensorFlow documents, or does not list this process.
     """
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
         config = _TFConfig.model_validate_json(text, strict=True)
-        addresses = {(job, task): address for job in JOBS for task, address in enumerate(config.cluster.get(job, []))}
-        index = list(addresses).index((config.task.type, config.task.index)) if config.cluster else 0
-        cluster = Cluster(tuple(addresses.values()), tuple(f"{job} {task}" for job, task in addresses), index)
-        if not all(0 < cluster.address(number)[1] < 1 << 16 for number in range(len(cluster))):
+        tasks = [(job, number) for job in JOBS for number in range(len(config.cluster.get(job, [])))]
+        addresses = tuple(config.cluster[job][number] for job, number in tasks)
+        names = tuple(f"{job} {number}" for job, number in tasks)
+        index = tasks.index((config.task.type, config.task.index)) if config.cluster else 0
+        cluster = Cluster(addresses, names, index)
+        if not all(0 < cluster.address(worker)[1] < 1 << 16 for worker in range(len(cluster))):
             raise ValueError("no port")
     except ValueError:
         raise InputError(
@@ -90,29 +98,29 @@ def read_cluster() -> Cluster | None:
 
 
 WAIT_MINUTES = 10.0
-"""The time for which a worker waits for the other ones to start."""
+"""The time for which a worker waits for the other workers to start."""
 
 _FIRST_NOTICE_SECONDS = 5.0
 _NOTICE_SECONDS = 60.0
 _RETRY_SECONDS = 0.5
 _LONGEST_LINE = 1 << 16  # bytes of a message
-_LINE_SECONDS = 5.0  # in which all of a message must arrive
+_LINE_SECONDS = 5.0  # within which a whole message must arrive
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 log = logging.getLogger(__name__)
 
 
 def meet(cluster: Cluster, mistake: str | None = None, minutes: float | None = None) -> None:
-    """Waits until all workers have started.
+    """Waits until all workers have started. Call it on every worker.
 
     Args:
         cluster: the workers.
-        mistake: a message about a mistake in the settings of this worker, which ends the other workers too; None if
-            there is none.
+        mistake: a message about a mistake in the settings of this worker, which the other workers then raise; None if
+            there is no mistake.
         minutes: the time to wait; None for `WAIT_MINUTES`.
 
     Raises:
-        InputError: another worker has a mistake in its settings, or another `TF_CONFIG`.
+        InputError: another worker has reported a mistake, or has a different `TF_CONFIG`.
         LostWorkerError: a worker has not started in time, or another program uses the port of this worker.
     """
     deadline = Deadline(WAIT_MINUTES if minutes is None else minutes)
@@ -128,11 +136,11 @@ def meet(cluster: Cluster, mistake: str | None = None, minutes: float | None = N
 
 
 class Deadline:
-    """A limit of time for waiting, with notices of what is waited for.
+    """A time limit for waiting, with log messages while waiting. It starts when the object is made.
 
     Args:
-        minutes: the time to wait.
-        notice_seconds: the time between two notices. The first one comes after `_FIRST_NOTICE_SECONDS`.
+        minutes: the time limit.
+        notice_seconds: the time between two log messages. The first message comes after 5 seconds.
     """
 
     def __init__(self, minutes: float, notice_seconds: float = _NOTICE_SECONDS) -> None:
@@ -142,10 +150,13 @@ class Deadline:
         self.last_notice = time.monotonic() + _FIRST_NOTICE_SECONDS - notice_seconds
 
     def check(self, waiting_for: str) -> None:
-        """Logs what is waited for if a notice is due. Call it every few seconds.
+        """Raises an error if the time is over, and logs a message if one is due. Call it every few seconds.
+
+        Args:
+            waiting_for: what is waited for, for the message: a noun phrase such as `worker 1 (HOST:PORT) to start`.
 
         Raises:
-            LostWorkerError: the time is up.
+            LostWorkerError: the time is over.
         """
         if time.monotonic() >= self.until:
             raise LostWorkerError(f"waited {self.minutes:g} minutes for {waiting_for}")
@@ -156,7 +167,10 @@ class Deadline:
 
 
 def _open_port(cluster: Cluster, deadline: Deadline) -> socket.socket:
-    """Returns a socket that listens at the address of this worker. Waits until its port is free."""
+    """Returns a socket that listens at the address of this worker. Waits until its port is free.
+
+    Raises a `LostWorkerError` if the port is not free in time.
+    """
     host, port = cluster.address(cluster.index)
     while True:
         try:
@@ -173,10 +187,18 @@ def _open_port(cluster: Cluster, deadline: Deadline) -> socket.socket:
 
 
 def _gather(cluster: Cluster, chief_greeting: dict[str, Any], deadline: Deadline) -> str | None:
-    """Waits on the chief for the greetings of all workers, and answers them.
+    """Waits, on the chief, for the greetings of all workers, and answers them.
+
+    Args:
+        cluster: the workers.
+        chief_greeting: the greeting of the chief itself, see `meet`.
+        deadline: the time limit.
 
     Returns:
-        The first mistake that a worker reports; None if there is none.
+        The message about the first mistake that a worker reports; None if there is no mistake. All workers get it.
+
+    Raises:
+        LostWorkerError: a worker has not connected in time.
     """
     greetings = {0: chief_greeting}
     connections: dict[int, socket.socket] = {}
@@ -204,12 +226,12 @@ def _gather(cluster: Cluster, chief_greeting: dict[str, Any], deadline: Deadline
         for connection in connections.values():
             with contextlib.suppress(OSError):
                 connection.sendall(json.dumps({"answer": answer}).encode() + b"\n")
-                connection.recv(1)  # until the other end is closed, so that the port is free
+                connection.recv(1)  # waits until the worker has closed the connection, so that the port is free
         return answer
 
 
 def _find_mistake(cluster: Cluster, greetings: dict[int, dict[str, Any]]) -> str | None:
-    """Returns a message about the first worker that reports a mistake or has another `TF_CONFIG`; None otherwise."""
+    """Returns a message about the first worker that reports a mistake or has a different `TF_CONFIG`, else None."""
     for index, greeting in sorted(greetings.items()):
         if mistake := greeting.get("mistake"):
             return f"{cluster.describe(index)}: {mistake}"
@@ -222,7 +244,10 @@ def _find_mistake(cluster: Cluster, greetings: dict[int, dict[str, Any]]) -> str
 
 
 def _ask_chief(cluster: Cluster, greeting: dict[str, Any], deadline: Deadline) -> str | None:
-    """Greets the chief from another worker, and waits for its answer, which is that of `_gather`."""
+    """Sends the greeting of a worker to the chief, and returns the chief's answer, see `_gather`.
+
+    Raises a `LostWorkerError` if no answer arrives in time.
+    """
     while True:
         with contextlib.suppress(OSError), socket.create_connection(cluster.address(0), timeout=5) as connection:
             connection.sendall(json.dumps(greeting).encode() + b"\n")
@@ -236,7 +261,10 @@ def _ask_chief(cluster: Cluster, greeting: dict[str, Any], deadline: Deadline) -
 
 
 def _read_line(connection: socket.socket) -> dict[str, Any]:
-    """Returns the JSON object in the next line; an empty dict if it is something else or does not arrive in time."""
+    """Reads the next line of a connection, a JSON object, and returns it as a dict.
+
+    Returns an empty dict if the line is not a JSON object, or does not arrive in time.
+    """
     data = b""
     until = time.monotonic() + _LINE_SECONDS
     try:

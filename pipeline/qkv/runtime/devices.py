@@ -1,4 +1,4 @@
-"""The devices of a run: which are used, in which number format they compute, and how much at once."""
+"""Chooses the devices of a run, their number format, and the sizes of the work that they do at once."""
 
 import signal
 import timeit
@@ -16,45 +16,52 @@ from .machine import CORE_GROUPS, usable_cores, why_unseen
 from .workers import CONNECT_SECONDS
 
 # By default TensorFlow rounds the factors of float32 products to 10 bits (TF32) on GPUs of compute capability 8.0 or
-# more. What loads or trains a model imports this module, and says that its numbers are float32.
+# more. All code that loads or trains a model imports this module, so that float32 is exact.
 tf.config.experimental.enable_tensor_float_32_execution(False)
 
 
 def choose_devices(gpus: int | None, deterministic: bool) -> None:
-    """Chooses the GPUs of this machine that are used, and how they compute. Call it before `make_strategy`.
+    """Chooses which GPUs of this machine TensorFlow uses, and whether it computes deterministically.
+
+    Call it before `make_strategy`.
 
     Args:
-        gpus: their number, the first ones; 0 for the processor, None for all.
-        deterministic: whether every operation gives the same result every time, for the rest of the process.
+        gpus: the number of GPUs to use, in TensorFlow's order; 0 for the processor, None for all GPUs.
+        deterministic: if True, every operation gives the same result every time, for the rest of the process.
 
     Raises:
-        InputError: there are fewer, or TensorFlow has taken them already.
+        InputError: the machine has fewer GPUs than `gpus`, or TensorFlow has initialised them already.
     """
     if deterministic:
         tf.config.experimental.enable_op_determinism()
-    there = tf.config.list_physical_devices("GPU")
-    if gpus is not None and gpus > len(there):
-        hint = f"; an NVIDIA GPU is there, but {reason}" if (reason := idle_gpu()) else ""
+    all_gpus = tf.config.list_physical_devices("GPU")
+    if gpus is not None and gpus > len(all_gpus):
+        hint = f"; the machine has an NVIDIA GPU, but {reason}" if (reason := idle_gpu()) else ""
         raise InputError(
-            f"run.devices: expected at most {len(there)}, as many GPUs as TensorFlow sees, found {gpus}{hint}"
+            f"run.devices: expected at most {len(all_gpus)}, the number of GPUs that TensorFlow sees, "
+            f"found {gpus}{hint}"
         )
-    if gpus is None or there[:gpus] == tf.config.get_visible_devices("GPU"):
+    if gpus is None or all_gpus[:gpus] == tf.config.get_visible_devices("GPU"):
         return
     try:
-        tf.config.set_visible_devices(there[:gpus], "GPU")
+        tf.config.set_visible_devices(all_gpus[:gpus], "GPU")
     except RuntimeError:
         raise InputError(
-            f"run.devices: {gpus} of {len(there)} GPUs cannot be chosen any more, in use; start another process"
+            f"run.devices: this process uses the {len(all_gpus)} GPUs already, so {gpus} of them cannot be chosen any "
+            "more; start another process"
         ) from None
 
 
-COLLECTIVE_SECONDS = 1800.0  # how long an update waits for another machine that lives but does not come
+COLLECTIVE_SECONDS = 1800.0  # the time for which an update waits for a worker that is connected but does not answer
 
 
 def make_strategy() -> tf.distribute.Strategy:
-    """Chooses the devices: several machines if `TF_CONFIG` names them, else all GPUs of this one, else one device.
+    """Returns the distribution strategy for training.
 
-    Call it before anything else that uses TensorFlow, but after `choose_devices` and `join_workers`.
+    It distributes over all workers in `TF_CONFIG` if there are several, else over all GPUs in use if there are several,
+    else it uses one device.
+
+    Call it before anything else that uses TensorFlow, but after `choose_devices` and `runtime.workers.join_workers`.
     """
     if read_cluster():
         options = tf.distribute.experimental.CommunicationOptions(timeout_seconds=COLLECTIVE_SECONDS)
@@ -66,42 +73,51 @@ def make_strategy() -> tf.distribute.Strategy:
 
 
 def resolve_precision(precision: str) -> str:
-    """Returns the Keras dtype policy for a `training.precision`.
+    """Returns the Keras dtype policy for a value of the setting `training.precision`.
 
-    `auto` is the format whose products the device has instructions for: `mixed_bfloat16` on GPUs of compute capability
-    8.0 or more and on CPUs with AMX or AVX-512 BF16, `mixed_float16` on GPUs from 7.0 on, else `float32`: other devices
-    would convert every number back and forth.
+    `auto` becomes the first of `fast_formats`: `mixed_bfloat16` on GPUs of compute capability 8.0 or more and on CPUs
+    with AMX or AVX-512 BF16, else `mixed_float16` on a single GPU of 7.0 or more, else `float32`. Any other value is
+    returned unchanged.
     """
     return next(iter(fast_formats()), "float32") if precision == "auto" else precision
 
 
 def slow_precision(precision: str) -> str | None:
-    """Returns what to know of a Keras dtype policy that the device has no instructions for; None for any other."""
+    """Returns a warning if the device has no instructions for a Keras dtype policy; None otherwise."""
     if precision == "float32" or precision in fast_formats():
         return None
     return (
         f"training.precision {precision}: this device converts every number before it computes, which is slower than "
-        f"{resolve_precision('auto')}; auto takes what suits the device"
+        f"{resolve_precision('auto')}; auto chooses the precision that suits the device"
     )
 
 
 def describe_devices(precision: str) -> str:
-    """Says on what is computed, in which Keras dtype policy, and why a GPU lies idle and how to mend it."""
+    """Returns a message that names the devices in use and the Keras dtype policy `precision`.
+
+    If TensorFlow does not see an NVIDIA GPU of the machine, the message says why, and how to fix it.
+    """
     if gpus := visible_gpus():
         counted = "a GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
         return f"computing on {counted} ({'; '.join(map(str, gpus))}) in {precision}"
     cores = usable_cores()
     text = f"computing on the processor, {cores} core{'s' if cores > 1 else ''}, in {precision}"
-    return f"{text}. An NVIDIA GPU is there, but {reason}" if (reason := idle_gpu()) else text
+    return f"{text}. The machine has an NVIDIA GPU, but {reason}" if (reason := idle_gpu()) else text
 
 
 def idle_gpu() -> str | None:
-    """Returns why an NVIDIA GPU that is there is not used, and how to mend it; None where that is as it should be."""
+    """Returns a message that says why TensorFlow does not see an NVIDIA GPU of the machine, and how to fix it.
+
+    Returns None if TensorFlow sees a GPU, or if there is none to use.
+    """
     return None if tf.config.list_physical_devices("GPU") else why_unseen()
 
 
 def parallel_batches() -> int:
-    """Returns the number of batches to search or read in parallel: 1 on a GPU, a few on a processor."""
+    """Returns the number of batches that a search or a teacher-forced pass computes in parallel threads.
+
+    It is 1 on a GPU, and up to 4 on a processor.
+    """
     return min(usable_cores(), sizes().most_batches)
 
 
@@ -111,6 +127,7 @@ def slices_per_update() -> int:
 
 
 def _cpu_multiplies_bfloat16() -> bool:
+    """Returns whether the processor has instructions for products of bfloat16; False if the system is not Linux."""
     with suppress(OSError):
         return not {"amx_bf16", "avx512_bf16"}.isdisjoint(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
     return False
@@ -118,7 +135,10 @@ def _cpu_multiplies_bfloat16() -> bool:
 
 @contextmanager
 def _connecting() -> Iterator[None]:
-    """Ends the process if the block, which stops Python, takes too long, as where a worker has ended after `meet`."""
+    """Kills the process if the block takes more than `CONNECT_SECONDS`, as when another worker has ended before it.
+
+    A Python timeout would not work: TensorFlow holds up the interpreter while it connects.
+    """
     try:
         previous = signal.signal(signal.SIGALRM, signal.SIG_DFL)
     except (AttributeError, ValueError):  # Windows has no alarm, and Python handles signals in the main thread only
@@ -133,65 +153,72 @@ def _connecting() -> Iterator[None]:
 
 
 BFLOAT16_SINCE, FLOAT16_SINCE = (8, 0), (7, 0)
-"""The compute capabilities from which on NVIDIA's GPUs have units for products in these formats: Ampere, and Volta."""
+"""The lowest compute capabilities of NVIDIA GPUs with units for bfloat16 products (Ampere) and float16 ones (Volta)."""
 
 
 class Gpu(NamedTuple):
     """A GPU.
 
-    - name: of the product.
-    - capability: NVIDIA's compute capability, such as (8, 0); None for another maker's.
+    - name: the product name.
+    - capability: NVIDIA's compute capability, such as (8, 0); None for a GPU of another maker.
     """
 
     name: str
     capability: tuple[int, int] | None
 
     def __str__(self) -> str:
-        known = f", compute capability {'.'.join(map(str, self.capability))}" if self.capability else ""
-        return f"{self.name}{known}"
+        """Returns the name, with the compute capability if there is one."""
+        suffix = f", compute capability {'.'.join(map(str, self.capability))}" if self.capability else ""
+        return f"{self.name}{suffix}"
 
 
 def visible_gpus() -> list[Gpu]:
-    """Returns the GPUs that are used."""
-    devices = tf.config.get_visible_devices("GPU")
-    known = [(device, tf.config.experimental.get_device_details(device)) for device in devices]
-    return [Gpu(one.get("device_name", device.name), one.get("compute_capability")) for device, one in known]
+    """Returns the GPUs that TensorFlow uses; an empty list if it computes on the processor."""
+    gpus = []
+    for device in tf.config.get_visible_devices("GPU"):
+        details = tf.config.experimental.get_device_details(device)
+        gpus.append(Gpu(details.get("device_name", device.name), details.get("compute_capability")))
+    return gpus
 
 
 def fast_formats() -> list[str]:
-    """Returns the Keras dtype policies whose products the processor, or all GPUs in use, have units for, the best
-    first; float16 for a single GPU alone, see `training.step.TrainStep`."""
+    """Returns the mixed Keras dtype policies whose products the device computes faster than float32, the best first.
+
+    A processor or a GPU needs special units for them; of several GPUs, each needs them. `mixed_float16` is returned
+    only for a single GPU, because `training.step.TrainStep` does not support it on several.
+    """
     gpus = visible_gpus()
     if not gpus:
         return ["mixed_bfloat16"] if _cpu_multiplies_bfloat16() else []
-    least = min(gpu.capability or (0, 0) for gpu in gpus)
-    since = {"mixed_bfloat16": BFLOAT16_SINCE, "mixed_float16": FLOAT16_SINCE}
+    lowest_capability = min(gpu.capability or (0, 0) for gpu in gpus)
+    needed_capabilities = {"mixed_bfloat16": BFLOAT16_SINCE, "mixed_float16": FLOAT16_SINCE}
     if len(gpus) > 1:
-        del since["mixed_float16"]
-    return [policy for policy, capability in since.items() if least >= capability]
+        del needed_capabilities["mixed_float16"]
+    return [policy for policy, capability in needed_capabilities.items() if lowest_capability >= capability]
 
 
 def gpu_memory() -> list[int]:
-    """Returns the memory that TensorFlow may take of each GPU in use, in bytes."""
-    from tensorflow.python.client.device_lib import list_local_devices  # the only one that tells it
+    """Returns the memory of each GPU in use that TensorFlow may allocate, in bytes."""
+    from tensorflow.python.client.device_lib import list_local_devices  # TensorFlow has no public function for it
 
     return [device.memory_limit for device in list_local_devices() if device.device_type == "GPU"]
 
 
-MOST_WORKERS = 4  # each holds a batch in memory
+MOST_PARALLEL_BATCHES = 4  # each is in memory
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of what is computed at once.
+    """The amounts of work that a device does at once. They change speed and memory use.
 
     Attributes:
-        update_slices: slices of a batch that an update computes side by side.
-        loss_chunk_tokens: tokens whose scores over the vocabulary exist at the same time, in the cross-entropy.
-        divergence_chunk_tokens: the same of either pass, in R-Drop's divergence.
-        matrix_groups: groups of matrices of one shape that Muon makes orthogonal side by side.
-        search_sentences: sentences that are translated in one batch, unless `decoding.batch_sentences` says it.
-        most_batches: batches that are searched or read side by side, at most.
+        update_slices: the number of slices of a batch that an update computes in parallel.
+        loss_chunk_tokens: the number of tokens whose logits over the vocabulary the cross-entropy holds in memory.
+        divergence_chunk_tokens: the number of tokens whose logits R-Drop's divergence holds in memory, for each of its
+            two passes.
+        matrix_groups: the number of groups of equally shaped matrices that Muon orthogonalises in parallel.
+        search_sentences: the number of sentences in a batch of a search if `decoding.batch_sentences` is auto.
+        most_batches: the largest number of batches that a search or a teacher-forced pass computes in parallel.
     """
 
     update_slices: int
@@ -203,15 +230,15 @@ class Sizes:
 
 
 CPU = Sizes(
-    # Not by the number of cores, so that a seed gives the same random numbers on every processor;
-    # `qkv.runtime.import_tensorflow` divides the cores between the slices.
+    # It does not depend on the number of cores, so that a seed gives the same random numbers on every processor.
+    # `runtime.import_tensorflow` divides the cores between the slices.
     update_slices=CORE_GROUPS,
     # (1024, V) or twice (512, V) float32 scores fit a CPU's last cache for V of some thousands.
     loss_chunk_tokens=1024,
     divergence_chunk_tokens=512,
     matrix_groups=CORE_GROUPS,
     search_sentences=64,
-    most_batches=MOST_WORKERS,
+    most_batches=MOST_PARALLEL_BATCHES,
 )
 # Not tuned yet. (4096, V) scores of 32,000 words are half a gigabyte in float32.
 GPU = Sizes(
@@ -225,14 +252,18 @@ GPU = Sizes(
 
 
 def sizes() -> Sizes:
-    """Returns the sizes for the device that computes."""
+    """Returns the sizes for the device in use: `GPU` or `CPU`."""
     return GPU if visible_gpus() else CPU
 
 
-MATRIX = 1024  # rows and columns of the matrices that are multiplied to measure the device
+MATRIX_SIZE = 1024  # rows and columns of the matrices that are multiplied to measure the device
 
 
 def product_rate(dtype: str) -> float:
-    """Measures the arithmetic operations per second of matrix products in a number format, as the best of four runs."""
-    x = tf.cast(tf.random.normal((MATRIX, MATRIX)), dtype)
-    return 2 * MATRIX**3 / min(timeit.repeat(lambda: tf.matmul(x, x).numpy(), number=1, repeat=4))
+    """Measures the speed of matrix products in a number format, such as `float32`.
+
+    Returns:
+        Arithmetic operations per second, the best of four measurements.
+    """
+    x = tf.cast(tf.random.normal((MATRIX_SIZE, MATRIX_SIZE)), dtype)
+    return 2 * MATRIX_SIZE**3 / min(timeit.repeat(lambda: tf.matmul(x, x).numpy(), number=1, repeat=4))

@@ -1,6 +1,7 @@
-"""TensorFlow graphs in a process that lives long: they follow their model, and the last few are kept."""
+"""TensorFlow graphs for long-running processes. They are traced again if their model changes, and can be freed."""
 
 import gc
+import operator
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
@@ -11,21 +12,22 @@ from tensorflow.python.eager import record
 from tensorflow.python.framework.ops import gradient_registry
 
 MOST_GRAPHS = 8
-"""The graphs that a `GraphCache` keeps; a graph takes some 10 MB."""
+"""The largest number of graphs in a `GraphCache`. A graph takes about 10 MB."""
 
 Value = TypeVar("Value")
 
 
 class ModelGraph:
-    """A graph of a function that reads a model.
+    """A function of a model, compiled to a TensorFlow graph. Calling the object calls the function.
 
-    It is traced at the first call. Weights that are assigned later count, since a graph reads variables. It is traced
-    again if the model has other variables than before, as after `enable_lora`, `quantize` or a replaced layer.
+    The function is traced at the first call. New values of the model's weights are used at once. If the model gets
+    other variables, for example by `enable_lora`, `quantize` or a replaced layer, the function is traced again. Several
+    threads may call the object.
 
     Args:
-        model: the model, or any object with its `variables`.
-        function: takes and returns tensors. No gradient passes through its graph.
-        signature: of the function's arguments, see `tf.function`.
+        model: the model, or any object with an attribute `variables`.
+        function: a function from tensors to tensors, which uses the model. No gradient passes through its graph.
+        signature: a `tf.TensorSpec` for each argument, the `input_signature` of `tf.function`.
     """
 
     def __init__(self, model: Any, function: Callable[..., Any], signature: Sequence[Any]) -> None:
@@ -34,34 +36,38 @@ class ModelGraph:
         self._lock = Lock()
 
     def __call__(self, *arguments: Any) -> Any:
-        graph = self._current()  # traced outside the block: the function itself may use a tape
-        with record.stop_recording():  # a caller's `GradientTape` would ask for gradients that are forgotten
+        graph = self._current()  # traced outside the block, since the function itself may use a tape
+        with record.stop_recording():  # a caller's `GradientTape` would need gradients that are deleted
             return graph(*arguments)
 
     def get_concrete_function(self) -> Any:
-        """Returns TensorFlow's `ConcreteFunction`."""
+        """Returns the traced function as a `ConcreteFunction` of TensorFlow."""
         return self._current().get_concrete_function()
 
     def _current(self) -> Any:
+        """Returns the `tf.function`, traced again if the model has other variables than at the last trace."""
         with self._lock:
             variables = self._model.variables
             if self._traced is None or not _same(self._traced[0], variables):
                 graph = tf.function(self._function, input_signature=self._signature, autograph=False)
                 forget_gradients(graph.get_concrete_function().graph)
-                is_renewed, self._traced = self._traced is not None, (variables, graph)
-                if is_renewed:
+                is_traced_again = self._traced is not None
+                self._traced = variables, graph
+                if is_traced_again:
                     gc.collect()  # see `GraphCache`
             return self._traced[1]
 
 
 def _same(first: Sequence[Any], second: Sequence[Any]) -> bool:
-    return len(first) == len(second) and all(map(lambda one, other: one is other, first, second))
+    """Returns whether two sequences have the same objects in the same order."""
+    return len(first) == len(second) and all(map(operator.is_, first, second))
 
 
 def forget_gradients(graph: tf.Graph) -> None:
-    """Forgets the gradients of every `custom_gradient` in a traced graph, which cannot be differentiated from then on.
+    """Deletes the gradient functions of every `custom_gradient` in a traced graph, to free their memory.
 
-    TensorFlow keeps them in a table for the life of the process, and with them the graph.
+    TensorFlow would keep them, and the graph with them, until the process ends. Afterwards no gradient can be computed
+    through the graph.
     """
     definition = graph.as_graph_def()
     for nodes in (definition.node, *(function.node_def for function in definition.library.function)):
@@ -71,10 +77,10 @@ def forget_gradients(graph: tf.Graph) -> None:
 
 
 class LastUsed:
-    """Keeps the values that were used last, and forgets the others. Several threads may use it.
+    """A cache of the most recently used values (LRU cache). Several threads may use it.
 
     Args:
-        most: how many values are kept.
+        most: the largest number of values in the cache.
     """
 
     def __init__(self, most: int) -> None:
@@ -83,7 +89,10 @@ class LastUsed:
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Returns the value of a key, which is made if there is none."""
+        """Returns the value of a key. If the cache does not have it, it is computed by `make()`.
+
+        If the cache is full, the value that has not been used for the longest time is removed.
+        """
         with self._lock:
             value = self._values[key] if key in self._values else make()
             self._values[key] = value
@@ -96,15 +105,18 @@ class LastUsed:
         return value
 
     def after_forgetting(self) -> None:
-        """Called after a value was forgotten."""
+        """Called after a value was removed from the cache; does nothing here."""
 
 
 class GraphCache(LastUsed):
-    """The graphs that were used last, each a `ModelGraph` or an object that holds some."""
+    """A cache of the `MOST_GRAPHS` most recently used graphs. A value is a `ModelGraph` or an object that has some."""
 
     def __init__(self) -> None:
         super().__init__(MOST_GRAPHS)
 
     def after_forgetting(self) -> None:
-        """Frees the memory at once: a graph is a cycle, and Python would look for those after many graphs only."""
+        """Frees the memory of the removed graph at once.
+
+        A graph has reference cycles, which Python's garbage collector would free much later.
+        """
         gc.collect()

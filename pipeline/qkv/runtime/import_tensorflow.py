@@ -1,4 +1,4 @@
-"""Imports TensorFlow silently, in a checked environment, with native libraries set up for small models."""
+"""Imports TensorFlow and Keras: checks the environment, silences messages, and sets up libraries for small models."""
 
 import gc
 import os
@@ -15,37 +15,42 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
+THREAD_VARIABLES = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
 MOST_THREADS = 10_000
-LEAST_ADDRESS_SPACE = 4 << 30  # TensorFlow takes 2 GiB before it computes anything
-UNUSED_BY_KERAS = ("IPython", "jax", "matplotlib", "pandas")
-OWN_KERAS = {"KERAS_BACKEND": "tensorflow", "KERAS_HOME": os.devnull, "KERAS_NNX_ENABLED": "0"}
-"""What Keras is told in the place of variables of other projects, and of `keras.json` in `KERAS_HOME`."""
+LEAST_ADDRESS_SPACE = 4 << 30  # bytes; TensorFlow takes 2 GiB before it computes anything
+UNUSED_BY_KERAS = ("IPython", "jax", "matplotlib", "pandas")  # Keras imports them if they are installed
+KERAS_VARIABLES = {"KERAS_BACKEND": "tensorflow", "KERAS_HOME": os.devnull, "KERAS_NNX_ENABLED": "0"}
+"""Environment variables for Keras. They replace those of the user, and the file `keras.json` in `KERAS_HOME`."""
 
 
 @contextmanager
 def importing_tensorflow() -> Iterator[None]:
-    """Prepares a block that imports TensorFlow and modules that need it, and does nothing else.
+    """Sets up TensorFlow and Keras, then runs the block, which should only import them and modules that need them.
 
-    Within it, TensorFlow's messages are silenced. oneDNN's kernels are switched on: by default TensorFlow uses them on
-    some processors only, and on others they took an eighth off the time of an update; where a GPU computes, that is
-    left alone. TensorFlow takes memory of a GPU as it needs it, not all at once. Each product gets a share of the
-    cores, not all of them as by default, because products are small here and several are computed in parallel. A
-    container's quota counts as so many cores. Keras computes by TensorFlow, with its own defaults: `OWN_KERAS`.
-    Libraries that Keras would load for its own pictures, tables and other engines are hidden from it, a quarter of the
-    start. Nothing that is imported becomes garbage, so none is looked for, an eighth of the rest.
+    Environment variables are set as follows. All but those of Keras keep their value if they are set already.
 
-    TF_ENABLE_ONEDNN_OPTS, TF_FORCE_GPU_ALLOW_GROWTH, TF_NUM_INTRAOP_THREADS, TF_NUM_INTEROP_THREADS and
-    TF_CPP_MIN_LOG_LEVEL are kept if they are set.
+    - TF_CPP_MIN_LOG_LEVEL: silences TensorFlow's messages.
+    - TF_ENABLE_ONEDNN_OPTS: switches on oneDNN's kernels if there is no GPU. By default TensorFlow uses them on some
+      processors only; on others they made an update an eighth faster.
+    - TF_FORCE_GPU_ALLOW_GROWTH: memory of a GPU is allocated as it is needed, not all at once.
+    - TF_NUM_INTRAOP_THREADS: a product uses a share of the cores. By default it uses all, but products are small here
+      and several are computed in parallel.
+    - TF_NUM_INTEROP_THREADS: the number of usable cores, which accounts for the CPU quota of a container.
+    - `KERAS_VARIABLES`: Keras uses TensorFlow, with default settings.
+
+    Within the block, standard error is silenced. The garbage collector is disabled, because imports produce no garbage:
+    this saves an eighth of the start-up time. IPython, JAX, matplotlib and pandas are hidden while Keras is imported:
+    this saves a quarter.
 
     Raises:
-        InputError: the environment is wrong, an import fails, Keras was imported with another backend, or as
-            `refuse_after_fork`.
+        InputError: an environment variable or the limit of the address space is wrong (`check_environment`), or an
+            import fails, or Keras was imported before with another backend, or TensorFlow cannot work in this forked
+            process (`refuse_after_fork`).
     """
     refuse_after_fork()
     check_environment()
     if "keras" not in sys.modules:
-        os.environ.update(OWN_KERAS)
+        os.environ.update(KERAS_VARIABLES)
     if not has_nvidia_device():
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
@@ -54,7 +59,7 @@ def importing_tensorflow() -> Iterator[None]:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         with silenced_stderr(), without_garbage_collection():
-            with hidden(*UNUSED_BY_KERAS):
+            with hidden_libraries(*UNUSED_BY_KERAS):
                 import keras
             if (backend := keras.config.backend()) != "tensorflow":
                 raise InputError(
@@ -72,8 +77,8 @@ def importing_tensorflow() -> Iterator[None]:
 
 
 @contextmanager
-def hidden(*libraries: str) -> Iterator[None]:
-    """Makes imports of libraries fail within the block, unless they are loaded already."""
+def hidden_libraries(*libraries: str) -> Iterator[None]:
+    """Makes imports of these libraries fail within the block, except for libraries that are imported already."""
     missing = {name: None for name in libraries if name not in sys.modules}
     sys.modules.update(missing)  # type: ignore[arg-type]
     try:
@@ -85,7 +90,7 @@ def hidden(*libraries: str) -> Iterator[None]:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Looks for no garbage within the block."""
+    """Disables the garbage collector within the block."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -97,7 +102,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 @contextmanager
 def silenced_stderr() -> Iterator[None]:
-    """Discards what the process writes to standard error within the block. Exceptions are raised as usual.
+    """Discards the text that the process writes to standard error within the block. Exceptions are raised as usual.
 
     TensorFlow reports that there is no GPU whatever its settings; TF_CPP_MIN_LOG_LEVEL silences what comes later.
     """
@@ -115,9 +120,12 @@ def silenced_stderr() -> Iterator[None]:
 
 
 def check_environment() -> None:
-    """Raises an `InputError` if numbers of threads, `TF_CONFIG` or the limit of the address space are wrong."""
-    for name in THREADS:
-        for value in filter(None, os.environ.get(name, "").split(",")):  # OpenMP takes a number for each level
+    """Raises an `InputError` if TensorFlow would crash or hang in this environment.
+
+    It checks the variables in `THREAD_VARIABLES`, `TF_CONFIG`, and the limit of the address space (`ulimit -v`).
+    """
+    for name in THREAD_VARIABLES:
+        for value in filter(None, os.environ.get(name, "").split(",")):  # OpenMP allows a number for each nesting level
             if not value.strip().isdecimal() or len(value) > 9 or int(value) > MOST_THREADS:
                 raise InputError(f"{name}: expected a number of threads up to {MOST_THREADS}, found {value[:40]!r}")
     read_cluster()
@@ -129,7 +137,8 @@ def check_environment() -> None:
         )
 
 
-# TensorFlow's threads do not survive a fork: in the child, its first operation waits for ever.
+# True if this process was forked after TensorFlow had computed. TensorFlow's threads do not survive a fork: in the
+# child process, its first operation waits for ever.
 _is_unusable = False
 
 
@@ -143,7 +152,8 @@ def refuse_after_fork() -> None:
         )
 
 
-def _look_at_parent() -> None:
+def _note_fork() -> None:
+    """Sets `_is_unusable` in a process that has just been forked, if TensorFlow has computed in its parent."""
     global _is_unusable
     module = sys.modules.get("tensorflow.python.eager.context")
     context = module.context_safe() if module else None
@@ -151,4 +161,4 @@ def _look_at_parent() -> None:
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_look_at_parent)
+    os.register_at_fork(after_in_child=_note_fork)

@@ -1,8 +1,8 @@
-"""Parallel maps that keep the order, by threads or by processes.
+"""Parallel versions of `map`, in threads or in processes. Results keep the order of the items.
 
-The products of a small model are too small to be shared between the cores of a processor. Each core, or group of
-cores, gets work of its own instead: slices of a batch in training, batches in search and in teacher-forced passes. What
-Python itself computes is done in processes, since its threads would take turns.
+The matrix products of a small model are too small to be divided between the cores of a processor. Instead, each core or
+group of cores computes different data: slices of a batch in training, batches in search and in teacher-forced passes.
+TensorFlow's work is done in threads. Python code is run in processes, because Python's threads run one at a time.
 """
 
 import os
@@ -17,23 +17,29 @@ from queue import Full, Queue
 from threading import Event, Thread
 from typing import TypeVar
 
-PATIENCE_SECONDS = 0.1  # between two looks at whether the results are still wanted
+RETRY_SECONDS = 0.1  # between two checks whether the caller still wants results
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def in_processes(function: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[Result]:
-    """Computes `map(function, items)` in processes, in order.
+    """Computes `map(function, items)` in several processes.
 
-    They end with this one, however it ends. A thread reads the items, which may arrive one by one, such as lines that
-    are typed: each result is yielded as soon as it and those before it are there. At most `processes + 2` items are
-    computed ahead of the caller, so that memory stays flat.
+    The processes are spawned, not forked, because TensorFlow does not work in forked processes. They end with this
+    process, even if it is killed.
 
     Args:
-        function: can be pickled, and is sent to each process once.
-        items: can be pickled; read as they are needed.
-        processes: their number; 1 for this one. Others are spawned, not forked: TensorFlow would not survive that.
+        function: the function, which must be picklable. It is sent to each process once.
+        items: the items, which must be picklable. A thread reads them as they are needed, so they may arrive slowly,
+            like typed lines. At most `processes + 2` items are computed ahead of the caller, to limit memory.
+        processes: the number of processes, at least 1. With 1, the function is computed in this process.
+
+    Yields:
+        The results, in the order of the items. Each is yielded as soon as it and the ones before it are computed.
+
+    Raises:
+        Exception: an error of the function or of the iterator of items is raised at its position among the results.
     """
     if processes == 1:
         yield from map(function, items)
@@ -41,10 +47,10 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item], proc
     ahead: Queue[Future[Result] | Exception | None] = Queue(processes + 1)
     ended = Event()
 
-    def put(arrived: Future[Result] | Exception | None) -> None:
+    def put(entry: Future[Result] | Exception | None) -> None:
         while not ended.is_set():
             with suppress(Full):
-                ahead.put(arrived, timeout=PATIENCE_SECONDS)
+                ahead.put(entry, timeout=RETRY_SECONDS)
                 return
 
     def feed(pool: ProcessPoolExecutor) -> None:
@@ -54,32 +60,34 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item], proc
                 if ended.is_set():
                     return
             put(None)
-        except Exception as error:  # raised again where the results are used
+        except Exception as error:  # raised again in the caller's thread
             put(error)
 
     with ProcessPoolExecutor(processes, get_context("spawn"), _start, (function,)) as pool:
         try:
             Thread(target=feed, args=(pool,), daemon=True).start()
-            while (arrived := ahead.get()) is not None:
-                if isinstance(arrived, Exception):
-                    raise arrived
-                yield arrived.result()
+            while (entry := ahead.get()) is not None:
+                if isinstance(entry, Exception):
+                    raise entry
+                yield entry.result()
         finally:
             ended.set()
             pool.shutdown(cancel_futures=True)
 
 
-_function: Callable = print  # what a process computes; set in each when it starts
+_function: Callable = print  # the function that a spawned process computes; `_start` sets it
 
 
 def _start(function: Callable) -> None:
+    """Sets up a spawned process: it computes `function`, ignores Ctrl-C, and ends with its parent."""
     global _function
     _function = function
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the caller says what happens then
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent decides what happens
     Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
+    """Waits until the parent process has ended, then ends this process."""
     parent = parent_process()
     assert parent is not None
     parent.join()
@@ -87,25 +95,35 @@ def _end_with_parent() -> None:
 
 
 def _compute(item):
+    """Computes the function of this spawned process for an item."""
     return _function(item)
 
 
-def in_threads(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """Computes `map(function, items)` in threads, in order.
+def in_threads(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+    """Computes `map(function, items)` in several threads.
 
-    At most `workers` items are computed ahead of the caller, so that memory stays flat. A single item needs no thread,
-    which would take as long as a short sentence.
+    Args:
+        function: the function.
+        items: the items, which are read as they are needed. At most `threads` of them are computed ahead of the caller,
+            to limit memory.
+        threads: the number of threads, at least 1. A single item is computed in this thread.
+
+    Yields:
+        The results, in the order of the items.
+
+    Raises:
+        Exception: an error of the function or of the iterator of items is raised at its position among the results.
     """
-    stream = iter(items)
-    first = list(islice(stream, 2))
-    if len(first) < 2:
-        yield from map(function, first)
+    iterator = iter(items)
+    first_two = list(islice(iterator, 2))
+    if len(first_two) < 2:  # starting a thread would take as long as translating a short sentence
+        yield from map(function, first_two)
         return
     ahead: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
-        for item in chain(first, stream):
+    with ThreadPoolExecutor(threads) as pool:
+        for item in chain(first_two, iterator):
             ahead.append(pool.submit(function, item))
-            if len(ahead) > workers:
+            if len(ahead) > threads:
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()

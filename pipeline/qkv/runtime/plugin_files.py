@@ -1,6 +1,7 @@
-"""Loads the files that a person names with `--plugins`: Python code of their own that registers scores and the like.
+"""Runs plugin files, the user's Python files that register scores, metrics and other parts.
 
-They are named on the command line, never in a config, which may come from somebody else and must be data.
+They are named by the option `--plugins`, never in a config. A config may come from somebody else, so it must not run
+code.
 """
 
 import importlib.util
@@ -10,36 +11,37 @@ from pathlib import Path
 from ..errors import InputError
 from .import_tensorflow import importing_tensorflow
 
-_PREFIX = "qkv_plugin_"  # of the names of their modules
+_MODULE_PREFIX = "qkv_plugin_"  # the names of the modules of plugin files begin with this
 
 
 def load_plugins(files: list[Path]) -> None:
-    """Runs plugin files, in their order.
+    """Runs plugin files in their order. A file that this process has run already is not run again.
 
     Raises:
-        InputError: a file is missing, or its code raises an error or ends the program.
+        InputError: a file is missing or is not a Python file, or its code raises an error or exits the program.
     """
     for file in files:
         if not file.is_file():
             raise InputError(
-                f"--plugins: {file}: no such file; expected Python code that registers a score or the like"
+                f"--plugins: {file}: no such file; expected a Python file that registers a score or another part"
             )
     if files:
         with importing_tensorflow():
-            import keras  # noqa: F401 - quietly, before plugins import it
+            import keras  # noqa: F401 - imported silently here, before plugins import it
     for file in files:
         _run(file)
 
 
 def loaded_plugins() -> tuple[Path, ...]:
     """Returns the plugin files that were run in this process, in their order."""
-    return tuple(Path(str(module.__file__)) for name, module in sys.modules.items() if name.startswith(_PREFIX))
+    return tuple(Path(str(module.__file__)) for name, module in sys.modules.items() if name.startswith(_MODULE_PREFIX))
 
 
 def _run(file: Path) -> None:
-    name = f"{_PREFIX}{file.stem}"
+    """Runs a plugin file, unless its module is loaded; raises an `InputError` as `load_plugins` does."""
+    name = f"{_MODULE_PREFIX}{file.stem}"
     if name in sys.modules and Path(str(sys.modules[name].__file__)) == file.resolve():
-        return  # a second command in the same process
+        return  # an earlier command in the same process has run it
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     if spec is None or spec.loader is None:
         raise InputError(f"--plugins: {file}: expected a Python file, whose name ends in .py")
@@ -47,7 +49,7 @@ def _run(file: Path) -> None:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException as error:  # also what would end the process without a word
+    except BaseException as error:  # also SystemExit, which would end the process without a message
         del sys.modules[name]
         reason = ": ".join(filter(None, [type(error).__name__, " ".join(str(error).split())]))
-        raise InputError(f"--plugins: {file}: {reason}; mend the plugin, --debug shows where") from error
+        raise InputError(f"--plugins: {file}: {reason}; fix the plugin: --debug shows the line") from error

@@ -1,5 +1,8 @@
-"""Standard input, output and error of a command: closed, full, without a reader, or in an encoding that lacks
-characters; and what a terminal must not be told by text from others."""
+"""Prepares standard input, output and error of a command.
+
+Opens closed streams, handles readers that leave and full disks, and escapes control characters in text from others,
+which could change the terminal.
+"""
 
 import contextlib
 import logging
@@ -9,19 +12,24 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""All control characters but tab and line feed, and what makes or hides the order of the characters beside it."""
+_ESCAPED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""All control characters except tab and line feed, line separators, and marks of the writing direction."""
 
 
 class Control(str):
-    """Text that a terminal is to obey. All other text of `EscapingStream` is only shown."""
+    """Text with control sequences for the terminal, such as colours, which `EscapingStream` does not escape."""
 
     __slots__ = ()
 
 
 class EscapingStream:
-    """A stream that people read: characters that would steer their terminal are written as Python writes them, such as
-    `\\x1b`, and so are those that the stream's encoding lacks."""
+    """A text stream that escapes characters which could control a terminal, as Python does: `\\x1b`.
+
+    Characters that the stream's encoding lacks are escaped too.
+
+    Args:
+        stream: the stream that the text is written to. Attributes other than `write` are those of the stream.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -30,17 +38,20 @@ class EscapingStream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Writes text, escaped unless it is a `Control`."""
+        """Writes text, escaped unless it is a `Control`. Returns the number of characters, before they are escaped."""
         if isinstance(text, Control):
             return self._stream.write(text)
         encoding = self._stream.encoding or "utf-8"
-        escaped = _UNSHOWN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+        escaped = _ESCAPED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
         self._stream.write(escaped.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
 
 
 def write_result(text: str) -> None:
-    """Writes what another program may read to standard output: in UTF-8, as it is, but on a terminal as a message."""
+    """Writes a result of a command to standard output, which another program may read.
+
+    The text is written in UTF-8 and unchanged, but on a terminal control characters are escaped.
+    """
     if sys.stdout.isatty():
         sys.stdout.write(text)
     else:
@@ -48,24 +59,24 @@ def write_result(text: str) -> None:
 
 
 class OutputHandler(logging.StreamHandler):
-    """Writes messages to standard output; where that fails, the command ends as after any other write that fails."""
+    """A log handler that writes messages to standard output. Unlike other handlers, it raises errors of writing."""
 
     def __init__(self) -> None:
         super().__init__(sys.stdout)
         self.setFormatter(logging.Formatter("%(message)s"))
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (called by the logging module)
-        """Raises the error of the system that is being handled."""
+        """Raises the error of the current `except` block if it is an `OSError`; prints other errors."""
         if isinstance(sys.exc_info()[1], OSError):
             raise
         super().handleError(record)
 
 
 class Messages(EscapingStream):
-    """Standard output of a command whose results are files: a reader that leaves (`| head`) does not end the work."""
+    """The standard output of a command whose results are files: if the reader leaves (`| head`), the work continues."""
 
     def write(self, text: str) -> int:
-        """Writes, or does nothing once the reader has left."""
+        """Writes text; does nothing once the reader has left. Returns the number of characters."""
         try:
             return super().write(text)
         except BrokenPipeError:
@@ -73,7 +84,7 @@ class Messages(EscapingStream):
             return len(text)
 
     def flush(self) -> None:
-        """Flushes, or does nothing once the reader has left."""
+        """Flushes the stream; does nothing once the reader has left."""
         try:
             self._stream.flush()
         except BrokenPipeError:
@@ -81,8 +92,11 @@ class Messages(EscapingStream):
 
 
 def prepare_streams() -> None:
-    """Makes standard output and standard error escape what is no plain text. Opens standard streams that are closed
-    (`>&-`), as empty ones: otherwise a file of the command would get its number, and what libraries print."""
+    """Makes standard output and standard error escape control characters, and opens closed standard streams.
+
+    A standard stream may be closed by the shell (`>&-`). It is opened on the null device. Otherwise the next file that
+    the command opens would get the number of the stream, and libraries would print into that file.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 (as long as the process)
@@ -93,13 +107,16 @@ def prepare_streams() -> None:
 
 
 def discard(stream: TextIO) -> None:
-    """Discards whatever is written to a stream from now on."""
-    with contextlib.suppress(OSError, ValueError):  # it is no file, but a stream of a test or a notebook
+    """Makes a stream discard all text that is written to it from now on."""
+    with contextlib.suppress(OSError, ValueError):  # the stream of a test or a notebook has no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def can_flush(stream: TextIO) -> bool:
-    """Flushes, and returns whether that works; if not, Python must not try again when the process ends."""
+    """Flushes a stream, and returns whether that succeeds.
+
+    If it fails, the stream discards its text, so that Python does not try again when the process ends.
+    """
     try:
         stream.flush()
     except OSError:

@@ -42,10 +42,10 @@ _LOST_WORKER_ERRORS = (
 
 
 class Workers:
-    """The connected workers of a training.
+    """The connected workers of a training, which exchange values.
 
     Args:
-        cluster: the workers.
+        cluster: the names and addresses of the workers.
 
     Attributes:
         is_chief: whether this process is the chief, which prepares the text, validates and writes the run.
@@ -57,21 +57,21 @@ class Workers:
         self._broadcasts = 0
 
     def send(self, key: str, value: Any) -> None:
-        """Publishes a value for all workers.
+        """Sends a value of this worker to all workers. They get it with `receive`.
 
         Args:
-            key: a name that this worker has not used before.
-            value: anything that JSON can hold.
+            key: a name for the value that this worker has not used before.
+            value: a value that JSON can represent.
         """
         context.context().set_config_key_value(_key(self.cluster.index, key), json.dumps(value))
 
     def receive(self, index: int, key: str, for_what: str, minutes: float = CHIEF_MINUTES) -> Any:
-        """Waits for a value that a worker publishes, and returns it.
+        """Waits for a value that a worker has sent with `send`, and returns it.
 
         Args:
-            index: the index of that worker.
-            key: the name under which it publishes the value.
-            for_what: a description of its work until then, for messages, such as `to validate`.
+            index: the index of the sending worker.
+            key: the name of the value.
+            for_what: the work that the sending worker does until then, for messages, such as `to validate`.
             minutes: the time to wait.
 
         Raises:
@@ -88,16 +88,17 @@ class Workers:
             deadline.check(f"{self.cluster.describe(index)} {for_what}")
 
     def broadcast_from_chief(self, value: Any, for_what: str) -> Any:
-        """Broadcasts the chief's value: all workers return it. The values of the other workers are ignored.
+        """Broadcasts a value of the chief: every worker returns it. The arguments of the other workers are ignored.
 
-        All workers must call it equally often, in the same order.
+        All workers must make the same calls in the same order.
 
         Args:
-            value: the value on the chief.
-            for_what: a description of the chief's work until then, for messages.
+            value: on the chief, a value that JSON can represent.
+            for_what: the work that the chief does until then, for messages, such as `to validate`.
 
         Raises:
-            LostWorkerError, InputError: see `receive`.
+            LostWorkerError: the value does not arrive in time.
+            InputError: a worker has reported a mistake.
         """
         self._broadcasts += 1
         key = f"chief/{self._broadcasts}"
@@ -107,15 +108,31 @@ class Workers:
         return value
 
     def exchange(self, key: str, value: Any, for_what: str) -> list[Any]:
-        """Publishes a value, and returns the values of all workers, in their order; arguments as for `receive`."""
+        """Sends a value of this worker, and returns the values that all workers have sent under this key.
+
+        Args:
+            key: a name for the values that this worker has not used before.
+            value: the value of this worker, which JSON can represent.
+            for_what: the work that the workers do until then, for messages.
+
+        Returns:
+            The values of all workers, in the order of the workers.
+
+        Raises:
+            LostWorkerError: a value does not arrive in time.
+            InputError: a worker has reported a mistake.
+        """
         self.send(key, value)
         return [self.receive(index, key, for_what) for index in range(len(self.cluster))]
 
     def leave(self, mistake: str | None = None) -> None:
-        """Ends the work of all workers. The chief waits until each worker has received all values.
+        """Ends the exchange of values. Call it on every worker when its work has ended.
+
+        The chief waits up to a minute for each other worker to call it, since the values are stored on the chief.
 
         Args:
-            mistake: a message about a mistake on this worker, which ends the other workers too; None if there is none.
+            mistake: a message about a mistake on this worker, which the other workers then raise; None if there is no
+                mistake.
         """
         with suppress(*_LOST_WORKER_ERRORS, tf.errors.AlreadyExistsError):
             if mistake is not None:
@@ -127,7 +144,7 @@ class Workers:
                 self.receive(index, _LEAVE_KEY, "to end", _LEAVE_MINUTES)
 
     def mistake(self) -> str | None:
-        """Returns the mistake that a worker has reported; None if there is none."""
+        """Returns the message about a mistake that a worker has reported; None if no worker has reported one."""
         try:
             return context.context().get_config_key_value(_MISTAKE_KEY, 1)
         except tf.errors.OpError:
@@ -135,19 +152,22 @@ class Workers:
 
 
 def _key(index: int, key: str) -> str:
+    """Returns the key of a worker's value in TensorFlow's store."""
     return f"qkv/{index}/{key}"
 
 
 def join_workers() -> Workers | None:
     """Waits for the workers in `TF_CONFIG`, and prepares TensorFlow to connect to them.
 
-    Call it before anything else that uses TensorFlow. Call `make_strategy`, which connects, right after it.
+    Call it before anything else that uses TensorFlow, and `runtime.devices.make_strategy`, which connects, right after
+    it.
 
     Returns:
-        The workers; None if `TF_CONFIG` names fewer than two.
+        The workers; None if `TF_CONFIG` has fewer than two.
 
     Raises:
-        InputError, LostWorkerError: see `read_cluster` and `meet`.
+        InputError: `TF_CONFIG` is wrong, or differs between the workers, or another worker has reported a mistake.
+        LostWorkerError: a worker has not started in time.
     """
     cluster = read_cluster()
     if cluster is None:
@@ -166,16 +186,17 @@ def join_workers() -> Workers | None:
 
 @contextmanager
 def noticing_lost_workers(workers: Workers | None) -> Iterator[None]:
-    """Replaces TensorFlow's errors about a lost worker by one sentence.
+    """Replaces TensorFlow's errors about a lost worker within the block by a `LostWorkerError`.
 
-    The block ends at the same time on all workers, unless one of them is lost.
+    At the end of the block it calls `Workers.leave`, with the message of an `InputError` if the block raised one. So
+    all workers end together, unless one is lost.
 
     Args:
-        workers: the workers; None for a single process, where nothing is done.
+        workers: the workers; None for a single process, for which nothing is done.
 
     Raises:
         LostWorkerError: another worker has ended or does not answer.
-        InputError: another worker has reported a mistake.
+        InputError: this worker has made a mistake, or another one has reported one.
     """
     if workers is None:
         yield

@@ -82,6 +82,7 @@ def probability_of(features: np.ndarray, coefficients: np.ndarray) -> np.ndarray
 
 
 def _logistic(log_odds: np.ndarray) -> np.ndarray:
+    """Computes `1 / (1 + exp(-log_odds))` without overflow."""
     return np.exp(-np.logaddexp(0.0, -log_odds))
 
 
@@ -92,11 +93,12 @@ def _in_blocks(rows: np.ndarray) -> np.ndarray:
 
 
 def _log_odds(blocks: np.ndarray, coefficients: np.ndarray, outcomes: int) -> np.ndarray:
-    """Returns the log-odds of each outcome, `(N,)`, without those of the padding."""
+    """Returns the log-odds of each outcome, `(N,)`. The padding of `_in_blocks` is cut off."""
     return np.matmul(blocks, coefficients).reshape(-1)[:outcomes]
 
 
 def _penalised_loss(blocks: np.ndarray, is_true: np.ndarray, coefficients: np.ndarray, penalties: np.ndarray) -> float:
+    """Returns the negative log-likelihood of the outcomes plus the penalty, which `fit_logistic` minimises."""
     log_odds = _log_odds(blocks, coefficients, is_true.size)
     negative_log_likelihood = np.logaddexp(0.0, np.where(is_true, -log_odds, log_odds)).sum()
     return float(negative_log_likelihood + (penalties * coefficients**2).sum() / 2)
@@ -112,8 +114,8 @@ class ReliabilityBin(NamedTuple):
         low: the lower end of the interval, included.
         high: the upper end, excluded; in the last bin included.
         number: the number of outcomes, at least 1.
-        predicted: the mean of their predicted probabilities.
-        right: the share of them that is True.
+        predicted: the mean of the predicted probabilities of these outcomes.
+        right: the share of these outcomes that is True.
     """
 
     low: float
@@ -149,7 +151,10 @@ def calibration_error(table: Sequence[ReliabilityBin]) -> float:
     """Computes the expected calibration error (Naeini et al. 2015).
 
     It is the distance between the mean predicted probability and the share of true outcomes in a bin, averaged over
-    the bins with their numbers of outcomes as weights.
+    the bins. The weight of a bin is its number of outcomes.
+
+    Args:
+        table: the result of `reliability_table`.
 
     Returns:
         0 to 1; NaN if the table is empty.

@@ -1,10 +1,10 @@
-"""Bootstrap confidence intervals of measures over the sentences of a set and over seeds (Efron 1979).
+"""Bootstrap confidence intervals of measures, over the sentences of a set and over seeds (Efron 1979).
 
-A measure is a ratio of two sums over sentences, as an alignment error rate or a mean over tokens is. Sentences are
+A measure is a ratio of two sums over sentences, such as an alignment error rate or a mean over tokens. Sentences are
 resampled, since a test set is a sample of sentences. A long sentence counts by its length.
 
-Another seed gives another model. What is true of the trained models need not be true of the training recipe, so seeds
-are a second level of sampling. All seeds are measured on the same sentences: the two levels are crossed.
+Another seed gives another model. A result of the trained models need not hold for the training recipe, so seeds are a
+second level of sampling. All seeds are measured on the same sentences: the two levels are crossed.
 
 Letters: N sentences, B bootstrap samples, K seeds.
 """
@@ -20,9 +20,14 @@ MOST_COUNTS_IN_MEMORY = 10_000_000
 
 
 def sentence_counts(sentences: int, *, samples: int = SAMPLES, seed: int = 0) -> np.ndarray:
-    """Draws N sentences with replacement, B times.
+    """Draws bootstrap samples: N sentences with replacement, B times.
 
     Equal arguments give equal counts. Two systems that are resampled with the same counts are compared pair by pair.
+
+    Args:
+        sentences: N.
+        samples: B.
+        seed: the seed of the draws.
 
     Returns:
         The number of times that each sentence was drawn, float64 `(B, N)`.
@@ -45,7 +50,15 @@ def ratio(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
 
 
 def resample(numerators: np.ndarray, denominators: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Computes `ratio` in each bootstrap sample, `(B, ...)`, from the counts of `sentence_counts`, `(B, N)`."""
+    """Computes the ratio of each bootstrap sample.
+
+    Args:
+        numerators, denominators: the summands of each sentence, `(N, ...)`, see `ratio`.
+        counts: the result of `sentence_counts`, `(B, N)`.
+
+    Returns:
+        The ratios `(B, ...)`; NaN if the denominators of a sample add up to 0.
+    """
     return _divide(np.tensordot(counts, numerators, axes=1), np.tensordot(counts, denominators, axes=1))
 
 
@@ -64,7 +77,14 @@ def interval(resampled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ratio_interval(numerators: np.ndarray, denominators: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the 95 % interval of `ratio`: `(low, high)`, each `(...)`. Both are NaN if the ratio is NaN."""
+    """Returns the 95 % bootstrap interval of a ratio.
+
+    Args:
+        numerators, denominators: the summands of each sentence, `(N, ...)`, see `ratio`.
+
+    Returns:
+        `(low, high)`, the ends of the interval, each `(...)`; NaN if the ratio of the whole set is NaN.
+    """
     known = ~np.isnan(ratio(numerators, denominators))
     low, high = np.full((2, *known.shape), np.nan)
     if known.any():
@@ -89,19 +109,27 @@ _counts = lru_cache(maxsize=1)(sentence_counts)  # a set may have a hundred meas
 
 
 def parts_of_samples(samples: int, sentences: int) -> list[int]:
-    """Divides samples into parts of at most `MOST_COUNTS_IN_MEMORY` counts; returns the number of samples of each."""
+    """Divides bootstrap samples into parts whose counts fit into memory, see `MOST_COUNTS_IN_MEMORY`.
+
+    Args:
+        samples: the number of samples.
+        sentences: the number of sentences, and so of the counts of a sample.
+
+    Returns:
+        The number of samples of each part, at least 1.
+    """
     part = max(1, MOST_COUNTS_IN_MEMORY // max(sentences, 1))
     return [min(part, samples - first) for first in range(0, samples, part)]
 
 
 def _divide(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """Divides; NaN if the denominator is 0."""
+    """Divides arrays of the same shape. A quotient is NaN if its denominator is 0."""
     quotient = np.full(np.shape(numerator), np.nan)
     return np.divide(numerator, denominator, out=quotient, where=np.asarray(denominator) != 0)
 
 
 def draw_over_seeds(resampled: np.ndarray, values: np.ndarray, *, seed: int = 0) -> np.ndarray:
-    """Draws samples of the mean of a measure over all possible seeds, K of which were trained.
+    """Draws samples of the mean of a measure over all possible seeds, from the K seeds that were trained.
 
     The level of sentences is the mean of the K seeds on the same resampled sentences. The level of seeds adds a draw
     from Student's t distribution with K - 1 degrees of freedom, times the standard error of the mean. It assumes that
@@ -116,7 +144,7 @@ def draw_over_seeds(resampled: np.ndarray, values: np.ndarray, *, seed: int = 0)
         seed: the seed of the draws. Two groups that are compared need different seeds.
 
     Returns:
-        `(B,)`; with K = 1 the level of sentences alone.
+        The samples, `(B,)`. With K = 1 they have the level of sentences only.
     """
     seeds, samples = resampled.shape
     if seeds == 1:
@@ -127,6 +155,10 @@ def draw_over_seeds(resampled: np.ndarray, values: np.ndarray, *, seed: int = 0)
 
 
 def p_of_samples(difference: np.ndarray) -> float:
-    """Returns the two-sided p-value of bootstrap samples of a difference: twice the share on the rarer side of 0."""
+    """Returns the two-sided p-value of a difference: twice the share of its bootstrap samples on the rarer side of 0.
+
+    Args:
+        difference: the difference in each sample, `(B,)`.
+    """
     rarer = min((difference <= 0).sum(), (difference >= 0).sum())
     return float(min(1.0, 2 * (1 + rarer) / (len(difference) + 1)))

@@ -1,7 +1,7 @@
 """Significance tests of two systems on the same sentences, a correction for many tests, and a bound of p-values.
 
 Holm's correction over hundreds of heads needs p-values below 1e-4, and so tens of thousands of random permutations.
-The bound needs none: the mean and a bound of the variance over all permutations are computed, and they bound the tail.
+The bound needs no random permutation: it follows from the mean and a bound of the variance over all permutations.
 
 Letters: N sentences, B random exchanges, L layers, H heads, T rows, S keys.
 """
@@ -21,13 +21,14 @@ def randomisation_p(
 
     If the systems do not differ, it does not matter which system a result of a sentence came from. So the two results
     of each sentence are exchanged with probability 1/2, B times. The p-value is the share of exchanges whose difference
-    is at least as large as the observed one. Unlike the p-value of a bootstrap, it assumes nothing about the
+    is at least as large as the observed difference. Unlike the p-value of a bootstrap, it assumes nothing about the
     distribution of differences, and is not too small for few sentences (Riezler and Maxwell 2005, section 4; Dror et
     al. 2018, section 3.2).
 
     Args:
-        first: `(numerators, denominators)` of the first system, both `(N, ...)`; see `ratio`.
+        first: `(numerators, denominators)` of the first system, both `(N, ...)`; see `statistics.resampling.ratio`.
         second: the same of the second system, for the same sentences.
+        samples: B.
 
     Returns:
         Two-sided p-values `(...)`, at least 1 / (B + 1); NaN if a ratio is NaN.
@@ -45,7 +46,7 @@ def randomisation_p(
 
 
 def p_of_exchanges(difference: Callable[[np.ndarray], np.ndarray], sentences: int, *, samples: int) -> np.ndarray:
-    """Tests by approximate randomisation whether two systems differ in any measure, see `randomisation_p`.
+    """Tests whether two systems differ in a measure, by approximate randomisation; see `randomisation_p`.
 
     Args:
         difference: a function that computes the difference of the measure after exchanges. It takes float64 `(B, N)`,
@@ -61,7 +62,7 @@ def p_of_exchanges(difference: Callable[[np.ndarray], np.ndarray], sentences: in
     as_large = np.zeros(observed.shape, int)
     for part in parts_of_samples(samples, sentences):
         is_kept = random.integers(0, 2, size=(part, sentences)).astype(np.float64)
-        # Equal sums differ by rounding.
+        # Sums that are equal in theory differ by rounding.
         as_large += (np.abs(difference(is_kept)) >= observed * (1 - 1e-9) - 1e-12).sum(axis=0)
     return np.where(np.isnan(observed), np.nan, (1 + as_large) / (samples + 1))
 
@@ -74,9 +75,10 @@ def difference_interval(
     Args:
         first: `(numerators, denominators)` of the first system, both `(N, ...)`.
         second: the same of the second system, for the same sentences.
+        samples: the number of bootstrap samples.
 
     Returns:
-        `(low, high)`, each `(...)`.
+        `(low, high)`, the ends of the interval, each `(...)`.
     """
     counts = sentence_counts(len(first[0]), samples=samples)
     return interval(resample(*second, counts) - resample(*first, counts))
@@ -129,7 +131,7 @@ class PermutedSums(NamedTuple):
         )
 
 
-def permuted_sums(weights: np.ndarray, allowed: np.ndarray, places: np.ndarray) -> PermutedSums | None:
+def permuted_sums(weights: np.ndarray, allowed: np.ndarray, marked: np.ndarray) -> PermutedSums | None:
     """Sums the weight on the marked keys of a sentence, and computes the sum's mean and bounds if rows are permuted.
 
     A permutation exchanges weights among the keys that a row may attend to. In a row with k marked keys of a allowed
@@ -141,37 +143,41 @@ def permuted_sums(weights: np.ndarray, allowed: np.ndarray, places: np.ndarray) 
     Args:
         weights: the attention weights, `(L, H, T, S)`.
         allowed: the keys that each row may attend to, bool `(T, S)`.
-        places: the marked keys, bool `(T, S)`, a subset of `allowed`.
+        marked: the marked keys, bool `(T, S)`. Marked keys that are not allowed are ignored.
 
     Returns:
         The sums; None if no row has both marked and unmarked keys.
     """
-    keys = allowed.sum(axis=1)
-    marked = (places & allowed).sum(axis=1)
-    used = (marked > 0) & (marked < keys)
+    allowed_keys = allowed.sum(axis=1)
+    marked_keys = (marked & allowed).sum(axis=1)
+    used = (marked_keys > 0) & (marked_keys < allowed_keys)
     if not used.any():
         return None
-    keys = keys[used]
-    marked = marked[used]
+    allowed_keys = allowed_keys[used]
+    marked_keys = marked_keys[used]
     weights = np.where(allowed[used], weights[:, :, used], 0.0)
     total = weights.sum(axis=-1)
-    mean = total / keys
-    variance = np.maximum((weights**2).sum(axis=-1) / keys - mean**2, 0.0)
-    observed = np.einsum("lhts,ts->lh", weights, places[used].astype(np.float64))
-    expected = mean @ marked
-    deviation = np.sqrt(variance) @ np.sqrt(marked * (keys - marked) / (keys - 1))
+    mean = total / allowed_keys
+    variance = np.maximum((weights**2).sum(axis=-1) / allowed_keys - mean**2, 0.0)
+    observed = np.einsum("lhts,ts->lh", weights, marked[used].astype(np.float64))
+    expected = mean @ marked_keys
+    unmarked_keys = allowed_keys - marked_keys
+    deviation = np.sqrt(variance) @ np.sqrt(marked_keys * unmarked_keys / (allowed_keys - 1))
     return PermutedSums(observed, expected, deviation**2, total.sum(axis=-1) - expected, int(used.sum()))
 
 
-def resampled_sums(observed: np.ndarray, others: np.ndarray, rows: int) -> PermutedSums:
-    """Returns the moments of sums if each is replaced by a random draw from itself and `others`.
+def resampled_sums(observed: np.ndarray, replacements: np.ndarray, rows: int) -> PermutedSums:
+    """Returns the distribution of sums if each is replaced by a random draw from itself and `replacements`.
 
     Args:
         observed: the sums, `(L, H)`.
-        others: the M sums that may replace each, `(M, L, H)`.
+        replacements: the sums that may replace each observed sum, `(M, L, H)`.
         rows: the number of rows that were summed.
+
+    Returns:
+        The observed sums; their mean, variance and largest excess over the M + 1 equally likely draws; and `rows`.
     """
-    pool = np.concatenate([observed[None], others])
+    pool = np.concatenate([observed[None], replacements])
     mean = pool.mean(axis=0)
     return PermutedSums(observed, mean, pool.var(axis=0), pool.max(axis=0) - mean, rows)
 

@@ -1,12 +1,19 @@
-"""The way of a text from files to padded batches. It reads downhill:
+"""Text on its way from files to padded batches: lines, sentence pairs, tokens and batches.
 
-- `prepare`: the whole way on one page
-- `shards`: the training text read once, shard by shard
-- `selection`: which pairs are trained on, and the report about it
-- `training_text`: the text as training reads it
+The modules, in reading order:
+
+- `prepare`: the preparation of a run's text, from its files to the corpus report
+- `shards`: the reader of the training text, which encodes and measures it in one pass
+- `selection`: the choice of the pairs to train on, and its part of the corpus report
+- `training_text`: the prepared text, as training loads it from the run
+- `text_reader`: the reader of text that users write, from lines to ids
 - `batch_plan`: the sentences of each batch of an epoch
-- `batch`: padded arrays
+- `batch`: batches as padded arrays
 
-It draws from four rooms: `lines` (what a line is, and where lines come from), `corpora` (sentence pairs), `tokens`
-(subwords and words) and `phrases` (what translations must or must not contain).
+Subpackages:
+
+- `lines`: lines of text from files, streams and users
+- `corpora`: corpora of sentence pairs
+- `tokens`: subwords, words and encoded text
+- `phrases`: phrases that translations must or must not contain
 """

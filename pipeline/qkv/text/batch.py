@@ -1,4 +1,4 @@
-"""Makes padded arrays of the encoded sentence pairs of a batch.
+"""Batches of encoded sentence pairs as padded arrays.
 
 Letters: B sentences of a batch, S source length with EOS, T target length with BOS or EOS.
 """
@@ -18,8 +18,9 @@ class Batch(NamedTuple):
 
     - source: int32 `(B, S)`, ending in EOS.
     - target_input: int32 `(B, T)`, starting with BOS.
-    - target_output: int32 `(B, T)`, ending in EOS; position t of `target_input` predicts position t of it.
-    - links: bool `(B, T, S)`, true where output token t is linked with source token s; None for text without links.
+    - target_output: int32 `(B, T)`, ending in EOS. The model reads `target_input` up to position t to predict
+        `target_output` at position t.
+    - links: bool `(B, T, S)`, True if output token t is linked with source token s; None for text without links.
     """
 
     source: np.ndarray
@@ -29,33 +30,42 @@ class Batch(NamedTuple):
 
     @property
     def ids(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The three arrays of ids, without the links."""
+        """The three arrays of ids: source, target input and target output."""
         return self[:3]
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The arrays that there are: three, or four with links."""
+        """The arrays of ids and, if the text has links, the links: three or four arrays."""
         return self.ids if self.links is None else self[:4]
 
     def map(self, function: Callable[[Any], Any]) -> "Batch":
-        """Applies a function to every array."""
+        """Returns a batch with a function applied to each of its `arrays`."""
         return Batch(*map(function, self.arrays))
 
     def rows(self, start: Any, end: Any) -> "Batch":
-        """Returns the sentences from number `start` on, up to but without `end`."""
+        """Returns the batch of the rows from `start` to before `end`."""
         return self.map(lambda array: array[start:end])
 
 
 def pad(rows: Sequence[Sequence[int] | np.ndarray], length: int) -> np.ndarray:
-    """Stacks rows of ids and pads them with PAD: int32 `(rows, length)`."""
+    """Returns rows of ids as one array, int32 `(rows, length)`, padded with PAD at their ends.
+
+    Raises:
+        ValueError: a row has more than `length` ids.
+    """
     padded = np.full((len(rows), length), PAD, np.int32)
-    for line, row in zip(padded, rows, strict=True):
-        line[: len(row)] = row
+    for padded_row, row in zip(padded, rows, strict=True):
+        padded_row[: len(row)] = row
     return padded
 
 
 def forced_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
-    """Makes the padded arrays of given pairs: source ids without EOS, and target ids ending in EOS unless truncated."""
+    """Makes the batch of a teacher-forced pass, without links.
+
+    Args:
+        pairs: for each pair the ids of the source, without EOS, and of the target, without BOS. The target ends in EOS
+            unless it was truncated. At least one pair.
+    """
     source_length = max(len(source) for source, _ in pairs) + 1
     target_length = max(len(target) for _, target in pairs)
     return Batch(
@@ -66,22 +76,24 @@ def forced_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
 
 
 def make_batch(
-    pairs: EncodedPairs, rows: np.ndarray, length_multiple: int = 1, shard: int = 0, shards: int = 1
+    pairs: EncodedPairs, rows: np.ndarray, length_multiple: int = 1, replica: int = 0, replicas: int = 1
 ) -> Batch:
-    """Makes the padded arrays of a batch, or one worker's share of them: every `shards`-th pair from number `shard` on,
-    padded to the lengths of the whole batch.
+    """Makes a batch of encoded pairs, or the part of it that one of several replicas of the model computes.
+
+    The part is every `replicas`-th pair from number `replica` on. It is padded to the lengths of the whole batch.
 
     Args:
         pairs: all pairs.
-        rows: the numbers of the pairs of the batch.
+        rows: the rows of the whole batch's pairs, int `(B,)`.
         length_multiple: padded lengths are multiples of this.
-        shard: the number of the share, from 0.
-        shards: the number of shares.
+        replica: the number of the replica, from 0.
+        replicas: the number of replicas.
     """
     lengths = [round_up(int(side.lengths_of(rows).max()) + 1, length_multiple) for side in pairs.sides]
-    rows = rows[shard::shards]
-    sized = zip(pairs.sides, lengths, strict=True)
-    source, target = (pad([side[row] for row in rows], length) for side, length in sized)
+    rows = rows[replica::replicas]
+    source, target = (
+        pad([side[row] for row in rows], length) for side, length in zip(pairs.sides, lengths, strict=True)
+    )
     target_input = np.roll(target, 1, axis=1)  # the last column is padding: EOS is still missing
     target_input[:, 0] = BOS
     for padded, side in zip((source, target), pairs.sides, strict=True):
@@ -90,30 +102,39 @@ def make_batch(
     return Batch(source, target_input, target, links)
 
 
-def pad_batch(batch: Batch, lengths: Sequence[int], batch_tokens: int, shards: int = 1) -> Batch:
-    """Pads a batch, or one worker's share, to the least length that holds both sides and to the sentences that fit.
+def pad_batch(batch: Batch, lengths: Sequence[int], batch_tokens: int, replicas: int = 1) -> Batch:
+    """Pads a batch, or a replica's part of it, to the smallest of `lengths` that fits and to the full number of rows.
+
+    A full batch has as many rows as `batch_tokens` allow at that length; see `text.batch_plan.sentences_of`.
 
     Args:
-        batch: int32 arrays `(B, S)` and `(B, T)`, and links or None.
-        lengths, batch_tokens: see `plan_batches`.
-        shards: the number of shares.
+        batch: a batch of up to that many sentences.
+        lengths: the lengths that both sides are padded to, ascending. The last one holds every sentence.
+        batch_tokens: the maximum number of positions of either side of a whole batch.
+        replicas: the number of replicas among which the rows of a whole batch are divided.
     """
     widest = max(batch.source.shape[1], batch.target_output.shape[1])
     length = next(length for length in lengths if length >= widest)
-    shape = -(-sentences_of(batch_tokens, length) // shards), length, length
+    rows = -(-sentences_of(batch_tokens, length) // replicas)
 
     def pad_array(array: np.ndarray) -> np.ndarray:
-        missing = [(0, wanted - found) for wanted, found in zip(shape, array.shape, strict=False)]
-        return np.pad(array, missing, constant_values=PAD)
+        padded_shape = (rows, length, length)[: array.ndim]
+        padding = [(0, padded - size) for padded, size in zip(padded_shape, array.shape, strict=True)]
+        return np.pad(array, padding, constant_values=PAD)
 
     return batch.map(pad_array)
 
 
 def link_matrices(links: Sequence[np.ndarray], target_length: int, source_length: int) -> np.ndarray:
-    """Returns the links of a batch, flat as of `link_tokens`, as bool `(B, T, S)`, true where target token t is linked
-    with source token s; T and S count EOS and padding."""
+    """Returns the links of a batch as bool `(B, T, S)`: True if target token t is linked with source token s.
+
+    Args:
+        links: for each pair int `(2 * links,)`: `source token, target token, source token, ...`.
+        target_length: T, with EOS and padding.
+        source_length: S, with EOS and padding.
+    """
     matrices = np.zeros((len(links), target_length, source_length), bool)
-    for matrix, flat in zip(matrices, links, strict=True):
-        source, target = flat.reshape(-1, 2).T
+    for matrix, links_of_pair in zip(matrices, links, strict=True):
+        source, target = links_of_pair.reshape(-1, 2).T
         matrix[target, source] = True
     return matrices

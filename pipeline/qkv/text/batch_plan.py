@@ -1,6 +1,7 @@
-"""The sentences of each batch of an epoch: a pure function of seed and epoch, planned a window of sentences at a time.
+"""The sentences of each batch of an epoch, a pure function of seed and epoch. They are planned in windows of sentences.
 
-For a compiler that needs seconds a shape, batches are padded to some twenty lengths, and to full size.
+If the training step is compiled, each shape of a batch costs seconds. Batches are then padded to one of some twenty
+lengths, and to the full number of sentences.
 
 Letters: B sentences of a batch, S source length with EOS, T target length with BOS or EOS.
 """
@@ -15,19 +16,20 @@ import numpy as np
 from .corpora.mixture import Mixture, count_blocks, rows_of_blocks
 from .tokens.encoding import EncodedPairs
 
-FORCED_BATCH_TOKENS = 1536  # in batches of teacher-forced passes; larger batches pad more and were no faster
-SHORTEST, STEP = 8, 1.12  # the least length, and by how much each is longer than the one before
-WINDOW_PAIRS = 1 << 20  # planned together: a corpus of up to as many is one window, sorted as a whole
+FORCED_BATCH_TOKENS = 1536  # in batches of teacher-forced passes; larger batches pad more and were not faster
+SHORTEST = 8  # the shortest of the lengths that batches are padded to
+STEP = 1.12  # the ratio of one of these lengths to the one before it
+WINDOW_PAIRS = 1 << 20  # are planned together: a corpus of up to this many pairs is one window, sorted as a whole
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """The sentences of each batch.
+    """The sentences of each batch, and the size of the batches.
 
     Args:
-        batches: for each batch an array of sentence numbers.
-        tokens: the number of tokens of all of them, source and target, with EOS.
-        positions: the same with padding.
+        batches: for each batch the numbers of its sentences, int `(B,)`.
+        tokens: the number of tokens in all batches, source and target, with EOS.
+        positions: the number of positions in all batches, source and target: tokens and padding.
     """
 
     batches: list[np.ndarray]
@@ -43,16 +45,18 @@ class BatchPlan:
 class EpochPlan:
     """The batches of an epoch, a pure function of the lengths, the seed and the epoch.
 
-    With a mixture, every window has pairs of all corpora in their shares. Otherwise a corpus of several windows is
-    cut into shards of neighbouring pairs, which each epoch shuffles and divides among windows. The batches of a window
-    are planned together. Memory and time are as for one window.
+    The batches of a window of pairs are planned together. At most one window is in memory. With a mixture, every window
+    has pairs of all corpora in their shares. Without a mixture, each epoch shuffles blocks of neighbouring pairs and
+    divides the blocks among the windows.
 
     Args:
         pairs: the encoded pairs.
-        batch_tokens, length_multiple, lengths: see `plan_batches`.
+        batch_tokens: see `plan_batches`.
+        length_multiple: see `plan_batches`.
+        lengths: see `plan_batches`.
         seed: the seed of the order.
-        epoch: the pass over the data, from 0; each has its own order.
-        mixture: chooses the pairs of the epoch; None: every pair once.
+        epoch: the number of the pass over the data, from 0. Each epoch has another order.
+        mixture: chooses the pairs of the epoch; None takes every pair once.
 
     Attributes:
         count: the number of batches.
@@ -71,8 +75,8 @@ class EpochPlan:
         lengths: Sequence[int] | None = None,
     ) -> None:
         self._pairs = pairs
-        sizes = partial(plan_batches, batch_tokens=batch_tokens, length_multiple=length_multiple, lengths=lengths)
-        self._plan, self._seeds = sizes, (seed, epoch)
+        self._plan = partial(plan_batches, batch_tokens=batch_tokens, length_multiple=length_multiple, lengths=lengths)
+        self._seeds = seed, epoch
         self._windows: Sequence[Callable[[], np.ndarray]]
         if mixture is not None:
             windows = -(-mixture.pairs // WINDOW_PAIRS)
@@ -88,7 +92,7 @@ class EpochPlan:
         self.padding_share = BatchPlan([], tokens, positions).padding_share
 
     def window(self, number: int) -> BatchPlan:
-        """Returns the batches of a window; the last one that was asked for is remembered."""
+        """Returns the plan of the window with this number, from 0. The last plan that was returned is kept."""
         if self._planned is None or self._planned[0] != number:
             rows = self._windows[number]()
             seeds = (*self._seeds, number) if number else self._seeds
@@ -97,14 +101,14 @@ class EpochPlan:
         return self._planned[1]
 
     def batches(self, first: int = 0) -> Iterator[np.ndarray]:
-        """Yields the sentence numbers of each batch, from batch `first` on."""
+        """Yields the sentence numbers of each batch, int `(B,)`, from batch number `first` on, counted from 0."""
         for number, (start, end) in enumerate(pairwise([0, *self._ends])):
             if end > first:
                 yield from self.window(number).batches[max(0, first - start) :]
 
 
 def _draw_windows(pairs: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Returns the numbers of the blocks in each window."""
+    """Returns for each window the numbers of its blocks of pairs, see `text.corpora.mixture.rows_of_blocks`."""
     blocks = np.arange(count_blocks(pairs))
     if pairs <= WINDOW_PAIRS:
         return [blocks]
@@ -121,19 +125,19 @@ def plan_batches(
     length_multiple: int = 1,
     lengths: Sequence[int] | None = None,
 ) -> BatchPlan:
-    """Puts as many sentences of similar lengths together as `batch_tokens` allows, and shuffles the batches.
+    """Divides sentences into batches of similar lengths, as large as `batch_tokens` allows, and shuffles the batches.
 
-    It is a pure function, so the position of a run in its data is just the pair (epoch, batch number).
+    It is a pure function, so the position of a training in its data is given by epoch and batch number.
 
     Args:
         source_lengths: int `(sentences,)`, tokens without EOS.
         target_lengths: int `(sentences,)`, tokens without BOS and EOS.
-        seeds: of the order: the seed, the epoch from 0, and the number of the window of `EpochPlan`, if it is not 0.
-        batch_tokens: the maximum number of positions, padding included, of either side of a batch. A longer sentence
-            gets a batch of its own.
-        length_multiple: padded lengths are multiples of this.
-        lengths: the lengths that both sides of a batch are padded to instead, ascending; no sentence with EOS is longer
-            than the last.
+        seeds: the seeds of the order: the seed, the epoch from 0 and, unless it is 0, the number of the window.
+        batch_tokens: the maximum number of positions, padding included, of either side of a batch. A longer sentence is
+            a batch by itself.
+        length_multiple: padded lengths are multiples of this. It is ignored if `lengths` are given.
+        lengths: the lengths that both sides of a batch are padded to, ascending. No sentence with EOS may be longer
+            than the last one. None pads each side to its longest sentence, rounded up.
     """
     generator = np.random.default_rng(seeds)
     shuffled = generator.permutation(len(source_lengths))
@@ -155,33 +159,42 @@ def plan_batches(
 def _cut_coarsely(
     order: np.ndarray, widths: np.ndarray, lengths: Sequence[int], batch_tokens: int
 ) -> tuple[list[np.ndarray], int]:
-    """Puts sentences together that are padded to the same length; returns the batches and all their positions."""
-    of_length = np.searchsorted(lengths, widths)
+    """Divides sentences into batches that are padded to one of `lengths`.
+
+    Args:
+        order: the sentence numbers in the order in which they fill the batches of a length.
+        widths: the positions of the longer side of each sentence, with EOS, int `(sentences,)`.
+        lengths: see `plan_batches`.
+        batch_tokens: see `plan_batches`.
+
+    Returns:
+        The sentence numbers of each batch, and the number of positions of both sides of all batches.
+    """
+    length_numbers = np.searchsorted(lengths, widths)
     batches = []
     positions = 0
     for number, length in enumerate(lengths):
-        rows = order[of_length[order] == number]
+        rows = order[length_numbers[order] == number]
         most = sentences_of(batch_tokens, length)
-        cut = [rows[first : first + most] for first in range(0, len(rows), most)]
-        batches += cut
-        positions += 2 * len(cut) * most * length
+        batches_of_length = [rows[first : first + most] for first in range(0, len(rows), most)]
+        batches += batches_of_length
+        positions += 2 * len(batches_of_length) * most * length
     return batches, positions
 
 
 def batches_by_length(
     source_lengths: np.ndarray, target_lengths: np.ndarray, batch_tokens: int = FORCED_BATCH_TOKENS
 ) -> list[np.ndarray]:
-    """Puts sentences of similar lengths together, for passes whose result does not depend on the order.
+    """Divides sentences into batches of similar lengths, for passes whose result does not depend on the order.
 
-    Sentences are sorted by their longer side, which decides how many fit into a batch. For a few hundred captions, too
-    few to fill batches with each length of one side, that leaves a quarter less padding than sorting by one side and
-    then the other.
+    Sentences are sorted by their longer side, which limits the number of sentences in a batch. On a few hundred
+    captions this leaves a quarter less padding than sorting by one side and then by the other.
 
     Args:
-        source_lengths: int `(sentences,)`, positions of each source.
-        target_lengths: int `(sentences,)`, positions of each target.
-        batch_tokens: the maximum number of positions, padding included, of either side of a batch; a longer sentence
-            gets a batch of its own.
+        source_lengths: int `(sentences,)`, the positions of each source, at least 1.
+        target_lengths: int `(sentences,)`, the positions of each target, at least 1.
+        batch_tokens: the maximum number of positions, padding included, of either side of a batch. A longer sentence is
+            a batch by itself.
 
     Returns:
         The numbers of the sentences of each batch, shortest first.
@@ -191,12 +204,18 @@ def batches_by_length(
 
 
 def _cut_into_batches(order: np.ndarray, widths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Cuts ordered sentence numbers into batches of up to `batch_tokens` positions; widths are at least 1."""
+    """Cuts ordered sentence numbers into batches of up to `batch_tokens` positions.
+
+    Args:
+        order: the sentence numbers.
+        widths: the positions of the longer side of each sentence, int `(sentences,)`, at least 1.
+        batch_tokens: the maximum of sentences times longest width in a batch. A wider sentence is a batch by itself.
+    """
     batches = []
     first = 0
     ordered = widths[order]
     while first < len(order):
-        most = batch_tokens // int(ordered[first]) + 1  # not all of as many fit, even if none were wider than the first
+        most = batch_tokens // int(ordered[first]) + 1  # one more than fit if none is wider than the first
         widest = np.maximum.accumulate(ordered[first : first + most])
         fits = widest * np.arange(1, len(widest) + 1) <= batch_tokens
         count = len(fits) if fits.all() else max(int(fits.argmin()), 1)
@@ -206,7 +225,7 @@ def _cut_into_batches(order: np.ndarray, widths: np.ndarray, batch_tokens: int) 
 
 
 def coarse_lengths(most: int) -> list[int]:
-    """Returns the lengths that sentences are padded to, in steps of about 12 %, up to the longest, `most`."""
+    """Returns the lengths that batches are padded to for a compiler: in steps of about 12 %, ascending to `most`."""
     lengths = [min(SHORTEST, most)]
     while lengths[-1] < most:
         lengths.append(min(round(lengths[-1] * STEP), most))  # from SHORTEST on, rounding adds at least 1
@@ -214,10 +233,10 @@ def coarse_lengths(most: int) -> list[int]:
 
 
 def sentences_of(batch_tokens: int, length: int) -> int:
-    """Returns the number of sentences of a batch of that length."""
+    """Returns the number of sentences in a full batch that is padded to a length; at least 1."""
     return max(batch_tokens // length, 1)
 
 
 def round_up(lengths: np.ndarray | int, multiple: int):
-    """Rounds up to multiples of `multiple`."""
+    """Returns a length, or an array of lengths, rounded up to multiples of `multiple`."""
     return -(-lengths // multiple) * multiple

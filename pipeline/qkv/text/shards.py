@@ -1,8 +1,9 @@
-"""One reading of the training text, shard by shard: the ids of each pair, and all other findings in it.
+"""Reads the training text in one pass, shard by shard: encodes the pairs and computes digests, filters and statistics.
 
-Readings are kept as files, from which a killed preparation goes on and which several runs share. The name of a folder
-says which text it holds, and how it was read. Every process makes the same bytes of a file, which appears whole or not
-at all, so that processes need no lock, and a file that is missing or damaged is made again.
+The data of shards is kept in files. A preparation that was killed continues from them, and several runs can share them.
+The name of their folder is a digest of the text and of everything else that the data depends on. All processes write
+the same bytes into a file, and it appears whole or not at all, so they need no lock. A file that is missing or damaged
+is written again.
 """
 
 import contextlib
@@ -35,25 +36,26 @@ from .lines.style import StyleMeter
 from .tokens.encoding import EncodedPairs, SentenceStore, smallest_type
 from .tokens.subword_models import SentencePieceModel
 
-VERSION = 4  # of the files, and of everything that is computed for them: a new one makes new folders
-LEFTOVER_SECONDS = 3600
+VERSION = 4  # of the files and of everything that is computed for them; a new version leads to new folders
+LEFTOVER_SECONDS = 3600  # a temporary file that has not changed for this long was left by a killed process
 log = logging.getLogger(__name__)
 _SIDES = "source", "target"
-_FACTS = TypeAdapter(tuple[tuple[StyleMeter, StyleMeter], dict[str, SharedSentences]])
+_STATISTICS = TypeAdapter(tuple[tuple[StyleMeter, StyleMeter], dict[str, SharedSentences]])
 _ARRAYS = {"empty": bool, "digests": np.uint64, "filtered": np.uint8, "near_digests": np.uint64}
 
 
 class ShardData(NamedTuple):
-    """Some pairs, or the whole text, as they were read.
+    """The result of reading a shard, or the whole text: ids, digests and statistics.
 
-    - sides: the ids of their sources and of their targets, one sentence after the other, and the number of each
-        sentence's; nothing of the whole text, whose ids are `EncodedPairs`.
-    - empty: see `find_empty`.
-    - digests: see `digest_pairs`.
-    - filtered: see `TextFilters.find`; all 0 where there are no filters.
-    - near_digests: see `TextFilters.digest`.
-    - styles: what the sources and the targets look like.
-    - shared: for each other set, which of its sentences are among them.
+    - sides: for sources and for targets `(ids, lengths)`: the ids of all sentences, one sentence after the other, and
+        the number of ids of each sentence, int64 `(pairs,)`. Empty for the whole text, whose ids are `EncodedPairs`.
+    - empty: True for pairs with an empty side, bool `(pairs,)`; see `find_empty`.
+    - digests: a digest of each pair, uint64 `(pairs,)`; see `text.corpora.filters.digest_pairs`.
+    - filtered: the reason of each filtered pair, uint8 `(pairs,)`; see `text.corpora.filters.TextFilters.find`. All 0
+        if there are no filters.
+    - near_digests: see `text.corpora.filters.TextFilters.digest`.
+    - styles: the surface styles of the sources and of the targets.
+    - shared: by the name of a validation or test set, its sentences that are in the text, too.
     """
 
     sides: Sequence[tuple[np.ndarray, np.ndarray]]
@@ -67,18 +69,18 @@ class ShardData(NamedTuple):
 
 @dataclass(frozen=True)
 class ShardReader:
-    """Reads pairs: encodes them and finds what a `ShardData` says of them.
+    """Reads shards: a call with `(sources, targets)` returns their `ShardData`.
 
     Args:
-        models: the encoders of sources and targets.
-        tokenized: whether spaces separate marks from words.
-        others: the sentences of other sets, which are looked for.
-        filters: the filters of pairs by their text; None for none.
+        models: the subword models of sources and targets.
+        tokenized: whether the text has spaces between words and punctuation.
+        sets: by name the sentences of the validation and test sets, which are searched for.
+        filters: the filters of pairs by their text; None if there are none.
     """
 
     models: tuple[SentencePieceModel, SentencePieceModel]
     tokenized: bool
-    others: Mapping[str, SharedSentences]
+    sets: Mapping[str, SharedSentences]
     filters: TextFilters | None = None
 
     def __call__(self, pairs: Sides) -> ShardData:
@@ -86,7 +88,7 @@ class ShardReader:
         for style, sentences in zip(styles, pairs, strict=True):
             style.add(sentences)
         sides = list(map(_encode, self.models, pairs))
-        shared = {name: other.met_in(*pairs) for name, other in self.others.items()}
+        shared = {name: sentences.shared_with(*pairs) for name, sentences in self.sets.items()}
         filtered, near_digests = np.zeros(len(pairs[0]), np.uint8), np.zeros(0, np.uint64)
         if self.filters is not None:
             filtered, near_digests = self.filters.find(*pairs), self.filters.digest(*pairs)
@@ -94,103 +96,125 @@ class ShardReader:
 
 
 def _encode(model: SentencePieceModel, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the ids of all sentences, one sentence after the other, and the number of ids of each sentence."""
     rows = model.encode(sentences)
     ids = np.fromiter(chain.from_iterable(rows), smallest_type(model.vocabulary_size))
     return ids, np.fromiter(map(len, rows), np.int64)
 
 
 def find_empty(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Returns which pairs have a side that `is_empty`."""
+    """Returns bool `(pairs,)`: True for pairs with a side that `text.lines.line.is_empty`."""
     pairs = zip(sources, targets, strict=True)
     return np.array([is_empty(source) or is_empty(target) for source, target in pairs], bool)
 
 
-def folder_name(facts: Any) -> str:
-    """Returns the name of the folder of a text from all that its readings depend on, as JSON."""
-    return hashlib.sha256(json.dumps([VERSION, facts], sort_keys=True).encode()).hexdigest()[:32]
+def folder_name(inputs: Any) -> str:
+    """Returns the name of a folder for the data of a text's shards: a digest of 32 hexadecimal digits.
+
+    Args:
+        inputs: everything that the data depends on, as values that JSON can hold.
+    """
+    return hashlib.sha256(json.dumps([VERSION, inputs], sort_keys=True).encode()).hexdigest()[:32]
 
 
 def read_pairs(
     corpus: Corpus, reader: ShardReader, processes: int | None = None, folder: Path | None = None
 ) -> tuple[EncodedPairs, ShardData]:
-    """Reads a corpus once, a shard at a time, and returns the encoded pairs and what was found.
+    """Reads a corpus in one pass, a shard at a time.
 
     Args:
         corpus: the pairs.
         reader: reads a shard.
-        processes: how many read at the same time; by default one for each core, or one for few pairs.
-        folder: where the readings of shards are kept; those that are there are taken from there.
+        processes: the number of processes that read shards. None: one for each core, or one for a small corpus.
+        folder: the folder for the data of shards. Data that is there already is not computed again. None keeps none.
+
+    Returns:
+        The encoded pairs, and the data of the whole text.
     """
     if processes is None:
         processes = usable_cores() if is_large(corpus) else 1
     if folder is None:
-        return gather_readings(in_processes(reader, shards(corpus), processes))
+        return join_shards(in_processes(reader, shards(corpus), processes))
     _delete_leftovers(folder)
     files = [folder / f"{number:06d}.npz" for number in shard_numbers(corpus)]
     missing = ((file, shard_of(corpus, number)) for number, file in enumerate(files) if not file.is_file())
-    deque(in_processes(partial(_make, reader), missing, processes), maxlen=0)  # for the files alone
-    return gather_readings(_read_or_make(corpus, reader, number, file) for number, file in enumerate(files))
+    deque(in_processes(partial(_read_shard_to_file, reader), missing, processes), maxlen=0)  # runs to the end
+    return join_shards(_load_or_read(corpus, reader, number, file) for number, file in enumerate(files))
 
 
 def _delete_leftovers(folder: Path) -> None:
-    """Deletes what killed processes have left half-written; what another process is writing now is younger."""
+    """Deletes temporary files that killed processes left behind.
+
+    Files that changed in the last `LEFTOVER_SECONDS` stay: another process may be writing them.
+    """
     for path in folder.glob(".*.npz"):
         with contextlib.suppress(FileNotFoundError):
             if is_temporary(path.name) and time.time() - path.lstat().st_mtime > LEFTOVER_SECONDS:
                 path.unlink()
 
 
-def gather_readings(readings: Iterable[ShardData]) -> tuple[EncodedPairs, ShardData]:
-    """Puts the readings of all parts of a text together, of which there is at least one."""
-    readings = iter(readings)
-    first = next(readings)
+def join_shards(shard_data: Iterable[ShardData]) -> tuple[EncodedPairs, ShardData]:
+    """Joins the data of all shards of a text, of which there must be at least one. Changes the first one.
+
+    Returns:
+        The encoded pairs, and the data of the whole text.
+    """
+    remaining = iter(shard_data)
+    first = next(remaining)
     stores = [SentenceStore(ids.dtype) for ids, _ in first.sides]
     arrays = {name: ArrayStore(kind) for name, kind in _ARRAYS.items()}
-    for reading in chain([first], readings):
-        for store, side in zip(stores, reading.sides, strict=True):
+    for data in chain([first], remaining):
+        for store, side in zip(stores, data.sides, strict=True):
             store.add(*side)
         for name, array in arrays.items():
-            array.add(getattr(reading, name))
-        if reading is not first:
-            for style, following in zip(first.styles, reading.styles, strict=True):
-                style.update(following)
-            for name, sentences in reading.shared.items():
+            array.add(getattr(data, name))
+        if data is not first:
+            for style, style_of_shard in zip(first.styles, data.styles, strict=True):
+                style.update(style_of_shard)
+            for name, sentences in data.shared.items():
                 first.shared[name].update(sentences)
     source, target = (store.finish() for store in stores)
     whole: dict[str, Any] = {name: array.finish() for name, array in arrays.items()}
     return EncodedPairs(source, target), first._replace(sides=(), **whole)
 
 
-def _make(reader: ShardReader, missing: tuple[Path, Sides]) -> None:
-    """Reads a shard and writes the reading, so that nothing of it travels between processes."""
+def _read_shard_to_file(reader: ShardReader, missing: tuple[Path, Sides]) -> None:
+    """Reads a shard and writes its data into a file, so that the data need not be sent to another process.
+
+    Args:
+        reader: reads the shard.
+        missing: the file, and the sentences of the shard.
+    """
     file, pairs = missing
-    _write(file, reader(pairs))
+    _save(file, reader(pairs))
 
 
-def _read_or_make(corpus: Corpus, reader: ShardReader, number: int, file: Path) -> ShardData:
+def _load_or_read(corpus: Corpus, reader: ShardReader, number: int, file: Path) -> ShardData:
+    """Returns the data of shard `number` from its file. Reads the shard and writes the file if that is not possible."""
     try:
         with file.open("rb") as content, np.load(content, allow_pickle=False) as arrays:
-            return _reading(arrays)
+            return _load(arrays)
     except DAMAGE as error:
-        if not isinstance(error, FileNotFoundError):  # as where somebody has deleted it
+        if not isinstance(error, FileNotFoundError):  # another process may have deleted the file
             log.warning("%s is damaged (%s) and is made again", file, error)
-    reading = reader(shard_of(corpus, number))
-    _write(file, reading)
-    return reading
+    data = reader(shard_of(corpus, number))
+    _save(file, data)
+    return data
 
 
-def _write(file: Path, reading: ShardData) -> None:
-    """Writes a reading; processes that write one at the same time write the same bytes."""
-    arrays = {name: getattr(reading, name) for name in _ARRAYS}
-    for side, (ids, lengths) in zip(_SIDES, reading.sides, strict=True):
+def _save(file: Path, data: ShardData) -> None:
+    """Writes the data of a shard. Processes that write the same shard at the same time write the same bytes."""
+    arrays = {name: getattr(data, name) for name in _ARRAYS}
+    for side, (ids, lengths) in zip(_SIDES, data.sides, strict=True):
         arrays |= {f"{side}_ids": ids, f"{side}_lengths": lengths.astype(np.int32)}
-    facts = [*map(vars, reading.styles)], {name: vars(shared) for name, shared in reading.shared.items()}
-    arrays["facts"] = np.frombuffer(json.dumps(facts, default=sorted).encode(), np.uint8)
+    statistics = [*map(vars, data.styles)], {name: vars(shared) for name, shared in data.shared.items()}
+    arrays["facts"] = np.frombuffer(json.dumps(statistics, default=sorted).encode(), np.uint8)
     with replaced_when_done(file) as temporary, temporary.open("wb") as content:
         np.savez(content, allow_pickle=False, **arrays)
 
 
-def _reading(arrays: Any) -> ShardData:
-    styles, shared = _FACTS.validate_json(arrays["facts"].tobytes())
+def _load(arrays: Any) -> ShardData:
+    """Returns the data of a shard from the arrays of its file; raises one of `errors.DAMAGE` if they are wrong."""
+    styles, shared = _STATISTICS.validate_json(arrays["facts"].tobytes())
     sides = [(arrays[f"{side}_ids"], arrays[f"{side}_lengths"].astype(np.int64)) for side in _SIDES]
     return ShardData(sides, **{name: arrays[name] for name in _ARRAYS}, styles=styles, shared=shared)

@@ -25,10 +25,11 @@ class TrainingText:
 
     Args:
         tokenizer: the tokenizer of the run.
-        segmentations: the training pairs as the epochs see them in turn; just one, unless segmentations are sampled.
-        validation: the validation text.
-        validation_pairs: the validation text, encoded.
-        mixture: how epochs are divided among the corpora of a list; None: every pair comes once.
+        segmentations: the encoded training pairs. With BPE-dropout there are several segmentations, and epochs use them
+            in turn; otherwise there is one.
+        validation: the validation pairs as text.
+        validation_pairs: the same pairs, encoded.
+        mixture: chooses the pairs of an epoch among several corpora; None takes every pair once.
     """
 
     tokenizer: Tokenizer
@@ -39,13 +40,13 @@ class TrainingText:
 
 
 def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
-    """Reads back what `prepare_text` wrote.
+    """Loads the text that `text.prepare.prepare_text` has written into a run.
 
     Raises:
-        InputError: a part is missing or damaged, or the validation text has changed.
+        InputError: a file of the run or of the validation set is missing or damaged, or the validation set has changed.
     """
     data = with_held_out_files(config, run).data
-    assert data.validation  # as in all runs that are trained
+    assert data.validation  # all runs that are trained have a validation set
     check_unchanged(data, run)
     tokenizer = load_tokenizer(run.tokenizer).with_tag(config.decoding.tag)
     return open_text(config, run, tokenizer, read_corpus(data.validation).in_memory())
@@ -58,9 +59,11 @@ def open_text(config: RunConfig, run: RunDirectory, tokenizer: Tokenizer, valida
         InputError: as `load_text`.
     """
     validation_pairs = EncodedPairs.load(run.encoded / "validation")
-    if len(validation) != (before := len(validation_pairs.source)):
+    pairs_at_start = len(validation_pairs.source)
+    if len(validation) != pairs_at_start:
         raise InputError(
-            f"{validation.name}: {len(validation)} pairs, expected {before} as when the run began; restore the file"
+            f"{validation.name}: {len(validation)} pairs, expected {pairs_at_start} as when the run began; restore the "
+            "file"
         )
     guided = config.training.guided_attention is not None
     names = segmentation_names(config.tokenizer.bpe_dropout)
@@ -70,23 +73,36 @@ def open_text(config: RunConfig, run: RunDirectory, tokenizer: Tokenizer, valida
 
 
 def _read_mixture(config: RunConfig, run: RunDirectory, pairs: int) -> Mixture | None:
+    """Returns the mixture of the corpora in the corpus report; None if every pair comes once in an epoch.
+
+    Raises:
+        InputError: the report is missing or damaged, or does not have the number of `pairs` that are encoded.
+    """
     if not config.data.is_weighted:
         return None
     try:
         corpora = read_json_object(run.corpus_report)["corpora"]
         mixture = mixture_of(config, corpora)
-        found = sum(one["kept"] + one["joined"] for one in corpora)
-        if found != pairs:
-            raise ValueError(f"{found:,} pairs in {len(corpora)} corpora, and {pairs:,} are encoded")
+        reported_pairs = sum(corpus["kept"] + corpus["joined"] for corpus in corpora)
+        if reported_pairs != pairs:
+            raise ValueError(f"{reported_pairs:,} pairs in {len(corpora)} corpora, and {pairs:,} are encoded")
     except DAMAGE as error:
         raise InputError(
-            f"{run.corpus_report}: damaged, or of another run ({error}); restore it, or train anew in another folder"
+            f"{run.corpus_report}: damaged, or of another run ({error}); restore it, or train again in another folder"
         ) from None
     return mixture
 
 
 def mixture_of(config: RunConfig, corpora: Sequence[Mapping[str, Any]]) -> Mixture | None:
-    """Returns the mixture of a list of corpora, see `make_mixture`; None where every pair comes once in an epoch."""
+    """Returns the mixture of the training corpora; None if every pair comes once in an epoch.
+
+    Args:
+        config: the settings of the run.
+        corpora: for each corpus a dict with the numbers of `kept` and of `joined` pairs, as in the corpus report.
+
+    Raises:
+        InputError: see `text.corpora.mixture.make_mixture`.
+    """
     data = config.data
     if not data.is_weighted:
         return None

@@ -1,14 +1,26 @@
-"""Training, update by update. In reading order:
+"""Training: the update of the weights by one batch, and the loop that repeats it until a rule ends training.
 
-- `loss`: the whole loss
-- `seeds`, `slices`, `step`: one update of one batch; the random generators of a model, and the slices of a batch
-- `progress`, `accumulation`: the progress of a run; updates of several batches, or of parts of one
-- `optimizers`, `schedule`: gradients into updates
-- `checkpoints`: written, kept, chosen
-- `workers`: what several workers compare and agree on
-- `stopping`, `time_budget`: when training ends, and when it is validated
-- `batches`, `batch_size`: what each update reads, and how much fits
-- `loop`: the story of a training
-- `callbacks`: what is printed, drawn and written on the way
-- `build`: all of it from settings
+The modules, in reading order:
+
+- `loss`: the loss of a batch
+- `seeds`: the random number generators of a model
+- `slices`: the slices of a batch, which a device computes in parallel
+- `loss_scale`: the scale of the loss in float16
+- `step`: one update of gradient descent
+- `progress`: the progress of a run
+- `accumulation`: updates of several batches, or of the parts of a batch
+- `optimizers`: Adam and Muon
+- `schedule`: schedules of the learning rate
+- `checkpoints`: the checkpoints of a run, and the choice of the best weights
+- `worker_checks`: checks that several workers train the same, and their votes
+- `stopping`: the rules that end training
+- `time_budget`: the number of updates that fit into the minutes of a training
+- `batches`: the batches of every epoch
+- `batch_size`: the largest batches that fit into memory
+- `loop`: the training loop
+- `build`: all of these, built from a config
+
+Subpackages:
+
+- `callbacks`: callbacks that print, draw and write the progress
 """

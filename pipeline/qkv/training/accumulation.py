@@ -1,4 +1,4 @@
-"""Updates of one batch or several; a batch that does not fit into memory is computed in parts."""
+"""Updates of one batch or of several. A batch that does not fit into memory is computed in parts."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -18,16 +18,31 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Accumulation:
-    """Makes updates by a `TrainStep`. Gradients, losses and tokens of all batches and parts are summed, as if they were
-    one batch."""
+    """Updates of several batches, or of the parts of a batch, as if they were one batch.
+
+    The gradients, losses and numbers of tokens of all batches and parts are summed before the weights change. The
+    *positions* of a batch are its number of sentences times the sum of the lengths of both sides, padding included.
+
+    Args:
+        step: makes an update of one batch, and sums gradients.
+    """
 
     step: TrainStep
 
     def make(self, batches: Sequence[Batch], progress: Progress) -> TrainStepMetrics:
-        """Makes an update of some batches.
+        """Makes one update of some batches.
+
+        If a batch does not fit into memory, it is computed in parts, and so are later ones of its size.
+
+        Args:
+            batches: the batches of the update.
+            progress: the progress of the run; its `split_positions` and `split_updates` are updated.
+
+        Returns:
+            The metrics of the update, over all batches.
 
         Raises:
-            InputError: not even one sentence fits into memory.
+            InputError: not even one sentence fits into memory; or a batch does not fit and several machines train.
         """
         while True:
             parts = [_plan_parts(batch, progress.split_positions)[0] for batch in batches]
@@ -41,6 +56,7 @@ class Accumulation:
             return metrics
 
     def _make(self, batches: Sequence[Batch], parts: Sequence[int]) -> TrainStepMetrics:
+        """Makes the update of batches, each of which is computed in a number of parts."""
         if list(parts) == [1]:
             return self.step(batches[0])
         for batch, count in zip(batches, parts, strict=True):
@@ -53,8 +69,12 @@ class Accumulation:
         return self.step.metrics_of(self._finish())
 
     def _split(self, batches: Sequence[Batch], progress: Progress) -> None:
-        """Lowers the number of positions from which on batches are cut, for this update and later ones, unless they
-        cannot be cut further, or several machines train: the others wait already."""
+        """Lowers the number of positions from which on batches are computed in parts, for this update and later ones.
+
+        Raises:
+            InputError: the batches cannot be split further; or several machines train, and the other machines wait for
+                the sums of this one already.
+        """
         number = progress.update + 1
         positions = max(_plan_parts(batch, progress.split_positions)[1] for batch in batches)
         smaller = max(_plan_parts(batch, positions)[1] for batch in batches)
@@ -74,12 +94,12 @@ class Accumulation:
         progress.split_positions = positions
         for total in self._sums:
             total.assign(tf.zeros_like(total))
-        # How far the failed attempt has come is chance, and a resumed run must draw the same numbers.
+        # Where the failed attempt stopped is chance, but a resumed run must draw the same random numbers.
         seeds.set_to_update(self.step.model, number, self.step.strategy)
 
     @cached_property
     def _sums(self) -> list[tf.Variable]:
-        """The sums of every gradient, the loss and the tokens of an update, separately on each replica."""
+        """The sums of each gradient, of the loss and of the number of tokens, separately on each replica."""
         with self.step.strategy.scope():
             return [
                 tf.Variable(
@@ -91,43 +111,51 @@ class Accumulation:
                 for shape in (*(variable.shape for variable in self.step.model.trainable_variables), (), ())
             ]
 
+    def _add_to_sums(self, values: Sequence[tf.Tensor]) -> None:
+        for total, value in zip(self._sums, values, strict=True):
+            total.assign_add(value)
+
     @cached_property
     def _add(self) -> Callable[..., None]:
-        sums = self._sums  # made before the graph is traced
+        """The graph that adds the sums of a batch."""
+        _ = self._sums  # variables must be made before the graph is traced
 
         def add(*tensors):
-            _add_to(sums, self.step.sums_of(Batch(*tensors)))
+            self.step.update(Batch(*tensors), accumulate=self._add_to_sums)
 
         return self.step.graph(add, self.step.signature.arrays, self.step.xla)
 
     @cached_property
     def _add_part(self) -> Callable[..., None]:
-        sums = self._sums
+        """The graph that adds the sums of one part of a batch. It takes the part's number and the number of parts."""
+        _ = self._sums
 
         def add_part(number, parts, *tensors):
             batch = Batch(*tensors)
             rows = tf.shape(batch.source)[0]
             part = batch.rows(rows * number // parts, rows * (number + 1) // parts)
-            _add_to(sums, self.step.sums_of(part))
+            self.step.update(part, accumulate=self._add_to_sums)
 
         number = tf.TensorSpec((), tf.int32)
         return self.step.graph(add_part, (number, number, *self.step.signature.arrays))
 
     @cached_property
     def _finish(self) -> Callable[[], TrainStepMetrics]:
-        sums = self._sums
+        """The graph that makes the update by the sums, and sets them to zero."""
+        _ = self._sums
 
         def finish():
-            totals = [tf.identity(total) for total in sums]
+            totals = [tf.identity(total) for total in self._sums]
             with tf.control_dependencies(totals):
-                for total in sums:
+                for total in self._sums:
                     total.assign(tf.zeros_like(total))
-            return self.step.apply(totals)
+            return self.step.update(None, totals=totals)
 
         return self.step.graph(finish, ())
 
     def logs(self) -> dict[str, float]:
-        """Returns the number of updates that were left out, in float16, and of graphs that XLA has compiled."""
+        """Returns `skipped_updates`, the number of updates that were left out, in float16 only; and `compilations`, the
+        number of graphs that XLA has compiled, with XLA only."""
         logs: dict[str, float] = {}
         if self.step.loss_scale is not None:
             logs["skipped_updates"] = self.step.loss_scale.skipped
@@ -136,15 +164,11 @@ class Accumulation:
         return logs
 
 
-def _add_to(sums: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> None:
-    for total, value in zip(sums, values, strict=True):
-        total.assign_add(value)
-
-
 def _plan_parts(batch: Batch, limit: int | None) -> tuple[int, int]:
-    """Returns the number of parts, a power of two, and the positions of the largest, fewer than `limit` if possible.
+    """Returns the number of parts of a batch, a power of two, and the positions of its largest part.
 
-    Of a batch over several devices, the largest share counts.
+    If possible, a part has fewer positions than `limit`; None does not split. A batch over several devices is measured
+    by the largest share of a device.
     """
     sources, targets = (getattr(ids, "values", [ids]) for ids in (batch.source, batch.target_input))
     rows = max(len(ids) for ids in sources)

@@ -1,4 +1,4 @@
-"""The size of batches: a number of the settings, or the largest that fits into memory, found by trying."""
+"""The size of batches: the number of the setting, or the largest that fits into memory, found by trials."""
 
 import logging
 import math
@@ -24,71 +24,83 @@ log = logging.getLogger(__name__)
 
 PROCESSOR_TOKENS = 4096  # on a processor, larger batches are no faster
 MOST_TOKENS = 65_536
-LEAST_BATCHES = 64  # of an epoch: fewer updates hardly learn
-PRECISION = 16  # the numbers that are tried are this part of themselves apart
-KEPT_FREE = 0.1  # share of what fits, for the optimizer and for what memory loses between arrays
+LEAST_BATCHES = 64  # of an epoch: a model hardly learns from fewer updates
+PRECISION = 16  # neighbouring numbers that are tried differ by a factor of 1 + 1 / PRECISION
+RESERVED_SHARE = 0.1  # of the size that fits, for the optimizer and for the gaps between arrays in memory
 
 
-def resolve_batch_tokens(
-    setting: int | Literal["auto"], progress: Progress, build: Callable[[int], tuple[TrainingBatches, TrainStep]]
-) -> int:
-    """Returns the size of batches: a number as it is; for `auto` the number that was found when the run began, or else
-    the largest that fits, which `progress` then keeps. `build` makes batches of so many tokens, and the step that
-    updates the model by them.
+def resolve_batch_tokens(setting: int | Literal["auto"], progress: Progress) -> int | None:
+    """Returns the number of tokens of a batch.
 
-    Raises:
-        InputError: as `find_batch_tokens`.
+    Args:
+        setting: `batches.batch_tokens` of the config. A number is returned unchanged.
+        progress: the progress of the run. For `auto`, it has the number that was found when the run began.
+
+    Returns:
+        The number of tokens; None for `auto` in a new run. Then find it by `find_batch_tokens`, and store it in
+        `progress.batch_tokens`.
     """
     if setting != "auto":
         return setting
-    if progress.batch_tokens is None:
-        batches, step = build(PROCESSOR_TOKENS)
-        progress.batch_tokens = find_batch_tokens(step, batches, limit=largest_useful(batches))
-    else:
+    if progress.batch_tokens is not None:
         log.info("batches.batch_tokens auto: %s, as found when the run began", f"{progress.batch_tokens:,}")
     return progress.batch_tokens
 
 
 def largest_useful(batches: TrainingBatches) -> int:
-    """Returns the number of tokens of a batch above which there would be too few updates."""
+    """Returns the largest number of tokens of a batch, at most `MOST_TOKENS`, with which an epoch has `LEAST_BATCHES`
+    batches or more; at least 1."""
     target = batches.segmentations[0].target
     return max(min(MOST_TOKENS, (int(target.lengths.sum()) + len(target)) // LEAST_BATCHES), 1)
 
 
 def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> int:
-    """Returns the largest number of tokens of a batch, up to `limit`, with which gradients fit into memory, less a
-    reserve. The model is not changed; on a processor nothing is tried.
+    """Finds the largest number of tokens of a batch with which the gradients of an update fit into the GPU's memory.
+
+    The model does not change. On a processor the number is `PROCESSOR_TOKENS`, without trials.
+
+    Args:
+        step: the update.
+        batches: batches of the training text, of any size.
+        limit: the largest number that is tried. It is raised if a single sentence is longer.
+
+    Returns:
+        The number of tokens, less a reserve of `RESERVED_SHARE`; the reserve is not subtracted from `limit`.
 
     Raises:
-        InputError: not even the longest sentence fits, or several machines train, which might find several numbers.
+        InputError: not even the longest sentence fits; or several machines train, each of which might find another
+            number.
     """
     if step.strategy.cluster_resolver is not None:
         raise InputError("batches.batch_tokens: expected a number for a training on several machines, found auto")
     if not visible_gpus():
         log.info("batches.batch_tokens auto: %s, since there is no GPU", f"{PROCESSOR_TOKENS:,}")
         return PROCESSOR_TOKENS
-    pairs = [side.lengths.max() for pairs in batches.segmentations for side in pairs.sides]
-    longest = int(round_up(max(pairs) + 1, batches.length_multiple))
+    lengths = [side.lengths.max() for pairs in batches.segmentations for side in pairs.sides]
+    longest = int(round_up(max(lengths) + 1, batches.length_multiple))
     least = longest * step.replicas
     with seeds.preserve_generators(step.model):
-        found = largest_fitting(_make_probe(step, longest), least, max(limit, least))
-    if not found:
+        fitting = largest_fitting(_make_trial(step, longest), least, max(limit, least))
+    if not fitting:
         raise InputError(
             f"batches.batch_tokens auto: not even a sentence of {longest} tokens fits into the GPU's memory; lower "
             "data.max_source_tokens and data.max_target_tokens, or make the model smaller"
         )
-    tokens = max(int(found * (1 - KEPT_FREE)), 1) if found < limit else found
+    tokens = max(int(fitting * (1 - RESERVED_SHARE)), 1) if fitting < limit else fitting
     log.info("batches.batch_tokens auto: %s; kept in the run, so that it goes on with the same batches", f"{tokens:,}")
     return tokens
 
 
-def _make_probe(step: TrainStep, length: int) -> Callable[[int], bool]:
-    """Returns whether the gradients of a made-up batch of the longest sentences, which need the most memory, fit."""
+def _make_trial(step: TrainStep, length: int) -> Callable[[int], bool]:
+    """Returns a function of a number of tokens. It returns whether the gradients of a batch of that size fit.
 
-    def norm_of(*tensors):
-        return tf.linalg.global_norm(step.sums_of(Batch(*tensors)))
+    The batch is made up of sentences of `length` tokens. Give the longest length: it needs the most memory.
+    """
 
-    graph = step.graph(norm_of, step.signature.arrays)
+    def gradient_norm(*tensors):
+        return step.update(Batch(*tensors), accumulate=tf.linalg.global_norm)
+
+    graph = step.graph(gradient_norm, step.signature.arrays)
 
     def fits(tokens: int) -> bool:
         rows = max(tokens // (length * step.replicas), 1)
@@ -105,12 +117,16 @@ def _make_probe(step: TrainStep, length: int) -> Callable[[int], bool]:
 
 
 def largest_fitting(fits: Callable[[int], bool], least: int, most: int) -> int:
-    """Returns about the largest number that fits, by bisection; 0 if not even `least` does.
+    """Returns about the largest number that fits, by bisection.
 
     Args:
-        fits: whether a number does; if it does, so do all smaller ones.
-        least: the smallest number that is of use.
-        most: the largest; at least `least`.
+        fits: returns whether a number fits. If a number fits, so do all smaller ones.
+        least: the smallest number of use.
+        most: the largest number of use; at least `least`.
+
+    Returns:
+        A number from `least` to `most`, at most the factor 1 + 1 / `PRECISION` below the largest that fits; 0 if
+        `least` does not fit.
     """
     steps = math.ceil(math.log(most / least, 1 + 1 / PRECISION))
     numbers = [0, *(round(least * (most / least) ** (step / max(steps, 1))) for step in range(steps)), most]

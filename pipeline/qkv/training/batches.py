@@ -1,4 +1,4 @@
-"""The batches of training, padded and prepared ahead of the steps that need them."""
+"""The batches of training, padded and prepared before the updates that need them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -12,21 +12,22 @@ from ..text.batch_plan import EpochPlan
 from ..text.corpora.mixture import Mixture
 from ..text.tokens.encoding import EncodedPairs
 
-AHEAD = 4  # batches kept ready: one takes a few milliseconds to make, a step a hundred times as long
+PREFETCHED = 4  # batches that are made in advance: a batch takes a few milliseconds, an update a hundred times as long
 
 
 @dataclass(eq=False)
 class TrainingBatches:
-    """Makes the batches of any epoch, from any batch on, and divides them among the replicas.
+    """The batches of every epoch, divided among the replicas.
 
     Args:
-        segmentations: the encoded training pairs, in one or more segmentations, which the epochs use in turn.
+        segmentations: the encoded training pairs in one or more segmentations into subwords. The epochs use them in
+            turn.
         strategy: the strategy that holds the replicas.
-        batch_tokens, length_multiple, seed: see `EpochPlan`.
-        accumulated: number of batches of an update; the last update of an epoch may have fewer.
-        mixture: see `EpochPlan`.
-        lengths: what both sides of a batch are padded to, for few shapes; see `plan_batches`. None for
-            `length_multiple`.
+        batch_tokens, length_multiple, seed: see `text.batch_plan.EpochPlan`.
+        accumulated: number of batches of an update. The last update of an epoch may have fewer.
+        mixture: see `text.batch_plan.EpochPlan`.
+        lengths: the lengths to which both sides of a batch are padded, so that there are few shapes; see
+            `text.batch_plan.plan_batches`. None pads to multiples of `length_multiple`.
     """
 
     segmentations: Sequence[EncodedPairs]
@@ -45,12 +46,14 @@ class TrainingBatches:
         self._planned: tuple[int, EpochPlan] | None = None
 
     def updates(self, epoch: int) -> int:
-        """Returns the number of updates of that epoch."""
+        """Returns the number of updates of an epoch."""
         return -(-self.plan(epoch).count // self.accumulated)
 
     def plan(self, epoch: int) -> EpochPlan:
-        """Returns the sentences of each batch of that epoch. The last plan is remembered: several parts of a training
-        ask for it, and for a large corpus it takes seconds."""
+        """Returns the plan of an epoch: the sentences of each batch.
+
+        The last plan is cached: it is needed several times, and takes seconds for a large corpus.
+        """
         if self._planned is None or self._planned[0] != epoch:
             names = ("batch_tokens", "length_multiple", "seed", "mixture", "lengths")
             settings = {name: getattr(self, name) for name in names}
@@ -58,56 +61,72 @@ class TrainingBatches:
         return self._planned[1]
 
     def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
-        """Yields the epoch's batches from `first_batch` on, as tensors; with many replicas, as values per replica.
+        """Yields the batches of an epoch from `first_batch` on.
+
+        A batch has tensors; with several replicas, it has values per replica.
 
         Raises:
-            InputError: the epoch has no such batch, so that a checkpoint is of another text.
+            InputError: the epoch has no batch `first_batch`, so the checkpoint belongs to another text.
         """
         plan = self.plan(epoch)
         if first_batch and first_batch >= plan.count:
-            found = f"the checkpoint was made after {first_batch:,} batches of an epoch, which has {plan.count:,}"
-            raise InputError(f"{found}; it is of another run: restore the run's own")
+            raise InputError(
+                f"the checkpoint was made after {first_batch:,} batches of an epoch, which has {plan.count:,}; it is "
+                "of another run: restore a checkpoint of this run"
+            )
         dataset = self._dataset(self.pairs(epoch), lambda: plan.batches(first_batch))
         return (Batch(*tensors) for tensors in dataset)
 
     @property
     def signature(self) -> Batch:
-        """The `tf.TensorSpec` of each tensor of a batch. All lengths are free, so that none of them retraces."""
+        """The `tf.TensorSpec` of each tensor of a batch. All lengths are free, so that a new one retraces no graph."""
         return Batch(*self._dataset(self.segmentations[0], lambda: iter(())).element_spec)
 
-    def make(self, pairs: EncodedPairs, rows: np.ndarray, shard: int = 0) -> Batch:
-        """Makes the arrays of a batch, or of one replica's share of it, from the numbers of its sentences."""
+    def make(self, pairs: EncodedPairs, rows: np.ndarray, replica: int = 0) -> Batch:
+        """Makes the arrays of one replica's share of a batch.
+
+        Args:
+            pairs: the encoded pairs.
+            rows: the indices in `pairs` of the sentences of the batch.
+            replica: the index of the replica, from 0.
+        """
         replicas = self.strategy.num_replicas_in_sync
-        batch = make_batch(pairs, rows, self.length_multiple, shard, replicas)
+        batch = make_batch(pairs, rows, self.length_multiple, replica, replicas)
         return batch if self.lengths is None else pad_batch(batch, self.lengths, self.batch_tokens, replicas)
 
     def pairs(self, epoch: int) -> EncodedPairs:
-        """Returns the encoded pairs in the segmentation of that epoch."""
+        """Returns the encoded pairs in the segmentation that an epoch uses."""
         return self.segmentations[epoch % len(self.segmentations)]
 
     def _dataset(
         self, pairs: EncodedPairs, batches: Callable[[], Iterator[np.ndarray]]
     ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
+        """Returns the dataset of the batches with these indices of sentences; distributed if there are several
+        replicas."""
         replicas = self.strategy.num_replicas_in_sync
         signature: tuple[tf.TensorSpec, ...] = (tf.TensorSpec((None, None), tf.int32),) * 3
         if pairs.links is not None:  # a tuple of three otherwise: datasets take no None
             signature = (*signature, tf.TensorSpec((None, None, None), tf.bool))
 
         def dataset(context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
-            here, pipelines = (context.input_pipeline_id, context.num_input_pipelines) if context else (0, 1)
+            # Each machine makes the shares of its replicas.
+            pipeline = context.input_pipeline_id if context else 0
+            pipelines = context.num_input_pipelines if context else 1
             local = replicas // pipelines
 
             def shares() -> Iterator[tuple[np.ndarray, ...]]:
                 for rows in batches():
-                    for shard in range(here * local, (here + 1) * local):
-                        yield self.make(pairs, rows, shard).arrays
+                    for replica in range(pipeline * local, (pipeline + 1) * local):
+                        yield self.make(pairs, rows, replica).arrays
 
             options = tf.data.Options()
             # Autotuning is off: there is nothing to tune, and the end of an epoch would wait for its thread, which
             # sleeps for up to a minute.
             options.autotune.enabled = False
             return (
-                tf.data.Dataset.from_generator(shares, output_signature=signature).prefetch(AHEAD).with_options(options)
+                tf.data.Dataset.from_generator(shares, output_signature=signature)
+                .prefetch(PREFETCHED)
+                .with_options(options)
             )
 
         return dataset() if replicas == 1 else self.strategy.distribute_datasets_from_function(dataset)

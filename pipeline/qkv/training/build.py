@@ -1,4 +1,4 @@
-"""Builds the parts of training from a config: one module shows what each setting of `batches` and `training` does."""
+"""Builds the parts of training from a config: each setting of `batches` and `training` is passed on here."""
 
 import logging
 import math
@@ -22,22 +22,24 @@ from ..runtime.workers import Workers
 from ..text.batch_plan import coarse_lengths
 from ..text.corpora.provenance import origin_of
 from ..text.training_text import TrainingText
+from .batch_size import PROCESSOR_TOKENS, find_batch_tokens, largest_useful, resolve_batch_tokens
 from .batches import TrainingBatches
 from .checkpoints import Checkpoints
 from .loop import Training
 from .loss import GuidedAttention, TotalLoss
 from .optimizers import make_optimizer
+from .progress import Progress
 from .schedule import ClockSchedule, WarmupSchedule
 from .step import TrainStep
 from .stopping import Limits, StoppingRules
 from .time_budget import TimeBudget
-from .workers import WorkerVotes
+from .worker_checks import WorkerVotes
 
 log = logging.getLogger(__name__)
 
 
 def build_schedule(config: RunConfig, strategy: tf.distribute.Strategy) -> ClockSchedule | WarmupSchedule:
-    """Builds the schedule of the learning rate."""
+    """Builds the schedule of the learning rate. `strategy` holds the variables of a `ClockSchedule`."""
     settings = config.training
     if SCHEDULE_INFO[settings.schedule].measures_total:
         with strategy.scope():
@@ -51,7 +53,14 @@ def build_model_and_optimizer(
     schedule: keras.optimizers.schedules.LearningRateSchedule,
     strategy: tf.distribute.Strategy,
 ) -> tuple[keras.Model, keras.optimizers.Optimizer]:
-    """Builds the model in the precision of training, and its optimizer, on the strategy's devices."""
+    """Builds the model in the precision of training, and its optimizer, on the devices of the strategy.
+
+    Args:
+        config: the config.
+        vocabulary_size: number of tokens in the vocabulary.
+        schedule: the schedule of the learning rate.
+        strategy: the strategy.
+    """
     settings = config.training
     with strategy.scope():
         model = build_model(config.model, vocabulary_size, resolve_precision(settings.precision))
@@ -61,10 +70,36 @@ def build_model_and_optimizer(
     return model, optimizer
 
 
+def build_batches_and_step(
+    config: RunConfig,
+    text: TrainingText,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    strategy: tf.distribute.Strategy,
+    progress: Progress,
+) -> tuple[TrainingBatches, TrainStep]:
+    """Builds the batches of every epoch, and the step that updates the model by them.
+
+    If `batches.batch_tokens` is `auto` and the run is new, finds the size of batches and stores it in
+    `Progress.batch_tokens`.
+
+    Raises:
+        InputError: see `find_batch_tokens` and `TrainStep`.
+    """
+    batch_tokens = resolve_batch_tokens(config.batches.batch_tokens, progress)
+    if batch_tokens is None:
+        batches = build_batches(config, text, strategy, PROCESSOR_TOKENS)
+        step = _build_step(config, model, optimizer, strategy, batches)
+        batch_tokens = find_batch_tokens(step, batches, limit=largest_useful(batches))
+        progress.batch_tokens = batch_tokens
+    batches = build_batches(config, text, strategy, batch_tokens)
+    return batches, _build_step(config, model, optimizer, strategy, batches)
+
+
 def build_batches(
     config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy, batch_tokens: int
 ) -> TrainingBatches:
-    """Builds the batches of every epoch; see `known_batch_tokens`."""
+    """Builds the batches of every epoch. `batch_tokens` is the size of batches, see `build_batches_and_step`."""
     return TrainingBatches(
         text.segmentations,
         strategy,
@@ -78,21 +113,18 @@ def build_batches(
     )
 
 
-def build_batches_and_step(
+def _build_step(
     config: RunConfig,
-    text: TrainingText,
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
     strategy: tf.distribute.Strategy,
-    batch_tokens: int,
-) -> tuple[TrainingBatches, TrainStep]:
-    """Builds the batches of so many tokens, and the graph of their updates with its loss."""
+    batches: TrainingBatches,
+) -> TrainStep:
     settings = config.training
-    batches = build_batches(config, text, strategy, batch_tokens)
     terms = settings.part(LossSettings)
     if settings.guided_attention is not None:
         terms["guided_attention"] = GuidedAttention(**settings.guided_attention.model_dump())
-    step = TrainStep(
+    return TrainStep(
         TotalLoss(model, **terms),
         optimizer,
         strategy,
@@ -100,21 +132,26 @@ def build_batches_and_step(
         slices=1 if settings.xla else slices_per_update(),
         **settings.part(StepSettings),
     )
-    return batches, step
 
 
 def build_validation(
     config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model
 ) -> Callable[[], dict[str, float]]:
-    """Builds the function that measures the model, as it is when called, on the validation set.
+    """Builds a function that measures the model with its current weights on the validation set.
 
-    It returns each of `config.choices.translation.METRIC_INFO`, its name preceded by `val_`.
+    The function returns each metric of `config.choices.translation.METRIC_INFO` by its name with the prefix `val_`.
+
+    Args:
+        config: the config.
+        text: the text, with the validation set.
+        translator: translates with the model.
+        model: the model.
     """
     meter = LikelihoodMeter(
         make_forced_graph(model),
         *text.validation_pairs.sides,
         max_positions=config.model.max_positions,
-        workers=parallel_batches(),
+        threads=parallel_batches(),
     )
     if meter.too_long:
         log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
@@ -137,7 +174,17 @@ def build_training(
     checkpoints: Checkpoints,
     workers: Workers,
 ) -> Training:
-    """Builds the training loop, of which only the chief writes checkpoints."""
+    """Builds the training loop. Only the chief writes checkpoints.
+
+    Args:
+        config: the config.
+        step: makes an update.
+        batches: the batches of every epoch.
+        schedule: the schedule of the learning rate.
+        validate: the result of `build_validation`.
+        checkpoints: the folder of checkpoints.
+        workers: all workers of the training.
+    """
     settings = config.training
     limits = build_limits(config)
     votes = WorkerVotes(batches.strategy, workers)
@@ -164,7 +211,7 @@ def build_training(
 
 
 def build_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
-    """Builds the folder of checkpoints, which keeps as many as are averaged at the end."""
+    """Builds the folder of checkpoints. It keeps at least the number of checkpoints that are averaged at the end."""
     settings = config.training
     keep = max(settings.keep_checkpoints, settings.average_checkpoints)
     return Checkpoints(run.checkpoints, keep, origin_of(run, config.run.seed))

@@ -1,5 +1,7 @@
-"""Checkpoints: the state of a training as one NumPy archive, which holds data and no code; which of them are kept, and
-from which one training continues; and the weights of the finished model."""
+"""Checkpoints: the state of a training, each in a NumPy archive, which holds data and no code.
+
+The module saves and loads them, deletes superseded ones, and chooses the weights of the finished model.
+"""
 
 import json
 import logging
@@ -23,26 +25,26 @@ log = logging.getLogger(__name__)
 
 
 def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:
-    """Returns the variables of a checkpoint by name."""
+    """Returns the variables of a checkpoint by name; those of the model alone if `optimizer` is None."""
     # model.variables includes the state of dropout's random numbers, which model.weights lacks.
     groups = {"model": model.variables, "optimizer": [] if optimizer is None else optimizer.variables}
     return {
-        f"{group}/{number:04d}/{_stable(variable.path)}": variable
+        f"{group}/{number:04d}/{_stable_path(variable.path)}": variable
         for group, variables in groups.items()
         for number, variable in enumerate(variables)
     }
 
 
-def _stable(path: str) -> str:
-    """Returns a variable's path without the numbers that Keras gives to further layers of a name in one process."""
+def _stable_path(path: str) -> str:
+    """Returns a variable's path without the number that Keras adds to a name if the process has used it before."""
     return re.sub(r"\b(seed_generator|adam|muon)_\d+\b", r"\1", path)
 
 
 def save_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
-    """Writes everything that a run needs to continue from here.
+    """Writes the variables of model and optimizer and the progress, from which a run can continue.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     arrays = {name: keras.ops.convert_to_numpy(variable) for name, variable in _variables(model, optimizer).items()}
     with replaced_when_done(path) as temporary:
@@ -55,38 +57,44 @@ def load_checkpoint(
     optimizer: keras.optimizers.Optimizer | None = None,
     origin: Mapping[str, str] | None = None,
 ) -> Progress:
-    """Loads a checkpoint into a model, and into its optimizer to continue training.
+    """Loads a checkpoint into a model and its optimizer.
 
     Args:
         path: the checkpoint.
         model: the model.
-        optimizer: its optimizer; None for a model that is only used.
-        origin: of which run the checkpoint must be, see `text.corpora.provenance.origin_of`.
+        optimizer: the optimizer; None if training does not continue.
+        origin: the run's fingerprint, with which the checkpoint is compared, see
+            `text.corpora.provenance.origin_of`; None to compare nothing.
+
+    Returns:
+        The progress of the run at the checkpoint.
 
     Raises:
-        InputError: the checkpoint is missing, damaged, of another run, or of a model with other settings. The model is
-            not changed.
+        InputError: the checkpoint is missing or damaged, has numbers that are not finite, or is of another run or of a
+            model with other settings. The model and the optimizer do not change.
     """
-    wanted = _variables(model, optimizer)
+    expected = _variables(model, optimizer)
     try:
         with ArrayFile(path) as archive:
             progress = Progress.parse(str(archive.read("progress", "U", ())))
             _check_origin(path, progress, origin or {})
-            stored = {_stable(name): name for name in archive.names if name != "progress"}
-            if odd := set(wanted) - set(stored) if optimizer is None else set(wanted) ^ set(stored):
+            stored = {_stable_path(name): name for name in archive.names if name != "progress"}
+            # A model that is not trained further needs no variables of the optimizer.
+            mismatch = set(expected) - set(stored) if optimizer is None else set(expected) ^ set(stored)
+            if mismatch:
                 raise InputError(
-                    f"{path}: the checkpoint is of another model: only one of the two has {min(odd)}; the config was "
-                    "changed after training: restore it"
+                    f"{path}: the checkpoint is of another model: only one of the two has {min(mismatch)}; the config "
+                    "was changed after training: restore it"
                 )
             values = {
                 name: archive.read(stored[name], "f" if "float" in variable.dtype else "iub")
-                for name, variable in wanted.items()
+                for name, variable in expected.items()
             }
     except InputError:
         raise
     except DAMAGE as error:
         raise InputError(f"{path}: the checkpoint is missing or damaged ({error}); use another one") from None
-    for name, variable in wanted.items():
+    for name, variable in expected.items():
         if values[name].shape != tuple(variable.shape):
             raise InputError(
                 f"{path}: the checkpoint is of another model: expected {variable.path} of shape {tuple(variable.shape)}"
@@ -94,7 +102,7 @@ def load_checkpoint(
             )
         if not np.isfinite(values[name]).all():
             raise InputError(f"{path}: {variable.path} has numbers that are not finite; use another checkpoint")
-    for name, variable in wanted.items():
+    for name, variable in expected.items():
         variable.assign(values[name])
     return progress
 
@@ -102,8 +110,13 @@ def load_checkpoint(
 def load_mean(paths: Sequence[Path], model: keras.Model, origin: Mapping[str, str] | None = None) -> None:
     """Loads the mean of the weights of several checkpoints into a model (Vaswani et al. 2017, section 6.1).
 
+    Args:
+        paths: the checkpoints.
+        model: the model. Variables that are not trained get the values of the last checkpoint.
+        origin: see `load_checkpoint`.
+
     Raises:
-        InputError: as for `load_checkpoint`.
+        InputError: see `load_checkpoint`.
     """
     totals = [np.zeros(variable.shape) for variable in model.trainable_variables]
     for path in paths:
@@ -115,10 +128,15 @@ def load_mean(paths: Sequence[Path], model: keras.Model, origin: Mapping[str, st
 
 
 def _check_origin(path: Path, progress: Progress, origin: Mapping[str, str]) -> None:
-    if others := [name for name in origin if progress.origin.get(name, origin[name]) != origin[name]]:
+    """Raises an `InputError` if the checkpoint is of another run or another update than expected.
+
+    The update is expected from the file's name. A part of `origin` that the checkpoint lacks is not compared.
+    """
+    changed = [name for name in origin if progress.origin.get(name, origin[name]) != origin[name]]
+    if changed:
         raise InputError(
-            f"{path}: the checkpoint is of another run, with another {' and '.join(others)}; restore the "
-            "checkpoint, or what was changed"
+            f"{path}: the checkpoint is of another run, with another {' and '.join(changed)}; restore the checkpoint, "
+            f"or the {' and the '.join(changed)} of the run"
         )
     number = re.fullmatch(r"(?:update|passing)-([0-9]{8,})", path.stem)
     if number and int(number[1]) != progress.update:
@@ -128,15 +146,19 @@ def _check_origin(path: Path, progress: Progress, origin: Mapping[str, str]) -> 
 class Checkpoints:
     """The folder of a run's checkpoints.
 
-    Each validation saves one, such as `update-00000500.npz`, and saves it as `best.npz`, too, if it is the best so far.
-    Between validations there is at most one interim checkpoint, such as `passing-00000512.npz`; the next validation
-    deletes it. A checkpoint is on the disk before an older one is deleted, and if the newest is damaged later, training
-    continues from the one before.
+    Each validation saves a checkpoint, such as `update-00000500.npz`, and saves it as `best.npz` too if it is the best
+    so far. Between validations there is at most one interim checkpoint, such as `passing-00000512.npz`; the next
+    checkpoint replaces it. A new checkpoint is on the disk before an older one is deleted. If the newest one is damaged
+    later, training continues from the one before it.
 
     Args:
         folder: the folder, which need not exist yet.
-        keep: number of recent checkpoints of validations to keep.
-        origin: of which run they are, see `text.corpora.provenance.origin_of`; a checkpoint of another is not loaded.
+        keep: number of checkpoints of the last validations to keep.
+        origin: the run's fingerprint, see `text.corpora.provenance.origin_of`. A checkpoint with another fingerprint is
+            not loaded.
+
+    Attributes:
+        best: the path of `best.npz`.
     """
 
     def __init__(self, folder: Path, keep: int = 1, origin: Mapping[str, str] | None = None) -> None:
@@ -146,19 +168,23 @@ class Checkpoints:
         self.best = folder / "best.npz"
 
     def recent(self) -> Sequence[Path]:
-        """Returns the checkpoints of validations that are still there, oldest first."""
+        """Returns the checkpoints of validations that exist, oldest first, without `best.npz`."""
         return sorted(self._named("update"))
 
     def all(self) -> Sequence[Path]:
-        """Returns all checkpoints from which training can continue, oldest first."""
+        """Returns the checkpoints of validations and the interim ones, oldest first, without `best.npz`."""
         return sorted([*self.recent(), *self._named("passing")], key=lambda path: path.stem.split("-")[::-1])
 
     def _named(self, kind: str) -> Iterator[Path]:
-        """Yields the checkpoints of a kind; copies that people have put beside them have other names."""
+        """Yields the checkpoints of a kind, `update` or `passing`. Other files, such as copies, are left out."""
         return (path for path in self.folder.glob("*.npz") if re.fullmatch(rf"{kind}-[0-9]{{8,}}", path.stem))
 
     def save_interim(self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
-        """Saves an interim checkpoint, which replaces the one before."""
+        """Saves an interim checkpoint, and deletes the interim checkpoint before it.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         path = self.folder / f"passing-{progress.update:08d}.npz"
         save_checkpoint(path, model, optimizer, replace(progress, origin=self.origin))
         self.delete_superseded()
@@ -166,31 +192,51 @@ class Checkpoints:
     def save(
         self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress, best: bool = False
     ) -> None:
-        """Saves the checkpoint of a validation, also as the best one if it is, and deletes those no longer needed."""
+        """Saves the checkpoint of a validation, and deletes the superseded ones.
+
+        Args:
+            model: the model.
+            optimizer: its optimizer.
+            progress: the progress of the run.
+            best: if True, the checkpoint is saved as `best.npz` too.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
         progress = replace(progress, origin=self.origin)
         path = self.folder / f"update-{progress.update:08d}.npz"
-        for place in [self.best, path] if best else [path]:  # the best first, or a checkpoint may name one that is not
-            save_checkpoint(place, model, optimizer, progress)
+        if best:  # first: if the process dies in between, no checkpoint names a best update that is not saved
+            save_checkpoint(self.best, model, optimizer, progress)
+        save_checkpoint(path, model, optimizer, progress)
         self.delete_superseded()
 
     def delete_superseded(self) -> None:
-        """Deletes the checkpoints that are no longer needed, of those that the run wrote."""
-        older = [path for path in self.all() if self._is_own(path)][:-1]
-        recent = [path for path in self.recent() if self._is_own(path)][-self.keep :]
-        for old in older:
-            if old not in recent:
-                old.unlink()
+        """Deletes the run's checkpoints except the newest and the last `keep` ones of validations.
 
-    def _is_own(self, path: Path) -> bool:
+        Files that the run did not write are never deleted.
+        """
+        superseded = [path for path in self.all() if self._is_written_by_run(path)][:-1]
+        recent = [path for path in self.recent() if self._is_written_by_run(path)][-self.keep :]
+        for path in superseded:
+            if path not in recent:
+                path.unlink()
+
+    def _is_written_by_run(self, path: Path) -> bool:
+        """Returns whether the run wrote the file; True if the run has no list of its files."""
         written = FileList(self.folder.parent)
         return not written.exists() or written.holds(path)
 
     def restore(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Progress:
-        """Loads the newest checkpoint that is intact into model and optimizer, warns of a damaged one, and deletes it,
-        or renames it if the run did not write it.
+        """Loads the newest intact checkpoint into model and optimizer.
+
+        If the newest checkpoint is not intact, warns of it, and deletes it once an older one is loaded. If the run did
+        not write it, it is renamed instead.
+
+        Returns:
+            The progress of the run at the checkpoint.
 
         Raises:
-            InputError: there is none, all are damaged, or they are of another model.
+            InputError: there is no checkpoint, or none can be loaded; see `load_checkpoint`.
         """
         newest = self.last()
         problems = []
@@ -202,7 +248,7 @@ class Checkpoints:
                 continue
             if problems:
                 log.warning("%s\ncontinuing from the checkpoint before it: %s", problems[0], path)
-                if self._is_own(newest):
+                if self._is_written_by_run(newest):
                     newest.unlink(missing_ok=True)
                 else:
                     newest.rename(newest.with_name(f"{newest.name}.other"))
@@ -210,14 +256,14 @@ class Checkpoints:
         raise problems[0]
 
     def last(self) -> Path:
-        """Returns the newest checkpoint.
+        """Returns the path of the newest checkpoint from which training can continue.
 
         Raises:
-            InputError: there is none.
+            InputError: the folder has no such checkpoint.
         """
         if paths := self.all():
             return paths[-1]
-        raise InputError(f"{self.folder}: no checkpoint to continue from; delete the run's folder and start it anew")
+        raise InputError(f"{self.folder}: no checkpoint to continue from; delete the run's folder and start again")
 
 
 def keep_best_weights(
@@ -229,9 +275,24 @@ def keep_best_weights(
     metric: str,
     average_checkpoints: int,
 ) -> tuple[str, float]:
-    """Loads the weights that are best on validation into the model, at the end of a training with a validation: the
-    best checkpoint, or the mean of so many recent ones, if `validate` finds its metric, named without `val_`, better.
-    Returns these weights in words, and the value of the metric."""
+    """Loads the weights that are best on validation into the model, at the end of a training.
+
+    The candidates are the best checkpoint and the mean of the last `average_checkpoints` ones.
+
+    Args:
+        model: the model.
+        checkpoints: the checkpoints of the run.
+        progress: the progress of the run, with a validation or more.
+        validate: measures the model with its current weights; it returns the metrics by name.
+        metric: the metric that is compared, without `val_`.
+        average_checkpoints: number of checkpoints to average; 1 for the best checkpoint only.
+
+    Returns:
+        A description of the weights, such as `update 850`, and the value of their metric.
+
+    Raises:
+        InputError: see `load_checkpoint`.
+    """
     assert progress.best_metric is not None
     paths = checkpoints.recent()[-average_checkpoints:]
     if len(paths) > 1:

@@ -1,9 +1,12 @@
-"""The training loop: the same for one device and for many, and able to continue from any update.
+"""The training loop. It is the same for one device and for several, and can continue after any update.
 
-It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` receives logs every `log_every_updates`
-updates and none in between; `on_test_end` receives the row of a validation. Both have the number of updates under
-`update`. `on_epoch_end` receives the last validation's row without `epoch`, nothing before the first. As in `fit`, it
-is also called when training ends within an epoch.
+The loop calls `keras.callbacks.Callback` objects, with these differences from Keras' `fit`:
+
+- `on_train_batch_end` receives logs every `log_every_updates` updates, and an empty dict after all other updates.
+- `on_test_end` receives the row of a validation. Both logs have the number of updates under `update`.
+- `on_epoch_end` receives the row of the last validation, without `epoch`; before the first validation, an empty dict.
+  As in `fit`, it is also called if training ends within an epoch.
+- A callback may have a method `rehearse`, see `Rehearsable`.
 """
 
 import math
@@ -11,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import keras
 
@@ -32,26 +35,39 @@ NEED_VALIDATION = (
     keras.callbacks.ModelCheckpoint,
     keras.callbacks.RemoteMonitor,
 )
-"""Callbacks of Keras that take the logs at the end of an epoch for new ones. They are called only at the end of epochs
-that had a validation: otherwise `EarlyStopping` would count the same validation as several without a gain."""
+"""Callbacks of Keras that expect new logs at the end of every epoch. They are called only at the end of epochs that had
+a validation: otherwise `EarlyStopping` would count one validation several times, as several without a gain."""
+
+
+@runtime_checkable
+class Rehearsable(Protocol):
+    """A callback whose `on_test_end` takes long enough to count in the time of a validation.
+
+    A training with a `TimeBudget` calls `rehearse` twice before the first validation, to measure how long a validation
+    takes. In other trainings it is not called.
+    """
+
+    def rehearse(self) -> None:
+        """Does the work of `on_test_end` in the same time, and writes nothing."""
 
 
 @dataclass
 class Training:
-    """Trains until a rule ends training, with validations and checkpoints in between.
+    """The parts of a training. `run` trains until a rule ends training, with validations and checkpoints in between.
 
     Args:
         step: makes an update of one batch.
         batches: the batches of every epoch.
-        validate: returns the metrics of the model as it is: `val_loss`, `val_bleu` and others.
-        checkpoints: where the state is saved; None for a worker that writes nothing.
-        stopping: the rules that decide when training ends, with the metric that chooses the best checkpoint.
-        workers: all workers of the training; the chief validates.
-        validate_every_updates: updates between two validations, each with a checkpoint; see `is_due`.
+        validate: measures the model with its current weights. It returns `val_loss`, `val_bleu` and the other metrics.
+        checkpoints: the folder that the state is saved to; None for a worker that writes nothing.
+        stopping: the rules that end training. Their metric also chooses the best checkpoint.
+        workers: all workers of the training. The chief validates.
+        validate_every_updates: updates between two validations; None for evenly spread ones, see `is_due`. A checkpoint
+            is saved at each validation.
         log_every_updates: updates between two logs.
         checkpoint_every_minutes: minutes of training without a checkpoint after which an interim one is saved; None
-            for never.
-        time_budget: estimates the total of updates while training runs; None if it is known or not limited.
+            for no interim checkpoints.
+        time_budget: estimates the total of updates while training runs; None if the total is known or unlimited.
     """
 
     step: TrainStep
@@ -71,33 +87,55 @@ class Training:
         callbacks: Sequence[keras.callbacks.Callback] = (),
         callback_params: Mapping[str, Any] | None = None,
     ) -> str:
-        """Trains from `progress` on, which it keeps up to date, and returns why training ended.
+        """Trains from `progress` on until training ends or is interrupted.
 
         Args:
-            progress: how far the run has come.
-            callbacks: what is called on the way. `rehearse` of those that have it takes as long as their `on_test_end`,
-                and leaves nothing.
-            callback_params: the `params` of the callbacks.
+            progress: the progress of the run, which is updated.
+            callbacks: the callbacks, in the order of their calls.
+            callback_params: the `params` of all callbacks.
+
+        Returns:
+            The reason why training ended, such as `5 updates`; `INTERRUPTED` after a signal.
 
         Raises:
             InputError: the loss is no longer finite, or a batch does not fit into memory.
         """
+        self.step.model.stop_training = False
+        events = keras.callbacks.CallbackList(list(callbacks), model=self.step.model, **(callback_params or {}))
+        return Session(self, progress, events).run()
+
+
+class Session:
+    """One session of a training: its updates from the start or a resumption to the end or an interruption.
+
+    Args:
+        training: the parts of the training.
+        progress: the progress of the run, which is updated.
+        events: the callbacks.
+
+    Attributes:
+        clock: the time spent in training.
+        saved_at: the seconds on that clock at the last checkpoint, or at the start of the session.
+        meter: the means for the next logs.
+        accumulation: makes the updates.
+    """
+
+    def __init__(self, training: Training, progress: Progress, events: keras.callbacks.CallbackList) -> None:
+        self.training = training
+        self.step = training.step
         self.progress = progress
-        self.model = self.step.model
-        self.model.stop_training = False
-        self.events = keras.callbacks.CallbackList(list(callbacks), model=self.model, **(callback_params or {}))
+        self.events = events
         self.clock = TrainingClock(progress.seconds)
         self.saved_at = progress.seconds
         self.meter = TrainingMeter()
-        self.accumulation = Accumulation(self.step)
-        self.meter.restore(progress)
-        if self.step.loss_scale is not None:
-            self.step.loss_scale.restore(progress.loss_scale)
-        if self.time_budget is not None:
-            self.time_budget.restore(progress)
-        with self.stopping.obeying_signals():
+        self.accumulation = Accumulation(training.step)
+
+    def run(self) -> str:
+        """Trains until there is a reason to stop, and returns it. See `Training.run`."""
+        self._restore()
+        with self.training.stopping.obeying_signals():
             self.events.on_train_begin()
-            reason = self.stopping.reason(progress, self.clock.seconds())
+            reason = self._reason_to_stop(asked_by_callback=False)
             while reason is None:
                 reason = self._train_epoch()
             if not self._is_validated():
@@ -108,9 +146,22 @@ class Training:
             self.events.on_train_end()
         return reason
 
+    def _restore(self) -> None:
+        """Continues the means, the loss scale and the time budget from `progress`."""
+        self.meter.restore(self.progress)
+        if self.step.loss_scale is not None:
+            self.step.loss_scale.restore(self.progress.loss_scale)
+        if self.training.time_budget is not None:
+            self.training.time_budget.restore(self.progress)
+
+    def _reason_to_stop(self, asked_by_callback: bool) -> str | None:
+        return self.training.stopping.reason(self.progress, self.clock.seconds(), asked_by_callback)
+
     def _train_epoch(self) -> str | None:
-        """Trains to the end of the epoch, or until there is a reason to stop, which it returns."""
-        progress, epoch, validations = self.progress, self.progress.epoch, len(self.progress.history)
+        """Trains to the end of the epoch, or until there is a reason to stop, which is returned; None otherwise."""
+        progress = self.progress
+        epoch = progress.epoch
+        validations = len(progress.history)
         self.events.on_epoch_begin(epoch)
         reason = self._train_batches()
         if reason == INTERRUPTED and progress.epoch == epoch:  # the resumed run ends the epoch
@@ -122,135 +173,169 @@ class Training:
         for callback in self.events.callbacks:
             if len(progress.history) > validations or not isinstance(callback, NEED_VALIDATION):
                 callback.on_epoch_end(epoch, logs)
-        return reason or self.stopping.reason(progress, self.clock.seconds(), self.model.stop_training)
+        return reason or self._reason_to_stop(self.step.model.stop_training)
 
     def _train_batches(self) -> str | None:
-        """Trains on the batches that are left of the epoch; returns the reason to stop, or None at the epoch's end."""
+        """Trains on the batches of the epoch from `Progress.batch` on. Returns the reason to stop; None at the end of
+        the epoch."""
         progress = self.progress
-        plan = self.batches.plan(progress.epoch)
-        batches = self.batches.epoch(progress.epoch, progress.batch)
-        while group := list(islice(batches, self.batches.accumulated)):
+        batches = self.training.batches
+        plan = batches.plan(progress.epoch)
+        remaining = batches.epoch(progress.epoch, progress.batch)
+        while group := list(islice(remaining, batches.accumulated)):
             self.events.on_train_batch_begin(progress.update)
             self.meter.add(self.accumulation.make(group, progress))
             progress.update += 1
             progress.batch += len(group)
             if progress.batch == plan.count:
-                progress.epoch, progress.batch = progress.epoch + 1, 0
+                progress.epoch += 1
+                progress.batch = 0
             progress.seconds = self.clock.seconds()
-            logs = self._read_logs() if progress.update % self.log_every_updates == 0 else {}
+            logs = self._read_logs() if progress.update % self.training.log_every_updates == 0 else {}
             logs.pop("epoch", None)  # callbacks of Keras fill in file names by `format(epoch=epoch, **logs)`
             self.events.on_train_batch_end(progress.update - 1, logs)
-            if self.time_budget is not None and self.time_budget.is_ready(progress, self._waited_seconds):
-                self._estimate_first_total()
+            time_budget = self.training.time_budget
+            if time_budget is not None and time_budget.is_ready(progress, self._wait_for_device):
+                self._estimate_first_total(time_budget)
             if self._is_validation_due():
                 self._validate()
             elif self._is_interim_due():
                 self._save_interim()
-            if reason := self.stopping.reason(progress, self.clock.seconds(), self.model.stop_training):
+            if reason := self._reason_to_stop(self.step.model.stop_training):
                 return reason
         return None
 
     def _is_validated(self) -> bool:
-        """Returns whether the last update was followed by a validation."""
+        """Returns whether a validation has followed the last update."""
         history = self.progress.history
         return bool(history) and history[-1]["update"] == self.progress.update
 
     def _read_logs(self) -> dict[str, float]:
+        """Returns the logs of the updates since the last logs. Raises an `InputError` if one is not finite."""
         progress = self.progress
-        logs = self.meter.read(progress.seconds)
-        check_finite(progress.update, logs)
-        place = {"update": progress.update, "epoch": progress.epoch, "minutes": progress.seconds / 60}
+        means = self.meter.read(progress.seconds)
+        check_finite(progress.update, means)
         rate = keras.ops.convert_to_numpy(self.step.optimizer.learning_rate)
-        return {**place, **logs, "learning_rate": float(rate), **self.accumulation.logs()}
+        return {
+            "update": progress.update,
+            "epoch": progress.epoch,
+            "minutes": progress.seconds / 60,
+            **means,
+            "learning_rate": float(rate),
+            **self.accumulation.logs(),
+        }
 
     def _is_validation_due(self) -> bool:
-        if self.time_budget is not None:
-            return self.time_budget.is_validation_due(self.progress)
-        return is_due(self.progress.update, self.validate_every_updates, self.stopping.limits.max_updates)
+        training = self.training
+        if training.time_budget is not None:
+            return training.time_budget.is_validation_due(self.progress)
+        return is_due(self.progress.update, training.validate_every_updates, training.stopping.limits.max_updates)
 
     def _validate(self) -> None:
+        """Validates the model, appends the row to the history, and saves a checkpoint."""
         progress = self.progress
+        training = self.training
         self.events.on_test_begin()
         logs = self._read_logs()
         if progress.total_updates is not None:
             logs["total_updates"] = progress.total_updates
         began = self.clock.seconds()
-        metrics = self.validate() if self.workers.is_chief else None
-        logs.update(self.workers.broadcast_from_chief(metrics, "to validate"))
+        metrics = training.validate() if training.workers.is_chief else None
+        logs.update(training.workers.broadcast_from_chief(metrics, "to validate"))
         is_best = self._note_metric(logs)
-        interrupted, progress.seconds = progress.seconds, self.clock.seconds()
-        self.meter.leave_out(progress.seconds - interrupted)
+        last_seconds = progress.seconds
+        progress.seconds = self.clock.seconds()
+        self.meter.leave_out(progress.seconds - last_seconds)
         progress.history.append(logs)
         # Before the checkpoint is written: if the process dies in between, the resumed run repeats the callbacks.
         self.events.on_test_end(logs)
-        if self.time_budget is not None and progress.total_updates is not None:
+        if training.time_budget is not None and progress.total_updates is not None:
             progress.seconds = self.clock.seconds()
-            self.time_budget.estimate(progress, began, progress.seconds - began, progress.seconds)
+            training.time_budget.estimate(progress, began, progress.seconds - began, progress.seconds)
         self._note_saving()
-        if self.checkpoints is not None:
-            self.checkpoints.save(self.model, self.step.optimizer, progress, is_best)
+        if training.checkpoints is not None:
+            training.checkpoints.save(self.step.model, self.step.optimizer, progress, is_best)
 
     def _note_metric(self, logs: dict[str, float]) -> bool:
-        """Updates the best value so far, and returns whether this validation has it; the loss breaks ties."""
-        progress, metric = self.progress, self.stopping.metric
+        """Updates the best value so far, and returns whether this validation has it. The loss breaks ties."""
+        progress = self.progress
+        metric = self.training.stopping.metric
         is_best = not progress.history or rank(metric, logs) < rank(metric, progress.best_validation)
         if is_best:
-            progress.best_metric, progress.best_update = logs[f"val_{metric}"], progress.update
+            progress.best_metric = logs[f"val_{metric}"]
+            progress.best_update = progress.update
         progress.validations_without_gain = 0 if is_best else progress.validations_without_gain + 1
         return is_best
 
     def _is_interim_due(self) -> bool:
-        minutes = self.checkpoint_every_minutes
+        minutes = self.training.checkpoint_every_minutes
         return minutes is not None and self.clock.seconds() - self.saved_at >= 60 * minutes
 
     def _save_interim(self) -> None:
+        """Saves an interim checkpoint, unless the total of updates has still to be estimated.
+
+        An interrupted run without its total starts again from its first update, so that the total is estimated after
+        the same update as in a run without the interruption.
+        """
         self._note_saving()
-        # A run without its total starts anew, so that the first one is estimated where it is without interruption.
-        if self.checkpoints is not None and (self.time_budget is None or self.progress.total_updates is not None):
-            self.checkpoints.save_interim(self.model, self.step.optimizer, self.progress)
+        checkpoints = self.training.checkpoints
+        is_total_missing = self.training.time_budget is not None and self.progress.total_updates is None
+        if checkpoints is not None and not is_total_missing:
+            checkpoints.save_interim(self.step.model, self.step.optimizer, self.progress)
 
     def _note_saving(self) -> None:
+        """Stores the state of the means and of the loss scale in `progress`, for a checkpoint."""
         self.meter.save_to(self.progress)
         if self.step.loss_scale is not None:
             self.progress.loss_scale = self.step.loss_scale.state()
         self.saved_at = self.progress.seconds
 
-    def _estimate_first_total(self) -> None:
-        """Estimates the total of updates with the time of a validation, and saves it."""
-        progress, time_budget = self.progress, self.time_budget
-        assert time_budget is not None
-        interrupted = started = self.clock.seconds()
-        for _ in range(2 if self.workers.is_chief else 0):  # the first one traces its graphs
+    def _estimate_first_total(self, time_budget: TimeBudget) -> None:
+        """Measures the time of a validation, estimates the total of updates by it, and saves an interim checkpoint."""
+        progress = self.progress
+        interrupted = self.clock.seconds()
+        started = interrupted
+        for _ in range(2 if self.training.workers.is_chief else 0):  # the first validation traces its graphs
             started = self.clock.seconds()
-            self.validate()
+            self.training.validate()
             for callback in self.events.callbacks:
-                if hasattr(callback, "rehearse"):
+                if isinstance(callback, Rehearsable):
                     callback.rehearse()
         progress.seconds = self.clock.seconds()
         time_budget.estimate(progress, interrupted, progress.seconds - started, progress.seconds)
         self.meter.leave_out(progress.seconds - interrupted)
         self._save_interim()
 
-    def _waited_seconds(self) -> float:
+    def _wait_for_device(self) -> float:
+        """Waits until the device has made all updates, and returns the seconds spent in training."""
         self.meter.wait()
         return self.clock.seconds()
 
 
 class TrainingClock:
-    """Measures the seconds spent in training, after the seconds of earlier sessions."""
+    """The time spent in training, over all sessions of a run.
+
+    Args:
+        seconds_before: the seconds of the earlier sessions.
+    """
 
     def __init__(self, seconds_before: float) -> None:
         self.start = time.monotonic() - seconds_before
 
     def seconds(self) -> float:
-        """Returns all seconds until now."""
+        """Returns the seconds of this session and of all earlier ones."""
         return time.monotonic() - self.start
 
 
 class TrainingMeter:
-    """Averages loss and gradient norm over the updates between two readings, also across an interruption.
+    """The means of loss and gradient norm over the updates between two readings, also across an interruption.
 
-    The values stay on the device until they are read, since reading waits for it.
+    The values stay on the device until they are read: reading waits for the device.
+
+    Attributes:
+        pending: the metrics of each update since the last reading.
+        last: the last reading, see `read`.
+        read_at: the seconds spent in training at the last reading; None before the first one of the session.
     """
 
     def __init__(self) -> None:
@@ -259,12 +344,12 @@ class TrainingMeter:
         self.read_at: float | None = None
 
     def restore(self, progress: Progress) -> None:
-        """Takes over the last reading, and the updates since then that an interruption left unread."""
+        """Continues from `Progress.last_logs`, the last reading, and `Progress.unread`, the updates since then."""
         self.pending = [TrainStepMetrics(*values) for values in progress.unread]
         self.last = dict(progress.last_logs)
 
     def save_to(self, progress: Progress) -> None:
-        """Stores in `progress` what `restore` needs."""
+        """Stores the last reading and the updates since then in `progress`, for `restore`."""
         progress.unread = [[float(value) for value in metrics] for metrics in self.pending]
         progress.last_logs = self.last
 
@@ -278,14 +363,14 @@ class TrainingMeter:
             float(self.pending[-1].loss)
 
     def read(self, seconds: float) -> dict[str, float]:
-        """Averages the updates since the last reading; without any, returns the last reading again.
+        """Averages the updates since the last reading. If there are none, returns the last reading again.
 
         Args:
-            seconds: time spent in training.
+            seconds: the seconds spent in training.
 
         Returns:
-            `loss` per target token; `gradient_norm`, the root of the mean square; and `tokens_per_second`, target
-            tokens, from the second reading of a session on.
+            `loss`, the mean cross-entropy of a target token in nats; `gradient_norm`, the root of the mean square; and
+            `tokens_per_second`, target tokens, from the second reading of a session on.
         """
         if self.pending:
             tokens = sum(float(metrics.tokens) for metrics in self.pending)
@@ -301,6 +386,6 @@ class TrainingMeter:
         return self.last
 
     def leave_out(self, seconds: float) -> None:
-        """Leaves the time of a validation out of the measurement of speed."""
+        """Leaves some seconds, such as those of a validation, out of the next `tokens_per_second`."""
         if self.read_at is not None:
             self.read_at += seconds

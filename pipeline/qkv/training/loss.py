@@ -1,11 +1,14 @@
-"""The loss that training minimises: the cross-entropy of the translations, and the terms that are added to it.
+"""The loss that training minimises, a sum over the target tokens of a batch.
 
-It is summed over the target tokens of a batch, to be divided by the number of tokens of all replicas. The terms are
-label-smoothed cross-entropy, the source's cross-entropy, guided attention, which pulls one head's weights towards given
-word alignments (Chen et al. 2016; Garg et al. 2019, section 4.2), and R-Drop, which pulls two passes with different
-dropout towards the same predictions (Liang et al. 2021, equation 2).
+`TrainStep` divides it by the number of target tokens of all replicas. Its terms:
 
-Letters: B batch, T target positions, S source positions, N tokens, D model width, V vocabulary.
+- the cross-entropy of the target, with label smoothing
+- the cross-entropy of the source, for models that predict it
+- guided attention, which pulls the weights of one head towards word alignments (Chen et al. 2016; Garg et al. 2019,
+  section 4.2)
+- R-Drop, which pulls two passes with different dropout towards the same predictions (Liang et al. 2021, equation 2)
+
+Letters: B batch, T target positions, S source positions, N tokens, D model width, V vocabulary, n tokens of a chunk.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +25,14 @@ from ..text.tokens.special_tokens import EOS, PAD
 
 @dataclass(eq=False)
 class TotalLoss:
-    """Computes the loss of a model on a batch, with dropout.
+    """The loss of a model on a batch, with dropout.
 
     Args:
-        model: any `TranslationModel`.
+        model: any `model.interface.TranslationModel`.
         label_smoothing: see `fused_cross_entropy`.
-        r_drop: weight of the divergence between two passes over the batch (Liang et al. 2021, equation 4, halved to the
-            scale of a single cross-entropy); 0 for one pass.
-        guided_attention: the head that is guided by links, or None; batches must then have `links`.
+        r_drop: the weight of the divergence between two passes over the batch (Liang et al. 2021, equation 4, halved to
+            the scale of a single cross-entropy); 0 for one pass.
+        guided_attention: the guidance of a head, which needs batches with `links`; None for no guidance.
     """
 
     model: keras.Model
@@ -39,7 +42,12 @@ class TotalLoss:
     guided_attention: "GuidedAttention | None" = None
 
     def __call__(self, batch: Batch) -> tuple[Any, Any]:
-        """Returns the cross-entropy, which is reported, and the total, whose gradient is taken: float32 scalars."""
+        """Computes the loss of a batch.
+
+        Returns:
+            The cross-entropy of the target, for reports, and the total loss, for the gradient: float32 scalars, summed
+            over target tokens.
+        """
         if not self.r_drop:
             cross_entropy, total, _ = self._forward(batch)
             return cross_entropy, total
@@ -53,7 +61,7 @@ class TotalLoss:
         return cross_entropy / 2, total / 2
 
     def _forward(self, batch: Batch) -> tuple[Any, Any, Any]:
-        """Returns the cross-entropy, its sum with the other losses of a single pass, and the decoder's states."""
+        """Returns the cross-entropy of one pass, the sum of its losses, and the decoder's states, `(B, T, D)`."""
         model = self.model
         memory = model.encode(batch.source, training=True)
         output = model.decode(batch.target_input, memory, training=True)
@@ -66,6 +74,7 @@ class TotalLoss:
         return cross_entropy, total, output.states
 
     def _cross_entropy(self, states, ids):
+        """Returns the cross-entropy of ids, int `(B, T)`, that states `(B, T, D)` predict, summed over tokens."""
         targets = tf.reshape(ids, (-1,))
         states, table = self.model.output_embedding.factors(tf.reshape(states, (-1, states.shape[-1])))
         weights = tf.cast(targets != PAD, tf.float32)
@@ -73,28 +82,30 @@ class TotalLoss:
 
 
 def fused_cross_entropy(states, table, targets, token_weights, label_smoothing=0.0, chunk_tokens=None):
-    """Computes `sum_n w_n (logsumexp(l_n) - (1 - e) l_n[target] - e mean(l_n))` (Szegedy et al. 2016, section 7), where
-    the logits l are `states table^T`, and its gradient together, a chunk of tokens at a time.
+    """Computes the cross-entropy with label smoothing, and its gradient, a chunk of tokens at a time.
 
-    The `(N, V)` logits are by far the largest array of a step, and the plain formula writes and reads it about ten
-    times. Here only one chunk of it exists at a time, and stays in the cache.
+    The value is `sum_n w_n (logsumexp(l_n) - (1 - e) l_n[target] - e mean(l_n))` (Szegedy et al. 2016, section 7) for
+    the logits `l = states table^T`.
+
+    The `(N, V)` logits are by far the largest array of an update, and the plain formula writes and reads them about ten
+    times. Here only one chunk of them exists at a time, and stays in the cache.
 
     Args:
         states: float `(N, D)`.
         table: `(V, D)`, the output embedding.
         targets: int `(N,)`.
-        token_weights: float32 `(N,)`: 1 for a token that counts, 0 for padding.
+        token_weights: float32 `(N,)`: w, 1 for a token that counts, 0 for padding.
         label_smoothing: e, the probability that is spread evenly over the vocabulary.
-        chunk_tokens: tokens whose scores exist at the same time; None for what suits the device.
+        chunk_tokens: number of tokens whose logits exist at the same time; None for the number that suits the device.
 
     Returns:
-        float32 scalar, the sum over tokens. Divide it by the number of tokens of all replicas.
+        The sum over tokens, a float32 scalar. Divide it by the number of tokens of all replicas.
     """
 
     def chunk(rows, kernel, weights):
-        scores = _scores(rows, kernel)
-        highest = tf.reduce_max(scores, -1, keepdims=True)
-        powers = tf.exp(scores - highest)
+        logits = _logits(rows, kernel)
+        highest = tf.reduce_max(logits, -1, keepdims=True)
+        powers = tf.exp(logits - highest)
         total = tf.reduce_sum(powers, -1, keepdims=True)
         powers = tf.cast(powers, kernel.dtype)
         scale = weights / total
@@ -106,20 +117,23 @@ def fused_cross_entropy(states, table, targets, token_weights, label_smoothing=0
     def value_and_gradients(states, table):
         most = chunk_tokens or sizes().loss_chunk_tokens
         normalizers, states_gradient, table_gradient = _by_chunks(chunk, [states], table, token_weights, most)
-        right_scores, expected_rows, right_table, mean_table = _label_terms(
+        right_logits, expected_rows, right_table, mean_table = _label_terms(
             states, table, targets, token_weights, label_smoothing
         )
-        loss = tf.reduce_sum(token_weights * (normalizers - right_scores))
+        loss = tf.reduce_sum(token_weights * (normalizers - right_logits))
         return loss, [states_gradient - expected_rows, table_gradient - right_table - mean_table]
 
     return _with_gradients(value_and_gradients, states, table)
 
 
 def _label_terms(states, table, targets, token_weights, label_smoothing):
-    """Returns what the reference token and label smoothing subtract from the loss of each token, and from both
-    gradients.
+    """Returns the terms of the reference token and of label smoothing, to be subtracted from loss and gradients.
 
-    These terms need no scores: the reference token takes a row of the table, label smoothing the mean of its rows.
+    These terms need no logits: the reference token needs a row of the table, label smoothing the mean of all rows.
+
+    Returns:
+        The terms of the loss `(N,)`; of the gradient with respect to the states `(N, D)`; and, for the gradient with
+        respect to the table, the terms of the reference tokens `(V, D)` and of label smoothing `(D,)`.
     """
     states = tf.cast(states, tf.float32)
     right_rows = tf.gather(tf.cast(table, tf.float32), targets)
@@ -136,16 +150,16 @@ LEAST_WEIGHT = 1e-9  # lower bound inside the logarithm: a weight of zero would 
 
 @dataclass(frozen=True)
 class GuidedAttention:
-    """The guidance of a head of the cross-attention, and its weight.
+    """The guidance of one head of the cross-attention by word alignments.
 
     Args:
         layer: the decoder layer, from 0.
         head: the head of that layer, from 0.
-        side: `output` guides row t to the links of output token t, which it predicts; `input` to the links of
-            input token t, which it has read (Chen et al. 2020, section 3.1).
-        weight: the weight of this loss beside the cross-entropy.
-        unlinked: how rows are guided whose token has no link. `eos`: to the source's EOS, as statistical aligners link
-            such words with an empty word (Brown et al. 1993, section 4); `nothing`: not at all.
+        side: the token whose links guide row t. `output`: output token t, which the row predicts; `input`: input token
+            t, which the row has read (Chen et al. 2020, section 3.1).
+        weight: the factor of this loss, which is added to the cross-entropy.
+        unlinked: the guidance of rows whose token has no link. `eos` guides them to the source's EOS, as statistical
+            aligners link such words with an empty word (Brown et al. 1993, section 4); `nothing` does not guide them.
     """
 
     layer: int
@@ -155,18 +169,19 @@ class GuidedAttention:
     unlinked: str
 
     def loss(self, cross, links, source, target_output):
-        """Computes `- sum_t mean_{s linked with t} log a_ts` over the rows whose token has links, times the weight.
+        """Computes the loss of the guided head: `- weight sum_t mean_{s linked with t} log a_ts`.
 
-        That is the cross-entropy between the attention and a uniform distribution over the linked source tokens.
+        The sum is over the rows t whose token has links. A row's term is the cross-entropy between its attention a and
+        a uniform distribution over the linked source tokens.
 
         Args:
             cross: tuple over layers of float32 `(B, H, T, S)`.
-            links: bool `(B, T, S)`, true where output token t is linked with source token s.
+            links: bool `(B, T, S)`, True if output token t is linked with source token s.
             source: int `(B, S)`.
             target_output: int `(B, T)`.
 
         Returns:
-            float32 scalar: the sum over rows, to be divided by the number of target tokens.
+            The sum over rows, a float32 scalar. Divide it by the number of target tokens.
         """
         if self.unlinked == "eos":
             unlinked = tf.logical_and(target_output != PAD, tf.logical_not(tf.reduce_any(links, -1)))
@@ -180,29 +195,32 @@ class GuidedAttention:
 
 
 def fused_divergence(first, second, table, token_weights, chunk_tokens=None):
-    """Computes `sum_n w_n (KL(p_n || q_n) + KL(q_n || p_n)) / 2`, where p and q are the softmax of `first table^T` and
-    `second table^T`, and its gradient together, a chunk of tokens at a time.
+    """Computes the divergence of two passes, and its gradient, a chunk of tokens at a time.
+
+    The value is `sum_n w_n (KL(p_n || q_n) + KL(q_n || p_n)) / 2` for `p = softmax(first table^T)` and
+    `q = softmax(second table^T)`.
 
     Args:
         first: float `(N, D)`, the states of the first pass.
         second: float `(N, D)`, the states of the second pass.
         table: `(V, D)`, the output embedding.
-        token_weights: float32 `(N,)`: 1 for a token that counts, 0 for padding.
-        chunk_tokens: tokens of either pass whose scores exist at the same time; None for what suits the device.
+        token_weights: float32 `(N,)`: w, 1 for a token that counts, 0 for padding.
+        chunk_tokens: number of tokens of each pass whose logits exist at the same time; None for the number that suits
+            the device.
 
     Returns:
-        float32 scalar, the sum over tokens. Divide it by the number of tokens of all replicas.
+        The sum over tokens, a float32 scalar. Divide it by the number of tokens of all replicas.
     """
 
     def chunk(first, second, kernel, weights):
-        values, score_gradients = _score_gradients(_scores(first, kernel), _scores(second, kernel), weights / 2)
-        score_gradients = [tf.cast(gradient, kernel.dtype) for gradient in score_gradients]
+        values, logit_gradients = _divergence_gradients(_logits(first, kernel), _logits(second, kernel), weights / 2)
+        logit_gradients = [tf.cast(gradient, kernel.dtype) for gradient in logit_gradients]
         return (
             values,
-            [tf.cast(tf.matmul(gradient, kernel), tf.float32) for gradient in score_gradients],
+            [tf.cast(tf.matmul(gradient, kernel), tf.float32) for gradient in logit_gradients],
             [
                 tf.cast(tf.matmul(gradient, rows, transpose_a=True), tf.float32)
-                for gradient, rows in zip(score_gradients, (first, second), strict=True)
+                for gradient, rows in zip(logit_gradients, (first, second), strict=True)
             ],
         )
 
@@ -214,41 +232,49 @@ def fused_divergence(first, second, table, token_weights, chunk_tokens=None):
     return _with_gradients(value_and_gradients, first, second, table)
 
 
-def _score_gradients(first, second, weights):
-    """Returns each token's divergence by its scores `(n, V)`, and its gradient by either."""
-    p, q = tf.nn.softmax(first), tf.nn.softmax(second)
-    # log p - log q but for the two normalisers: they cancel in the value, as p and q have the same sum, and in the
-    # gradients, from which their means are subtracted.
-    apart = first - second
+def _divergence_gradients(first, second, weights):
+    """Returns each token's weighted divergence `(n,)`, and its gradients with respect to both logits, `(n, V)` each.
+
+    Args:
+        first, second: the logits of the two passes, `(n, V)`.
+        weights: the factor of each token, `(n, 1)`.
+    """
+    p = tf.nn.softmax(first)
+    q = tf.nn.softmax(second)
+    # log p - log q without the two normalisers. They cancel in the value, as p and q have the same sum, and in the
+    # gradients, from which the means are subtracted.
+    log_ratio = first - second
     change = p - q
-    return tf.reduce_sum(weights * change * apart, -1), (
-        weights * (change + p * (apart - tf.reduce_sum(p * apart, -1, keepdims=True))),
-        weights * (-change - q * (apart - tf.reduce_sum(q * apart, -1, keepdims=True))),
-    )
+    values = tf.reduce_sum(weights * change * log_ratio, -1)
+    first_gradient = weights * (change + p * (log_ratio - tf.reduce_sum(p * log_ratio, -1, keepdims=True)))
+    second_gradient = weights * (-change - q * (log_ratio - tf.reduce_sum(q * log_ratio, -1, keepdims=True)))
+    return values, (first_gradient, second_gradient)
 
 
-def _scores(states, kernel):
+def _logits(states, kernel):
+    """Returns the logits of states, float32 `(n, V)`."""
     return tf.cast(tf.matmul(states, kernel, transpose_b=True), tf.float32)
 
 
 def _by_chunks(compute: Callable, states: Sequence[Any], table, token_weights, most: int) -> list[Any]:
-    """Computes values and gradients that depend on the scores, a chunk of tokens at a time.
+    """Computes values and gradients that depend on the logits, a chunk of tokens at a time.
 
     Args:
-        compute: is given a chunk of each of `states`, the table in their type, and the chunk's weights `(n, 1)`.
-            Returns a float32 value of each token `(n,)`, a list of the gradients by each of `states` `(n, D)`, and a
-            list of terms of the gradient by the table `(V, D)`.
+        compute: takes a chunk of each array in `states`, the table in the type of the states, and the weights of the
+            chunk's tokens `(n, 1)`. It returns the value of each token, float32 `(n,)`; a list of the gradients with
+            respect to each chunk `(n, D)`; and a list of terms of the gradient with respect to the table `(V, D)`.
         states: arrays `(N, D)`.
         table: `(V, D)`.
         token_weights: `(N,)`.
         most: the maximum number of tokens of a chunk.
 
     Returns:
-        The values `(N,)`, the gradients by each of `states`, and the gradient by the table, all float32.
+        The values `(N,)`, the gradient with respect to each array in `states` `(N, D)`, and the gradient with respect
+        to the table `(V, D)`, all float32.
     """
     kernel = tf.cast(table, states[0].dtype)  # bfloat16 where the model computes in it; sums are float32
     count = tf.shape(states[0])[0]
-    # As even as possible, since the padding of the last chunk costs time too.
+    # Chunks are as even as possible, since the padding of the last chunk costs time too.
     chunks = tf.maximum((count + most - 1) // most, 1)
     size = (count + chunks - 1) // chunks
     padding = (0, chunks * size - count)
@@ -276,7 +302,12 @@ def _by_chunks(compute: Callable, states: Sequence[Any], table, token_weights, m
 
 
 def _with_gradients(value_and_gradients: Callable, *inputs):
-    """Returns a value whose gradients by the inputs are computed with it."""
+    """Returns a value whose gradients are computed together with it.
+
+    Args:
+        value_and_gradients: takes the inputs, and returns a scalar and its gradient with respect to each input.
+        *inputs: tensors.
+    """
 
     @tf.custom_gradient
     def value_of(*inputs):

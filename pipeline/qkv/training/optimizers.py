@@ -1,5 +1,7 @@
-"""The optimizers, which turn gradients into updates: Adam with one operation a variable, and Muon, whose matrices of
-one shape are orthogonalised together."""
+"""The optimizers, which turn gradients into updates of the weights.
+
+Adam takes one operation for each variable. Muon orthogonalises all matrices of one shape together.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -12,10 +14,11 @@ from ..runtime.devices import sizes
 
 
 class FusedAdam(keras.optimizers.Adam):
-    """Makes the same updates as `keras.optimizers.Adam` (Kingma and Ba 2015, section 2, last paragraph), faster.
+    """Adam, with the same updates as `keras.optimizers.Adam` (Kingma and Ba 2015, section 2, last paragraph), faster.
 
     Keras composes an update of about ten operations, each of which reads and writes the whole variable, and sums the
-    gradients over replicas. Here they must be the same on all replicas already, and each replica updates its own copy.
+    gradients over replicas. Here one operation updates a variable. The gradients must be equal on all replicas already,
+    and each replica updates its copy of the variables.
 
     Args:
         learning_rate: a number or a schedule.
@@ -41,13 +44,21 @@ class FusedAdam(keras.optimizers.Adam):
 
 
 def is_matrix(variable):
-    """Returns whether a variable is a matrix, and not of token embeddings, as `keras.optimizers.Muon` does."""
+    """Returns True if a variable is a matrix other than token embeddings: the rule of `keras.optimizers.Muon`."""
     return len(variable.shape) == 2 and "embedding" not in variable.path.lower()
 
 
 def adam_scalars(learning_rate, updates_before, beta_1, beta_2, epsilon):
-    """Returns the scalars of an update that all variables share, after so many updates, as `ResourceApplyAdam` takes
-    them; the rest are Adam's arguments in Keras."""
+    """Computes the scalars of an update of Adam, which are equal for all variables.
+
+    Args:
+        learning_rate: the learning rate.
+        updates_before: number of updates made before.
+        beta_1, beta_2, epsilon: see `keras.optimizers.Adam`.
+
+    Returns:
+        Float32 scalars by their names in `tf.raw_ops.ResourceApplyAdam`.
+    """
     updates = tf.cast(updates_before + 1, tf.float32)
     beta1, beta2 = tf.cast(beta_1, tf.float32), tf.cast(beta_2, tf.float32)
     return {
@@ -61,19 +72,29 @@ def adam_scalars(learning_rate, updates_before, beta_1, beta_2, epsilon):
 
 
 def apply_adam(variable, mean, square, gradient, scalars):
-    """Updates a float32 variable of Keras or TensorFlow, and the moving averages of its gradient and of the squared
-    gradient, variables of the same shape, by the scalars of `adam_scalars`."""
-    var, m, v = ((one.value if isinstance(one, keras.Variable) else one).handle for one in (variable, mean, square))
-    tf.raw_ops.ResourceApplyAdam(var=var, m=m, v=v, grad=gradient, **scalars)
+    """Updates a variable and its moments by Adam.
+
+    Args:
+        variable: the float32 variable, of Keras or TensorFlow.
+        mean: the moving average of the gradient, a variable of the same shape.
+        square: the moving average of the squared gradient, a variable of the same shape.
+        gradient: the gradient, a tensor of the same shape.
+        scalars: see `adam_scalars`.
+    """
+    tf.raw_ops.ResourceApplyAdam(var=_handle(variable), m=_handle(mean), v=_handle(square), grad=gradient, **scalars)
+
+
+def _handle(variable):
+    return (variable.value if isinstance(variable, keras.Variable) else variable).handle
 
 
 class StackedMuon(keras.optimizers.Muon):
-    """Makes the same updates as `keras.optimizers.Muon` (Jordan et al. 2024), faster.
+    """Muon, with the same updates as `keras.optimizers.Muon` (Jordan et al. 2024), faster.
 
-    Momentum is made orthogonal for matrices, in the scale of Adam's updates (Liu et al. 2025, section 2.2). A
-    Transformer has dozens of small matrices, and a product for each of them takes longer to start than to compute.
-    Embeddings and vectors are updated by `apply_adam`. As in `FusedAdam`, gradients must be the same on all replicas
-    already.
+    A matrix is updated by its momentum, which is orthogonalised and scaled as Adam's updates are (Liu et al. 2025,
+    section 2.2). All matrices of one shape are orthogonalised together: a Transformer has dozens of small matrices, and
+    a product of a small matrix takes longer to start than to compute. Embeddings and vectors are updated by
+    `apply_adam`. As in `FusedAdam`, the gradients must be equal on all replicas already.
 
     Args:
         learning_rate: a number or a schedule.
@@ -91,22 +112,22 @@ class StackedMuon(keras.optimizers.Muon):
         self.matrix_decay = matrix_decay
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
-        of_shape = defaultdict(list)
+        pairs_by_shape = defaultdict(list)
         adam_rate = learning_rate * self.adam_lr_ratio
         scalars = adam_scalars(adam_rate, self.iterations, self.adam_beta_1, self.adam_beta_2, self.epsilon)
         for gradient, variable in zip(grads, trainable_variables, strict=True):
             index = self._get_variable_index(variable)
             if self.adam_velocities[index] is None:
-                of_shape[tuple(variable.shape)].append((gradient, variable))
+                pairs_by_shape[tuple(variable.shape)].append((gradient, variable))
             else:
                 apply_adam(variable, self.momentums[index], self.adam_velocities[index], gradient, scalars)
         groups = sizes().matrix_groups
-        for pairs in of_shape.values():
-            for group in range(min(groups, len(pairs))):  # groups are computed side by side
+        for pairs in pairs_by_shape.values():
+            for group in range(min(groups, len(pairs))):  # groups are computed in parallel
                 self._apply_orthogonal(pairs[group::groups], learning_rate)
 
     def _apply_orthogonal(self, pairs, learning_rate):
-        """Updates variables of one shape by their gradients."""
+        """Updates matrices of one shape. `pairs` has a gradient and its variable each."""
         directions = tf.stack([self._direction(gradient, variable) for gradient, variable in pairs])
         # The scale of Adam's updates (Liu et al. 2025, section 2.2).
         step = learning_rate * self.rms_rate * max(directions.shape[1:]) ** 0.5
@@ -116,42 +137,48 @@ class StackedMuon(keras.optimizers.Muon):
             self.assign_sub(variable, update)
 
     def _direction(self, gradient, variable):
-        """Updates the momentum, and returns Nesterov's direction."""
+        """Updates the momentum of a matrix, and returns the direction of Nesterov's momentum."""
         momentum = self.momentums[self._get_variable_index(variable)]
         self.assign(momentum, self.momentum * momentum + gradient)
         return gradient + self.momentum * momentum
 
     def _orthogonal(self, x):
         """Orthogonalises matrices `(matrices, rows, columns)` by the Newton-Schulz iteration."""
-        a, b, c = self.muon_a, self.muon_b, self.muon_c
-        wide = x.shape[1] <= x.shape[2]
-        x = x if wide else tf.linalg.matrix_transpose(x)
+        a = self.muon_a
+        b = self.muon_b
+        c = self.muon_c
+        is_wide = x.shape[1] <= x.shape[2]
+        x = x if is_wide else tf.linalg.matrix_transpose(x)
         x = x / (tf.norm(x, axis=(1, 2), keepdims=True) + 1e-7)
         for _ in range(self.ns_steps):
             square = tf.matmul(x, x, transpose_b=True)
             x = a * x + tf.matmul(b * square + c * tf.matmul(square, square), x)
-        return x if wide else tf.linalg.matrix_transpose(x)
+        return x if is_wide else tf.linalg.matrix_transpose(x)
 
     def get_config(self):
         config = super().get_config()
         renamed = {"beta_1": config.pop("adam_beta_1"), "beta_2": config.pop("adam_beta_2")}
-        fixed = ("weight_decay", "adam_weight_decay")
-        others = {name: x for name, x in config.items() if name not in fixed}
-        return {**others, **renamed, "matrix_decay": self.matrix_decay}
+        for fixed in ("weight_decay", "adam_weight_decay"):
+            del config[fixed]
+        return {**config, **renamed, "matrix_decay": self.matrix_decay}
 
 
 OPTIMIZER_CLASSES: dict[str, Callable[..., keras.optimizers.Optimizer]] = {"adam": FusedAdam, "muon": StackedMuon}
-"""The classes of `config.choices.training.OPTIMIZER_MEANINGS`: each takes a schedule, `beta_1`, `beta_2`, `epsilon`,
-`matrix_decay` and `name`."""
+"""The class of each optimizer in `config.choices.training.OPTIMIZER_MEANINGS`. It takes a schedule, `beta_1`, `beta_2`,
+`epsilon`, `matrix_decay` and `name`."""
 
 
 def make_optimizer(
     schedule: Any, *, optimizer: str, beta_1: float, beta_2: float, epsilon: float, weight_decay: float = 0.0
 ) -> keras.optimizers.Optimizer:
-    """Makes one of `OPTIMIZER_CLASSES` with Adam's arguments and a schedule of the learning rate, or a number.
+    """Makes an optimizer.
 
-    Each update shrinks every matrix by `weight_decay` times the learning rate (Loshchilov and Hutter 2019); token
-    embeddings and vectors are not decayed.
+    Args:
+        schedule: the learning rate, a number or a Keras schedule.
+        optimizer: a key of `OPTIMIZER_CLASSES`.
+        beta_1, beta_2, epsilon: see `keras.optimizers.Adam`.
+        weight_decay: each update shrinks every matrix by this number times the learning rate (Loshchilov and Hutter
+            2019). Token embeddings and vectors are not decayed.
     """
     return OPTIMIZER_CLASSES[optimizer](
         schedule, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, matrix_decay=weight_decay, name=optimizer

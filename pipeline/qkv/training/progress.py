@@ -1,4 +1,4 @@
-"""The progress of a run, as its checkpoints say it."""
+"""The progress of a run, which its checkpoints contain."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -20,19 +20,21 @@ class Progress:
     Args:
         update: number of updates made.
         epoch: the current pass over the data, from 0.
-        batch: number of batches of that pass that were trained on.
+        batch: number of batches of the current pass that were trained on.
         seconds: time spent in training, without interruptions.
-        best_metric: the best value so far of the metric that chooses the best checkpoint.
-        best_update: the update that had it.
-        validations_without_gain: number of validations since then.
-        history: one row of logs for each validation.
+        best_metric: the best value so far of the metric that chooses the best checkpoint; None before the first
+            validation.
+        best_update: the number of updates at the best validation; None before the first validation.
+        validations_without_gain: number of validations since the best one.
+        history: the logs of each validation, oldest first.
         unread: loss, tokens and gradient norm of each update since the last logs.
-        last_logs: the last logs of training.
-        total_updates: the update at which training ends by the last estimate, see `TimeBudget`; None without one.
-        loss_scale: the state of the scale of the loss in float16, see `LossScale.state`; empty in other precisions.
-        batch_tokens: the size of batches, where it was found by trying; None where the config says it.
-        split_positions: batches of as many positions, padding included, did not fit into memory, and larger ones are
-            computed in parts; None as long as all have fitted.
+        last_logs: the means in the last logs of training.
+        total_updates: the last estimate of the update at which training ends, see `TimeBudget`; None without an
+            estimate.
+        loss_scale: the state of the loss scale in float16, see `LossScale.state`; empty in other precisions.
+        batch_tokens: the size of batches if `batches.batch_tokens` is `auto`, in tokens; None otherwise.
+        split_positions: a batch of this number of positions, padding included, did not fit into memory. Batches of
+            this size or larger are computed in parts. None if all batches have fitted.
         split_updates: number of updates that were computed in parts.
         origin: the run's fingerprint, see `text.corpora.provenance.origin_of`.
     """
@@ -58,8 +60,8 @@ class Progress:
 
     @property
     def totals(self) -> list[tuple[int, int]]:
-        """Every estimate of the total, oldest first: (the update after which it was made, 0 for the first; the
-        total)."""
+        """All estimates of the total, oldest first: pairs of the update after which the estimate was made and the
+        total. The update of the first estimate is set to 0."""
         if self.total_updates is None:
             return []
         updates = [0, *(int(row["update"]) for row in self.history)]
@@ -68,7 +70,7 @@ class Progress:
 
     @property
     def best_validation(self) -> dict[str, Number]:
-        """The row of the validation that was best so far."""
+        """The logs of the best validation so far. There must be a validation."""
         return next(row for row in self.history if row["update"] == self.best_update)
 
     @classmethod
@@ -76,31 +78,34 @@ class Progress:
         """Parses the JSON of a checkpoint.
 
         Raises:
-            ValueError: it has other keys or types, or numbers that no training can reach.
+            ValueError: the text is not JSON, or its keys, types or ranges differ from those above, or its values
+                contradict each other.
         """
         try:
             progress = _READER.validate_json(text)
         except ValidationError as error:
             first = error.errors()[0]
-            place = "".join(f"{part}: " for part in first["loc"])
-            raise ValueError(f"its progress is not valid: {place}{first['msg']}") from None
+            location = "".join(f"{part}: " for part in first["loc"])
+            raise ValueError(f"its progress is not valid: {location}{first['msg']}") from None
         if name := progress._contradiction():
             raise ValueError(f"its progress is not valid: {name}: {str(getattr(progress, name))[:40]}")
         return progress
 
     def _contradiction(self) -> str | None:
-        """Returns the name of a field that no training has beside the others: every epoch has an update at least, and
-        one of the validations was the best."""
+        """Returns the name of a field that contradicts the others; None if none does.
+
+        Every epoch has at least one update, and one of the validations was the best.
+        """
         updates = [row.get("update", -1) for row in self.history]
         scale = self.loss_scale
-        holds = {
+        is_consistent = {
             "epoch": self.epoch <= self.update,
             "history": all(0 <= update <= self.update for update in updates),
             "best_metric": (self.best_metric is None) == (not updates),
             "best_update": self.best_update in updates or (self.best_update is None and not updates),
             "loss_scale": not scale or (scale.keys() == {"scale", "good", "skipped"} and scale["scale"] > 0),
         }
-        return next((name for name, holds in holds.items() if not holds), None)
+        return next((name for name, consistent in is_consistent.items() if not consistent), None)
 
 
 _READER: TypeAdapter[Progress] = TypeAdapter(Progress)

@@ -1,4 +1,4 @@
-"""Learning rates as a function of the update."""
+"""Schedules of the learning rate, a function of the number of the update."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -7,26 +7,27 @@ from typing import Any
 import keras
 from keras import ops
 
-WARMUP_SHARE = 0.15  # of a total that is estimated
+WARMUP_SHARE = 0.15  # of an estimated total of updates
 
 
 def inverse_sqrt(update, warmup, total):
-    """Returns `sqrt(warmup / update)` (Vaswani et al. 2017, equation 3)."""
+    """Returns the share `sqrt(warmup / update)` of the peak (Vaswani et al. 2017, equation 3)."""
     return (warmup / ops.maximum(update, 1)) ** 0.5
 
 
 def linear(update, warmup, total):
-    """Falls evenly to zero at `total`."""
+    """Returns a share of the peak that falls evenly to zero at `total`."""
     return ops.maximum((total - update + 1) / max(total - warmup, 1), 0)
 
 
 def cosine(update, warmup, total):
-    """Falls along half a wave to zero at `total` (Loshchilov and Hutter 2017, equation 5)."""
+    """Returns a share of the peak that falls to zero at `total` along half a cosine wave (Loshchilov and Hutter 2017,
+    equation 5)."""
     return (1 - ops.cos(math.pi * ops.minimum(linear(update, warmup, total), 1))) / 2
 
 
 def constant(update, warmup, total):
-    """Stays at the peak."""
+    """Returns 1: the learning rate stays at the peak."""
     return 1.0
 
 
@@ -36,22 +37,22 @@ SCHEDULE_FUNCTIONS: dict[str, Callable[[Any, int, int | None], Any]] = {
     "cosine": cosine,
     "constant": constant,
 }
-"""The functions that compute the share of the peak after warm-up, one for each of `choices.training.SCHEDULE_INFO`.
+"""The function of each schedule with a known total in `config.choices.training.SCHEDULE_INFO`.
 
-Each takes the update, a float tensor that counts from 1; the number of warm-up updates, at least 1; and the update at
-which zero is reached, or None.
+It takes the update, a float tensor that counts from 1; the number of warm-up updates, at least 1; and the update at
+which the rate reaches zero, or None. It returns the learning rate after warm-up as a share of the peak.
 """
 
 
 @keras.saving.register_keras_serializable(package="qkv")
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises evenly from zero to the peak, then changes as `kind` says. Updates are counted from 0.
+    """The learning rate rises evenly from zero to the peak, then follows the function `kind`. Updates count from 0.
 
     Args:
         kind: a key of `SCHEDULE_FUNCTIONS`.
         peak: the highest learning rate, reached at update `warmup_updates - 1`.
         warmup_updates: number of updates over which the learning rate rises.
-        total_updates: the update at which schedules that end at zero reach it.
+        total_updates: the update at which `linear` and `cosine` reach zero. The other kinds ignore it.
 
     Example:
         >>> schedule = WarmupSchedule("linear", peak=1.0, warmup_updates=2, total_updates=4)
@@ -76,12 +77,13 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class ClockSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises evenly from zero to the peak, then falls evenly to zero at a total that is estimated while training runs.
+    """The learning rate rises evenly from zero to the peak, then falls evenly to zero at an estimated total of updates.
 
-    Until the first total, the rate rises and stays at the peak. From then on it is a function of the update and the
-    totals: it rises over `warmup_updates` or `WARMUP_SHARE` of the first total, whichever is less, and falls linearly
-    (Bergsma et al. 2025). With each further total it falls in a line from where it is to zero there, and so never
-    rises. Graphs read the line from variables, so a new total traces no graph again.
+    Before the first estimate, the rate rises and stays at the peak. From then on it is a function of the update and of
+    all estimates: it rises over `warmup_updates` or `WARMUP_SHARE` of the first total, whichever is less, and falls
+    linearly (Bergsma et al. 2025). After each further estimate it falls in a straight line from its current value to
+    zero at the new total, so it never rises again. Graphs read the line from variables, so that a new total retraces no
+    graph.
 
     Args:
         peak: the highest learning rate.
@@ -106,7 +108,8 @@ class ClockSchedule(keras.optimizers.schedules.LearningRateSchedule):
         """Sets the line on which the rate falls.
 
         Args:
-            totals: (number of updates made, total estimated after them), oldest first; none as long as it is unknown.
+            totals: all estimates, oldest first: pairs of the number of updates made before the estimate and the total;
+                empty before the first estimate.
         """
         _, total = totals[0] if totals else (0, 0)
         warmup = max(min(self.warmup_updates, WARMUP_SHARE * total), 1) if totals else self.warmup_updates

@@ -1,4 +1,4 @@
-"""The random number generators of a model, for dropout: found, moved apart, and set to the number of an update."""
+"""The random number generators of a model, which draw for dropout."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,20 +8,21 @@ import numpy as np
 import tensorflow as tf
 
 STRIDE = 1_000_000_007
-"""Between the seeds of two replicas: more than Keras' largest seed, so that none is another layer's."""
+"""The difference of the seeds of two replicas. It exceeds Keras' largest seed, so that a replica's seed cannot equal
+another layer's seed."""
 
 DRAWS = 1 << 12
-"""Random draws that an update is given: more than its layers of dropout need."""
+"""The number of draws that `set_to_update` reserves for an update: more than the layers of dropout need."""
 
 
 def generators(model: keras.Model) -> list[keras.Variable]:
-    """Returns the states of the model's generators, each a seed and a number of draws."""
+    """Returns the states of the model's generators: variables uint32 `(2,)`, the seed and the number of draws."""
     return [variable for variable in model.variables if variable.name == "seed_generator_state"]
 
 
 @contextmanager
 def preserve_generators(model: keras.Model) -> Iterator[None]:
-    """Sets the generators back, after the block, to where they are now."""
+    """Restores the states of the random generators after the block."""
     states = [(variable, keras.ops.convert_to_numpy(variable)) for variable in generators(model)]
     yield
     for variable, state in states:
@@ -29,18 +30,25 @@ def preserve_generators(model: keras.Model) -> Iterator[None]:
 
 
 def set_to_update(model: keras.Model, number: int, strategy: tf.distribute.Strategy) -> None:
-    """Sets the generators to where an update would find them if each one before it had taken `DRAWS`; each replica
-    keeps its own seed."""
+    """Sets the generators to the states that they would have at an update if every earlier update had drawn `DRAWS`
+    numbers. The seeds of the replicas stay apart.
+
+    Args:
+        model: the model.
+        number: the number of the update.
+        strategy: the strategy that holds the replicas.
+    """
     for variable in generators(model):
         seed = int(keras.ops.convert_to_numpy(variable)[0])
         variable.assign(np.array([seed, number * DRAWS % 2**32], np.uint32))  # on every replica
-    give_replicas_own_seeds(model, strategy)
+    separate_replica_seeds(model, strategy)
 
 
-def give_replicas_own_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
-    """Moves the seeds of each replica apart, by its number, or all would drop the same units; the first's stay.
+def separate_replica_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
+    """Adds a multiple of `STRIDE` to the seeds of each replica, so that replicas do not drop the same units.
 
-    Checkpoints hold the first replica's. Call this once after a model was built, and after each that was loaded.
+    The seeds of the first replica stay: checkpoints hold them. Call this once after the model was built or loaded from
+    a checkpoint.
     """
     if strategy.num_replicas_in_sync == 1:
         return

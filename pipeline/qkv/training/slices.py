@@ -1,7 +1,7 @@
-"""The slices of a batch, equal but for a sentence, which a device computes side by side."""
+"""The slices of a batch: parts of nearly equal numbers of sentences, which a device computes in parallel."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,48 +12,66 @@ from ..text.batch import Batch
 from .seeds import generators
 
 
-class SlicedSums:
-    """The sums over a batch, computed as the sums over its slices.
+class Slices:
+    """The slices of a batch. A sum over the batch is computed as the sum over its slices.
 
-    All slices call one graph, which is traced and prepared once. It is given the states of the model's random number
-    generators, as if one slice had been computed after the other, and changes none of them: calls of a graph that
-    changes a variable wait for one another, as they do where a layer of a plugin keeps further variables.
+    All slices call one graph, which is traced once. The graph takes the states of the model's random number generators
+    as inputs, and changes none of them: calls of a graph that changes a variable would wait for one another. (They do
+    if a layer of a plugin changes a further variable.) Each slice draws the numbers that it would draw after the slices
+    before it.
+
+    Args:
+        model: the model whose generators `function` of `sum` uses.
+        number: the number of slices of a batch.
     """
 
-    def __init__(self, model: keras.Model, function: Callable[[Batch], list[Any]], slices: int) -> None:
-        self._function = function
-        self._slices = slices
+    def __init__(self, model: keras.Model, number: int) -> None:
+        self._number = number
         self._seeds = generators(model)
-        self._draws: Counter[int] = Counter()
-        self._graph = tf.function(self._sums, autograph=False, experimental_attributes={"_noinline": True})
         _make_global_generator()  # made while a graph is traced, it would have the graph traced again
 
-    def __call__(self, batch: Batch) -> list[Any]:
-        """Returns the sums; part of a graph."""
+    def sum(self, function: Callable[[Batch], list[Any]], batch: Batch) -> list[Any]:
+        """Returns the sum over the slices of each tensor in the list that `function` returns for a slice.
+
+        Part of a graph. `function` is traced once; afterwards the generators have moved on by the draws of all slices.
+        """
         _make_global_generator()  # if Keras' session was cleared meanwhile
+        draws: Counter[int] = Counter()
+
+        def compute_slice(states, *tensors):
+            nonlocal draws
+            with _CountDraws(list(zip(self._seeds, states, strict=True))) as scope:
+                values = function(Batch(*tensors))
+            draws = scope.draws
+            return values
+
+        graph = tf.function(compute_slice, autograph=False, experimental_attributes={"_noinline": True})
         states = [seed.value * 1 for seed in self._seeds]
         sums = []
-        for part in _split_batch(batch, self._slices):
-            sums.append(self._graph(states, *part.arrays))
+        for rows in _split_batch(batch, self._number):
+            sums.append(graph(states, *rows.arrays))
             states = [
-                state + tf.constant([0, self._draws[id(seed)]], state.dtype)
+                state + tf.constant([0, draws[id(seed)]], state.dtype)
                 for state, seed in zip(states, self._seeds, strict=True)
             ]
         for seed, state in zip(self._seeds, states, strict=True):
             seed.assign(state)
         return [tf.add_n(values) for values in zip(*sums, strict=True)]
 
-    def _sums(self, states, *tensors) -> list[Any]:
-        with _DrawsCounted(list(zip(self._seeds, states, strict=True))) as scope:
-            sums = self._function(Batch(*tensors))
-        self._draws = scope.draws
-        return sums
 
+class _CountDraws(keras.StatelessScope):
+    """A Keras scope that counts the draws of random number generators without changing their variables.
 
-class _DrawsCounted(keras.StatelessScope):
-    """Counts the draws of some random number generators, whose variables stay as they are. Others are updated."""
+    Other variables change as they do without the scope.
 
-    def __init__(self, states) -> None:
+    Args:
+        states: pairs of a generator's variable and the state from which it draws.
+
+    Attributes:
+        draws: the number of draws by the `id` of the variable.
+    """
+
+    def __init__(self, states: Sequence[tuple[keras.Variable, Any]]) -> None:
         super().__init__(states)
         self.draws: Counter[int] = Counter()
 
@@ -67,9 +85,10 @@ class _DrawsCounted(keras.StatelessScope):
 
 
 def _make_global_generator() -> None:
-    """Has Keras make its global generator, if it is missing: within `_DrawsCounted`, it would stay without a value.
+    """Makes Keras create its global random generator. Created within `_CountDraws`, it would stay without a value.
 
-    A replica's thread makes it anew in every trace, which no graph allows.
+    With several replicas this does nothing: each replica's thread would create it again in every trace, which a graph
+    does not allow.
     """
     if not tf.distribute.has_strategy():
         with tf.init_scope():
@@ -77,6 +96,7 @@ def _make_global_generator() -> None:
 
 
 def _split_batch(batch: Batch, number: int) -> Iterator[Batch]:
+    """Yields `number` slices of a batch in order. Their numbers of sentences differ by one at most."""
     rows = tf.shape(batch.source)[0]
     bounds = [rows * i // number for i in range(number + 1)]
     for start, end in pairwise(bounds):

@@ -1,5 +1,8 @@
-"""The rules that end training: a limit, no further gain, a loss that is not finite, a signal, or the request of a
-callback; and how to lengthen a training that has ended."""
+"""The rules that end training, and advice on a training that has ended.
+
+Training ends at a limit, after validations without a gain, after a signal, if a callback requests it, or if the loss is
+not finite.
+"""
 
 import math
 import signal
@@ -12,24 +15,24 @@ from typing import NamedTuple
 
 from ..errors import InputError
 from .progress import Progress
-from .workers import WorkerVotes
+from .worker_checks import WorkerVotes
 
 INTERRUPTED = "interrupted"
-AGREE_SECONDS = 2.0  # between two votes of several workers
-MOST_UPDATES_APART = 1000
+SECONDS_BETWEEN_VOTES = 2.0  # of several workers
+MOST_UPDATES_BETWEEN_VOTES = 1000
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Training ends at the first of these that is reached; None for no limit.
+    """The limits of a training, which ends at the first limit that is reached; None for no limit.
 
     Args:
         max_updates: a number of updates.
         max_epochs: a number of passes over the training text.
         max_minutes: minutes of training.
-        measured: whether training ends at `Progress.total_updates`, which is estimated for `max_minutes`, instead of
-            at `max_minutes`.
-        ends_at_zero: whether the learning rate is zero at `max_updates`.
+        measured: True if training ends at `Progress.total_updates`, which is estimated so that training takes
+            `max_minutes`; False if it ends at `max_minutes` themselves.
+        ends_at_zero: True if the learning rate is zero at `max_updates`.
     """
 
     max_updates: int | None = None
@@ -40,12 +43,12 @@ class Limits:
 
 
 class Ending(NamedTuple):
-    """A rule that has ended a training, and how to train longer.
+    """A rule that has ended a training, and the option for training longer.
 
-    - reason: the rule in a few words.
-    - because: what has ended the training, and what that means.
-    - option: the option, with a value, that makes it longer.
-    - resumes: whether the run continues with that option; otherwise a new run is needed.
+    - reason: the rule in a few words, such as `5 updates`.
+    - because: a clause that explains the end, such as `training.max_updates (5) has ended it`.
+    - option: the option with the value for a longer training, such as `--training.max_updates 10`.
+    - resumes: True if the run continues with that option; False if a new run is needed.
     """
 
     reason: str
@@ -55,20 +58,24 @@ class Ending(NamedTuple):
 
 
 def _ended_by(reason: str, setting: str, value: float) -> Ending:
-    """Returns the ending by a limit in `training`, with the advice to double it."""
+    """Returns the ending by a limit, with the option that doubles it. `setting` is a key in the section `training`."""
     because = f"training.{setting} ({value:.10g}) has ended it"
     return Ending(reason, because, f"--training.{setting} {2 * value:.10g}")
 
 
 @dataclass
 class StoppingRules:
-    """Decides after each update whether training ends, and says why.
+    """The rules that decide after each update whether training ends.
 
     Args:
-        limits: the longest that training may take.
-        metric: the validation metric that early stopping watches and the best checkpoint is chosen by, without `val_`.
-        patience: validations in a row without a better metric before training ends; None for no early stopping.
-        votes: the votes of the workers, all of which end at the same update.
+        limits: the limits of the training.
+        metric: the validation metric, without `val_`, for early stopping and for the choice of the best checkpoint.
+        patience: number of validations in a row without a better metric after which training ends; None for no early
+            stopping.
+        votes: the votes of the workers. All workers end at the same update.
+
+    Attributes:
+        interrupted: True after a signal, see `obeying_signals`.
     """
 
     limits: Limits
@@ -77,15 +84,21 @@ class StoppingRules:
     _: KW_ONLY
     votes: WorkerVotes
     interrupted: bool = field(default=False, init=False)
-    _agreed_at: tuple[int, float] | None = field(default=None, init=False)
-    _agree_at: int = field(default=0, init=False)
+    _last_vote: tuple[int, float] | None = field(default=None, init=False)  # the update, and the time in seconds
+    _next_vote: int = field(default=0, init=False)  # the update
 
     def ending(self, progress: Progress, seconds: float) -> Ending | None:
-        """Returns the first of the limits and rules that has ended training after so many seconds, or None."""
+        """Returns the rule that has ended a training; None if no limit is reached.
+
+        Args:
+            progress: the progress of the run.
+            seconds: the seconds spent in training.
+        """
         return self._counted_ending(progress) or self._timed_ending(seconds)
 
     def _counted_ending(self, progress: Progress) -> Ending | None:
-        """Returns an ending that is the same on all workers."""
+        """Returns the ending by numbers that are equal on all workers: updates, epochs or validations. None if there is
+        no such ending."""
         limits = self.limits
         minutes = limits.max_minutes or 0
         if progress.total_updates is not None and progress.update >= progress.total_updates:
@@ -116,45 +129,56 @@ class StoppingRules:
         return _ended_by(f"{minutes:g} minutes", "max_minutes", minutes)
 
     def reason(self, progress: Progress, seconds: float, asked_by_callback: bool = False) -> str | None:
-        """Returns why training ends here, or None if it continues.
+        """Returns the reason why training ends after the last update; None if it continues.
 
         Args:
-            progress: how far the run has come.
-            seconds: time spent in training.
-            asked_by_callback: whether a callback has set `model.stop_training`.
+            progress: the progress of the run.
+            seconds: the seconds spent in training.
+            asked_by_callback: True if a callback has set `model.stop_training`.
         """
         if ending := self._counted_ending(progress):
             return ending.reason
-        # Reasons that may differ between workers. Of their clocks, the chief's counts.
+        # These may differ between workers. Only the clock of the chief counts.
         reasons = {
             INTERRUPTED: self.interrupted,
             "a callback stopped it": asked_by_callback,
             f"{self.limits.max_minutes or 0:g} minutes": self.votes.is_chief and bool(self._timed_ending(seconds)),
         }
         if not self.votes.alone:
-            if progress.update < self._agree_at:
+            if progress.update < self._next_vote:
                 return None
-            reasons = self._agree(progress.update, reasons)
+            reasons = self._vote(progress.update, reasons)
         return next((reason for reason, holds in reasons.items() if holds), None)
 
-    def _agree(self, update: int, reasons: Mapping[str, bool]) -> dict[str, bool]:
-        """Returns which of the reasons hold on any worker, and sets the update of the next vote.
+    def _vote(self, update: int, reasons: Mapping[str, bool]) -> dict[str, bool]:
+        """Returns for each reason whether it holds on any worker, and sets the update of the next vote.
 
-        A vote waits for the device, and a signal waits for a vote.
+        Votes are `SECONDS_BETWEEN_VOTES` apart at the speed of the chief: a vote waits for the device, and a signal
+        waits for a vote.
         """
         now = time.monotonic()
         gap = 1
-        if self._agreed_at is not None and update > (before := self._agreed_at[0]):
-            gap = round(AGREE_SECONDS * (update - before) / max(now - self._agreed_at[1], 1e-6))
-        self._agreed_at = update, now
-        of_chief = [float(min(max(gap, 1), MOST_UPDATES_APART)), 1.0] if self.votes.is_chief else [0.0, 0.0]
-        *votes, gaps, chiefs = self.votes.sums([*(float(holds) for holds in reasons.values()), *of_chief])
-        self._agree_at = update + round(gaps / chiefs)
+        if self._last_vote is not None:
+            last_update, last_time = self._last_vote
+            if update > last_update:
+                gap = round(SECONDS_BETWEEN_VOTES * (update - last_update) / max(now - last_time, 1e-6))
+        self._last_vote = update, now
+        gap = min(max(gap, 1), MOST_UPDATES_BETWEEN_VOTES)
+        # The sum over all replicas of the chief's gap, divided by the number of its replicas, is the gap.
+        gap_and_chief = [float(gap), 1.0] if self.votes.is_chief else [0.0, 0.0]
+        *votes, gaps, chiefs = self.votes.sums([*(float(holds) for holds in reasons.values()), *gap_and_chief])
+        self._next_vote = update + round(gaps / chiefs)
         return {reason: total > 0 for reason, total in zip(reasons, votes, strict=True)}
 
     @contextmanager
     def obeying_signals(self) -> Iterator[None]:
-        """Ends training after the update on Ctrl-C or SIGTERM within the block, and at once on a second signal."""
+        """Sets `interrupted` on Ctrl-C or SIGTERM within the block, so that training ends after the current update.
+
+        Outside the main thread, where Python cannot handle signals, it does nothing.
+
+        Raises:
+            KeyboardInterrupt: a second signal arrives.
+        """
 
         def interrupt(number: int, frame: FrameType | None) -> None:
             if self.interrupted:
@@ -173,10 +197,14 @@ class StoppingRules:
 
 
 def check_finite(update: int, logs: Mapping[str, float]) -> None:
-    """Checks the means of the last updates.
+    """Checks that the means of the last updates are finite.
+
+    Args:
+        update: number of updates made.
+        logs: the means, with `loss` and `gradient_norm`.
 
     Raises:
-        InputError: one is not finite.
+        InputError: a mean is infinite or NaN.
     """
     if not all(math.isfinite(value) for value in logs.values()):
         raise InputError(
@@ -190,8 +218,15 @@ FEW_UPDATES = 300  # with fewer, even a small translator has hardly begun to lea
 
 
 def training_advice(progress: Progress, warmup_updates: int, metric: str, patience: int | None = None) -> str | None:
-    """Returns why a training that has ended may be worth little and what to change, in one line; None if nothing
-    seems wrong. Early stopping, with its `patience`, explains why the last validations brought no gain."""
+    """Returns a line of advice if the result of a training that has ended may be poor; None otherwise.
+
+    Args:
+        progress: the progress of the run.
+        warmup_updates: the number of updates of the warm-up.
+        metric: the metric that chooses the best checkpoint, without `val_`.
+        patience: the patience of early stopping; None without early stopping. With a patience, a first validation that
+            was never surpassed is expected, and not reported.
+    """
     updates = progress.update
     if progress.total_updates is None and updates <= warmup_updates:
         return (

@@ -1,9 +1,12 @@
-"""The number of updates of a training that is given minutes, estimated from the speed of its updates, first after some
-twenty of them and again at each validation; and the updates after which the model is validated."""
+"""The total of updates of a training that is limited by minutes, estimated from the speed of its updates.
+
+The first estimate follows after some twenty updates, and another one after each validation. The module also decides
+after which updates the model is validated.
+"""
 
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from ..runtime.workers import Workers
 from .progress import Progress
@@ -11,27 +14,35 @@ from .schedule import ClockSchedule
 from .stopping import Limits
 
 VALIDATIONS = 10  # of a training whose total of updates is known
-SKIPPED_UPDATES = 5  # the first ones of a session trace graphs and fill caches
-MEASURED_UPDATES = 20
-MEASURED_SHARE = 0.03  # of the minutes
-MOST_MEASURED_SECONDS = 120.0
-LATE = 1.25  # of the minutes: where training would take so long, the next validation comes at once
-LATE_UPDATES = 3  # in a row; a single one may have traced a graph
-ROOM = 0.05  # of the updates made: as many follow where the minutes are over, in which the learning rate falls
+SKIPPED_UPDATES = 5  # at the start of a session: they trace graphs and fill caches, and are not measured
+MEASURED_UPDATES = 20  # the fewest for an estimate
+MEASURED_SHARE = 0.03  # of the minutes, the shortest time for the first estimate
+MOST_MEASURED_SECONDS = 120.0  # an upper bound of that time
+LATE = 1.25  # a training is late if it would take this multiple of its minutes: then it is validated at once
+LATE_UPDATES = 3  # in a row before a training is late; a single slow update may have traced a graph
+EXTRA_SHARE = 0.05  # of the updates made: this many follow if the minutes are over, and the learning rate falls in them
 
 
 @dataclass
 class TimeBudget:
-    """Measures the speed of updates and sets `Progress.total_updates` and the schedule by it.
+    """The estimates of the total of updates. They set `Progress.total_updates` and the schedule of the learning rate.
+
+    Call `restore` at the start of each session.
 
     Args:
-        schedule: the learning rates, which end at the total.
-        limits: the minutes that the total should fill, and the maximum numbers of updates and epochs.
+        schedule: the schedule, whose learning rate is zero at the total.
+        limits: the minutes that training should take, and the maximum numbers of updates and epochs.
         updates_per_epoch: number of updates of an epoch.
-        validate_every: updates between two validations; None for `VALIDATIONS` of them.
-        workers: all workers, which follow the chief's estimates.
-        agree_every: the number of updates between two questions to the chief, whether the first total can be estimated
-            and whether the training is late. 1 for a single process.
+        validate_every: updates between two validations; None for `VALIDATIONS` ones, spread evenly.
+        workers: all workers. They take over the chief's estimates.
+        agree_every: the chief decides whether the first total can be estimated, and whether the training is late. This
+            is the number of updates between two of its decisions; 1 for a single process.
+
+    Attributes:
+        first_update: the update from which on this session measures the speed.
+        measured_from: the update and the seconds spent in training at which the measurement began; None before.
+        last_seconds: the seconds spent in training at the last update.
+        late_updates: the number of updates in a row after which the training was late.
     """
 
     schedule: ClockSchedule
@@ -41,21 +52,25 @@ class TimeBudget:
     validate_every: int | None
     workers: Workers
     agree_every: int = 1
+    first_update: int = field(default=SKIPPED_UPDATES, init=False)
+    measured_from: tuple[int, float] | None = field(default=None, init=False)
+    last_seconds: float = field(default=0.0, init=False)
+    late_updates: int = field(default=0, init=False)
 
     def restore(self, progress: Progress) -> None:
-        """Starts a session, with the learning rate of the totals that were estimated before."""
+        """Starts a session: a new measurement, and the learning rate by the earlier estimates in `progress`."""
         self.first_update = progress.update + SKIPPED_UPDATES
-        self.measured_from: tuple[int, float] | None = None
+        self.measured_from = None
         self.last_seconds = progress.seconds
         self.late_updates = 0
         self.schedule.follow(progress.totals)
 
     def is_ready(self, progress: Progress, seconds: Callable[[], float]) -> bool:
-        """Returns whether the first total can be estimated; to be called after every update.
+        """Returns whether the first total can be estimated. Call it after every update.
 
         Args:
-            progress: how far the run has come.
-            seconds: waits for the device, and returns the time spent in training.
+            progress: the progress of the run.
+            seconds: a function that waits for the device, and returns the seconds spent in training.
         """
         if self.measured_from is None:
             if progress.update < self.first_update:
@@ -63,89 +78,100 @@ class TimeBudget:
             self.measured_from = progress.update, seconds()
         if progress.total_updates is not None or progress.update % self.agree_every:
             return False
-        updates, lasted = self._measured(progress, seconds())
-        ready = updates >= MEASURED_UPDATES and lasted >= self._enough_seconds
-        return bool(self.workers.broadcast_from_chief(ready, "to measure its speed"))
+        measured_updates, measured_seconds = self._measured(progress, seconds())
+        is_ready = measured_updates >= MEASURED_UPDATES and measured_seconds >= self._enough_seconds
+        return bool(self.workers.broadcast_from_chief(is_ready, "to measure its speed"))
 
     def estimate(self, progress: Progress, validation_began: float, validation_seconds: float, seconds: float) -> None:
-        """Estimates the total, the first one or another after a validation.
+        """Estimates the total of updates, for the first time or again after a validation.
 
         The last total stays if training has ended, or if this session has measured too few updates.
 
         Args:
-            progress: how far the run has come; gets the total.
-            validation_began: the time spent in training when the updates gave way to a validation.
-            validation_seconds: the time that a validation takes.
-            seconds: the time spent in training.
+            progress: the progress of the run; its `total_updates` is set.
+            validation_began: the seconds spent in training at the end of the last update.
+            validation_seconds: the seconds that a validation takes.
+            seconds: the seconds spent in training now, after the validation.
         """
-        made, total = progress.update, progress.total_updates
-        if made == total:
+        update = progress.update
+        total = progress.total_updates
+        if update == total:
             return
-        updates, lasted = self._measured(progress, validation_began)
-        self.measured_from = made - updates, seconds - lasted  # leaves the validation out
-        if total is None or self._is_enough(updates, lasted):
+        measured_updates, measured_seconds = self._measured(progress, validation_began)
+        self.measured_from = update - measured_updates, seconds - measured_seconds  # leaves the validation out
+        if total is None or self._is_enough(measured_updates, measured_seconds):
             seconds_left = 60 * (self.limits.max_minutes or 0) - seconds
             planned = VALIDATIONS - len(progress.history)
-            pace = lasted / max(updates, 1)
-            left = updates_within(seconds_left, pace, validation_seconds, self.validate_every, planned)
-            # Where the minutes are over, the learning rate needs some updates to fall.
-            room = made if total is None else min(math.ceil(ROOM * made), total - made)
-            epochs = self.limits.max_epochs and self.limits.max_epochs * self.updates_per_epoch
-            total = min(end for end in (made + max(left, room), self.limits.max_updates, epochs) if end is not None)
-            self.measured_from = made, seconds
+            pace = measured_seconds / max(measured_updates, 1)
+            updates_left = updates_within(seconds_left, pace, validation_seconds, self.validate_every, planned)
+            # If the minutes are over, the learning rate needs some updates to fall.
+            extra = update if total is None else min(math.ceil(EXTRA_SHARE * update), total - update)
+            epoch_limit = self.limits.max_epochs and self.limits.max_epochs * self.updates_per_epoch
+            ends = (update + max(updates_left, extra), self.limits.max_updates, epoch_limit)
+            total = min(end for end in ends if end is not None)
+            self.measured_from = update, seconds
         progress.total_updates = int(self.workers.broadcast_from_chief(total, "to estimate its updates"))
         self.schedule.follow(progress.totals)
 
     @property
     def _enough_seconds(self) -> float:
+        """The seconds of updates after which the speed is known well enough."""
         return min(60 * (self.limits.max_minutes or 0) * MEASURED_SHARE, MOST_MEASURED_SECONDS)
 
-    def _is_enough(self, updates: int, lasted: float) -> bool:
-        return updates >= MEASURED_UPDATES or lasted >= self._enough_seconds
+    def _is_enough(self, updates: int, seconds: float) -> bool:
+        """Returns whether the speed is known well enough after some updates and their seconds."""
+        return updates >= MEASURED_UPDATES or seconds >= self._enough_seconds
 
     def _measured(self, progress: Progress, seconds: float) -> tuple[int, float]:
-        """Returns how many updates are measured, and their seconds."""
+        """Returns the number of updates since the measurement began, and their seconds."""
         update, began = self.measured_from or (progress.update, seconds)
         return progress.update - update, seconds - began
 
     def is_validation_due(self, progress: Progress) -> bool:
-        """Returns whether the model is validated after this update.
+        """Returns whether the model is validated after the last update. Call it after every update.
 
-        With no number of updates between two validations, those left are spread evenly; one comes early if it is late.
+        Without `validate_every`, the remaining validations are spread evenly over the remaining updates. If the
+        training is late, a validation comes at once, since a new estimate follows it.
         """
         if progress.total_updates is None:
             return False
         if self.validate_every is not None:
             return progress.update % self.validate_every == 0 or self._is_late(progress)
         last = int(progress.history[-1]["update"]) if progress.history else 0
-        left = VALIDATIONS - len(progress.history)
-        due = left * (progress.update - last) >= progress.total_updates - last
-        return due or (left > 1 and self._is_late(progress))
+        validations_left = VALIDATIONS - len(progress.history)
+        due = validations_left * (progress.update - last) >= progress.total_updates - last
+        return due or (validations_left > 1 and self._is_late(progress))
 
     def _is_late(self, progress: Progress) -> bool:
-        """Returns whether training would take `LATE` times its minutes at the speed since the last estimate and at the
-        speed of each of the last updates, and another estimate could lower the total."""
-        updates, lasted = self._measured(progress, progress.seconds)
-        left = (progress.total_updates or 0) - progress.update
+        """Returns whether the training is late.
+
+        It is late if it would take `LATE` times its minutes, both at the mean speed since the last estimate and at the
+        speed of each of the last `LATE_UPDATES` updates, and if another estimate could lower the total.
+        """
+        measured_updates, measured_seconds = self._measured(progress, progress.seconds)
+        updates_left = (progress.total_updates or 0) - progress.update
         seconds_left = LATE * 60 * (self.limits.max_minutes or 0) - progress.seconds
-        is_late = left * min(lasted / max(updates, 1), progress.seconds - self.last_seconds) > seconds_left
-        self.late_updates = self.late_updates + 1 if is_late and left > ROOM * progress.update else 0
+        pace = min(measured_seconds / max(measured_updates, 1), progress.seconds - self.last_seconds)
+        is_late = updates_left * pace > seconds_left
+        self.late_updates = self.late_updates + 1 if is_late and updates_left > EXTRA_SHARE * progress.update else 0
         self.last_seconds = progress.seconds
         if progress.update % self.agree_every:
             return False
-        late = self.late_updates >= LATE_UPDATES and self._is_enough(updates, lasted)
+        late = self.late_updates >= LATE_UPDATES and self._is_enough(measured_updates, measured_seconds)
         return bool(self.workers.broadcast_from_chief(late, "to notice that it is late"))
 
 
 def updates_within(seconds: float, pace: float, validation_seconds: float, every: int | None, validations: int) -> int:
-    """Returns how many updates fit into a time, their validations included; negative if the validations alone do not.
+    """Returns the number of updates that fit into a time together with their validations.
+
+    The number is negative if the validations alone take longer.
 
     Args:
         seconds: the time.
         pace: seconds per update.
         validation_seconds: seconds per validation.
-        every: updates between two validations; None for a number of them.
-        validations: that number.
+        every: updates between two validations; None for a fixed number of validations.
+        validations: the number of validations if `every` is None.
     """
     if every is None:
         return math.floor((seconds - validations * validation_seconds) / pace)
@@ -153,12 +179,13 @@ def updates_within(seconds: float, pace: float, validation_seconds: float, every
 
 
 def is_due(update: int, every: int | None, total: int | None) -> bool:
-    """Returns whether the model is validated after an update.
+    """Returns whether the model is validated after an update, in a training without a `TimeBudget`.
 
     Args:
         update: number of updates made.
-        every: updates between two validations; None for `VALIDATIONS` of them, spread evenly over the total.
-        total: number of updates of the training; None if it is not known yet, in which case no validation is due.
+        every: updates between two validations; None for `VALIDATIONS` ones, spread evenly over the total.
+        total: the number of updates of the training; None if it is not known. Without `every` and `total` the result is
+            False.
     """
     if every is not None:
         return update % every == 0

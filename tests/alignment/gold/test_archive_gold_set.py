@@ -32,7 +32,7 @@ def test_words_are_counted_in_their_unit(tmp_path, changes, counts, units):
     found = gold_set_of(archive_of(tmp_path, **changes), "a", [LINK])
     assert (list(found.word_counts), found.units) == ([counts], units)
     assert (found.gold, found.dropped_links, len(found.corpus)) == ([LINK], 0, 1)
-    assert found.corpus.place(0) == "a:7"
+    assert found.corpus.location(0) == "a:7"
 
 
 def test_links_out_of_range_are_dropped_and_counted(tmp_path, caplog):

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qkv.alignment.readout import AlignmentReadout
-from qkv.alignment.readout_selection import find_readout, last_layer, most_agreeing
+from qkv.alignment.readout import MEAN_HEAD, AlignmentReadout
+from qkv.alignment.readout_selection import find_readout, last_layer_readout, most_agreeing_readouts
+from qkv.decoding.forced import forced_pass
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
+from tests.support.tiny_models import SOURCE, TARGET, model_of
 from tests.support.viewer import make_record
 
 PAIRS = [("the cat sleeps", "le chat dort bien"), ("a b c d", "u v w"), ("one two", "un deux trois")]
@@ -38,7 +40,7 @@ def planted(forward_place, backward_place):
 @pytest.mark.parametrize("side", ["output", "input"])
 def test_the_two_heads_that_link_the_same_words_are_found(side):
     places = AlignmentReadout(1, 2, side), AlignmentReadout(0, 1, "output")
-    *found, share = most_agreeing(*planted(*places))
+    *found, share = most_agreeing_readouts(*planted(*places))
     assert tuple(found) == places
     assert 0.8 < share <= 1  # words beyond the shorter sentence are linked at random
 
@@ -46,18 +48,20 @@ def test_the_two_heads_that_link_the_same_words_are_found(side):
 def test_records_of_other_words_or_numbers_are_refused():
     forward, backward = planted(AlignmentReadout(0, 0, "output"), AlignmentReadout(0, 0, "output"))
     with pytest.raises(ValueError, match="shorter"):
-        most_agreeing(forward, backward[:2])
+        most_agreeing_readouts(forward, backward[:2])
     with pytest.raises(ValueError, match="sentence 1: expected the same words in both directions"):
-        most_agreeing(forward, [backward[0], make_record(1, "u v", "a b c d"), backward[2]])
+        most_agreeing_readouts(forward, [backward[0], make_record(1, "u v", "a b c d"), backward[2]])
     with pytest.raises(ValueError, match="there is no cross-attention to compare"):
-        most_agreeing([], [])
+        most_agreeing_readouts([], [])
 
 
 @pytest.mark.parametrize(("source", "target"), [("", ""), ("", "le chat"), ("the cat", "")])
 def test_a_pair_with_an_empty_side_changes_nothing(source, target):
     forward, backward = planted(AlignmentReadout(1, 2, "input"), AlignmentReadout(0, 1, "output"))
     empty = make_record(9, source, target), make_record(9, target, source)
-    assert most_agreeing([empty[0], *forward], [empty[1], *backward]) == most_agreeing(forward, backward)
+    assert most_agreeing_readouts([empty[0], *forward], [empty[1], *backward]) == most_agreeing_readouts(
+        forward, backward
+    )
 
 
 DIGITS = "9" * 5000
@@ -76,11 +80,34 @@ def test_a_place_that_is_no_layer_head_and_side_is_refused(at):
     assert len(str(caught.value)) < 400
 
 
+@pytest.mark.parametrize("site", ["cross", "norms"])
+@pytest.mark.parametrize(
+    "name", ["transformer of other sizes", "recurrent of one context vector", "luong", "decoder-only"]
+)
+def test_the_layers_and_heads_that_can_be_named_are_those_that_a_forced_pass_gives(name, site):
+    model = model_of(name)
+    run = SimpleNamespace(directory=RunDirectory("tiny"), model=model)
+    layers, heads = forced_pass(model, SOURCE, TARGET, TARGET, [site]).attention[site].shape[1:3]
+    for layer, head in ((layers, 0), (layers - 1, heads), (layers, MEAN_HEAD)):
+        with pytest.raises(
+            InputError, match=f"tiny has {layers} layers of {heads}" if layers else "no cross-attention"
+        ):
+            find_readout(run, f"{max(layer, 0)},{head},output,target,{site}")
+    for head in (0, heads - 1, MEAN_HEAD) if layers else ():
+        readout = find_readout(run, f"{layers - 1},{head},output,target,{site}")
+        assert (readout.layer, readout.head, readout.site) == (layers - 1, head, site)
+
+
+def test_gradients_have_one_layer_and_one_head():
+    run = SimpleNamespace(directory=RunDirectory("tiny"), model=model_of("transformer"))
+    assert find_readout(run, "0,0,input,target,gradients").site == "gradients"
+    for place in ("1,0", "0,1"):
+        with pytest.raises(InputError, match="tiny has 1 layers of 1 heads"):
+            find_readout(run, f"{place},input,target,gradients")
+
+
 def test_a_model_without_cross_attention_has_no_place_to_read_links():
-    record = make_record(0, "a", "b")
-    record = replace(record, attention={"cross": record.attention["cross"][:0]})  # as a recorder makes it
-    recorder = SimpleNamespace(record_references=lambda sources, targets: iter([record]))
-    run = SimpleNamespace(directory=RunDirectory("random"), recorder=lambda sites: recorder)
-    for choose in (last_layer, lambda run: find_readout(run, "0,mean,output")):
+    run = SimpleNamespace(directory=RunDirectory("random"), model=SimpleNamespace(attention_layers=dict))
+    for choose in (last_layer_readout, lambda run: find_readout(run, "0,mean,output")):
         with pytest.raises(InputError, match="random: its model has no cross-attention, and so no links to read"):
             choose(run)

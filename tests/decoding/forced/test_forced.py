@@ -56,10 +56,10 @@ def test_row_t_of_the_pass_is_what_step_t_of_the_search_looked_at(model, searche
 
 def test_log_probabilities_are_those_of_the_search(model, searched):
     ids, log_probabilities, _ = searched
-    found = force(model, ids).log_probabilities.numpy()
+    forced_log_probabilities = force(model, ids).log_probabilities.numpy()
     real = ids.numpy() != PAD
-    np.testing.assert_allclose(found[real], log_probabilities.numpy()[real], atol=1e-5)
-    assert found.shape == (B, L) and found.dtype == "float32"
+    np.testing.assert_allclose(forced_log_probabilities[real], log_probabilities.numpy()[real], atol=1e-5)
+    assert forced_log_probabilities.shape == (B, L) and forced_log_probabilities.dtype == "float32"
 
 
 def test_a_token_that_is_not_the_likeliest_has_the_likeliest_beside_it(model):
@@ -99,11 +99,11 @@ def test_norms_are_the_weights_times_the_lengths_of_the_values(model, searched):
 def test_sites_that_an_architecture_lacks_have_no_layers_and_the_axes_of_the_others():
     model = make_model(Recurrent, **RECURRENT)
     target = np.array([[BOS, 7, 8]] * B)
-    found = forced_pass(model, SOURCE, target, target, ("cross", "encoder", "decoder", "norms")).attention
-    assert found["cross"].shape == (B, 1, 1, 3, S)
-    assert found["norms"].shape[:2] == (B, 0)  # its values are not projected
-    assert found["encoder"].shape == (B, 0, 1, S, S)
-    assert found["decoder"].shape == (B, 0, 1, 3, 3)
+    attention = forced_pass(model, SOURCE, target, target, ("cross", "encoder", "decoder", "norms")).attention
+    assert attention["cross"].shape == (B, 1, 1, 3, S)
+    assert attention["norms"].shape[:2] == (B, 0)  # its values are not projected
+    assert attention["encoder"].shape == (B, 0, 1, S, S)
+    assert attention["decoder"].shape == (B, 0, 1, 3, 3)
 
 
 @pytest.mark.parametrize("sites", [(), ("cross",), ("decoder", "encoder")])

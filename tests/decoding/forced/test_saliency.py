@@ -37,14 +37,14 @@ def lengthened(model, position, factor):
 @pytest.mark.parametrize("name", NAMES)
 def test_saliency_equals_finite_differences(name):
     model = model_of(name)
-    found = gradient_times_input(model, SOURCE, TARGET, OUTPUT).numpy()
-    assert found.shape == (3, 1, 1, 5, 7)
+    saliency = gradient_times_input(model, SOURCE, TARGET, OUTPUT).numpy()
+    assert saliency.shape == (3, 1, 1, 5, 7)
     step = 2e-3  # a small one, since ReLUs have corners
     rises = [(lengthened(model, s, 1 + step) - lengthened(model, s, 1 - step)) / (2 * step) for s in range(7)]
     expected = np.abs(np.stack(rises, -1)) * (SOURCE != 0)[:, None]
     expected /= expected.sum(-1, keepdims=True)
-    np.testing.assert_allclose(found[:, 0, 0], expected, atol=1e-2)
-    assert found.std() > 0.02
+    np.testing.assert_allclose(saliency[:, 0, 0], expected, atol=1e-2)
+    assert saliency.std() > 0.02
 
 
 @pytest.mark.parametrize("name", ["transformer", "recurrent"])

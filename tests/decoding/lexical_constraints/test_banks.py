@@ -27,11 +27,11 @@ def test_the_likeliest_of_each_bank_come_in_turns_and_what_is_repeated_counts_on
     totals = random.choice(20, size=(6, 30)).astype("float32")  # with ties
     indices = random.choice(40, size=(6, 30)).astype("int32")
     then, longest = random.integers(0, 7, (6, 30)).astype("int32"), np.array([6, 6, 3, 1, 7, 100], "int32")
-    found_totals, found = (np.asarray(x) for x in order_by_banks(totals, indices, then, longest, COUNT, BANKS))
+    ordered_totals, ordered = (np.asarray(x) for x in order_by_banks(totals, indices, then, longest, COUNT, BANKS))
     for row in range(6):
         expected = by_hand(totals[row], indices[row], then[row], longest[row])
-        assert found[row].tolist() == expected
-        assert found_totals[row].tolist() == [totals[row][indices[row].tolist().index(index)] for index in expected]
+        assert ordered[row].tolist() == expected
+        assert ordered_totals[row].tolist() == [totals[row][indices[row].tolist().index(index)] for index in expected]
 
 
 def test_one_bank_is_the_order_of_a_beam_without_phrases():
@@ -39,6 +39,6 @@ def test_one_bank_is_the_order_of_a_beam_without_phrases():
     totals[:, 25:] = -np.inf
     indices = np.broadcast_to(np.arange(40, dtype="int32"), (3, 40))
     nothing = np.zeros((3, 40), "int32")
-    found = order_by_banks(totals[:, ::-1], indices[:, ::-1], nothing, nothing[:, 0], COUNT, BANKS)
-    for one, other in zip(found, top_k_of_many(totals, COUNT), strict=True):
-        np.testing.assert_array_equal(one, other)
+    ordered = order_by_banks(totals[:, ::-1], indices[:, ::-1], nothing, nothing[:, 0], COUNT, BANKS)
+    for values, expected_values in zip(ordered, top_k_of_many(totals, COUNT), strict=True):
+        np.testing.assert_array_equal(values, expected_values)

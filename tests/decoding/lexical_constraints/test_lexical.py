@@ -14,7 +14,7 @@ from qkv.decoding.build import build_search
 from qkv.decoding.lexical_constraints import Ban, LexicalConstraint, make_requirements
 from qkv.decoding.translator import Translator
 from qkv.text.phrases.banned import BannedPhrases, make_ban_table
-from qkv.text.phrases.required import tokens_needed, write_phrase
+from qkv.text.phrases.required import encode_phrase, tokens_needed
 from qkv.text.phrases.token_text import TokenText
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.searches import log_probabilities, next_of_chain, normalized, words
@@ -35,7 +35,7 @@ def toy_chains(batch, seed=0):
 
 
 def required(rows, tokens=TOKENS):
-    return [[write_phrase(text, tokens, "here") for text in row] for row in rows]
+    return [[encode_phrase(text, tokens, "here") for text in row] for row in rows]
 
 
 def banned(texts, tokens=TOKENS, leads_out=False):
@@ -44,25 +44,25 @@ def banned(texts, tokens=TOKENS, leads_out=False):
 
 
 def search_chain(chain, settings, most, rows=None, ban=(), leads_out=False):
-    given = make_requirements(required(rows), ops.convert_to_tensor(TOKENS.symbols)) if rows else None
+    requirements = make_requirements(required(rows), ops.convert_to_tensor(TOKENS.symbols)) if rows else None
     most = np.broadcast_to(np.array(most, "int32"), len(chain))
     constraint = LexicalConstraint(
         Ban(banned(ban, leads_out=leads_out).table) if ban else None,
-        given and type(given)(*map(ops.convert_to_tensor, given)),
+        requirements and type(requirements)(*map(ops.convert_to_tensor, requirements)),
         ops.convert_to_tensor(most),
         settings.size,
         settings.force_eos,
     )
     state = (ops.zeros((len(chain) * settings.size, int(most.max())), "int32"), ops.zeros((), "int32"))
-    found = beam_search(next_of_chain, chain, state, most, int(most.max()), settings, constraint=constraint)
-    return type(found)(*map(np.asarray, found))
+    hypotheses = beam_search(next_of_chain, chain, state, most, int(most.max()), settings, constraint=constraint)
+    return type(hypotheses)(*map(np.asarray, hypotheses))
 
 
-def texts_of(found):
-    """The texts of all that was found, for each sentence."""
+def texts_of(hypotheses):
+    """The texts of all hypotheses, for each sentence."""
     return [
         TOY.decode([words(ids) for ids, score in zip(of_ids, of_scores, strict=True) if np.isfinite(score)])
-        for of_ids, of_scores in zip(found.ids, found.scores, strict=True)
+        for of_ids, of_scores in zip(hypotheses.ids, hypotheses.scores, strict=True)
     ]
 
 
@@ -74,26 +74,31 @@ def every_target(length):
 
 def best_of_all(chain, settings, length, phrases=(), ban=()):
     """The score and tokens of the best target that keeps to the phrases, among all that end within a length."""
-    found = []
+    candidates = []
     for tokens, text in zip(*every_target(length), strict=True):
-        if all(contains_words(text, one) for one in phrases) and not any(contains_words(text, one) for one in ban):
+        if all(contains_words(text, phrase) for phrase in phrases) and not any(
+            contains_words(text, phrase) for phrase in ban
+        ):
             score = sum(log_probabilities(chain, tokens)) / ((5 + len(tokens)) / 6) ** settings.length_penalty
-            found.append((score, tokens))
-    return max(found)
+            candidates.append((score, tokens))
+    return max(candidates)
 
 
 @pytest.mark.parametrize("ban", [(), ("b",), ("a", "ab b")], ids=str)
 def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_targets_that_keep_to_phrases(ban):
     rows = [[], ["ab"], ["a", "b"], ["b a"], ["bb"]]
-    rows = [[one for one in row if not any(contains_words(one, other) for other in ban)] for row in rows]
+    rows = [
+        [phrase for phrase in row if not any(contains_words(phrase, banned_phrase) for banned_phrase in ban)]
+        for row in rows
+    ]
     # A token more where phrases are banned: near the limit, phrases are written as the tokenizer writes them.
     longest = 5 if ban else 4
     settings, chain = BeamSettings(size=700, best=1, length_penalty=0.6), toy_chains(len(rows))
-    found = search_chain(chain, settings, longest, rows, ban)
+    hypotheses = search_chain(chain, settings, longest, rows, ban)
     for sentence, phrases in enumerate(rows):
         score, tokens = best_of_all(chain[sentence], settings, longest, phrases, ban)
-        assert words(found.ids[sentence, 0]) == tokens, phrases
-        np.testing.assert_allclose(found.scores[sentence, 0], score, rtol=1e-5)
+        assert words(hypotheses.ids[sentence, 0]) == tokens, phrases
+        np.testing.assert_allclose(hypotheses.scores[sentence, 0], score, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -105,21 +110,22 @@ def test_phrases_are_met_and_bans_hold_even_where_the_model_would_never_say_so(s
     chain[::2, :, 4] = -40.0  # not even the beginning of most phrases
     ban = ("ba", "a bb", "ab ab")
     needed = [tokens_needed(row) for row in required(rows)]
-    most = [max(5, one + extra) for one, extra in zip(needed, [0, 3] * 3, strict=True)]
-    found = search_chain(chain, BeamSettings(size=size, best=2, **end), most, rows, ban, leads_out=True)
-    for phrases, texts in zip(rows, texts_of(found), strict=True):
+    most = [max(5, tokens_needed + extra) for tokens_needed, extra in zip(needed, [0, 3] * 3, strict=True)]
+    hypotheses = search_chain(chain, BeamSettings(size=size, best=2, **end), most, rows, ban, leads_out=True)
+    for phrases, texts in zip(rows, texts_of(hypotheses), strict=True):
         assert texts
         for text in texts:
-            assert all(contains_words(text, one) for one in phrases), (phrases, text)
-            assert not any(contains_words(text, one) for one in ban), text
+            assert all(contains_words(text, phrase) for phrase in phrases), (phrases, text)
+            assert not any(contains_words(text, phrase) for phrase in ban), text
 
 
 def test_bans_alone_hold_for_every_segmentation_and_for_what_is_cut():
     chain, ban = toy_chains(40, seed=5), ("ab", "b b", "a")
     free = search_chain(chain, BeamSettings(size=3, best=3), 5)
-    found = search_chain(chain, BeamSettings(size=3, best=3), 5, ban=ban)
+    hypotheses = search_chain(chain, BeamSettings(size=3, best=3), 5, ban=ban)
     broken = [
-        sum(contains_words(text, one) for one in ban for row in texts_of(x) for text in row) for x in (free, found)
+        sum(contains_words(text, phrase) for phrase in ban for row in texts_of(x) for text in row)
+        for x in (free, hypotheses)
     ]
     assert broken[0] > 10 and broken[1] == 0
 
@@ -146,19 +152,21 @@ BAN = banned(["ab", "b", "c c", "e"], OF_MODEL, leads_out=True)
 
 
 def found_by(model, settings, rows=None, source=SOURCE, prefixes=None, most=10):
-    search, given = build_search(DecodingSettings(**settings), 1, BAN), {}
+    search, arguments = build_search(DecodingSettings(**settings), 1, BAN), {}
     if rows:
-        given["required"] = make_requirements(required(rows, OF_MODEL), ops.convert_to_tensor(OF_MODEL.symbols))
+        arguments["required"] = make_requirements(required(rows, OF_MODEL), ops.convert_to_tensor(OF_MODEL.symbols))
     if prefixes:
-        given["prefix"] = np.array([[*row, *[PAD] * (most - len(row))] for row in prefixes], "int32")
+        arguments["prefix"] = np.array([[*row, *[PAD] * (most - len(row))] for row in prefixes], "int32")
 
     def run(source, most_each):
         memory = model.encode(source, training=False)._replace(self_attention=())
-        return search(model, memory, most_each, most, **given)
+        return search(model, memory, most_each, most, **arguments)
 
     signature = (tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32))
-    found = tf.function(run, input_signature=signature, autograph=False)(source, np.full(len(source), most, "int32"))
-    return OF_MODEL.tokenizer.decode([words(row) for row in found.ids.numpy().reshape(-1, most)])
+    hypotheses = tf.function(run, input_signature=signature, autograph=False)(
+        source, np.full(len(source), most, "int32")
+    )
+    return OF_MODEL.tokenizer.decode([words(row) for row in hypotheses.ids.numpy().reshape(-1, most)])
 
 
 @pytest.mark.minutes
@@ -181,7 +189,7 @@ def test_other_searches_keep_to_bans_and_refuse_requirements(settings):
     model = model_of("transformer")
     texts = found_by(model, settings)
     assert not any(contains_words(text, phrase) for phrase in BAN.texts for text in texts)
-    with pytest.raises(ValueError, match="required: only a beam search can meet requirements"):
+    with pytest.raises(ValueError, match="required: expected None, because only a beam search"):
         found_by(model, settings, [["cd"], [], []])
 
 
@@ -197,16 +205,16 @@ def translator(transformer, tokenizer):
 def test_translations_contain_their_phrases_in_any_batch_and_others_are_as_without(translator, tokenizer):
     sources = tokenizer.encode([*SENTENCES[:5], "", ""])
     phrases = required([["Hund", "le chat"], [], ["où"], [], ["die Katze"], ["chien"], []], TokenText(tokenizer, True))
-    found = translator.translate_ids(sources, None, phrases)
+    translations = translator.translate_ids(sources, None, phrases)
     plain = translator.translate_ids(sources)
-    for given, n_best, others in zip(phrases, found, plain, strict=True):
-        if not given:
-            assert [one.ids for one in n_best] == [one.ids for one in others]
-            np.testing.assert_allclose(n_best[0].score, others[0].score, atol=1e-5)
-        for one in n_best:
-            assert one.required == [phrase.text for phrase in given]
-            assert all(contains_words(one.text, phrase) for phrase in one.required), one.text
-    assert "chien" in found[5][0].text and found[6][0].text == ""
+    for required_phrases, n_best, plain_n_best in zip(phrases, translations, plain, strict=True):
+        if not required_phrases:
+            assert [translation.ids for translation in n_best] == [translation.ids for translation in plain_n_best]
+            np.testing.assert_allclose(n_best[0].score, plain_n_best[0].score, atol=1e-5)
+        for translation in n_best:
+            assert translation.required == [phrase.text for phrase in required_phrases]
+            assert all(contains_words(translation.text, phrase) for phrase in translation.required), translation.text
+    assert "chien" in translations[5][0].text and translations[6][0].text == ""
 
 
 def test_required_phrases_need_the_tokens_of_the_target_language(transformer, tokenizer):

@@ -48,7 +48,7 @@ def ensemble(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def request_of(ensemble):
-    return lambda name: EvaluationRequest(ensemble, EvaluationSet(name, SOURCES, REFERENCES, own=True))
+    return lambda name: EvaluationRequest(ensemble, EvaluationSet(name, SOURCES, REFERENCES, is_own_text=True))
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_commands_open_the_folder_of_a_member(evaluated, tmp_path, capsys):
 def test_the_folder_of_an_ensemble_says_where_the_archives_are(evaluated, tmp_path, capsys):
     assert draw.main([str(evaluated.root), "--sentence", "0", "--output", str(tmp_path / "picture.svg")]) == 2
     said = capsys.readouterr().err
-    assert f"{evaluated.root}: an ensemble, of which each model has an archive of its own; give instead" in said
+    assert f"{evaluated.root}: an ensemble, whose models have separate archives; use instead" in said
     assert all(str(evaluated.member(name).root) in said for name in NAMES)
 
 

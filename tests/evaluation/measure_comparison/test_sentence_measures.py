@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from qkv.errors import InputError
-from qkv.evaluation.measure_comparison import heads_of, measures_of
+from qkv.evaluation.measure_comparison import read_head_measures, read_measures
 from qkv.files.run_directory import EvaluationDirectory
 from qkv.statistics.resampling import interval, sentence_counts
 from tests.support.populations import (
@@ -61,7 +61,7 @@ def test_what_is_kept_of_each_sentence_gives_what_is_said_of_all(tmp_path):
     ]
     folder = EvaluationDirectory(tmp_path)
     pd.DataFrame(rows).to_csv(folder.sentence_heads, index=False)
-    (name, heads), *others = heads_of(folder).items()
+    (name, heads), *others = read_head_measures(folder).items()
     assert name == "entropy" and not others  # a share that no sentence has is left out
     assert heads.heads == [(0, 0), (0, 1), (1, 0), (1, 1)]
     expected = [
@@ -69,7 +69,7 @@ def test_what_is_kept_of_each_sentence_gives_what_is_said_of_all(tmp_path):
         for place in heads.heads
     ]
     np.testing.assert_allclose(heads.above.sum(0) / heads.below.sum(0), expected)
-    assert measures_of(system_of(folder), {})[name].value == pytest.approx(np.mean(expected))
+    assert read_measures(system_of(folder), {})[name].value == pytest.approx(np.mean(expected))
 
 
 def test_sentences_without_rows_count_nothing(tmp_path):
@@ -77,9 +77,9 @@ def test_sentences_without_rows_count_nothing(tmp_path):
     rows = [(0, 0, 0, 3, 0.5), (1, 0, 0, 0, np.nan), (2, 0, 0, 1, 0.9)]
     table = pd.DataFrame(rows, columns=["id", "layer", "head", "rows", "entropy"])
     table.to_csv(folder.sentence_heads, index=False)
-    assert heads_of(folder)["entropy"].mean().value == pytest.approx((3 * 0.5 + 0.9) / 4)
+    assert read_head_measures(folder)["entropy"].mean().value == pytest.approx((3 * 0.5 + 0.9) / 4)
     table[1:2].to_csv(folder.sentence_heads, index=False)
-    assert heads_of(folder) == {}
+    assert read_head_measures(folder) == {}
 
 
 def test_effects_of_changed_heads_are_read_by_their_change(tmp_path):
@@ -91,20 +91,20 @@ def test_effects_of_changed_heads_are_read_by_their_change(tmp_path):
     ]
     folder = EvaluationDirectory(tmp_path)
     pd.DataFrame(rows).to_csv(folder.perturbation_sentences, index=False)
-    found = heads_of(folder)
+    found = read_head_measures(folder)
     assert set(found) == {"loss_change zeroed", "loss_change mean"}
     assert found["loss_change mean"].heads == [(0, 0), (0, 1)]
     np.testing.assert_array_equal(found["loss_change mean"].above, [[0, 1], [2, 4], [6, 9]])
     pd.DataFrame(rows[:-1]).to_csv(folder.perturbation_sentences, index=False)
     with pytest.raises(InputError, match="a row for each sentence, layer and head"):
-        heads_of(folder)
+        read_head_measures(folder)
     folder.perturbation_sentences.write_text("id\n0\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"perturbation_sentences\.csv: not the table that evaluate\.py writes"):
-        heads_of(folder)
+        read_head_measures(folder)
 
 
 def test_spectra_have_no_sentences_and_so_no_interval_over_them(tmp_path):
     folder = EvaluationDirectory(tmp_path)
     pd.DataFrame({"layer": [0, 0], "head": [0, 1], "effective_rank": [4.0, 6.0]}).to_csv(folder.spectra, index=False)
-    rank = measures_of(system_of(folder), {})["effective_rank"]
+    rank = read_measures(system_of(folder), {})["effective_rank"]
     assert rank.value == 5 and rank.draw(100) is None and np.isnan(rank.p_against(rank, 100))

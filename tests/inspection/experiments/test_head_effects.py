@@ -48,7 +48,7 @@ def test_many_tests_get_as_many_exchanges_as_holm_needs():
 
 def test_other_sentences_among_which_they_are_put_count_nothing():
     effects = make_effects()
-    among = effects.among(42, [*range(1, 21), *range(22, 42)])
+    among = effects.in_larger_set(42, [*range(1, 21), *range(22, 42)])
     means = ["layer", "head", "change", "loss_change", "argmax_changed", "tokens"]
     assert among.table()[means].equals(effects.table()[means])
     kept = among.sentences()

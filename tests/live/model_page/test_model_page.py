@@ -82,20 +82,20 @@ def test_what_it_shows_is_what_the_run_records(page, run):
     records = run.recorder(["cross", "encoder", "decoder"]).record(pair_translations(lines, None, translations))
     for line, record in zip(lines, records, strict=True):
         type_and_send(page, line)
-        found = sentence(page)
+        shown = sentence(page)
         typed = re.sub(r"\s+", " ", line).strip()
-        assert found["sourceText"] == typed
-        assert found["hypothesis"] == record.hypothesis
-        assert found["source"] == record.source_tokens
-        assert found["target"] == record.target_output_tokens
-        assert (found["sourceWords"], found["targetWords"]) == (record.source_words, record.target_words)
-        assert found["truncated"] == record.truncated
-        np.testing.assert_allclose(found["logProbabilities"], record.token_log_probabilities, atol=1e-4)
+        assert shown["sourceText"] == typed
+        assert shown["hypothesis"] == record.hypothesis
+        assert shown["source"] == record.source_tokens
+        assert shown["target"] == record.target_output_tokens
+        assert (shown["sourceWords"], shown["targetWords"]) == (record.source_words, record.target_words)
+        assert shown["truncated"] == record.truncated
+        np.testing.assert_allclose(shown["logProbabilities"], record.token_log_probabilities, atol=1e-4)
         row = sentence_row(record, measure_site(record))
-        for name, value in found["measures"].items():
+        for name, value in shown["measures"].items():
             assert value == pytest.approx(row[name], abs=1e-4), name
-        assert found["underAttended"] == row["under_attended"]
-        assert found["underAttendedWords"] == under_attended_words(record)
+        assert shown["underAttended"] == row["under_attended"]
+        assert shown["underAttendedWords"] == under_attended_words(record)
         for site, weights in record.attention.items():
             for layer, head in np.ndindex(weights.shape[:2]):
                 ours = page.evaluate(
@@ -109,8 +109,8 @@ def test_what_it_shows_is_what_the_run_records(page, run):
 def test_words_of_any_translation_are_those_of_the_tokenizer(page, tokenizer):
     rows = np.random.default_rng(4).integers(0, tokenizer.vocabulary_size, (200, 8)).tolist()
     rows += [[token % 6 for token in row] for row in rows]  # often the unknown token
-    found = page.evaluate("(rows) => rows.map((row) => livePanel.backend.wordsOfTarget(row))", rows)
-    assert found == [tokenizer.words_from_ids(row) for row in rows]
+    words = page.evaluate("(rows) => rows.map((row) => livePanel.backend.wordsOfTarget(row))", rows)
+    assert words == [tokenizer.words_from_ids(row) for row in rows]
 
 
 def test_a_head_is_switched_off_and_on_again(page):
@@ -155,9 +155,9 @@ def test_a_token_is_replaced_and_the_translation_goes_on(page, run):
     source = run.tokenizer.encode([PROBES[0]["source"]])
     ((expected,),) = run.translator.translate_ids(source, [prefix])
     assert page.evaluate("livePanel.case.changed[0].ids") == expected.ids
-    found = page.evaluate("livePanel.case.changed[0].alternatives")
+    alternatives = page.evaluate("livePanel.case.changed[0].alternatives")
     theirs = Alternatives(run.model, run.tokenizer).at_each_token(source[0], expected.ids)
-    for ours, rows in zip(found, theirs, strict=True):
+    for ours, rows in zip(alternatives, theirs, strict=True):
         np.testing.assert_allclose([value for _, _, value in ours], [value for _, _, value in rows], atol=1e-3)
 
 
@@ -187,7 +187,9 @@ def test_an_empty_line_is_no_sentence(page):
 def test_several_sentences_are_read_as_one_and_that_is_said(page):
     type_and_send(page, f"{PROBES[0]['source']}. {PROBES[1]['source']}.")
     assert page.locator("#list .row").count() == 2 and page.locator(".paragraph").count() == 0
-    assert page.inner_text("[data-part=status]").endswith("a page with the model inside does not divide texts.")
+    assert page.inner_text("[data-part=status]").endswith(
+        "a page with the model inside cannot divide texts into sentences."
+    )
     type_and_send(page, PROBES[0]["source"])
     assert page.inner_text("[data-part=status]") == ""
 
@@ -195,9 +197,9 @@ def test_several_sentences_are_read_as_one_and_that_is_said(page):
 def test_hostile_text_is_text(page):
     for text in (HOSTILE, "x" * 5000, "le chat " * 600, "\x02\x01\ufeff\uffff", "\u0301" * 50, "😀" * 300):
         type_and_send(page, text)
-        found = sentence(page)
-        assert found["source"][-1] == "</s>"
-        assert len(found["source"]) <= 64
+        shown = sentence(page)
+        assert shown["source"][-1] == "</s>"
+        assert len(shown["source"]) <= 64
     assert page.evaluate("document.title") != "broken"
     assert page.locator("#list .row").count() == 7
     assert page.locator("main b").count() == 0
@@ -218,7 +220,7 @@ def test_a_damaged_page_says_so(browser, path, tmp_path, share):
     damaged.write_text(text[:place] + other + text[place + 1 :], encoding="utf-8")
     with open_page(browser, damaged.as_uri(), offline=True) as page:
         page.wait_for_selector("#extension [role=alert]")
-        assert "This page cannot translate: it is damaged" in page.inner_text("#extension")
+        assert "This page cannot translate: the file is damaged" in page.inner_text("#extension")
         assert page.locator("textarea").count() == 0
 
 

@@ -47,12 +47,12 @@ def translate(page, run, off=()):
 def compare(run, found, atol=2e-5):
     """One forced pass over what JavaScript found: every token is the likeliest that is allowed."""
     settings = run.config.decoding
-    for source, one in zip(SOURCES, found, strict=True):
-        ids = one["ids"]
+    for source, translation in zip(SOURCES, found, strict=True):
+        ids = translation["ids"]
         longest = int(settings.max_target_ratio * len(source)) + settings.max_target_extra
         assert len(ids) <= longest
-        assert one["truncated"] == (ids[-1] != EOS)
-        assert not one["truncated"] or len(ids) == longest
+        assert translation["truncated"] == (ids[-1] != EOS)
+        assert not translation["truncated"] or len(ids) == longest
         memory = run.model.encode(np.array([[*source, EOS]]))
         output = run.model.decode(np.array([[BOS, *ids[:-1]]]), memory)
         scores = ops.log_softmax(output.logits[0])
@@ -61,10 +61,10 @@ def compare(run, found, atol=2e-5):
             allowed = ban_early_end(ban_special_tokens(scores[step : step + 1]), step, settings.min_length)
             allowed = ban_repeated_ngrams(allowed, tokens, step, settings.no_repeat_ngram)
             assert int(ops.argmax(allowed[0])) == token
-            np.testing.assert_allclose(one["logProbabilities"][step], float(scores[step, token]), atol=atol)
+            np.testing.assert_allclose(translation["logProbabilities"][step], float(scores[step, token]), atol=atol)
         theirs = {"encoder_self": memory.self_attention, "decoder_self": output.decoder_self, "cross": output.cross}
         for site, layers in theirs.items():
-            for ours, expected in zip(one["attention"][site], layers, strict=True):
+            for ours, expected in zip(translation["attention"][site], layers, strict=True):
                 np.testing.assert_allclose(np.reshape(ours, expected.shape[1:]), expected[0], atol=atol)
 
 
@@ -122,26 +122,26 @@ def test_a_head_that_is_off_contributes_nothing(engine, tokenizer, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "named"),
+    ("settings", "key", "value"),
     [
-        ({"attention": {"cross": {"score": "cosine"}}}, "model.attention.cross.score: cosine"),
-        ({"attention": {"encoder_self": {"mechanism": "lsh"}}}, "model.attention.encoder_self.mechanism: lsh"),
-        ({"attention": {"cross": {"value_projection": False}}}, "model.attention.cross.value_projection: False"),
-        ({"attention": {"decoder_self": {"key_dim": 4}}}, "model.attention.decoder_self.key_dim: 4"),
-        ({"positions": "alibi"}, "model.positions: alibi"),
-        ({"decoding": {"force_eos": True}}, "decoding.force_eos: True"),
+        ({"attention": {"cross": {"score": "cosine"}}}, "model.attention.cross.score", "cosine"),
+        ({"attention": {"encoder_self": {"mechanism": "lsh"}}}, "model.attention.encoder_self.mechanism", "lsh"),
+        ({"attention": {"cross": {"value_projection": False}}}, "model.attention.cross.value_projection", "false"),
+        ({"attention": {"decoder_self": {"key_dim": 4}}}, "model.attention.decoder_self.key_dim", "4"),
+        ({"positions": "alibi"}, "model.positions", "alibi"),
+        ({"decoding": {"force_eos": True}}, "decoding.force_eos", "true"),
     ],
     ids=str,
 )
-def test_what_the_page_lacks_is_refused_by_name(tokenizer, tmp_path, settings, named):
-    with pytest.raises(InputError, match=f"{named} has no counterpart in a page"):
+def test_what_the_page_lacks_is_refused_by_name(tokenizer, tmp_path, settings, key, value):
+    with pytest.raises(InputError, match=f"{key}: a page with the model inside does not support {value}"):
         check_model(rounded_run(tokenizer, tmp_path, **settings))
 
 
 def test_a_larger_model_is_refused(tokenizer, tmp_path, monkeypatch):
     run = rounded_run(tokenizer, tmp_path)
     monkeypatch.setattr(model_page, "MOST_PARAMETERS", 1000)
-    with pytest.raises(InputError, match=r"has [\d,]+ parameters; .* up to 1,000"):
+    with pytest.raises(InputError, match=r"supports at most 1,000 parameters, found [\d,]+"):
         check_model(run)
 
 
@@ -149,5 +149,5 @@ def test_weights_that_no_16_bit_float_holds_are_refused(tokenizer, tmp_path):
     run = rounded_run(tokenizer, tmp_path)
     bias = next(v for v in run.model.variables if v.path.endswith("feed_forward/inner/bias"))
     bias.assign(np.full(bias.shape, 1e5))
-    with pytest.raises(InputError, match="encoder_0/feed_forward/inner/bias has numbers that no 16-bit float"):
+    with pytest.raises(InputError, match="encoder_0/feed_forward/inner/bias has numbers that are too large"):
         named_arrays(run)

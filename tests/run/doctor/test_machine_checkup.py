@@ -47,7 +47,7 @@ def test_a_gpu_that_lies_idle_and_a_format_that_is_converted_need_a_look(monkeyp
     monkeypatch.setattr(devices, "why_unseen", lambda: "install it")
     monkeypatch.setattr(devices, "_cpu_multiplies_bfloat16", lambda: False)
     idle, slow = texts(describe_gpus("mixed_float16"))
-    assert idle == "LOOK: an NVIDIA GPU is there, and TensorFlow sees none: install it"
+    assert idle == "LOOK: TensorFlow does not see the NVIDIA GPU of this machine: install it"
     assert slow.startswith("LOOK: training.precision mixed_float16: this device converts every number")
     monkeypatch.setattr(devices, "why_unseen", lambda: None)
     assert texts(describe_gpus("float32")) == []

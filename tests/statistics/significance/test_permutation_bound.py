@@ -17,17 +17,17 @@ def test_moments_are_those_of_drawn_permutations(causal):
     rows, keys = 5, 6
     allowed = np.tri(rows, keys, 1, dtype=bool) if causal else np.ones((rows, keys), bool)
     weights = np.where(allowed, draw_weights(random), 0)
-    places = (random.random((rows, keys)) < 0.4) & allowed
-    places[0] = False  # a row without a place
-    sums = permuted_sums(weights, allowed, places)
-    used = [t for t in range(rows) if 0 < places[t].sum() < allowed[t].sum()]
+    marked = (random.random((rows, keys)) < 0.4) & allowed
+    marked[0] = False  # a row without a place
+    sums = permuted_sums(weights, allowed, marked)
+    used = [t for t in range(rows) if 0 < marked[t].sum() < allowed[t].sum()]
     assert sums.rows == len(used) < rows
-    np.testing.assert_allclose(sums.observed[0], (weights * places)[0][:, used].sum((1, 2)))
+    np.testing.assert_allclose(sums.observed[0], (weights * marked)[0][:, used].sum((1, 2)))
     drawn = np.zeros((20_000, 2, len(used)))
     for draw in drawn:
         for i, t in enumerate(used):
             here = weights[0, :, t, allowed[t]]
-            draw[:, i] = random.permutation(here)[places[t, allowed[t]]].sum(0)
+            draw[:, i] = random.permutation(here)[marked[t, allowed[t]]].sum(0)
     totals = drawn.sum(-1)
     np.testing.assert_allclose(sums.expected[0], totals.mean(0), rtol=0.01)
     by_row = drawn.var(0)
@@ -69,8 +69,8 @@ def test_sums_far_above_chance_have_small_p_values():
 
 
 def test_resampled_sums_are_drawn_from_the_sum_itself_and_the_others():
-    observed, others = np.array([[3.0]]), np.array([[[1.0]], [[0.0]], [[0.0]]])
-    sums = resampled_sums(observed, others, 4)
+    observed, replacements = np.array([[3.0]]), np.array([[[1.0]], [[0.0]], [[0.0]]])
+    sums = resampled_sums(observed, replacements, 4)
     assert (sums.expected, sums.variance, sums.largest) == (1.0, 1.5, 2.0)
 
 

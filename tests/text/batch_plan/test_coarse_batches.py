@@ -61,4 +61,4 @@ def test_a_batch_is_padded_to_the_shape_of_its_length_links_too():
     assert [array.shape for array in batch.ids] == [(sentences_of(61, 11), 11)] * 3 == [(5, 11)] * 3
     assert batch.links.shape == (5, 11, 11) and batch.links.sum() == 3 * 11 * 7
     assert (batch.source[:3, :7] == 1).all() and batch.source.sum() == 21 and PAD == 0
-    assert pad_batch(Batch(*ids), LENGTHS, 61, shards=2).source.shape == (3, 11)
+    assert pad_batch(Batch(*ids), LENGTHS, 61, replicas=2).source.shape == (3, 11)

@@ -12,5 +12,5 @@ def test_overlap_counts_pairs_and_sides_and_names_lines(parts):
     other = Corpus(["a", "a", "x", "y"], ["A", "x", "B", "y"], [2, 4, 6, 8], "made.tsv")
     whole, shared = SharedSentences.of(other), SharedSentences(set(), set(), set())
     for part in parts:
-        shared.update(whole.met_in(*(side[part] for side in training)))
+        shared.update(whole.shared_with(*(side[part] for side in training)))
     assert report_overlap(shared, other, "test") == {"pairs": 1, "sources": 2, "targets": 3, "of": 4, "lines": [2, 4]}

@@ -48,7 +48,7 @@ def test_what_is_no_probability_is_refused(tmp_path, number):
 )
 def test_what_is_no_link_is_refused_in_few_words(tmp_path, link):
     (tmp_path / "links").write_text(f"0-0\n0-0 {link}\n")
-    with pytest.raises(InputError, match=r"links:2: '.* is no link; expected i-j") as caught:
+    with pytest.raises(InputError, match=r"links:2: '.* is not a link; expected i-j") as caught:
         read_pharaoh(tmp_path / "links")
     assert len(str(caught.value)) < 300
 

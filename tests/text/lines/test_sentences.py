@@ -28,7 +28,7 @@ def test_a_line_is_divided_into_sentences(line, sentences, spaces):
 
 def test_sentences_without_spaces_are_given_what_stands_between_translations():
     assert SentenceSplitter("zh-CN")("你好。我是猫！") == (["你好。", "我是猫！"], [" "])
-    assert SentenceSplitter("zh_Hans", between="")("你好。我是猫！").spaces == [""]
+    assert SentenceSplitter("zh_Hans", separator="")("你好。我是猫！").spaces == [""]
 
 
 def test_each_sentence_of_a_line_with_a_tag_has_the_tag():
@@ -56,7 +56,7 @@ def test_translations_are_joined_by_the_spaces_of_the_source():
 @given(st.lists(st.sampled_from(["A cat.", "Is it?", "b", "«", ".", "。", "\u2028", " ", "  ", "3.5", "e.g.", "漢"])))
 def test_what_is_divided_and_joined_is_the_line_but_for_its_ends(parts):
     line = "".join(parts)
-    paragraph = SentenceSplitter("en", between="")(line)
+    paragraph = SentenceSplitter("en", separator="")(line)
     assert paragraph.join(paragraph.sentences).strip() == line.strip()
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data.manythings.tokenize_text import tokenize
 from qkv.errors import InputError
-from qkv.text.lines import europarl_words, moses
+from qkv.text.lines import moses
 from qkv.text.lines.style import find_difference
 from qkv.text.lines.typed_line import MOST_CUT_LINES, MOST_REPORTED, Normalizer, TypedText
 from tests.support import ROOT
@@ -85,10 +86,16 @@ def test_what_is_not_asked_for_is_not_done():
     assert normalizer(style, divides=False)("The cat.") == "the cat."
 
 
+def test_tags_are_not_normalised_and_lines_are_cleaned_before():
+    normalize = Normalizer(demo_look("en"), True, None, lambda line: line.replace("\xad", ""), ("<De>",))
+    assert normalize("<D\xade> The cat") == "<De> the cat"
+    assert normalize("<Fr> The cat") == "<fr> The cat"
+
+
 @given(st.text(alphabet="aBé'.,!? &-“", max_size=30))
 def test_a_normalised_line_stays_as_it_is(line):
     style = measure_look(["a b ' . , ! ? & - \" é", "aB bé"], tokenized=True)
-    normalize = Normalizer(style, True, functools.partial(europarl_words.tokenize, language="en"))
+    normalize = Normalizer(style, True, functools.partial(tokenize, language="en"))
     once = normalize(line)
     assert normalize(once) == once
 

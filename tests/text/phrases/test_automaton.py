@@ -18,7 +18,7 @@ def test_phrases_are_found_as_whole_words_and_pending_where_the_text_may_end(tex
     marks = [1 << place for place in range(len(phrases))]
     automaton = PhraseAutomaton([tokens.of_text(phrase) for phrase in phrases], marks, unsure_divides=True)
     for end in range(len(text) + 1):  # what follows must not matter
-        symbols = [symbol for character in text[:end] for symbol in tokens._of_character(character)]
+        symbols = [symbol for character in text[:end] for symbol in tokens._symbols_of_character(character)]
         expected = sum(
             mark for phrase, mark in zip(phrases, marks, strict=True) if contains_words(text[:end], phrase, tokenized)
         )

@@ -3,7 +3,7 @@
 import pytest
 
 from qkv.errors import InputError
-from qkv.text.phrases.required import MOST_PHRASES, read_required, tokens_needed, write_phrase
+from qkv.text.phrases.required import MOST_PHRASES, encode_phrase, read_required, tokens_needed
 from qkv.text.phrases.sentence_files import ConstraintFiles
 from qkv.text.phrases.token_text import TokenText
 from tests.support.text import SENTENCES, SPECIAL, ToyTokenizer
@@ -36,16 +36,16 @@ def test_lines_have_phrases_between_tabs(read, tokenizer):
 def test_what_is_written_decodes_to_the_phrase(kind, tokenized, tokenizers):
     tokens = TokenText(tokenizers[kind], tokenized)
     for word in {word for sentence in SENTENCES for word in sentence.split()}:
-        phrase = write_phrase(word, tokens, "here")
+        phrase = encode_phrase(word, tokens, "here")
         before, between = tokenizers[kind].encode(["dog"])[0], " " * (tokenized or word.isalpha() or "'" in word)
         assert tokenizers[kind].decode([phrase.ids, [*before, *phrase.ids]]) == [word, f"dog{between}{word}"]
 
 
 def test_scripts_without_spaces_are_written_without_one():
     pieces = [*SPECIAL, "▁", "▁漢字", "漢字", "。"]
-    phrase = write_phrase("漢字", TokenText(ToyTokenizer(pieces), tokenized=False), "here")
+    phrase = encode_phrase("漢字", TokenText(ToyTokenizer(pieces), tokenized=False), "here")
     assert phrase.ids == (6,)
-    assert write_phrase("漢字", TokenText(ToyTokenizer(pieces), tokenized=True), "here").ids == (5,)
+    assert encode_phrase("漢字", TokenText(ToyTokenizer(pieces), tokenized=True), "here").ids == (5,)
 
 
 def test_a_tokenizer_that_puts_no_space_before_a_text_cannot_write_a_word():
@@ -54,7 +54,7 @@ def test_a_tokenizer_that_puts_no_space_before_a_text_cannot_write_a_word():
             return [row[1:] for row in super().encode(texts)]
 
     with pytest.raises(InputError, match=r"here: 'ab' cannot be written with this vocabulary"):
-        write_phrase("ab", TokenText(WithoutSpace([*SPECIAL, "▁", "ab"]), tokenized=True), "here")
+        encode_phrase("ab", TokenText(WithoutSpace([*SPECIAL, "▁", "ab"]), tokenized=True), "here")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ def corpus_of(*pairs):
 
 
 def overlap_of(training, other, name):
-    return report_overlap(SharedSentences.of(other).met_in(training.source, training.target), other, name)
+    return report_overlap(SharedSentences.of(other).shared_with(training.source, training.target), other, name)
 
 
 def test_shared_sources_are_warned_of_with_a_remedy(caplog):

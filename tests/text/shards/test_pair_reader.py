@@ -32,7 +32,7 @@ def test_a_reading_finds_what_readings_for_each_purpose_would(tokenizer, reader,
     assert [meter.style for meter in facts.styles] == [
         measure_look(side, tokenized=True) for side in (SOURCES, TARGETS)
     ]
-    assert facts.shared == {"test": SharedSentences.of(OTHER).met_in(SOURCES, TARGETS)}
+    assert facts.shared == {"test": SharedSentences.of(OTHER).shared_with(SOURCES, TARGETS)}
 
 
 def test_no_pairs_are_read_as_none(reader):

@@ -1,4 +1,4 @@
-"""The largest_fitting batch that fits into a GPU: found by trying, without a trace in the model."""
+"""The largest batch that fits into a GPU: found by trying, without a trace in the model."""
 
 from types import SimpleNamespace
 from typing import NamedTuple

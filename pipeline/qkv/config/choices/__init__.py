@@ -1,10 +1,19 @@
-"""Every closed list of names, in one place, with what each member can do.
+"""Tables of the allowed values of settings and options, with the meaning and properties of each value.
 
-Configs, help texts, checks, layers, the viewer and TensorBoard read these tables. These modules import nothing heavy,
-so that `--help` stays fast. The tables from name to class or function (`SCORES` in `attention/scores`, `MECHANISMS` in
-`attention/mechanisms`, ...) live beside the classes; tests/config/test_names.py holds them against these.
+They are read by configs, help texts, checks, layers, the viewer and TensorBoard. They import no large library, so that
+`--help` is fast. Tables from a name to its class or function are elsewhere, such as `SCORE_CLASSES` in
+`attention.scores` and `MECHANISM_CLASSES` in `attention.mechanisms`; tests/config/test_choices.py compares the names.
 
-`qkv.plugins` adds rows at run time, so look names up when they are needed and keep no copy of a table.
+Plugins add rows while the program runs (`plugins`). Therefore look up names when they are needed, and do not copy a
+table.
+
+The modules, in reading order:
+
+- `text`: tokenizers, corpus filters, units of words
+- `model`: architectures, scores and mechanisms of attention, parts of models
+- `training`: schedules, optimizers, callbacks
+- `translation`: searches, validation metrics, tokenizers of BLEU
+- `inspection`: sites of attention, types of heads, ways to read word links
 """
 
 from collections.abc import Mapping
@@ -15,5 +24,9 @@ __all__ = ["describe", "inspection", "model", "text", "training", "translation"]
 
 
 def describe(table: Mapping) -> str:
-    """Returns `name: meaning; name: meaning`, for help texts."""
+    """Returns the rows of a table as text for help texts: `name: meaning; name: meaning`.
+
+    Args:
+        table: rows by name. A row is its meaning, or an object with an attribute `meaning`.
+    """
     return "; ".join(f"{name}: {getattr(row, 'meaning', row)}" for name, row in table.items())

@@ -1,4 +1,4 @@
-"""Attention that is recorded and shown, and word alignments read off it."""
+"""Names for inspection: sites of attention, types of heads, methods for word links, experiments."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,15 +6,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Site:
-    """Attention that is recorded and shown.
+    """A kind of attention that can be recorded and shown, such as cross-attention.
 
     Attributes:
-        title: how plots name it.
-        axes: which sentence the (query, key) axes run over.
-        aligns: whether word alignments can be read off it.
-        forced: whether one teacher-forced pass gives it; `gradients` take a backward pass for each target token.
-        meaning: for help texts.
-        weighed_at: the one of `ATTENTION_SITES` whose weights it shows; empty for what is no attention.
+        title: its name in plots.
+        axes: the sentences of the query axis and of the key axis, each `source` or `target`.
+        meaning: a description for help texts.
+        aligns: whether word alignments can be computed from it.
+        forced: True if one teacher-forced pass computes it. `gradients` needs a backward pass for each target token.
+        weighed_at: the one of `config.choices.model.ATTENTION_SITES` whose weights it shows; empty for `gradients`,
+            which is not attention.
     """
 
     title: str
@@ -25,9 +26,15 @@ class Site:
     weighed_at: str = ""
 
     def pick(self, source: Any, target: Any) -> tuple[Any, Any]:
-        """Returns what belongs to the sentences of the (query, key) axes, given what belongs to each sentence."""
-        query, key = ({"source": source, "target": target}[axis] for axis in self.axes)
-        return query, key
+        """Returns the value for the query axis and the value for the key axis.
+
+        Args:
+            source: a value for the source sentence, such as its tokens.
+            target: the same for the target sentence.
+        """
+        values = {"source": source, "target": target}
+        query_axis, key_axis = self.axes
+        return values[query_axis], values[key_axis]
 
 
 SITES = {
@@ -56,24 +63,27 @@ SITES = {
 
 
 def site_name(name: str) -> str:
-    """Returns the name of a site in an archive, or by its name in `model.attention`: `encoder` for `encoder_self`."""
+    """Returns the name of a site in `SITES`, given that name or the name in `model.attention`.
+
+    For example, `encoder` for `encoder` and for `encoder_self`.
+    """
     side, _, kind = name.partition("_")
     return side if kind == "self" else name
 
 
 LABEL_SIDES = {"output": "output tokens (being predicted)", "input": "input tokens (just read)"}
-"""Which target tokens name the rows: row t is computed from input token t to predict output token t."""
+"""The target tokens that can label the rows of attention. Input token t is read in row t to predict output token t."""
 
 
 @dataclass(frozen=True)
 class HeadType:
-    """A place at which most of a head's weight may lie.
+    """A type of heads, which put most of their weight on one kind of token.
 
     Attributes:
-        label: how pages name such a head.
-        short: the same in few letters, below a small picture.
-        meaning: the place, for help texts.
-        sites: the attention in which it exists.
+        label: the name of the type on pages.
+        short: a shorter name, below small pictures.
+        meaning: the keys that get the weight, for help texts.
+        sites: the names in `SITES` of the attention where the type can occur.
     """
 
     label: str
@@ -95,43 +105,41 @@ HEAD_TYPES = {
     "eos": HeadType("EOS sink", "EOS", "the source's end-of-sentence token", ("cross", "encoder")),
     "bos": HeadType("BOS sink", "BOS", "the target's beginning-of-sentence token", ("decoder",)),
 }
-"""What heads are named after, where a permutation control allows it."""
+"""The types of heads. A head gets a type only if it passes the permutation test, see `inspection.head_types`."""
 SYMMETRISATIONS = ("grow-diag-final-and", "grow-diag", "intersection", "union")
+"""The heuristics that combine the word links of the two directions."""
 EXTRACTIONS = {
     "target": "each target word with the source word that it attends to most",
     "source": "each source word with the target word that attends to it most",
     "mutual": "links that both target and source give",
     "grow-diag": "the mutual links, and neighbouring links from target or source",
-    "grow-diag-over-0.02": "the same, without links of a weight of 0.02 or less",
-    "over-0.1": "each target word with every source word that gets more than this share of its weight",
-    "over-0.2": "the same for 0.2",
-    "over-0.3": "the same for 0.3",
-    "over-0.4": "the same for 0.4",
+    "grow-diag-over-0.02": "as grow-diag, without links of a weight of 0.02 or less",
+    "over-0.1": "each target word with every source word that gets more than 0.1 of its weight",
+    "over-0.2": "as over-0.1, for 0.2",
+    "over-0.3": "as over-0.1, for 0.3",
+    "over-0.4": "as over-0.1, for 0.4",
 }
-MEAN_WEIGHTS = "mean-weights"  # the way of combining two directions by the mean of their attention
+"""The methods that compute word links from attention weights."""
+MEAN_WEIGHTS = "mean-weights"
+"""The symmetrisation that averages the attention weights of all runs and directions before links are computed."""
 PROBABLE = "probable"
-"""The way of linking by calibrated probability, above a threshold that is chosen on pairs with gold links."""
+"""The symmetrisation that links words above a threshold of probability, which is chosen on pairs with gold links."""
 RECORD_MODES = ("greedy", "beam", "sampling", "forced")
-"""Where the target of a record comes from: a search, or a given text."""
+"""The origins of the target of a record: the three searches, or a given text (`forced`)."""
 SOURCE_SCORERS = {
     "gold": "the source tokens of the words that gold links name",
     "weights": "cross-attention weights of a head, or their mean over the heads of a layer or of all layers",
     "norms": "the site norms, its mean over all heads",
     "gradients": "the site gradients",
     "logits": "the parts of a Transformer's logit that cross-attention reads from each source token",
-    "diagonal": "the source tokens nearest to the same place of the sentence",
-    "random": "an order that is drawn for each target token",
+    "diagonal": "the source tokens nearest to the same relative position in the sentence",
+    "random": "a random order for each target token",
 }
-"""What orders the source tokens by how much they are said to matter to a target token."""
+"""Methods that rank the source tokens by their importance to a target token."""
 OUTPUT_ABLATIONS = {
     "mean": "its mean over all target tokens",
     "resampled": "its output at a target token of another sentence",
 }
-"""What stands for a head's output, to see what the output is worth."""
-EXPERIMENT_HELP = {
-    "perturb": "change each head in turn on the first N sentences, and write how the loss rises to perturbation.csv; "
-    "takes six passes a head",
-    "faithfulness": "remove from the first N sentences the tokens that attention points to, or all others, and write "
-    "the cost to faithfulness.csv; 200 take minutes",
-}
-"""The experiments on a run's attention, by their options; the functions are in `qkv.evaluation.experiments`."""
+"""The replacements for the output of a head in ablations."""
+EXPERIMENTS = ("perturb", "faithfulness")
+"""The experiments on the attention of a run, by their options. Their functions are in `evaluation.experiments`."""

@@ -1,4 +1,4 @@
-"""Architectures, their parts, scores and attention mechanisms."""
+"""Names for models: architectures, their parts, positions, scores and mechanisms of attention."""
 
 from dataclasses import dataclass
 
@@ -20,18 +20,18 @@ POSITIONS = {
     "alibi": "scores of self-attention fall with distance, whatever positions_on says",
 }
 RELATIVE_POSITIONS = ("rotary", "alibi")
-"""Those that act inside self-attention by distance, and add nothing to embeddings."""
+"""The positions that act inside self-attention by distance. They add nothing to embeddings."""
 POSITION_PLACES = {
     "input": "once to the embeddings",
     "queries_and_keys": "to the queries and keys of every attention layer, never to values",
 }
 TIED_EMBEDDINGS = {
     "all": "source, target and output share one table",
-    "target": "target and output share one",
-    "none": "each has its own",
+    "target": "target and output share one table",
+    "none": "source, target and output have separate tables",
 }
 MODEL_PARTS = {
-    "embeddings": "the tables of tokens, one where model.tie_embeddings ties them, with the bias of the output, and of "
+    "embeddings": "the tables of tokens, or their one table with model.tie_embeddings, the bias of the output, and "
     "learned positions",
     "encoder": "all layers that read the source",
     "decoder": "all layers that write the target, cross-attention included; in decoder_only all layers",
@@ -40,25 +40,26 @@ MODEL_PARTS = {
     "feed_forward": "the feed-forward network of every layer",
     "normalizations": "gains and offsets of every layer normalisation",
 }
-"""Parts whose weights can be kept as they are. They overlap: a self-attention is also a part of its encoder."""
-WHOLE_MODEL = ("embeddings", "encoder", "decoder")  # the parts that have all weights between them
+"""The parts of a model whose weights can be frozen. They overlap: the encoder's self-attention is in two of them."""
+WHOLE_MODEL = ("embeddings", "encoder", "decoder")  # together, these parts have all weights of a model
 PARTS_MISSING = {
     "recurrent": ("self_attention", "feed_forward", "normalizations"),
     "decoder_only": ("encoder", "cross_attention"),
 }
-"""The parts that an architecture does not have."""
+"""The parts in `MODEL_PARTS` that an architecture does not have."""
 ACTIVATIONS = ("relu", "gelu", "silu")
 
 
 @dataclass(frozen=True)
 class ScoreInfo:
-    """A way to compare queries and keys.
+    """Properties of a score function, which compares queries and keys.
 
     Attributes:
         meaning: the formula, for help texts.
-        projected: whether a recurrent model projects both sides first; the other scores have matrices of their own.
-        by_angle: whether scores grow as the angle between query and key shrinks, which `lsh` relies on.
-        is_product: whether the score is `q k^T` up to a factor, so that `W_Q W_K^T` has a meaning.
+        projected: True if a recurrent model projects queries and keys before it calls the score; False if the score
+            has its own matrices.
+        by_angle: True if the score grows as the angle between query and key shrinks. `lsh` and `rotary` need this.
+        is_product: True if the score is `q k^T` times a constant, so that the product `W_Q W_K^T` can be analysed.
     """
 
     meaning: str
@@ -76,23 +77,24 @@ SCORE_INFO = {
     "concat": ScoreInfo("v.tanh(W[q; k])"),
 }
 ATTENTION_SITES = ("encoder_self", "decoder_self", "cross")
-"""Where a Transformer attends; a decoder-only model has `decoder_self` alone."""
+"""The sites of attention in a Transformer. A decoder-only model has only `decoder_self`."""
 
 
 @dataclass(frozen=True)
 class MechanismInfo:
-    """A way from scores to weights.
+    """Properties of a mechanism of attention, which turns scores into weights.
 
     Attributes:
-        meaning: for help texts.
-        refused: for each of `ATTENTION_SITES` where it cannot be used, the reason.
-        compares: whether queries are compared with keys at all, so that it needs a score.
-        holds_weights: whether it computes all weights on its way, so that dropout can act on them.
+        meaning: a description for help texts.
+        refused: (site, reason) pairs for those of `ATTENTION_SITES` where it cannot be used. The reason completes a
+            sentence that begins with its name.
+        compares: True if it compares queries with keys, and so needs a score.
+        holds_weights: True if it holds all weights in memory, so that dropout can act on them.
         settings: the config keys that only this mechanism reads.
-        gives_shares: whether its weights are shares of a row, at least 0 and together at most 1.
-        distances: which of `RELATIVE_POSITIONS` it can see.
-        guided: whether its weights can be taught word links.
-        has_sink: whether weight may go to no key at all.
+        gives_shares: True if the weights of a query are at least 0 and add up to at most 1.
+        distances: those of `RELATIVE_POSITIONS` that it supports.
+        guided: True if guided attention can train its weights with word links.
+        has_sink: True if the weights of a query may add up to less than 1, the rest going to a sink.
     """
 
     meaning: str
@@ -107,9 +109,9 @@ class MechanismInfo:
 
 
 MECHANISM_INFO = {
-    "softmax": MechanismInfo("the definition", distances=("rotary", "alibi"), guided=True),
+    "softmax": MechanismInfo("softmax over the keys that the mask allows", distances=("rotary", "alibi"), guided=True),
     "sink": MechanismInfo(
-        "softmax with a learnt sink, to which weight goes that no key deserves",
+        "softmax with a learnt sink, which takes weight away from the keys",
         distances=("rotary", "alibi"),
         guided=True,
         has_sink=True,
@@ -126,7 +128,7 @@ MECHANISM_INFO = {
             ("decoder_self", "mixes all positions before it weighs them, so it cannot hide the future from a decoder"),
         ),
         settings=("projected_length",),
-        gives_shares=False,  # it mixes with weights of any sign
+        gives_shares=False,  # a mixture may have weights of any sign
     ),
     "lsh": MechanismInfo(
         "attention within buckets of similar vectors",
@@ -143,10 +145,10 @@ MECHANISM_INFO = {
 
 
 def mechanisms_at(site: str) -> list[str]:
-    """Returns the mechanisms that can be used at one of `ATTENTION_SITES`."""
+    """Returns the names of the mechanisms that can be used at a site, one of `ATTENTION_SITES`."""
     return [name for name, mechanism in MECHANISM_INFO.items() if site not in dict(mechanism.refused)]
 
 
 def fixed_weights() -> list[str]:
-    """Returns the mechanisms that do not compare queries with keys."""
+    """Returns the names of the mechanisms that do not compare queries with keys, such as `uniform`."""
     return [name for name, mechanism in MECHANISM_INFO.items() if not mechanism.compares]

@@ -1,9 +1,9 @@
-"""Names for the parts of corpora and tokenizers."""
+"""Names for text: tokenizers, problems and filters of corpora, scripts, units of words."""
 
 TOKENIZERS = {
     "bpe": "merges of frequent pairs",
     "unigram": "a unigram language model",
-    "given": "by the tokenizer of an imported run, which is not trained",
+    "given": "the tokenizer of an imported run, which is not trained",
 }
 CORPUS_PROBLEMS = {
     "empty_side": "one side is empty",
@@ -17,13 +17,13 @@ CORPUS_FILTERS = {
     "digits": "the sides have different digits",
     "near_duplicate": "an earlier pair is the same but for capitals, digits, marks and spaces",
 }
-"""Why a filter leaves out a pair; each pair is counted under the first that applies."""
+"""The reasons why filters leave out a pair. A pair is counted under the first reason that applies."""
 SCRIPTS = (
     "Latin", "Cyrillic", "Greek", "Arabic", "Hebrew", "Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil",
     "Telugu", "Kannada", "Malayalam", "Sinhala", "Thai", "Lao", "Tibetan", "Myanmar", "Khmer", "Georgian", "Armenian",
     "Ethiopic", "Mongolian", "Hangul", "Han", "Japanese",
 )  # fmt: skip
-"""Unicode's names of scripts; Japanese is written in three of them."""
+"""Unicode's names of scripts. `Japanese` stands for the three scripts that Japanese is written in."""
 WORD_UNITS = {
     "spaces": "words are separated by spaces",
     "subwords": "every subword is a word",
@@ -37,6 +37,5 @@ WORD_MARKS = {
     "joiner": "@@ at its end joins a token to the next (subword-nmt, fairseq, Nematus)",
     "none": "every token is a word",
 }
-"""The marks with which the tokens of an archive are spelled, and from which their words are known."""
+"""The marking schemes by which the tokens of an archive show where words begin or end."""
 DATA_SETS = ("train", "validation", "test")
-EUROPARL_LANGUAGES = ("en", "fr")  # whose text can be divided as in Europarl

@@ -1,17 +1,18 @@
-"""Schedules, optimizers and callbacks."""
+"""Names for training: schedules, optimizers and callbacks."""
 
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """A course of the learning rate after warm-up.
+class ScheduleInfo:
+    """Properties of a schedule of the learning rate after warm-up.
 
     Attributes:
-        meaning: for help texts.
-        ends_at_zero: whether it falls to zero at `max_updates`, which it then needs.
-        measures_total: whether it falls to zero at the updates that fit into `max_minutes`, which it then needs.
+        meaning: a description for help texts.
+        ends_at_zero: True if the rate falls to zero at `max_updates`, which must then be set.
+        measures_total: True if the rate falls to zero at the end of `max_minutes`, which must then be set. The number
+            of updates until then is estimated from their time.
     """
 
     meaning: str
@@ -20,11 +21,11 @@ class Schedule:
 
 
 SCHEDULE_INFO = {
-    "inverse_sqrt": Schedule("falls with the inverse square root of the number of updates"),
-    "linear": Schedule("falls linearly to zero at max_updates", ends_at_zero=True),
-    "cosine": Schedule("falls along half a cosine wave to zero at max_updates", ends_at_zero=True),
-    "constant": Schedule("stays at the peak"),
-    "clock": Schedule(
+    "inverse_sqrt": ScheduleInfo("falls with the inverse square root of the number of updates"),
+    "linear": ScheduleInfo("falls linearly to zero at max_updates", ends_at_zero=True),
+    "cosine": ScheduleInfo("falls along half a cosine wave to zero at max_updates", ends_at_zero=True),
+    "constant": ScheduleInfo("stays at the peak"),
+    "clock": ScheduleInfo(
         "falls linearly to zero at max_minutes: updates are timed, and the number that fits is estimated again at each "
         "validation",
         measures_total=True,
@@ -37,13 +38,13 @@ OPTIMIZER_MEANINGS = {
 
 
 @dataclass(frozen=True)
-class Callback:
-    """A callback that configs can name.
+class CallbackInfo:
+    """Properties of a callback that configs can name.
 
     Attributes:
-        meaning: for help texts.
-        defaults: arguments that it gets unless a config gives them.
-        files: arguments that name a file, which is in the folder of the run.
+        meaning: a description for help texts.
+        defaults: (name, value) pairs of arguments, which a config may replace.
+        files: the names of arguments that are the name of a file in the run's folder.
     """
 
     meaning: str
@@ -52,12 +53,14 @@ class Callback:
 
 
 CALLBACK_INFO = {
-    "CSVLogger": Callback("Keras' table of the metrics at the end of each epoch", (("append", True),), ("filename",)),
-    "TerminateOnNaN": Callback("Keras' end of a training whose loss is not a number"),
+    "CSVLogger": CallbackInfo(
+        "writes Keras' table of the metrics at the end of each epoch", (("append", True),), ("filename",)
+    ),
+    "TerminateOnNaN": CallbackInfo("ends a training whose loss is NaN"),
 }
 UNSUITABLE_CALLBACKS = {
-    "BackupAndRestore": "every run resumes; see training.checkpoint_every_minutes",
-    "CallbackList": "list its callbacks themselves",
+    "BackupAndRestore": "every run can be resumed; see training.checkpoint_every_minutes",
+    "CallbackList": "list its callbacks one by one",
     "LearningRateScheduler": "use training.schedule, or register a schedule in a --plugins file",
     "OrbaxCheckpoint": "use training.keep_checkpoints and training.checkpoint_every_minutes",
     "ProgbarLogger": "training prints its progress; see training.log_every_updates",
@@ -65,7 +68,8 @@ UNSUITABLE_CALLBACKS = {
     "SwapEMAWeights": "use training.average_checkpoints",
     "TensorBoard": "every run writes for TensorBoard; see inspection",
 }
-"""Callbacks of Keras that the training loop cannot call, from a config or from Python, and what to use instead."""
+"""Callbacks of Keras that the training loop cannot call, with advice for the message. Neither config nor Python can use
+them."""
 REFUSED_CALLBACKS = {
     **UNSUITABLE_CALLBACKS,
     "EarlyStopping": "use training.early_stopping",
@@ -75,4 +79,4 @@ REFUSED_CALLBACKS = {
     "training.checkpoint_every_minutes",
     "RemoteMonitor": "a config alone opens no connection: register a callback in a --plugins file",
 }
-"""Callbacks of Keras that configs cannot name, and what to use instead."""
+"""Callbacks of Keras that configs cannot name, with advice for the message."""

@@ -1,4 +1,4 @@
-"""Names of searches, metrics and the tokenizers of BLEU."""
+"""Names for translation: searches, validation metrics and tokenizers of BLEU."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ BEAM_ENDS = {
 
 
 @dataclass(frozen=True)
-class Metric:
-    """A measure of translations on the validation set.
+class MetricInfo:
+    """Properties of a validation metric.
 
     Attributes:
-        title: how progress lines and tables name it.
-        digits: decimals that are printed.
-        lower_is_better: its direction.
-        chooses: whether checkpoints can be chosen by it.
+        title: its name in progress lines and tables.
+        digits: the number of decimals that are printed.
+        lower_is_better: True if a lower value is better.
+        chooses: True if the best checkpoint can be chosen by it.
     """
 
     title: str
@@ -36,30 +36,36 @@ class Metric:
 
 
 METRIC_INFO = {
-    "loss": Metric("loss", digits=3, lower_is_better=True),
-    "perplexity": Metric("perplexity", lower_is_better=True, chooses=False),
-    "token_accuracy": Metric("accuracy", digits=3),
-    "bleu": Metric("BLEU"),
+    "loss": MetricInfo("loss", digits=3, lower_is_better=True),
+    "perplexity": MetricInfo("perplexity", lower_is_better=True, chooses=False),
+    "token_accuracy": MetricInfo("accuracy", digits=3),
+    "bleu": MetricInfo("BLEU"),
 }
 
 
 def rank(metric: str, validation: Mapping[str, float]) -> tuple[float, float]:
-    """Returns the sorting key of a validation, the best first: a metric, and among equals the loss. Its values have
-    `val_` before their names."""
+    """Returns the sorting key of a validation. The validation with the lowest key is the best.
+
+    Validations are sorted by the metric, and by the loss if the metric is equal.
+
+    Args:
+        metric: the name of the metric, in `METRIC_INFO`.
+        validation: values by name with the prefix `val_`, such as `val_loss`.
+    """
     value = validation[f"val_{metric}"]
     return value if METRIC_INFO[metric].lower_is_better else -value, validation["val_loss"]
 
 
 @dataclass(frozen=True)
 class BleuTokenizer:
-    """A tokenizer of sacreBLEU.
+    """Properties of a tokenizer of sacreBLEU.
 
     Attributes:
-        meaning: for help texts.
-        modules: Python modules that it needs beside sacreBLEU's own requirements.
-        extra: the extra of sacreBLEU that installs them.
-        downloads: whether sacreBLEU downloads a model for it.
-        east_asian: whether it is one for Chinese, Japanese or Korean text.
+        meaning: a description for help texts.
+        modules: Python modules that it needs in addition to sacreBLEU's requirements.
+        extra: the extra of sacreBLEU that installs these modules; empty if there is none.
+        downloads: True if sacreBLEU downloads a model for it.
+        east_asian: True if it is for Chinese, Japanese or Korean text.
     """
 
     meaning: str
@@ -91,8 +97,13 @@ _BY_CHARACTER = {"ja", "jpn", "ko", "kor", "th", "tha", "lo", "lao", "km", "khm"
 
 
 def bleu_tokenizer_of(language: str) -> str:
-    """Returns the tokenizer for plain text in a language, whatever is installed. A script or a region may follow the
-    code of the language: `zh`, `zh-CN`, `cmn_Hans`."""
+    """Returns the default BLEU tokenizer for plain text in a language: `zh`, `char` or `13a`.
+
+    None of these needs another library.
+
+    Args:
+        language: the code of the language. A script or a region may follow it: `zh`, `zh-CN`, `cmn_Hans`.
+    """
     code = language.strip().lower().replace("_", "-").partition("-")[0]
     if code in _CHINESE:
         return "zh"

@@ -4,25 +4,163 @@ Each architecture names its layers itself, see `TranslationModel.layer_names`; d
 Names may be globs, such as `decoder.*.cross.scores`. A value that a loop computes for one position at a time is
 collected over the loop: its positions are the rows of one array, on the last axis but one.
 
+Sentences are given as ids to `read_activations` and `patch_activations`, and as text to `cache_sentences` and
+`patch_sentence`.
+
 Letters: B batch, H heads, T queries, S keys, V value size of a head, D width of the output.
 """
 
 import fnmatch
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from keras import ops
 
 from ...attention.multi_head import AttentionLayer
+from ...decoding.translator import Translator
 from ...errors import InputError, did_you_mean
 from ...layers.tap import Hook, tapped
 from ...model.interface import TranslationModel
+from ...runtime.import_tensorflow import refuse_after_fork
+from ...text.tokens.special_tokens import BOS, EOS
+
+SentenceOrPair = str | tuple[str, str]
+"""A source, whose translation is searched and then read; or a source and the target that is read."""
 
 Pair = tuple[Sequence[int], Sequence[int]]
 """The ids of a source up to EOS, and of its target from BOS on; both without padding."""
+
+
+class Inside(NamedTuple):
+    """The values that a model computes while it reads a sentence pair.
+
+    Letters: S source tokens, T target tokens, N vocabulary size.
+
+    - source_tokens: the S source tokens, EOS at the end.
+    - target_input_tokens: the T tokens that the decoder reads, BOS at the beginning. Row t of every array of the
+      decoder is computed from token t.
+    - target_output_tokens: the T tokens that the decoder predicts.
+    - log_probabilities: the log-probabilities of `target_output_tokens` in nats, `(T,)`.
+    - logits: `(T, N)`.
+    - arrays: the activations by name, see docs/learn/inside.md.
+    """
+
+    source_tokens: list[str]
+    target_input_tokens: list[str]
+    target_output_tokens: list[str]
+    log_probabilities: np.ndarray
+    logits: np.ndarray
+    arrays: Mapping[str, np.ndarray]
+
+
+def cache_sentences(translator: Translator, sentences: Any, names: Any = ("*",)) -> list[Inside]:
+    """Reads sentences and returns the activations of each.
+
+    Args:
+        translator: the translator of the model that reads.
+        sentences: an iterable of `SentenceOrPair`.
+        names: an iterable of the names or globs of the activations, such as `decoder.0.cross.scores` or `*.residual`.
+
+    Raises:
+        InputError: an argument has another type, the architecture names no layers, or a name or glob matches no
+            activation, such as the scores of a mechanism that does not score each pair.
+    """
+    is_one = isinstance(sentences, str) or (isinstance(sentences, tuple) and _is_text_pair(sentences))
+    is_table = isinstance(sentences, Mapping) or hasattr(sentences, "columns")
+    if is_one or is_table or not isinstance(sentences, Iterable) or isinstance(sentences, bytes):
+        hint = ": put it in [ ]" if is_one else ""
+        raise InputError(f"sentences: expected a list of sentences or pairs, found {sentences!r:.60}{hint}")
+    names = _list_names(names)
+    results = []
+    for sentence in sentences:
+        pair, predicted = read_ids(translator, sentence)
+        arrays, logits = read_activations(translator.model, pair, names)
+        results.append(_describe_pass(translator, pair, predicted, logits, arrays))
+    return results
+
+
+def patch_sentence(translator: Translator, clean: Any, corrupted: Any, names: Any) -> Inside:
+    """Reads the corrupted sentence with some activations of the clean sentence (activation patching).
+
+    Args:
+        translator: the translator of the model that reads.
+        clean: the `SentenceOrPair` that the activations are taken from.
+        corrupted: the `SentenceOrPair` that is read. The sides that are patched have as many tokens as in `clean`.
+        names: an iterable of the names or globs of the activations.
+
+    Returns:
+        The values of the patched pass, without arrays.
+
+    Raises:
+        InputError: as for `cache_sentences`, or an activation has another shape in the corrupted sentence.
+    """
+    names = _list_names(names)
+    clean_pair, _ = read_ids(translator, clean)
+    pair, predicted = read_ids(translator, corrupted)
+    logits = patch_activations(translator.model, clean_pair, pair, names)
+    return _describe_pass(translator, pair, predicted, logits, {})
+
+
+def read_ids(translator: Translator, sentence: Any) -> tuple[Pair, list[int]]:
+    """Returns the ids of a sentence and its translation, cut to the positions of the model.
+
+    Args:
+        translator: the translator, which searches the translation of a source alone.
+        sentence: a `SentenceOrPair`.
+
+    Returns:
+        `(pair, predicted)`: the ids that the model reads, and the ids that it predicts, up to EOS.
+
+    Raises:
+        InputError: the sentence is neither text nor a pair of texts, or has several lines or characters that are not
+            text; or the process was forked after TensorFlow had computed.
+    """
+    if not (isinstance(sentence, str) or _is_text_pair(sentence)):
+        raise InputError(f"sentence: expected text, or a pair (source, target) of texts, found {sentence!r:.60}")
+    refuse_after_fork()
+    if isinstance(sentence, str):
+        translation = translator.translate([sentence])[0]
+        source = list(translation.source_ids)
+        target = list(translation.ids)
+    else:
+        source = translator.encode([sentence[0]])[0][: translator.max_positions - 1]
+        target = [*translator.encode([sentence[1]], "target")[0], EOS][: translator.max_positions]
+    return ([*source, EOS], [BOS, *target[:-1]]), target
+
+
+def _describe_pass(
+    translator: Translator, pair: Pair, predicted: Sequence[int], logits: np.ndarray, arrays: Mapping[str, np.ndarray]
+) -> Inside:
+    """Returns the values of a pass with the spelling of the tokens; `predicted` are the ids that the rows predict."""
+    largest = logits.max(axis=-1, keepdims=True)
+    log_probabilities = logits - largest - np.log(np.exp(logits - largest).sum(axis=-1, keepdims=True))
+    pieces = translator.tokenizer.pieces
+    return Inside(
+        pieces(pair[0]),
+        pieces(pair[1]),
+        pieces(predicted),
+        log_probabilities[np.arange(len(predicted)), predicted],
+        logits,
+        arrays,
+    )
+
+
+def _is_text_pair(value: Any) -> bool:
+    """Returns whether a value is a tuple or list of two texts."""
+    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(text, str) for text in value)
+
+
+def _list_names(names: Any) -> list[str]:
+    """Lists names or globs of activations. Raises an `InputError` unless `names` is an iterable of texts."""
+    is_text = isinstance(names, str)
+    listed = list(names) if isinstance(names, Iterable) and not is_text else [names]
+    if is_text or not all(isinstance(name, str) for name in listed):
+        hint = ": put it in [ ]" if is_text else ""
+        raise InputError(f"names: expected a list of names such as 'decoder.0.cross.scores', found {names!r:.60}{hint}")
+    return listed
 
 
 def read_activations(

@@ -111,7 +111,7 @@ SUMS = (*FAITHFULNESS_MEASURES, "taken")
 
 
 def sums_of_sentences(sentences: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Arranges the table of `removal.measure_sentences` as arrays.
+    """Arranges the table of `inspection.experiments.removal.measure_sentences` as arrays.
 
     The removal `mean` is added: the mean of the hard removals over all shares, the "area over the perturbation curve"
     (DeYoung et al. 2020, section 4.1).

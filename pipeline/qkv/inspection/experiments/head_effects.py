@@ -24,7 +24,7 @@ MOST_EXCHANGES = 20_000
 
 
 class HeadEffects(NamedTuple):
-    """The effects of single changes on the loss of given targets.
+    """The effects of single changes on the loss of the targets of N sentences.
 
     - changes: (layer, head, name) of each change, P of them.
     - sums: `(N, P, 2)`, sums over the target tokens of a sentence: the rise of the loss in nats, and the number of
@@ -76,12 +76,13 @@ class HeadEffects(NamedTuple):
         rows = sentences.merge(self._table_of_changes(), how="cross")[["id", "layer", "head", "change", "tokens"]]
         return rows.assign(**dict(zip(EFFECTS, means.reshape(-1, 2).T, strict=True)))
 
-    def among(self, sentences: int, rows: Sequence[int]) -> "HeadEffects":
-        """Returns the effects on a larger set that contains these sentences.
+    def in_larger_set(self, sentences: int, rows: Sequence[int]) -> "HeadEffects":
+        """Returns the effects on a larger set that contains the N sentences.
 
         Args:
-            sentences: the size of the larger set.
-            rows: the indices of these N sentences in it; all other sentences get sums and tokens of 0.
+            sentences: the number of sentences of the larger set.
+            rows: the index of each of the N sentences in the larger set. The effects on all other sentences are 0, with
+                0 tokens.
         """
         sums = np.zeros((sentences, *self.sums.shape[1:]))
         sums[rows] = self.sums
@@ -94,5 +95,5 @@ class HeadEffects(NamedTuple):
 
 
 def exchanges_for(tests: int) -> int:
-    """Returns the number of random exchanges for as many tests as Holm's method corrects together."""
+    """Returns the number of random exchanges of a test, if Holm's method corrects `tests` tests together."""
     return min(max(SAMPLES, EXCHANGES_PER_TEST * tests), MOST_EXCHANGES)

@@ -2,7 +2,7 @@
 
 The parts are the token just read, its position, self-attention and feed-forward networks, biases, and for each head of
 cross-attention each source token. The logits are linear in the residual stream if the standard deviations of layer
-normalisation are held fixed at the values for this sentence, as in `score_parts`.
+normalisation are held fixed at the values for this sentence, as in `inspection.experiments.score_parts`.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ def split_logit(model: keras.Model, pair: Pair, row: int, token: int) -> "pd.Dat
     """Splits the logit of a token.
 
     Args:
-        model: a Transformer in float64, see `score_parts.in_float64`, whose cross-attention computes contexts from
-            weights.
+        model: a Transformer in float64, see `inspection.experiments.score_parts.in_float64`. Its cross-attention must
+            compute contexts from weights.
         pair: the sentence pair.
         row: the target position that predicts the token.
         token: the id of the token.

@@ -50,7 +50,7 @@ def perturbation_effects(
     batch_tokens: int = FORCED_BATCH_TOKENS,
     threads: int = 1,
 ) -> HeadEffects:
-    """Changes one head of the cross-attention at a time and measures the rise of the loss on given targets.
+    """Changes one head of the cross-attention at a time and measures the rise of the targets' loss.
 
     Args:
         model: a Transformer.
@@ -102,9 +102,9 @@ def sum_effects(log_probabilities: np.ndarray, likeliest: np.ndarray, is_token: 
     """Sums the effects of changes over the tokens of each target.
 
     Args:
-        log_probabilities: `(1 + P, B, T)`, natural logarithms of the probabilities of the target tokens; the first row
-            without a change.
-        likeliest: `(1 + P, B, T)`, the ids of the likeliest tokens, likewise.
+        log_probabilities: the natural logarithms of the probabilities of the target tokens, `(1 + P, B, T)`, first
+            without a change, then with each change.
+        likeliest: the ids of the likeliest tokens, `(1 + P, B, T)`, in the same order.
         is_token: bool `(B, T)`, False for padding.
 
     Returns:

@@ -33,7 +33,7 @@ class ScoredSentence(NamedTuple):
     - id: the index of the sentence in its set.
     - source_ids: the n ids of the source, without EOS.
     - target_ids: the T ids of the target, which end in EOS unless truncated.
-    - scores: the scores of each scorer, `(T, n)`; see `faithfulness.score_sources`.
+    - scores: the scores of each scorer, `(T, n)`; see `inspection.experiments.faithfulness.score_sources`.
     - noise: random numbers that order equal scores, `(T, n)`.
     - measured: bool `(T,)`, True for the target tokens that are measured.
     """

@@ -80,7 +80,7 @@ def row_steps(model: keras.Model, pair: Pair, layer: str, head: int, row: int, t
     feed-forward network follows. In the last layer of the decoder, the probability of `token` follows.
 
     Args:
-        model: a Transformer in float64, see `score_parts.in_float64`.
+        model: a Transformer in float64, see `inspection.experiments.score_parts.in_float64`.
         pair: the sentence pair.
         layer: the name of the attention layer, such as `encoder.0.self`, `decoder.0.self` or `decoder.0.cross`. It must
             have the mechanism `softmax` and the score `scaled_dot` or `dot`.
@@ -89,8 +89,8 @@ def row_steps(model: keras.Model, pair: Pair, layer: str, head: int, row: int, t
         token: the id whose probability is computed in the last layer of the decoder; ignored elsewhere.
 
     Raises:
-        InputError: as for `score_parts.find_attention`; or the layer has another mechanism or score, or is
-            self-attention with rotary positions.
+        InputError: the layer, head or row does not exist (see `inspection.experiments.score_parts.find_attention`), or
+            the layer has another mechanism or score, or is self-attention with rotary positions.
     """
     attention = find_attention(model, pair, layer, head, row)
     _check_steps(model, attention, layer)
@@ -179,7 +179,7 @@ def _normalized(code: str, residual: Any, norm: str, name: str, arrays: dict[str
     Args:
         code: a Python expression.
         residual: the `Residual` of the sublayer.
-        norm: the place in question, `pre` (before the sublayer) or `post` (after it).
+        norm: the position of the normalisation, `pre` (before the sublayer) or `post` (after it).
         name: the suffix of the new variables `gain_NAME` and `bias_NAME`.
         arrays: the arrays by the variable's name; the gain and bias are added.
     """

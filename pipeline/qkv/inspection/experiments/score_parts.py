@@ -23,9 +23,11 @@ from ...attention.relative_positions import Distances, rotation
 from ...attention.scores import PRODUCTS
 from ...attention.self_attention import SelfAttention
 from ...config.choices.model import ATTENTION_SITES
+from ...decoding.translator import Translator
 from ...errors import InputError, did_you_mean
 from ...model.transformer import Transformer
-from .activations import Pair, check_index, read_activations
+from ...runtime.graphs import GraphCache
+from .activations import Pair, check_index, read_activations, read_ids
 from .intervention import changeable_layers
 
 if TYPE_CHECKING:
@@ -40,8 +42,15 @@ def in_float64(model: keras.Model) -> keras.Model:
     return copy
 
 
+def shared_float64(model: keras.Model, graphs: GraphCache) -> keras.Model:
+    """Returns the float64 copy of a model in a cache, with the present weights of the model. See `in_float64`."""
+    copy = graphs.get((model, "float64"), lambda: in_float64(model))
+    copy_weights(model, copy)
+    return copy
+
+
 def copy_weights(model: keras.Model, copy: keras.Model) -> None:
-    """Gives a copy of a model its weights, as they are saved: what LoRA adds to a matrix is part of it."""
+    """Copies the weights of a model to a copy of it, in the form in which they are saved: LoRA matrices are merged."""
     for layer, twin in zip(model._flatten_layers(), copy._flatten_layers(), strict=True):
         saved: dict[str, Any] = {}
         layer.save_own_variables(saved)
@@ -209,6 +218,36 @@ def split_score(model: keras.Model, pair: Pair, layer: str, head: int, row: int)
     )
 
 
+def explain_score(translator: Translator, sentence: Any, layer: Any, *, head: int, row: int) -> ScoreParts:
+    """Splits the scores of one row of one head for a sentence that is given as text.
+
+    Args:
+        translator: the translator of the model, which must be a Transformer.
+        sentence: a `SentenceOrPair`, see `inspection.experiments.activations`.
+        layer: the name of the attention layer, such as `decoder.0.cross`. It must have the mechanism `softmax`, which
+            is not checked.
+        head: the index of the head.
+        row: the position of the query. In the decoder, row t predicts output token t.
+
+    Returns:
+        The parts, with the spelling of the tokens.
+
+    Raises:
+        InputError: `layer` is not text, or as for `inspection.experiments.activations.read_ids` or `find_attention`.
+    """
+    if not isinstance(layer, str):
+        raise InputError(f"layer: expected text such as 'decoder.0.cross', found {layer!r:.60}")
+    pair, predicted = read_ids(translator, sentence)
+    parts = split_score(shared_float64(translator.model, translator.graphs), pair, layer, head, row)
+    pieces = translator.tokenizer.pieces
+    return replace(
+        parts,
+        query=pieces([int(parts.query)])[0],
+        predicted=pieces([predicted[row]])[0] if layer.startswith("decoder") else "",
+        keys=pieces([int(key) for key in parts.keys]),
+    )
+
+
 def find_attention(model: keras.Model, pair: Pair, layer: str, head: int, row: int) -> Any:
     """Returns the attention layer of a name, after checking that its scores can be split.
 
@@ -294,7 +333,7 @@ def _merge(names: Sequence[str]) -> tuple[list[str], np.ndarray]:
     return merged, np.array([[float(merged_name == row) for merged_name in merged_names] for row in merged])
 
 
-SIDES = {"encoder": "source", "decoder": "target"}
+LANGUAGE_OF_SIDE = {"encoder": "source", "decoder": "target"}
 SUBLAYERS = {"encoder": ("self", "feed_forward"), "decoder": ("self", "cross", "feed_forward")}
 
 
@@ -312,8 +351,8 @@ def read_stream(model: Any, side: str, ids: Any, activations: Mapping[str, np.nd
             replaced by parts of it whose names begin with the head's name.
         layer: the name of the layer whose input is returned; "" for the output of the side.
     """
-    embedding = getattr(model, f"{SIDES[side]}_embedding")
-    positions = getattr(model, f"{SIDES[side]}_positions")
+    embedding = getattr(model, f"{LANGUAGE_OF_SIDE[side]}_embedding")
+    positions = getattr(model, f"{LANGUAGE_OF_SIDE[side]}_positions")
     tokens = embedding(np.array([ids], "int32"))
     parts = {"token": convert_to_numpy(tokens)[0], "position": convert_to_numpy(positions(ops.zeros_like(tokens)))[0]}
     for number, block in enumerate(getattr(model, f"{side}_blocks")):
@@ -328,7 +367,7 @@ def read_stream(model: Any, side: str, ids: Any, activations: Mapping[str, np.nd
             parts |= _output_summands(name, sublayer, activations)
             parts = _normalize(parts, residual.normalization, name) if residual.norm == "post" else parts
     if model.final_norms:
-        parts = _normalize(parts, model.final_norms[[*SIDES].index(side)], side)
+        parts = _normalize(parts, model.final_norms[[*LANGUAGE_OF_SIDE].index(side)], side)
     return _add_positions(parts, positions) if side == "encoder" else parts
 
 

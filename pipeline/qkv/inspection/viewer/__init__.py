@@ -2,6 +2,8 @@
 
 The modules, in reading order:
 
-- `data`: the sentences of each run and the labels of measures, as the page holds them.
-- `page`: the HTML file, put together from the data and the HTML, CSS and JavaScript files of this folder.
+- `data`: the sentences of each run and the labels of measures, in the form of the page's data
+- `page`: the HTML file, made of the data and the HTML, CSS and JavaScript files of this folder
+
+The scripts in JavaScript are in `scripts/`.
 """

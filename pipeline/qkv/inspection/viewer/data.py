@@ -14,7 +14,7 @@ from ..record import Record
 
 @dataclass
 class ViewerRun:
-    """The sentences of one run, as the page's data hold them.
+    """The sentences of one run, in the form of the page's data.
 
     Args:
         name: the name of the run on the page.
@@ -30,7 +30,7 @@ class ViewerRun:
         facts: short texts about the run for the header of the page, such as its languages and scores; see
             `evaluation.page.page_facts`.
         sentences_in_set: the number of sentences of the set, if the page shows only its first ones; None if unknown.
-        types: the types of heads, see `head_types.describe_types`.
+        types: the types of heads, see `inspection.head_types.describe_types`.
     """
 
     name: str
@@ -46,7 +46,12 @@ class ViewerRun:
     types: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def add(self, record: Record, row: Mapping[str, Any]) -> None:
-        """Adds a sentence; `row` is its `measures.sentence_row`."""
+        """Adds a sentence.
+
+        Args:
+            record: the sentence.
+            row: the measures of the sentence, the result of `inspection.measures.sentence_row`.
+        """
         self.sites = {site: list(weights.shape[:2]) for site, weights in record.attention.items()}
         self.units = {"source": record.source_unit, "target": record.target_unit}
         for weights in record.attention.values():
@@ -54,7 +59,7 @@ class ViewerRun:
         self.sentences.append(self._sentence(record, row))
 
     def add_all(self, records: Iterable[Record]) -> "ViewerRun":
-        """Measures sentences and adds them; returns this `ViewerRun`."""
+        """Measures sentences and adds them. Returns the object itself, so that calls can be chained."""
         for record in records:
             self.add(record, sentence_row(record, measure_site(record)))
         return self
@@ -100,7 +105,8 @@ class ViewerRun:
 
 
 def shown_measures() -> dict[str, PageLabels]:
-    """Returns the labels of the measures that the page shows, by the column of `measures.sentence_row`."""
+    """Returns the labels of the measures that the page shows, by the column of
+    `inspection.measures.sentence_row`."""
     least_coverage = PageLabels(lowest_first="least covered source first")
     measures: dict[str, PageLabels] = {**MEASURES, "least_coverage": least_coverage}
     return {name: row for name, row in measures.items() if row.note or row.lowest_first or row.highest_first}

@@ -37,7 +37,7 @@ POLICY = {
 
 
 class Extension(NamedTuple):
-    """Parts that are added to the viewer's page, to make another page of it.
+    """Parts that turn the viewer's page into another page.
 
     Attributes:
         scripts: the texts of scripts that extend the page, see scripts/viewer.js. They run after the page's scripts.
@@ -72,7 +72,7 @@ def viewer_page(
             (`output` or `input`). Without a head, the page chooses a head, see scripts/heads.js.
         origin: a digest of the evaluations shown, see `files.written.origin_of`.
         stages: if True, the runs are stages of one training, and a slider chooses one instead of showing all.
-        extension: parts to add to the page; None for none.
+        extension: parts to add to the page; None if there are none.
     """
     extension = extension or Extension()
     data = {
@@ -185,7 +185,7 @@ class InlinePage:
 
 
 def show_record(record: Record, name: str, height: int) -> InlinePage:
-    """Makes the page of one sentence, without the list of sentences.
+    """Returns the page of one sentence, without the list of sentences.
 
     Args:
         record: the sentence.

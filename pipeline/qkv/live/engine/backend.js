@@ -1,23 +1,23 @@
 "use strict";
-// Translates in the page: the panel's backend where the model is inside, see panel/backend.js. Search is greedy, and heads
-// can be switched off.
+// The backend of a model page, which translates in the browser; for its interface see panel/backend.js. Search is
+// greedy, and heads can be switched off.
 
-// Reads the model that the page holds, as `pack` in model_page.py writes it.
+// Reads the model inside the page, which `pack` in model_page.py has written. Returns { header, arrays }.
 async function unpackModel(text) {
   const bytes = await unpackBytes(text), start = 4 + new DataView(bytes.buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
   const floats = halfFloats(), numbers = joinBytes(bytes.subarray(start)), arrays = {};
-  let place = 0;
+  let index = 0;
   for (const [name, shape] of header.arrays) {
     const data = new Float32Array(shape.reduce((product, size) => product * size, 1));
-    for (let i = 0; i < data.length; i++) data[i] = floats[numbers[place++]];
+    for (let i = 0; i < data.length; i++) data[i] = floats[numbers[index++]];
     arrays[name] = { shape, data };
   }
-  if (place !== numbers.length) throw new Error("the model's arrays do not fill its block");
+  if (index !== numbers.length) throw new Error("the model's arrays do not fill its block");
   return { header, arrays };
 }
 
-// The number of each 16-bit float.
+// Returns the value of each 16-bit float, by its bits.
 function halfFloats() {
   return Float32Array.from({ length: 65536 }, (_, bits) => {
     const sign = bits >> 15 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
@@ -25,11 +25,12 @@ function halfFloats() {
   });
 }
 
-const MODEL_SITES = { cross: "cross", encoder: "encoder_self", decoder: "decoder_self" }; // the viewer's and the model's
-const PAUSE = 30; // milliseconds after which the browser may draw
+// Name of a site in the viewer -> its name in the model.
+const MODEL_SITES = { cross: "cross", encoder: "encoder_self", decoder: "decoder_self" };
+const PAUSE = 30; // milliseconds of computing between two updates of the page
 
 class PageBackend {
-  // `facts`: what the panel knows of the run; `model`: {header, arrays}, see `unpackModel`.
+  // `facts`: the facts of the page, see panel/backend.js. The other argument is the result of `unpackModel`.
   constructor(facts, { header, arrays }) {
     Object.assign(this, { ...facts, beams: [1], rows: false });
     this.model = new Transformer(header.model, arrays);
@@ -42,8 +43,8 @@ class PageBackend {
   }
 
   async answer({ text, changes, prefix }, tell = () => {}) {
-    const source = this.normalize(text.toWellFormed ? text.toWellFormed() : text), found = this.subwords.encode(source);
-    const cut = found.ids.length >= this.limit, sourceIds = found.ids.slice(0, this.limit - 1);
+    const source = this.normalize(text.toWellFormed ? text.toWellFormed() : text), encoded = this.subwords.encode(source);
+    const cut = encoded.ids.length >= this.limit, sourceIds = encoded.ids.slice(0, this.limit - 1);
     const zeroed = new Set(changes.map(({ site, layer, head }) => `${site}/${layer}/${head}`));
     let last = performance.now();
     const pause = async (done) => {
@@ -57,7 +58,7 @@ class PageBackend {
     const sentence = {
       sourceText: source, reference: null, hypothesis: this.subwords.decode(result.ids), plain: null,
       source: this.spell(ids), target: this.spell(result.ids),
-      sourceWords: [...this.wordsOfSource(source, found.ends.slice(0, sourceIds.length)), null],
+      sourceWords: [...this.wordsOfSource(source, encoded.ends.slice(0, sourceIds.length)), null],
       targetWords: this.wordsOfTarget(result.ids),
       logProbabilities: result.logProbabilities, likelihood: mean(result.logProbabilities),
       mode: "greedy", truncated: result.truncated || cut, score: null, gold: [],
@@ -79,7 +80,8 @@ class PageBackend {
     return ids.map((id) => this.subwords.pieces[id]);
   }
 
-  // The word of each token of the source, by the bytes up to its end.
+  // Returns the index of the word of each token of the source, null for none. `ends`: the number of bytes up to the end
+  // of each token.
   wordsOfSource(text, ends) {
     if (this.units.source !== "spaces") return [...ends.keys()];
     const wordEnds = [], encoder = new TextEncoder();
@@ -95,10 +97,10 @@ class PageBackend {
     });
   }
 
-  // The word of each token of the translation, as `Tokenizer.words_from_ids`.
+  // Returns the index of the word of each token of the translation, null for none; see `Tokenizer.words_from_ids`.
   wordsOfTarget(ids) {
     const special = Object.values(this.special);
-    if (this.units.target !== "spaces") return ids.map((id, place) => (special.includes(id) ? null : place));
+    if (this.units.target !== "spaces") return ids.map((id, index) => (special.includes(id) ? null : index));
     let current = -1, atStart = true;
     const words = ids.map((id) => {
       if (special.includes(id)) return null;
@@ -112,7 +114,7 @@ class PageBackend {
       atStart ||= unknown;
       return word;
     });
-    return words.map((word) => (word === current + 1 ? null : word)); // a lone mark at the end is no word
+    return words.map((word) => (word === current + 1 ? null : word)); // a lone space mark at the end is not a word
   }
 }
 
@@ -120,39 +122,39 @@ const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / Mat
 
 function join(arrays) {
   const joined = new Float32Array(arrays.reduce((sum, array) => sum + array.length, 0));
-  let place = 0;
+  let index = 0;
   for (const array of arrays) {
-    joined.set(array, place);
-    place += array.length;
+    joined.set(array, index);
+    index += array.length;
   }
   return joined;
 }
 
-// Takes the measures that the list shows, as inspection/measures.py of the Python package does.
+// Adds the measures of the sentence list to a sentence; see inspection/measures.py of the Python package.
 function measure(sentence, layers, heads) {
   const S = sentence.source.length, T = sentence.target.length, covered = new Float64Array(S), marked = new Map();
   let entropy = 0, eos = 0;
   for (const weights of layers) {
-    weights.forEach((weight, place) => {
+    weights.forEach((weight, index) => {
       if (weight > 0) entropy -= weight * Math.log(weight);
-      if (place % S === S - 1) eos += weight;
-      covered[place % S] += weight;
+      if (index % S === S - 1) eos += weight;
+      covered[index % S] += weight;
     });
   }
   const rows = layers.length * heads * T, coverage = [...covered].map((total) => total / rows * S);
-  sentence.sourceWords.forEach((word, place) => {
-    if (word !== null) marked.set(word, (marked.get(word) ?? true) && coverage[place] < .2);
+  sentence.sourceWords.forEach((word, index) => {
+    if (word !== null) marked.set(word, (marked.get(word) ?? true) && coverage[index] < .2);
   });
-  const least = Math.min(...coverage.filter((_, place) => sentence.sourceWords[place] !== null));
+  const least = Math.min(...coverage.filter((_, index) => sentence.sourceWords[index] !== null));
   sentence.measures = { entropy: entropy / rows, eos_share: eos / rows, least_coverage: Number.isFinite(least) ? least : 0 };
   sentence.underAttendedWords = [...marked].filter(([, all]) => all).map(([word]) => word);
 }
 
-// Opens the model that the page holds.
+// Returns the backend of the model inside the page.
 async function openModel(facts) {
   try {
     return new PageBackend(facts, await unpackModel(document.getElementById("model").textContent));
   } catch (error) {
-    throw new Error(`it is damaged: the model inside is not the one it was written with (${error.message}). Get the file again`);
+    throw new Error(`the file is damaged: the model inside cannot be read (${error.message}). Download or copy it again`);
   }
 }

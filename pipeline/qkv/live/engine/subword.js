@@ -1,11 +1,12 @@
 "use strict";
-// SentencePiece's encoding and decoding (Kudo and Richardson 2018), of BPE and unigram models without normalisation.
+// Encoding and decoding of SentencePiece (Kudo and Richardson 2018), for BPE and unigram models without normalisation.
 
 const SPACE = "\u2581";
 const UNKNOWN_PENALTY = 10;
 
 class SubwordModel {
-  // model: { kind, pieces, scores, reserved: ids of control and unknown pieces, unknown, special: ids left out of text }.
+  // `model`: the result of `pack_tokenizer` in model_page.py. Its `reserved` are the ids of control and unknown pieces,
+  // its `special` the ids that have no text.
   constructor(model) {
     Object.assign(this, model);
     const reserved = new Set(model.reserved);
@@ -16,23 +17,24 @@ class SubwordModel {
     this.lowest = Math.fround(Math.min(...scores) - UNKNOWN_PENALTY);
   }
 
-  // The ids of a text, without BOS and EOS, and for each the number of the text's bytes up to its end.
+  // Returns { ids, ends }: the ids of a text, without BOS and EOS, and the number of bytes up to the end of each.
   encode(text) {
     const { characters, ends } = prepare(text);
     const lengths = this.kind === "bpe" ? this.merge(characters) : this.likeliest(characters);
     const tokens = [];
-    let place = 0;
+    let index = 0;
     for (const length of lengths) {
-      const id = this.ids.get(characters.slice(place, place + length).join("")) ?? this.unknown;
-      place += length;
-      // Neighbouring unknown pieces are one token.
+      const id = this.ids.get(characters.slice(index, index + length).join("")) ?? this.unknown;
+      index += length;
+      // Adjacent unknown pieces become one token.
       if (id === this.unknown && tokens.at(-1)?.id === id) tokens.pop();
-      tokens.push({ id, end: ends[place - 1] });
+      tokens.push({ id, end: ends[index - 1] });
     }
     return { ids: tokens.map(({ id }) => id), ends: tokens.map(({ end }) => end) };
   }
 
-  // Merges the neighbours of the best score, from the left, until no two make a piece.
+  // BPE: merges the adjacent symbols with the best score, the leftmost first, until no two form a piece. Returns the
+  // number of characters of each piece.
   merge(characters) {
     const symbols = [...characters];
     const score = (i) => (i + 1 < symbols.length ? this.scores[this.ids.get(symbols[i] + symbols[i + 1])] : undefined) ?? -Infinity;
@@ -48,7 +50,8 @@ class SubwordModel {
     }
   }
 
-  // Viterbi's algorithm in float32: of equally likely segmentations, the one whose last piece begins first.
+  // Unigram: Viterbi's algorithm in float32. Of equally likely segmentations it takes the one whose last piece is
+  // longest. Returns the number of characters of each piece.
   likeliest(characters) {
     const n = characters.length, best = new Float32Array(n + 1).fill(-Infinity), lengths = new Array(n + 1).fill(0);
     best[0] = 0;
@@ -86,14 +89,14 @@ class SubwordModel {
   }
 }
 
-// The characters of a text with a mark for each space between words and one before the first word, and for each the
-// number of bytes up to its end.
+// Returns { characters, ends }: the characters of a text, with a mark for each space between words and one before the
+// first word, and the number of bytes up to the end of each.
 function prepare(text) {
   const characters = [], ends = [];
-  if (/^[\p{Z}\p{Cc}\p{Cf}]*$/u.test(text)) return { characters, ends }; // nothing to be seen, as text/lines/line.py has it
+  if (/^[\p{Z}\p{Cc}\p{Cf}]*$/u.test(text)) return { characters, ends }; // a blank line, see text/lines/line.py
   let bytes = 0, afterSpace = true;
   for (let character of text) {
-    if (/^[\ud800-\udfff]$/.test(character)) character = "\ufffd"; // half a character
+    if (/^[\ud800-\udfff]$/.test(character)) character = "\ufffd"; // a lone surrogate
     bytes += new TextEncoder().encode(character).length;
     if (character === " " && afterSpace) {
       if (ends.length) ends[ends.length - 1] = bytes;

@@ -1,8 +1,8 @@
 "use strict";
-// The Transformer and greedy search for one sentence, in plain typed arrays. Arrays of rows are Float32Array, row after
-// row; a kernel has the shape [inputs, outputs], as in Keras. T target and S source positions.
+// The Transformer and greedy search, for one sentence, in typed arrays. Matrices are Float32Array, row after row. A
+// kernel has the shape [inputs, outputs], as in Keras. Letters: T target positions, S source positions.
 
-// x W + b, of the kernel's columns from `first` on.
+// Computes x W + b for `outputs` columns of the kernel, from column `first` on.
 function linear(x, kernel, bias, first = 0, outputs = kernel.shape[1] - first) {
   const [inputs, width] = kernel.shape, k = kernel.data, rows = x.length / inputs;
   const result = new Float32Array(rows * outputs);
@@ -10,16 +10,16 @@ function linear(x, kernel, bias, first = 0, outputs = kernel.shape[1] - first) {
     const y = result.subarray(row * outputs, (row + 1) * outputs), start = row * inputs;
     if (bias) y.set(bias.data.subarray(first, first + outputs));
     let i = 0;
-    for (; i + 3 < inputs; i += 4) { // four rows of the kernel at once: y is read and written less often
+    for (; i + 3 < inputs; i += 4) { // four rows of the kernel at once, so that y is read and written less often
       const x0 = x[start + i], x1 = x[start + i + 1], x2 = x[start + i + 2], x3 = x[start + i + 3];
-      let place = i * width + first;
-      for (let j = 0; j < outputs; j++, place++) {
-        y[j] += x0 * k[place] + x1 * k[place + width] + x2 * k[place + 2 * width] + x3 * k[place + 3 * width];
+      let index = i * width + first;
+      for (let j = 0; j < outputs; j++, index++) {
+        y[j] += x0 * k[index] + x1 * k[index + width] + x2 * k[index + 2 * width] + x3 * k[index + 3 * width];
       }
     }
     for (; i < inputs; i++) {
-      const one = x[start + i];
-      for (let j = 0, place = i * width + first; j < outputs; j++, place++) y[j] += one * k[place];
+      const input = x[start + i];
+      for (let j = 0, index = i * width + first; j < outputs; j++, index++) y[j] += input * k[index];
     }
   }
   return result;
@@ -41,7 +41,7 @@ function normalize(x, gamma, beta) {
   return result;
 }
 
-// The error function to 1.2e-7 (Press et al. 1992, section 6.2).
+// Computes the error function to 1.2e-7 (Press et al. 1992, section 6.2).
 function erf(x) {
   const t = 1 / (1 + Math.abs(x) / 2);
   const terms = [.17087277, -.82215223, 1.48851587, -1.13520398, .27886807, -.18628806, .09678418, .37409196, 1.00002368, -1.26551223];
@@ -55,7 +55,8 @@ const ACTIVATIONS = {
   silu: (x) => x / (1 + Math.exp(-x)),
 };
 
-// sin and cos of the positions, alternating or as halves: see `sinusoidal_positions` of the package.
+// Returns the vector of a position, sines and cosines, alternating or as two halves; see `sinusoidal_positions` in
+// model/embedding.py.
 function sinusoid(position, width, halves) {
   const row = new Float32Array(width), sines = Math.ceil(width / 2);
   for (let i = 0; i < width; i++) {
@@ -65,22 +66,23 @@ function sinusoid(position, width, halves) {
   return row;
 }
 
-// Turns coordinates i and size / 2 + i of queries or keys by the angle of their position, in place: see `rotate` of the
-// package.
+// Rotates coordinates i and size / 2 + i of queries or keys by the angle of their position. Changes `x`. `first` is the
+// position of the first row. See `rotate` in the Python package.
 function rotate(x, heads, size, first) {
   const half = size / 2;
   for (let start = 0; start < x.length; start += size) {
     const position = first + Math.floor(start / (heads * size));
     for (let i = 0; i < half; i++) {
       const angle = position / 10000 ** (2 * i / size), cosine = Math.cos(angle), sine = Math.sin(angle);
-      const one = x[start + i], other = x[start + half + i];
-      x[start + i] = one * cosine - other * sine;
-      x[start + half + i] = other * cosine + one * sine;
+      const firstHalf = x[start + i], secondHalf = x[start + half + i];
+      x[start + i] = firstHalf * cosine - secondHalf * sine;
+      x[start + half + i] = secondHalf * cosine + firstHalf * sine;
     }
   }
 }
 
-// Each of T queries attends to the keys up to `visible(t)`. The context of a head that is off is zero.
+// Computes attention: query t attends to the first `visible(t)` of the S keys. Returns { context, weights }, the
+// weights in the order head, query, key. The context of a head for which `isOff(h)` is true is zero.
 function attend(query, keys, values, S, { heads, size, scale }, visible, isOff) {
   const T = query.length / (heads * size), context = new Float32Array(query.length);
   const weights = new Float32Array(heads * T * S);
@@ -109,7 +111,7 @@ function attend(query, keys, values, S, { heads, size, scale }, visible, isOff) 
 }
 
 class Transformer {
-  // settings: see `model_settings` in model_page.py; arrays: { name: { shape, data } }.
+  // `settings`: see `model_settings` in model_page.py. `arrays`: name -> { shape, data }.
   constructor(settings, arrays) {
     Object.assign(this, { settings, arrays });
     this.activate = ACTIVATIONS[settings.activation];
@@ -128,7 +130,7 @@ class Transformer {
     return normalize(x, this.take(`${name}/gamma`), this.take(`${name}/beta`));
   }
 
-  // The residual connection around a sublayer, with the normalisation before or after it.
+  // Computes a sublayer with its residual connection, and the normalisation before or after it.
   residual(x, name, sublayer) {
     const pre = this.settings.norm === "pre", norm = `${name}_residual/norm`;
     const sum = add(x, sublayer(pre ? this.norm(x, norm) : x));
@@ -140,7 +142,7 @@ class Transformer {
       this.dense(this.dense(y, `${block}/feed_forward/inner`).map(this.activate), `${block}/feed_forward/outer`));
   }
 
-  // The vectors of positions from `first` on; null if positions turn queries and keys instead.
+  // Returns the vectors of `count` positions from `first` on; null if positions rotate queries and keys instead.
   positions(side, first, count) {
     const { d_model, positions } = this.settings;
     if (positions === "rotary") return null;
@@ -153,7 +155,8 @@ class Transformer {
     return rows;
   }
 
-  // Embeddings of ids, and what is added to queries and keys.
+  // Returns { x, places }: the embeddings of ids, and the position vectors that are added to queries and keys, null for
+  // none.
   embed(side, ids, first) {
     const { d_model, tables, scale_embeddings, positions_on } = this.settings, { data } = this.take(`${tables[side]}/table`);
     const factor = scale_embeddings ? Math.sqrt(d_model) : 1, x = new Float32Array(ids.length * d_model);
@@ -162,14 +165,17 @@ class Transformer {
     return positions_on === "input" ? { x: add(x, places), places: null } : { x, places };
   }
 
-  // Queries, keys and values of a self-attention from position `from` on; positions are not in the values.
+  // Returns [queries, keys, values] of a self-attention. Only queries and keys depend on positions; the first is
+  // `from`.
   selfProject(x, places, block, { heads, size }, from) {
     const name = `${block}/self_attention/qkv`, placed = add(x, places), width = heads * size;
-    const both = [0, width].map((first) => this.dense(placed, name, first, width));
-    if (this.settings.positions === "rotary") for (const one of both) rotate(one, heads, size, from);
-    return [...both, this.dense(x, name, 2 * width, width)];
+    const query = this.dense(placed, name, 0, width), key = this.dense(placed, name, width, width);
+    if (this.settings.positions === "rotary") for (const projected of [query, key]) rotate(projected, heads, size, from);
+    return [query, key, this.dense(x, name, 2 * width, width)];
   }
 
+  // Encodes the source. Returns { memory, S, weights }: the keys and values of each cross-attention, the number of
+  // source tokens, and the weights of each layer. `off`: see `translate`.
   encode(ids, off) {
     const { sites, encoder_layers, decoder_layers } = this.settings, S = ids.length, weights = [];
     let { x, places } = this.embed("source", ids, 0);
@@ -177,9 +183,9 @@ class Transformer {
       const block = `encoder_${layer}`;
       x = this.residual(x, `${block}/self_attention`, (y) => {
         const [q, k, v] = this.selfProject(y, places, block, sites.encoder_self, 0);
-        const found = attend(q, k, v, S, sites.encoder_self, () => S, (h) => off.has(`encoder_self/${layer}/${h}`));
-        weights.push(found.weights);
-        return this.dense(found.context, `${block}/self_attention/output`);
+        const attention = attend(q, k, v, S, sites.encoder_self, () => S, (h) => off.has(`encoder_self/${layer}/${h}`));
+        weights.push(attention.weights);
+        return this.dense(attention.context, `${block}/self_attention/output`);
       });
       x = this.feedForward(x, block);
     }
@@ -192,27 +198,28 @@ class Transformer {
     return { memory, S, weights };
   }
 
-  // One step: the log-probabilities after a token, its weights, and its keys and values added to the cache.
+  // Computes one step of the decoder: { logProbabilities, weights } after the token `id`. Writes the keys and values of
+  // the token into the cache.
   step(id, position, encoded, cache, off) {
     const { sites, decoder_layers, tables } = this.settings, { heads, size } = sites.decoder_self;
     const weights = { decoder_self: [], cross: [] };
     let { x, places } = this.embed("target", [id], position);
     for (let layer = 0; layer < decoder_layers; layer++) {
-      const block = `decoder_${layer}`, kept = cache[layer];
+      const block = `decoder_${layer}`, past = cache[layer];
       x = this.residual(x, `${block}/self_attention`, (y) => {
         const [q, k, v] = this.selfProject(y, places, block, sites.decoder_self, position);
-        kept.keys.set(k, position * heads * size);
-        kept.values.set(v, position * heads * size);
-        const found = attend(q, kept.keys, kept.values, position + 1, sites.decoder_self, () => position + 1,
+        past.keys.set(k, position * heads * size);
+        past.values.set(v, position * heads * size);
+        const attention = attend(q, past.keys, past.values, position + 1, sites.decoder_self, () => position + 1,
           (h) => off.has(`decoder_self/${layer}/${h}`));
-        weights.decoder_self.push(found.weights);
-        return this.dense(found.context, `${block}/self_attention/output`);
+        weights.decoder_self.push(attention.weights);
+        return this.dense(attention.context, `${block}/self_attention/output`);
       });
       x = this.residual(x, `${block}/cross_attention`, (y) => {
         const q = this.dense(add(y, places), `${block}/cross_attention/query`), { keys, values } = encoded.memory[layer];
-        const found = attend(q, keys, values, encoded.S, sites.cross, () => encoded.S, (h) => off.has(`cross/${layer}/${h}`));
-        weights.cross.push(found.weights);
-        return this.dense(found.context, `${block}/cross_attention/output`);
+        const attention = attend(q, keys, values, encoded.S, sites.cross, () => encoded.S, (h) => off.has(`cross/${layer}/${h}`));
+        weights.cross.push(attention.weights);
+        return this.dense(attention.context, `${block}/cross_attention/output`);
       });
       x = this.feedForward(x, block);
     }
@@ -223,9 +230,9 @@ class Transformer {
   logProbabilities(x, table, bias) {
     const [vocabulary, width] = table.shape, { data } = table, logits = new Float64Array(vocabulary);
     let most = -Infinity, total = 0;
-    for (let id = 0, place = 0; id < vocabulary; id++) {
+    for (let id = 0, index = 0; id < vocabulary; id++) {
       let logit = bias ? bias.data[id] : 0;
-      for (let i = 0; i < width; i++, place++) logit += x[i] * data[place];
+      for (let i = 0; i < width; i++, index++) logit += x[i] * data[index];
       logits[id] = logit;
       if (logit > most) most = logit;
     }
@@ -234,32 +241,34 @@ class Transformer {
     return logits.map((logit) => logit - shift);
   }
 
-  // The translation of ids, which end in EOS: { ids, logProbabilities, likeliest, truncated, attention }, where
-  // `attention` has for each site the weights of every layer and head, row after row, and `likeliest` for each token
-  // the [id, log-probability] of the likeliest ones there. `off` is a set of "site/layer/head"; the translation begins
-  // with the ids of `prefix`; `pause` is awaited before each token, with the number of tokens so far and the largest one.
+  // Translates a source, ids that end in EOS. Returns { ids, logProbabilities, likeliest, truncated, attention }:
+  // `likeliest` holds the likeliest tokens at each position as [id, log-probability], and `attention` the weights of
+  // each site, an array for each layer in the order head, row, column. Arguments:
+  //   off      the heads that are switched off, a set of "site/layer/head"
+  //   pause    an async function (number of tokens so far, maximum number) that is awaited before each token
+  //   prefix   the ids with which the translation begins
   async translate(source, off = new Set(), pause = () => {}, prefix = []) {
     const { sites, decoder_layers, limits, special: { pad, bos, eos } } = this.settings;
-    const usual = Math.trunc(limits.max_target_ratio * (source.length - 1)) + limits.max_target_extra;
-    const longest = Math.min(Math.max(usual, prefix.length && prefix.length + limits.max_target_extra), limits.max_positions);
-    const { heads, size } = sites.decoder_self, room = longest * heads * size;
-    const cache = Array.from({ length: decoder_layers }, () => ({ keys: new Float32Array(room), values: new Float32Array(room) }));
+    const byRatio = Math.trunc(limits.max_target_ratio * (source.length - 1)) + limits.max_target_extra;
+    const longest = Math.min(Math.max(byRatio, prefix.length && prefix.length + limits.max_target_extra), limits.max_positions);
+    const { heads, size } = sites.decoder_self, cacheSize = longest * heads * size;
+    const cache = Array.from({ length: decoder_layers }, () => ({ keys: new Float32Array(cacheSize), values: new Float32Array(cacheSize) }));
     await pause(0, longest);
     const encoded = this.encode(source, off), ids = [], logProbabilities = [], likeliest = [], steps = [];
     while (ids.length < longest && ids.at(-1) !== eos) {
       await pause(ids.length, longest);
-      const found = this.step(ids.at(-1) ?? bos, ids.length, encoded, cache, off);
+      const output = this.step(ids.at(-1) ?? bos, ids.length, encoded, cache, off);
       const banned = new Set([pad, bos, ...(ids.length < limits.min_length ? [eos] : []), ...repeats(ids, limits.no_repeat_ngram)]);
       let best = prefix[ids.length] ?? -1;
       if (best < 0) {
-        found.logProbabilities.forEach((value, id) => {
-          if (!banned.has(id) && (best < 0 || value > found.logProbabilities[best])) best = id;
+        output.logProbabilities.forEach((value, id) => {
+          if (!banned.has(id) && (best < 0 || value > output.logProbabilities[best])) best = id;
         });
       }
-      likeliest.push(largest(found.logProbabilities, SHOWN_TOKENS));
+      likeliest.push(largest(output.logProbabilities, SHOWN_TOKENS));
       ids.push(best);
-      logProbabilities.push(found.logProbabilities[best]);
-      steps.push(found.weights);
+      logProbabilities.push(output.logProbabilities[best]);
+      steps.push(output.weights);
     }
     const attention = { encoder_self: encoded.weights, decoder_self: [], cross: [] };
     for (let layer = 0; layer < decoder_layers; layer++) {
@@ -273,20 +282,20 @@ class Transformer {
 
 const SHOWN_TOKENS = 8; // as in live_run.py
 
-// The [id, value] of the largest values, the largest first; of equal ones the first.
+// Returns the [id, value] of the largest values, the largest first. Ties go to the lower id.
 function largest(values, count) {
-  const found = [];
+  const best = [];
   values.forEach((value, id) => {
-    if (found.length === count && value <= found[count - 1][1]) return;
-    let place = found.length;
-    while (place > 0 && found[place - 1][1] < value) place--;
-    found.splice(place, 0, [id, value]);
-    found.length = Math.min(found.length, count);
+    if (best.length === count && value <= best[count - 1][1]) return;
+    let index = best.length;
+    while (index > 0 && best[index - 1][1] < value) index--;
+    best.splice(index, 0, [id, value]);
+    best.length = Math.min(best.length, count);
   });
-  return found;
+  return best;
 }
 
-// The tokens that would repeat an n-gram.
+// Returns the tokens that would repeat an n-gram; none if n is 0.
 function repeats(ids, n) {
   const followers = [], last = ids.length - n + 1;
   for (let start = 0; n && start < last; start++) {
@@ -297,7 +306,8 @@ function repeats(ids, n) {
   return followers;
 }
 
-// Puts one row of weights for each step, of every head, in the order head, step, key; keys that a step did not see are 0.
+// Joins the weights of all steps, each in the order head, key, in the order head, step, key. Keys after those of a step
+// get the weight 0.
 function stack(rows, heads, columns) {
   const result = new Float32Array(heads * rows.length * columns);
   rows.forEach((row, t) => {

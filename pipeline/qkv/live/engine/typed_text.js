@@ -1,25 +1,25 @@
 "use strict";
-// Makes typed text look like the training text: see the Python package's text/lines/: typed_line.py, moses.py and
-// europarl_words.py, which this follows rule by rule.
+// Makes typed text look like the training text: see the Python package's text/lines/: typed_line.py and
+// moses.py, which this follows rule by rule.
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // Python's spaces
-const WORD = "[\\p{L}\\p{N}_]", LETTER = "[\\p{L}\\p{Nl}\\p{No}]"; // Python's \w, and \w without decimals and _
-const EDGE = `(?:(?<=${WORD})(?!${WORD})|(?<!${WORD})(?=${WORD}))`; // Python's \b
+const WORD = "[\\p{L}\\p{N}_]"; // Python's \w
 
 const every = (pattern) => new RegExp(pattern, "gu");
 const strip = (text) => text.replace(every(`^[${WHITE}]+|[${WHITE}]+$`), "");
 
-// Returns the function of a line that `rules` describe; they are made by `pack_normalizer`, null for none. `unread`: the
-// invisible characters that the model does not read, which are left out or become spaces, by `pack_tokenizer`.
+// Returns the function that normalises a line. `rules`: the result of `pack_normalizer` in model_page.py, null for
+// none. `unread`: the invisible characters that the model does not read, which are removed or become spaces; see
+// `pack_tokenizer`.
 function typedText(rules, unread) {
   const [leftOut, spaces] = [unread.left_out, unread.spaces].map((letters) => every(`[${letters}]`));
-  const read = (line) => { // as text/lines/line.py and `Tokenizer.as_read` have it
+  const read = (line) => { // see text/lines/line.py and `Tokenizer.as_read`
     if (line.includes("\0")) throw new Error("the text has a NUL character (U+0000); remove it");
     return line.replaceAll("\n", " ").replace(/\r$/, "").replace(leftOut, "").replace(spaces, " ").normalize("NFC");
   };
   if (!rules) return read;
   const marked = new Set(rules.marked), capitalised = new Set(rules.capitalised);
-  const divide = rules.moses ? mosesDivider(rules.moses) : rules.europarl ? europarlDivider(rules.europarl) : null;
+  const divide = rules.moses ? mosesDivider(rules.moses) : null;
   const isWhole = (word) => /^[\p{L}\p{N}]+$/u.test(word) || marked.has(word) || divide(word) === word;
   const isKept = (word) => marked.has(word) && /[\p{L}\p{N}]/u.test(word);
   const divideAround = (line) => {
@@ -42,24 +42,26 @@ function typedText(rules, unread) {
   };
 }
 
-// Returns in words which invisible characters of a text the model does not read, null for none: see `describe_unread`.
+// Returns a description of the invisible characters of a text that the model does not read, null if there are none; see
+// `describe_unread` in text/lines/typed_line.py.
 function describeUnread(text, unread) {
-  const told = [["left out", unread.left_out], ["read as a space", unread.spaces]].map(([what, letters]) => {
+  const descriptions = [["left out", unread.left_out], ["read as a space", unread.spaces]].map(([effect, letters]) => {
     const counts = new Map();
-    for (const one of text.replaceAll("\n", " ").match(every(`[${letters}]`)) ?? []) {
-      counts.set(one.codePointAt(0), (counts.get(one.codePointAt(0)) ?? 0) + 1);
+    for (const character of text.replaceAll("\n", " ").match(every(`[${letters}]`)) ?? []) {
+      counts.set(character.codePointAt(0), (counts.get(character.codePointAt(0)) ?? 0) + 1);
     }
-    const codes = [...counts].sort(([one], [other]) => one - other);
+    const codes = [...counts].sort(([first], [second]) => first - second);
     const named = codes.map(([code, count]) => `U+${code.toString(16).toUpperCase().padStart(4, "0")} (${count})`);
-    return named.length ? `${what}: ${named.join(", ")}` : "";
+    return named.length ? `${effect}: ${named.join(", ")}` : "";
   }).filter(Boolean);
-  return told.length ? `invisible characters that the training text does not have, ${told.join("; ")}` : null;
+  return descriptions.length ? `invisible characters that the training text does not have, ${descriptions.join("; ")}` : null;
 }
 
-// Moses' normaliser of punctuation and tokeniser, by the tables of the library: see `moses.rules`.
+// Returns a function from a line to its words, separated by spaces, by Moses' normaliser of punctuation and tokeniser.
+// The argument holds the tables of the library, see `moses.rules`.
 function mosesDivider({ substitutions, alnum, alpha, number, lower, prefixes, numeric, apostrophes, escape }) {
-  const known = new Set(prefixes), beforeNumbers = new Set(numeric), one = (letters) => new RegExp(`[${letters}]`, "u");
-  const [hasLetter, isLower] = [one(alpha), new RegExp(`^[${lower}]`, "u")];
+  const known = new Set(prefixes), beforeNumbers = new Set(numeric);
+  const hasLetter = new RegExp(`[${alpha}]`, "u"), isLower = new RegExp(`^[${lower}]`, "u");
   const steps = substitutions.map(([pattern, text]) => [every(pattern), text]);
   const apostropheSteps = {
     en: [
@@ -93,22 +95,4 @@ function mosesDivider({ substitutions, alnum, alpha, number, lower, prefixes, nu
     text = text.replace(/(?:DOT)+MULTI/g, (mark) => ".".repeat((mark.length - 5) / 3));
     return escape.reduce((changed, [character, name]) => changed.replaceAll(character, name), text);
   };
-}
-
-// The words of Europarl's alignments: see `europarl_words.tokenize`.
-function europarlDivider({ language, unified }) {
-  const clitic = `(?:n't|'(?:s|m|re|ll|ve|d))${EDGE}`, next = `(?=[${WHITE}]*${WORD})`;
-  const { abbreviations, clitics, within } = {
-    en: {
-      abbreviations: `${EDGE}(?:mr|mrs|ms|dr|st|prof)`, clitics: `${LETTER}+?(?=${clitic})|${clitic}`,
-      within: `(?:'(?=${WORD}{2})(?!(?:re|ll|ve)${EDGE})${LETTER}+)*`,
-    },
-    fr: { abbreviations: `${EDGE}(?:m|mm|mme|mlle|dr|st)`, clitics: "(?!)", within: "" },
-  }[language];
-  const word = every([
-    "\\p{Nd}+(?:[.,:]\\p{Nd}+)+", `${LETTER}(?:\\.${LETTER})+${EDGE}(?:\\.${next})?`, `(?:${abbreviations})\\.${next}`,
-    clitics, `[\\p{L}\\p{N}]+${within}`, "\\.{2,}", `[^${WHITE}]`,
-  ].join("|"));
-  const unify = (text) => [...text.normalize("NFC")].map((character) => unified[character] ?? character).join("").toLowerCase();
-  return (line) => (unify(line).match(word) ?? []).join(" ");
 }

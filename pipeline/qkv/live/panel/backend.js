@@ -1,22 +1,25 @@
 "use strict";
-// The backend answers the page's questions. It is an object with
+// The interface of backends, which answer the questions of the panel, and the backend that asks the server.
 //
-//   runs       [{name, sites, units, heads, explained}]: `sites` maps what is shown to [layers, heads], `heads` the
-//              attention whose heads can be changed (encoder_self, decoder_self, cross) to [layers, heads], `explained`
+// A backend has these properties. `divide`, `explain`, `split` and `save` are optional:
+//
+//   runs       [{name, sites, units, heads, explained}]: `sites` maps each shown site to [layers, heads]; `heads` maps the
+//              attention whose heads can be changed (encoder_self, decoder_self, cross) to [layers, heads]; `explained`
 //              lists the attention whose scores can be explained
-//   beams      the beam sizes on offer; 1 is greedy search
-//   changes    the kinds of change on offer, such as {zeroed: {label: "off", meaning: "the head adds nothing"}}
+//   beams      the beam sizes to choose from; 1 is greedy search
+//   changes    the kinds of change to choose from, such as {zeroed: {label: "off", meaning: "the head adds nothing"}}
 //   rows       whether weights can be moved within a row
-//   examples   sentences to begin with
-//   divide(text)   a promise of {sentences, spaces}, with the spaces between them, or of null where nothing can divide a
-//              text; missing where that cannot be asked
-//   answer(question, tell)   a promise of the facts, see question.py and live_run.py; `tell(text)` says what it waits for
-//   explain(question)        a promise of the parts of a row's scores, see live_run.py; missing where that cannot be asked
-//   split(question)          a promise of the parts of a token's logit, see live_run.py; missing where that cannot be asked
-//   save(answers)            a promise of the names of folders; missing where nothing can be saved
+//   examples   example sentences
+//   divide(text)             promises {sentences, spaces}, with the spaces between them, or null if no splitter is
+//                            installed
+//   answer(question, tell)   promises the facts of a translation, see question.py and live_run.py; `tell(text)` shows a
+//                            message while it waits
+//   explain(question)        promises the parts of the scores of a row, see live_run.py
+//   split(question)          promises the parts of the logit of a token, see live_run.py
+//   save(answers)            promises the names of the folders in which answers were saved
 
 const MOST_TRIES = 20;
-const LONG_WAIT = 1500; // milliseconds
+const LONG_WAIT = 1500; // milliseconds until a message explains the wait
 
 class ServerBackend {
   constructor(facts) {
@@ -54,12 +57,12 @@ class ServerBackend {
     const headers = { "Content-Type": "application/json", "X-QKV-Token": this.token };
     for (let tries = 1; ; tries++) {
       const response = await fetch(address, { method: "POST", headers, body: JSON.stringify(body) }).catch(() => {
-        throw new Error("the program that answers has ended; start it again and open the address that it prints");
+        throw new Error("the server has ended; start it again and open the address that it prints");
       });
       const facts = await response.json();
       if (response.ok) return facts;
       if (response.status !== 503 || tries === MOST_TRIES) throw new Error(facts.error);
-      tell("busy: others are asking, too; waiting …");
+      tell("busy with other questions; waiting …");
       await new Promise((done) => setTimeout(done, 100 * tries));
     }
   }

@@ -1,7 +1,7 @@
 "use strict";
-// One sentence that was asked: what each run says to it, what a person has changed since, and the address that holds it.
+// A sentence of the panel: the answers of each run, the edits of the user, and the link that holds both.
 
-// The name of a head whose weights are changed; `sites` are the store's. A link may name what is not there.
+// Returns the name of a head. `sites`: see scripts/store.js. A link may name a site that does not exist.
 function nameHead(sites, at, layer, head) {
   const site = Object.values(sites).find(({ weighedAt }) => weighedAt === at);
   return `${site?.title ?? at}, layer ${layer}, head ${head}`;
@@ -20,14 +20,14 @@ class Edits {
   }
 
   changeOf(site, layer, head) {
-    return this.heads.find((one) => one.site === site && one.layer === layer && one.head === head)?.change ?? null;
+    return this.heads.find((edit) => edit.site === site && edit.layer === layer && edit.head === head)?.change ?? null;
   }
 
-  // Sets how heads are changed, [[layer, head], ...]; `null` leaves them as they are.
+  // Sets the kind of change of the heads `places`, [[layer, head], ...]; null removes their changes.
   setHeads(site, places, change) {
     this.remember();
-    const among = (one) => one.site === site && places.some(([layer, head]) => one.layer === layer && one.head === head);
-    this.heads = this.heads.filter((one) => !among(one));
+    const isChanged = (edit) => edit.site === site && places.some(([layer, head]) => edit.layer === layer && edit.head === head);
+    this.heads = this.heads.filter((edit) => !isChanged(edit));
     if (change !== null) this.heads.push(...places.map(([layer, head]) => ({ site, layer, head, change })));
   }
 
@@ -54,32 +54,34 @@ class Edits {
     Object.assign(this, this.past.pop());
   }
 
-  // Each edit in words, with what takes it back; `changes` are the backend's, `sites` the store's.
+  // Returns [{text, remove}]: a description of each edit, and a function that undoes it. `changes`: see
+  // panel/backend.js. `sites`: see scripts/store.js.
   describe(changes, sites) {
-    const words = this.heads.map(({ site, layer, head, change }) => ({
+    const descriptions = this.heads.map(({ site, layer, head, change }) => ({
       text: `${nameHead(sites, site, layer, head)}: ${changes[change]?.label ?? change}`,
       remove: () => this.setHeads(site, [[layer, head]], null),
     }));
-    if (this.prefix.length) words.push({ text: `begins with “${this.prefixText}”`, remove: () => this.setPrefix([], "") });
-    return words;
+    if (this.prefix.length) descriptions.push({ text: `begins with “${this.prefixText}”`, remove: () => this.setPrefix([], "") });
+    return descriptions;
   }
 }
 
 class Case {
-  // `paragraph`: the text that it is a sentence of: {cases, spaces}, with the spaces between them; an empty line is null.
+  // `runs`: the number of runs. `paragraph`: the text that contains the sentence, {cases, spaces}: the cases of all
+  // sentences, null for an empty line, and the spaces between them.
   constructor(id, text, beam, runs, paragraph) {
     this.id = id;
     this.text = text;
     this.beam = beam;
     this.paragraph = paragraph;
-    this.original = Array(runs).fill(null); // facts of the backend, run by run
-    this.changed = Array(runs).fill(null);
+    this.original = Array(runs).fill(null); // the facts of the translation by each run, see panel/backend.js
+    this.changed = Array(runs).fill(null); // the same with edits, null without edits
     this.edits = Array.from({ length: runs }, () => new Edits());
-    this.token = null; // {run, changed, place}: whose alternatives are shown
-    this.why = new Map(); // promises of what was asked about scores and logits, by the question
+    this.token = null; // {run, changed, place}: the token whose alternatives are shown
+    this.why = new Map(); // question about scores or a logit, as JSON -> the promise of its answer
   }
 
-  // The question to a run. Without edits it asks for the original.
+  // Returns the question for the translation by a run, with edits or without.
   question(run, edits = null) {
     return {
       text: this.text, run, beam_size: this.beam, n_best: edits ? 1 : this.beam,
@@ -87,17 +89,18 @@ class Case {
     };
   }
 
-  // The question for one translation as it is: another of the n best, or this one with a row of weights moved.
+  // Returns the question for the attention of a translation without a search: of the n-best list, or with a changed
+  // row.
   questionOf(run, facts, changed, row = null) {
     return { ...this.question(run, changed ? this.edits[run] : null), n_best: 1, prefix: [], target: facts.ids, row };
   }
 
-  // The question why a token of the original translation was written.
+  // Returns the question for the parts of the logit of a token of the original translation.
   logitQuestion(run, query) {
     return { text: this.text, run, target: this.original[run].ids, query };
   }
 
-  // The question why a head looks where it looks, in a row of the original translation.
+  // Returns the question for the parts of the scores of a head, in a row of the original translation.
   scoreQuestion(run, site, layer, head, query) {
     return { ...this.logitQuestion(run, query), site, layer, head };
   }
@@ -110,11 +113,12 @@ class Case {
 const LINK_START = "#live=";
 
 function linkTo({ text, beam, edits }) {
-  const said = { text, beam, edits: edits.map(({ heads, prefix, prefixText }) => ({ heads, prefix, prefixText })) };
-  return `${location.href.split("#")[0]}${LINK_START}${encodeURIComponent(JSON.stringify(said))}`;
+  const content = { text, beam, edits: edits.map(({ heads, prefix, prefixText }) => ({ heads, prefix, prefixText })) };
+  return `${location.href.split("#")[0]}${LINK_START}${encodeURIComponent(JSON.stringify(content))}`;
 }
 
-// Reads what a link asks for: {text, beam, edits}, or null. Whoever wrote the link, all of it is data.
+// Returns the content of a link, {text, beam, edits}; null if the fragment is not such a link. Links are untrusted
+// input.
 function readLink(fragment, backend) {
   if (!fragment.startsWith(LINK_START)) return null;
   try {

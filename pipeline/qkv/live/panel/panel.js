@@ -1,23 +1,23 @@
 "use strict";
-// The panel of a live page: a sentence is typed, translated, changed, and compared with what it was.
+// The panel of a live page: the form for sentences, the questions to the backend, and the state of all translations.
 
-// A text as one line.
+// Returns a text as one line.
 const asLine = (text) => text.replace(/\s+/g, " ").trim();
 
-const SEVERAL = /\p{STerm}\p{P}*\s+\p{L}|[。！？]\p{P}*\p{L}|\n/u; // of what looks like more than one sentence
-const NOT_INSTALLED = "The text was read as one sentence: sentencex, which divides texts, is not installed.";
-const NOT_DIVIDED = "The text was read as one sentence: a page with the model inside does not divide texts.";
+const SEVERAL = /\p{STerm}\p{P}*\s+\p{L}|[。！？]\p{P}*\p{L}|\n/u; // matches a text that probably has several sentences
+const NOT_INSTALLED = "The text was read as one sentence: the package sentencex, which divides texts into sentences, is not installed.";
+const NOT_DIVIDED = "The text was read as one sentence: a page with the model inside cannot divide texts into sentences.";
 
 class Panel {
-  // `root`: the element with the panel's HTML, see panel.html.
+  // `root`: the element that contains panel.html.
   constructor(viewer, backend, root) {
     this.viewer = viewer;
     this.store = viewer.store;
     this.backend = backend;
     this.find = (name) => root.querySelector(`[data-part=${name}]`);
     this.cases = new Map();
-    this.columns = backend.runs.map((_, run) => ({ run, changed: false })); // of the viewer
-    this.turn = Promise.resolve(); // questions are asked one after the other
+    this.columns = backend.runs.map((_, run) => ({ run, changed: false })); // the run of each column of the viewer
+    this.turn = Promise.resolve(); // the end of the last task; tasks run one after the other
     this.fillForm();
     decorateSwitches(viewer, {
       kinds: backend.changes,
@@ -39,17 +39,17 @@ class Panel {
     return this.cases.get(this.store.state.id) ?? null;
   }
 
-  // The last layer of the shown site.
+  // Returns the index of the last layer of the shown site.
   lastLayer() {
     return Math.max(0, this.store.size()[0] - 1);
   }
 
-  // The places of all heads of a layer of the shown site.
+  // Returns [layer, head] of all heads of a layer of the shown site.
   layerHeads(layer) {
     return [...Array(this.store.size()[1]).keys()].map((head) => [layer, head]);
   }
 
-  // True if a run probably knows a sentence of the tour: its examples have most of the sentence's words.
+  // Returns whether the runs probably know a sentence of the tour: more than half of its words are in the examples.
   knows(sentence) {
     const words = new Set(this.backend.examples.flatMap((example) => example.split(" ")));
     const wanted = sentence.split(" ");
@@ -88,7 +88,8 @@ class Panel {
     status.className = kind;
   }
 
-  // Runs a task after those before it; whatever it throws is told.
+  // Runs a task, an async function, after the earlier tasks. Shows its result if that is a text, or the message of its
+  // error.
   enqueue(name, task) {
     const run = async () => {
       this.find("form").setAttribute("aria-busy", "true");
@@ -110,8 +111,8 @@ class Panel {
     return this.backend.answer(question, (text) => this.tell(text));
   }
 
-  // Translates a text with every run, sentence by sentence where it can be divided. `edits`, one a run, were made to one
-  // sentence: with them it is one.
+  // Translates a text with every run. The text is divided into sentences if the backend can do that. `edits`: the
+  // `Edits` of each run, from a link; the text is then one sentence. null for none.
   ask(text, { beam = Number(this.find("beam").value), edits = null } = {}) {
     const divides = this.backend.divide && !edits, typed = divides ? text.trim() : asLine(text);
     if (!typed) {
@@ -133,13 +134,14 @@ class Panel {
         asked[0].edits[run] = edit;
         await this.change(asked[0], run);
       }
-      const told = asked.flatMap(({ original }) => original.map((facts) => facts.difference)).filter(Boolean).slice(0, 1).map((why) => `The run was trained on other text: ${why}.`);
-      if (!divided && !edits && SEVERAL.test(text.trim())) told.push(this.backend.divide ? NOT_INSTALLED : NOT_DIVIDED);
-      return told.join(" ");
+      const difference = asked.flatMap(({ original }) => original.map((facts) => facts.difference)).find(Boolean);
+      const warnings = difference ? [`The run was trained on other text: ${difference}.`] : [];
+      if (!divided && !edits && SEVERAL.test(text.trim())) warnings.push(this.backend.divide ? NOT_INSTALLED : NOT_DIVIDED);
+      return warnings.join(" ");
     });
   }
 
-  // Translates one sentence of a paragraph with every run; the first one is shown.
+  // Translates a sentence with every run, and adds it to a paragraph. The first sentence of the paragraph is shown.
   async translate(line, beam, paragraph) {
     const asked = new Case(this.cases.size, line, beam, this.backend.runs.length, paragraph);
     for (const [run, { name }] of this.backend.runs.entries()) {
@@ -152,7 +154,7 @@ class Panel {
     if (paragraph.cases.length === 1) this.store.select(asked.id);
   }
 
-  // Changes the edits of the shown sentence by `change(edits)`, and translates it anew.
+  // Calls `change(edits)` with the edits of the shown sentence, and translates the sentence again.
   edit(run, change) {
     const asked = this.case;
     return this.enqueue("translating with the change …", async () => {
@@ -176,16 +178,17 @@ class Panel {
     this.store.addSentence(column, { ...facts.sentence, id: asked.id, reference }, facts.weights);
   }
 
-  // The viewer's column for changed translations of a run, made when it is first needed.
+  // Returns the index of the viewer's column for changed translations of a run. Adds the column when it is first
+  // needed.
   changedColumn(run) {
-    const found = this.columns.findIndex((column) => column.run === run && column.changed);
-    if (found >= 0) return found;
+    const index = this.columns.findIndex((column) => column.run === run && column.changed);
+    if (index >= 0) return index;
     const { name, sites, units } = this.backend.runs[run];
     this.columns.push({ run, changed: true });
     return this.store.addRun({ name: `${name}, changed`, sites, units, sentences: [] });
   }
 
-  // Draws what belongs to the shown sentence: its translations, their tokens, and what edits did.
+  // Draws the shown sentence: its translations, their tokens, and the effect of edits.
   draw() {
     const asked = this.case, parts = this.find("case");
     this.find("actions").hidden = !asked;
@@ -193,11 +196,11 @@ class Panel {
     keepPlace(parts, () => parts.replaceChildren(...this.backend.runs.flatMap((_, run) => this.view.drawRun(asked, run))));
   }
 
-  // Shows another of the n best translations, and its attention.
-  showOther(asked, run, one) {
+  // Shows another translation of the n-best list, and its attention.
+  showOther(asked, run, translation) {
     return this.enqueue("reading that translation …", async () => {
       const { nBest } = asked.original[run];
-      const facts = await this.request(asked.questionOf(run, one, false));
+      const facts = await this.request(asked.questionOf(run, translation, false));
       asked.original[run] = { ...facts, nBest };
       asked.edits[run] = new Edits();
       asked.changed[run] = null;
@@ -226,9 +229,9 @@ class Panel {
   }
 }
 
-// Opens the panel of a page that holds its facts in the element #live; `makeBackend(facts)` promises what answers.
+// Opens the panel. The page holds its facts in the element #live; `makeBackend(facts)` promises the backend.
 async function openPanel(makeBackend) {
-  const fragment = location.hash; // before the viewer writes its own
+  const fragment = location.hash; // read before the viewer replaces it
   const root = document.getElementById("extension");
   const backend = await makeBackend(JSON.parse(document.getElementById("live").textContent));
   await viewer.ready;
@@ -242,7 +245,7 @@ async function openPanel(makeBackend) {
   root.dataset.ready = "true";
 }
 
-// Opens the panel; a page that cannot answer says so, in the place of its form.
+// Opens the panel. If that fails, a message replaces the form.
 function startPanel(makeBackend) {
   openPanel(makeBackend).catch(({ message }) => {
     document.getElementById("extension").replaceChildren(htmlElement("p", { class: "warning", role: "alert" }, `This page cannot translate: ${message}.`));

@@ -1,16 +1,18 @@
 "use strict";
-// One row of a head's weights, moved by hand; its scores and the logit of the token that it predicts, explained.
+// One row of a head: sliders for its weights, the parts of its scores, and the parts of the logit of the predicted
+// token.
 
-const SETTLED = 120; // milliseconds after the last movement
+const SETTLED = 120; // milliseconds from the last movement of a slider to the question
 
-// Sets one weight; the others keep their proportions, and all together make one.
+// Returns the weights with another value at index `place`. The other weights keep their proportions, and the sum is 1.
 function moveWeight(weights, place, value) {
   const rest = weights.reduce((sum, weight, i) => (i === place ? sum : sum + weight), 0);
   const scale = rest > 0 ? (1 - value) / rest : 0;
   return weights.map((weight, i) => (i === place ? value : rest > 0 ? weight * scale : (1 - value) / (weights.length - 1)));
 }
 
-// `ask(weights)` promises the alternatives at the row with these weights.
+// Returns sliders for the weights of a row, and the effect of moving them. `keys`: the tokens. `before`: the
+// alternatives with the original weights. `ask(weights)` promises the alternatives with other weights.
 function drawRow({ keys, weights, before, ask }) {
   const box = htmlElement("div", { class: "moving" }), sliders = htmlElement("div", { class: "sliders" });
   const result = htmlElement("div", { "aria-live": "polite" });
@@ -53,20 +55,21 @@ function drawRow({ keys, weights, before, ask }) {
   return box;
 }
 
-const MOST_PAIRS = 8; // bars; what is left is one more
+const MOST_PAIRS = 8; // bars; a further bar is the sum of the other pairs
 
-// The tokens of each shown row or column: one, or all of a word.
+// Returns the token indices of each shown row or column: one token, or all tokens of a word.
 function tokenGroups(tokens, words, texts, { words: asWords, hideEos }) {
   const groups = asWords ? groupByWord(tokens, words, texts) : tokens.map((_, place) => ({ word: words[place], places: [place] }));
   return groups.filter(({ word }) => !hideEos || word !== null).map(({ places }) => places);
 }
 
-// The pairs of parts, the largest first, and the sum of the pairs for which there is no room.
+// Returns {shown, count, rest}: the pairs of parts with the largest absolute values, the largest first, and the number
+// and the sum of the other pairs.
 function largestPairs({ queryParts, keyParts }, values) {
   const pairs = queryParts.flatMap((query, q) => keyParts.map((key, k) => ({ query, key, value: values[q][k] })));
-  pairs.sort((one, other) => Math.abs(other.value) - Math.abs(one.value));
-  const left = pairs.slice(MOST_PAIRS);
-  return { shown: pairs.slice(0, MOST_PAIRS), count: left.length, rest: left.reduce((sum, { value }) => sum + value, 0) };
+  pairs.sort((first, second) => Math.abs(second.value) - Math.abs(first.value));
+  const others = pairs.slice(MOST_PAIRS);
+  return { shown: pairs.slice(0, MOST_PAIRS), count: others.length, rest: others.reduce((sum, { value }) => sum + value, 0) };
 }
 
 function drawPairs(facts, key) {
@@ -85,7 +88,8 @@ function drawPairs(facts, key) {
   return list;
 }
 
-// A bar under each source word, and a line for each other part; `facts` as `split` promises them.
+// Returns the parts of a logit: a bar under each source word, and a line with the other parts. The argument is the
+// answer of `split`, see panel/backend.js.
 function drawLogit({ total, sources, others }) {
   const words = htmlElement("ol", { class: "under", "aria-label": "What cross-attention has read from each word" });
   const largest = Math.max(1e-9, ...sources.map(([, value]) => Math.abs(value)));
@@ -103,7 +107,9 @@ function drawLogit({ total, sources, others }) {
   ];
 }
 
-// `facts` as `explain` promises them; `key` is shown first, `choose(key)` is told when another one is.
+// Returns the parts of the scores of a row, for one key at a time. `facts`: the answer of `explain`, see
+// panel/backend.js. `key`: the index of the key that is shown first. `choose(key)` is called when the user chooses
+// another key.
 function drawWhy(facts, key, choose) {
   const box = htmlElement("div"), line = htmlElement("label", {}, "Why ");
   const select = htmlElement("select", { dir: "auto" }), result = htmlElement("div", { "aria-live": "polite" });
@@ -112,8 +118,8 @@ function drawWhy(facts, key, choose) {
   line.append(select, "?");
   const show = () => {
     const place = Number(select.value), total = facts.differences[place].flat().reduce((sum, value) => sum + value, 0);
-    const told = `Score ${formatNumber(facts.scores[place])}, ${formatChange(total)} from the mean of the row: query part × key part`;
-    result.replaceChildren(htmlElement("p", {}, told), drawPairs(facts, place));
+    const text = `Score ${formatNumber(facts.scores[place])}, ${formatChange(total)} from the mean of the row: query part × key part`;
+    result.replaceChildren(htmlElement("p", {}, text), drawPairs(facts, place));
   };
   select.addEventListener("change", () => {
     choose(Number(select.value));

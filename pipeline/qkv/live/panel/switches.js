@@ -1,28 +1,30 @@
 "use strict";
-// Switches for heads: a button under each picture, the key x on it, and a bar below them for all kinds of change.
+// Switches for heads: a button under each picture, the key x on a picture, and a bar with all kinds of change.
 
-// Marks the pictures of heads that are changed, and puts a switch under each. `columns(column)` says which run a column
-// of the viewer shows and whether it is the changed one; `edits(run, site)` are the edits of the sentence
-// that is shown, null where heads of that site cannot be changed;
-// `set(run, site, places, change)` changes heads, [[layer, head], ...]. `kinds` describes each kind of change.
+// Marks the pictures of changed heads, and puts a switch under each picture. The functions and values:
+//   columns(column)                  the run of a column of the viewer: {run, changed}, with `changed` true if the column
+//                                    shows changed translations; undefined if it has none
+//   edits(run, site)                 the edits of the shown sentence; null if heads of this site cannot be changed
+//   set(run, site, places, change)   changes the heads `places`, [[layer, head], ...]
+//   kinds                            kind of change -> {label, meaning}
 function decorateSwitches(viewer, { edits, columns, set, kinds }) {
   viewer.decorateHeads((button, { run: column, site, layer, head }) => {
-    const place = columns(column), at = viewer.store.sites[site].weighedAt;
-    const made = place && at ? edits(place.run, at) : null;
-    if (!made) return;
+    const shown = columns(column), at = viewer.store.sites[site].weighedAt;
+    const edited = shown && at ? edits(shown.run, at) : null;
+    if (!edited) return;
     const heads = head === "mean" ? [...Array(viewer.store.size(column)[1]).keys()] : [head];
-    const changes = heads.map((one) => made.changeOf(at, layer, one)), isOff = changes.every((one) => one === "zeroed");
-    const change = changes[0];
-    if (place.changed && head !== "mean" && change) {
+    const changes = heads.map((number) => edited.changeOf(at, layer, number));
+    const change = changes[0], isOff = changes.every((kind) => kind === "zeroed");
+    if (shown.changed && head !== "mean" && change) {
       button.classList.add("switched", `switched-${change}`);
       button.setAttribute("aria-label", `${button.getAttribute("aria-label")}, ${kinds[change]?.label ?? change}`);
       button.title = button.getAttribute("aria-label");
     }
-    const toggle = () => set(place.run, at, heads.map((one) => [layer, one]), isOff ? null : "zeroed");
+    const toggle = () => set(shown.run, at, heads.map((number) => [layer, number]), isOff ? null : "zeroed");
     button.setAttribute("aria-keyshortcuts", "x");
     button.addEventListener("keydown", (event) => { if (event.key === "x") toggle(); });
     const name = head === "mean" ? `all heads of layer ${layer}` : `layer ${layer}, head ${head}`;
-    if (!place.changed) queueMicrotask(() => addSwitch(button, name, isOff, toggle));
+    if (!shown.changed) queueMicrotask(() => addSwitch(button, name, isOff, toggle));
   });
 }
 
@@ -38,19 +40,20 @@ function addSwitch(button, name, isOff, toggle) {
   if (focused) button.focus({ preventScroll: true });
 }
 
-// The bar for the head that is shown: one button a kind of change, for the head and for its layer.
+// Returns the bar for the shown head: a button for each kind of change, for the head and for its whole layer.
 function drawSwitchBar({ site, layer, head, heads, changes, edits, set }) {
   const bar = htmlElement("div", { class: "switches" });
   const group = (name, places) => {
-    const line = htmlElement("div", { role: "group", "aria-label": name }), found = places.map((place) => edits.changeOf(site, ...place));
+    const line = htmlElement("div", { role: "group", "aria-label": name });
+    const kinds = places.map((place) => edits.changeOf(site, ...place));
     line.append(htmlElement("span", { class: "name" }, name));
     for (const [change, { label, meaning }] of [[null, { label: "on", meaning: "as the model has it" }], ...Object.entries(changes)]) {
-      const pressed = found.every((one) => one === change);
+      const pressed = kinds.every((kind) => kind === change);
       line.append(makeButton(label, { title: meaning, "aria-pressed": String(pressed) }, () => set(places, change)));
     }
     bar.append(line);
   };
   if (head !== "mean") group(`head ${head} of layer ${layer}`, [[layer, head]]);
-  group(`all heads of layer ${layer}`, [...Array(heads).keys()].map((one) => [layer, one]));
+  group(`all heads of layer ${layer}`, [...Array(heads).keys()].map((number) => [layer, number]));
   return bar;
 }

@@ -1,11 +1,11 @@
 "use strict";
-// The tokens of a translation, each with what else might have been said there, and two translations side by side.
+// The tokens of a translation, the alternatives at a token, and the comparison of two translations.
 
 function spellToken(token) {
   return token.replaceAll("\u2581", " ");
 }
 
-// A token as a label of its own, where a mark alone is seen, too.
+// Returns the label of a token. A lone space is shown by a sign.
 function labelToken(token) {
   return spellToken(token) === " " ? "␣" : spellToken(token);
 }
@@ -22,7 +22,7 @@ function formatChange(number) {
   return `${number < 0 ? "" : "+"}${formatNumber(number)}`;
 }
 
-// A translation with the tokens marked that the other one lacks, whose places are `differing`.
+// Returns a translation in which the tokens at the indices `differing`, a Set, are marked.
 function markTokens(tokens, differing) {
   const line = htmlElement("span", { class: "compared", dir: "auto" });
   tokens.forEach((token, place) => {
@@ -32,7 +32,7 @@ function markTokens(tokens, differing) {
   return line;
 }
 
-// The effect of the edits: `original` and `changed` are facts of a backend.
+// Returns a comparison of two translations, which shows the effect of edits. Arguments: facts of a backend.
 function drawComparison(original, changed) {
   const box = htmlElement("div", { class: "comparison", role: "status" });
   const same = original.ids.length === changed.ids.length && original.ids.every((id, place) => id === changed.ids[place]);
@@ -53,17 +53,18 @@ function drawComparison(original, changed) {
   return box;
 }
 
-const SURE = 0.9; // tokens of a lower probability are underlined, the thicker the less likely
+const SURE = 0.9; // tokens with a lower probability are underlined, the less likely the thicker
 
-// `choose(place)` is called when a token is chosen, `chosen` is the place of the one that is.
+// Returns a button for each token of a translation. `chosen`: the index of the chosen token, null for none.
+// `choose(place)` is called with the index of a token that the user chooses, null if the choice is removed.
 function drawTokens(facts, chosen, choose) {
   const name = "Tokens of the translation: choose one to see what else was likely";
   const line = htmlElement("div", { class: "tokens", role: "group", dir: "auto", "aria-label": name });
   facts.sentence.target.forEach((token, place) => {
-    const probability = probabilityOf(facts, place), given = place < facts.prefixTokens;
-    const label = `${nameToken(token)}: ${given ? "given" : formatShare(probability)}`;
+    const probability = probabilityOf(facts, place), isPrefix = place < facts.prefixTokens;
+    const label = `${nameToken(token)}: ${isPrefix ? "given" : formatShare(probability)}`;
     const button = makeButton(labelToken(token), {
-      class: given ? "token given" : "token", title: label, "aria-label": label,
+      class: isPrefix ? "token given" : "token", title: label, "aria-label": label,
       "aria-pressed": String(place === chosen), "data-place": place,
     }, () => choose(place === chosen ? null : place));
     if (probability !== null && probability < SURE) button.style.borderBottomWidth = `${1 + 4 * (1 - probability)}px`;
@@ -82,8 +83,9 @@ function formatShare(probability) {
   return probability >= 0.995 ? "> 99 %" : probability < 0.001 ? "< 0.1 %" : `${(100 * probability).toFixed(probability < 0.1 ? 1 : 0)} %`;
 }
 
-// The likeliest tokens at a place as bars; `before`: the alternatives of another reading, drawn beside them. `choose(id, token)`
-// goes on from another token.
+// Returns a list of the likeliest tokens at a position, with bars. `alternatives`: [[id, token, log-probability], ...].
+// `current`: the id of the token in the translation. `choose(id, token)` is called with a token that the user chooses;
+// null for no choice. `before`: the alternatives before a change, shown beside them; null for none.
 function drawAlternatives(alternatives, current, choose, before = null) {
   const list = htmlElement("ol", { class: "alternatives" });
   for (const [id, token, value] of alternatives) {

@@ -1,8 +1,8 @@
 "use strict";
-// The guided tour: six questions that looking at attention answers, each with the page set up for it.
+// The guided tour: six questions that attention answers.
 
-// Steps: a question, what to look at, and `show(panel)`, which sets the page up. `sentence` is typed where the run knows
-// its words (the demo's), otherwise its first example.
+// Each step has a question, a text that explains where to look, a sentence, and `show(panel)`, which sets the state of
+// the page. The sentence is translated if the run knows its words, as the demo does; otherwise the first example is.
 const TOUR = [
   {
     question: "What is compared with what?",
@@ -59,7 +59,7 @@ const TOUR = [
 ];
 
 class Tour {
-  // `root`: the element that the steps are drawn into.
+  // `root`: the element of the steps. `button`: the button that starts and ends the tour.
   constructor(panel, root, button) {
     this.panel = panel;
     this.root = root;

@@ -1,12 +1,12 @@
 "use strict";
-// The panel's view of a sentence: its translations, their tokens, the alternatives at one of them, and the edits.
+// The view of a sentence in the panel: its translations, their tokens, the alternatives at a token, and the edits.
 
 class CaseView {
-  // `panel` does what buttons ask for.
+  // `panel`: the panel whose methods the buttons call.
   constructor(panel) {
     this.panel = panel;
-    this.open = { nBest: false, row: false, logit: false }; // which parts are unfolded
-    this.asked = { row: null, column: null, key: null }; // the cell that was chosen last, and the key that is explained
+    this.open = { nBest: false, row: false, logit: false }; // whether each folded part is open
+    this.lastCell = { row: null, column: null, key: null }; // the cell that was chosen last, and the key that is explained
   }
 
   folded(name, summary, kind = null) {
@@ -37,18 +37,18 @@ class CaseView {
     return parts;
   }
 
-  // The translation of the text that a sentence is of; a click on another sentence shows that one.
+  // Returns the translation of the whole text of a sentence. A click on another sentence shows it.
   drawParagraph({ id, paragraph }, run, title) {
     const row = htmlElement("div", { class: "paragraph" }), text = htmlElement("p", { dir: "auto" });
-    paragraph.cases.forEach((one, place) => {
+    paragraph.cases.forEach((other, place) => {
       if (place) text.append(paragraph.spaces[place - 1]);
-      if (!one) return;
+      if (!other) return;
       const link = htmlElement("a", {
-        href: `#${one.id}`, title: one.text, "aria-current": one.id === id ? "true" : null, "data-focus": `paragraph-${run} ${one.id}`,
-      }, one.original[run].sentence.hypothesis || "(empty)");
+        href: `#${other.id}`, title: other.text, "aria-current": other.id === id ? "true" : null, "data-focus": `paragraph-${run} ${other.id}`,
+      }, other.original[run].sentence.hypothesis || "(empty)");
       link.addEventListener("click", (event) => {
         event.preventDefault();
-        this.panel.store.select(one.id);
+        this.panel.store.select(other.id);
       });
       text.append(link);
     });
@@ -70,12 +70,12 @@ class CaseView {
   drawNBest(asked, run, facts) {
     const box = this.folded("nBest", `${facts.nBest.length} translations, the best first`, "n-best"), list = htmlElement("ol", {});
     box.append(list);
-    for (const one of facts.nBest) {
-      const item = htmlElement("li", {}), current = one.ids.join() === facts.ids.join();
+    for (const translation of facts.nBest) {
+      const item = htmlElement("li", {}), current = translation.ids.join() === facts.ids.join();
       const attributes = { dir: "auto", "aria-current": current ? "true" : null };
-      const button = makeButton(one.text || "(empty)", attributes, () => this.panel.showOther(asked, run, one));
-      const told = ` score ${one.score.toFixed(3)}, log-probability ${one.logProbability.toFixed(2)}`;
-      item.append(button, htmlElement("span", { class: "facts" }, told));
+      const button = makeButton(translation.text || "(empty)", attributes, () => this.panel.showOther(asked, run, translation));
+      const scores = ` score ${translation.score.toFixed(3)}, log-probability ${translation.logProbability.toFixed(2)}`;
+      item.append(button, htmlElement("span", { class: "facts" }, scores));
       list.append(item);
     }
     return box;
@@ -96,7 +96,7 @@ class CaseView {
     return box;
   }
 
-  // What gave a token its logit: a bar under each source word, and the other parts. It is asked for when it is unfolded.
+  // Returns a folded part with the parts of the logit of a token. The backend is asked when it is opened.
   drawLogit(asked, run, place) {
     const details = this.folded("logit", "Why this word"), result = htmlElement("div", { class: "logit", "aria-live": "polite" });
     details.append(result);
@@ -116,7 +116,7 @@ class CaseView {
     return details;
   }
 
-  // The weights of the shown head at a token, to be moved.
+  // Returns a folded part with sliders for the weights of the shown head in the row of a token.
   drawRowOf(asked, run, changed, place) {
     const { site, layer, head } = this.panel.store.state, at = this.panel.store.sites[site].weighedAt, facts = asked.facts(run, changed);
     const details = this.folded("row", "Move weight within this row"), heads = this.panel.backend.runs[run].heads[at];
@@ -140,7 +140,7 @@ class CaseView {
     return details;
   }
 
-  // Draws why the shown head looks where it looks in the pinned row of the original, beside its picture.
+  // Draws the parts of the scores of the shown head, in the pinned row of the original, beside its picture.
   drawWhy(section, { run: column, sentence, site }) {
     const { backend, store } = this.panel, asked = this.panel.case, { state } = store, place = this.panel.columns[column];
     const at = store.sites[site].weighedAt, pinned = /^r(\d+)$/.exec(state.pin ?? ""), aside = section.querySelector(".aside");
@@ -159,11 +159,11 @@ class CaseView {
     if (!asked.why.has(name)) asked.why.set(name, backend.explain(question));
     asked.why.get(name).then((facts) => {
       const weights = store.matrix(column, asked.id, site, state.layer, state.head)[row];
-      const clicked = this.asked.row === Number(pinned[1]) ? columns[this.asked.column] : null;
+      const clicked = this.lastCell.row === Number(pinned[1]) ? columns[this.lastCell.column] : null;
       const among = (clicked ?? [...facts.keys.keys()]).filter((key) => key < facts.keys.length);
       const strongest = among.reduce((best, key) => (best === null || weights[key] > weights[best] ? key : best), null) ?? 0;
-      const chosen = this.asked.key?.name === name ? this.asked.key.place : strongest;
-      box.replaceChildren(drawWhy(facts, chosen, (place) => { this.asked.key = { name, place }; }));
+      const chosen = this.lastCell.key?.name === name ? this.lastCell.key.place : strongest;
+      box.replaceChildren(drawWhy(facts, chosen, (place) => { this.lastCell.key = { name, place }; }));
     }, ({ message }) => {
       asked.why.delete(name);
       box.replaceChildren(htmlElement("p", { class: "warning" }, message));
@@ -171,11 +171,11 @@ class CaseView {
   }
 
   noteCell({ dataset: { row, column } }) {
-    if (row !== undefined && column !== undefined) this.asked = { row: Number(row), column: Number(column), key: null };
-    else if (row !== undefined) this.asked = { row: null, column: null, key: null };
+    if (row !== undefined && column !== undefined) this.lastCell = { row: Number(row), column: Number(column), key: null };
+    else if (row !== undefined) this.lastCell = { row: null, column: null, key: null };
   }
 
-  // Draws the switches below the pictures of a run.
+  // Draws the bar of switches below the pictures of a run.
   drawBelow(section, { run: column, site }) {
     const place = this.panel.columns[column], at = this.panel.store.sites[site].weighedAt, { layer, head } = this.panel.store.state;
     const heads = place && this.panel.backend.runs[place.run].heads[at];

@@ -1,4 +1,4 @@
-"""A corpus of sentence pairs in memory or on disk, several corpora joined into one, and shards of a corpus."""
+"""A corpus of sentence pairs in memory or on disk, a join of several corpora, and the shards of a corpus."""
 
 from array import array
 from bisect import bisect_right
@@ -30,7 +30,7 @@ class Corpus:
         line_numbers: the line of the file that each pair comes from, counted from 1. Some lines are missing if a split
             was selected.
         name: the path or paths of the files, for messages.
-        joined: the corpora that this one joins, in their order; empty for a single corpus.
+        joined: the corpora that this corpus joins, in their order; empty for a single corpus.
     """
 
     source: Sequence[str]
@@ -41,7 +41,7 @@ class Corpus:
 
     @property
     def parts(self) -> "Sequence[Corpus]":
-        """The corpora that this one joins; a single corpus has one part, itself."""
+        """The corpora that this corpus joins. A single corpus has one part: itself."""
         return self.joined or [self]
 
     @property
@@ -61,7 +61,7 @@ class Corpus:
         return replace(self, source=list(self.source), target=list(self.target))
 
     def select(self, rows: np.ndarray) -> "Corpus":
-        """Returns the corpus of the pairs in `rows`, int `(pairs,)` in ascending order."""
+        """Returns a corpus of the pairs in `rows`, int `(pairs,)` in ascending order."""
         if self.joined:
             starts = [0, *self.ends[:-1]]
             rows_by_part = np.split(rows, np.searchsorted(rows, starts[1:]))
@@ -79,16 +79,16 @@ class Corpus:
         line_numbers = array("q", selected.astype(np.int64).tobytes())
         return Corpus(select(self.source), select(self.target), line_numbers, self.name)
 
-    def place(self, index: int) -> str:
-        """Returns `file:line` of a pair; in a joined corpus, of the file of its part."""
+    def location(self, index: int) -> str:
+        """Returns `file:line` of the pair at `index`. In a joined corpus, the file is that of the pair's part."""
         if self.joined:
             number = bisect_right(self.ends, index)
-            return self.joined[number].place(index - [0, *self.ends][number])
+            return self.joined[number].location(index - [0, *self.ends][number])
         return f"{self.name}:{self.line_numbers[index]}"
 
     def shown_line(self, index: int) -> int | str:
-        """Returns the line of a pair for a report: its line number, or `file:line` in a joined corpus."""
-        return self.place(index) if self.joined else self.line_numbers[index]
+        """Returns the line of the pair at `index` for a report: its number, or `file:line` in a joined corpus."""
+        return self.location(index) if self.joined else self.line_numbers[index]
 
 
 def join_corpora(parts: Sequence[Corpus], of: str = "corpora") -> Corpus:
@@ -102,6 +102,7 @@ def join_corpora(parts: Sequence[Corpus], of: str = "corpora") -> Corpus:
 
 
 def _join(parts: Sequence[Corpus], name: str) -> Corpus:
+    """Returns the join of corpora, under a name for messages. No text is copied."""
     return Corpus(
         source=JoinedSequence([part.source for part in parts]),
         target=JoinedSequence([part.target for part in parts]),
@@ -112,7 +113,11 @@ def _join(parts: Sequence[Corpus], name: str) -> Corpus:
 
 
 class JoinedSequence(Sequence[Item]):
-    """A view of several sequences as one. Nothing is copied."""
+    """A view of several sequences as one sequence. No item is copied.
+
+    Args:
+        parts: the sequences, in order.
+    """
 
     def __init__(self, parts: Sequence[Sequence[Item]]) -> None:
         self._parts = parts
@@ -141,7 +146,7 @@ class JoinedSequence(Sequence[Item]):
 
 
 def chunks(sentences: Chunk) -> Iterator[Chunk]:
-    """Yields slices of `CHUNK_SENTENCES` sentences, or of as many rows of an array."""
+    """Yields slices of `CHUNK_SENTENCES` sentences or rows of an array. The last slice may be shorter."""
     return (sentences[first : first + CHUNK_SENTENCES] for first in range(0, len(sentences), CHUNK_SENTENCES))
 
 
@@ -151,7 +156,7 @@ def is_large(corpus: Corpus) -> bool:
 
 
 def shards(corpus: Corpus) -> Iterator[Sides]:
-    """Returns an iterator over the shards of a corpus. An empty corpus has one, empty shard."""
+    """Returns an iterator over the shards of a corpus, `(sources, targets)`. An empty corpus has one, empty shard."""
     return (shard_of(corpus, number) for number in shard_numbers(corpus))
 
 
@@ -161,6 +166,6 @@ def shard_numbers(corpus: Corpus) -> range:
 
 
 def shard_of(corpus: Corpus, number: int) -> Sides:
-    """Returns `(source, target)`, the sentences of shard `number`."""
+    """Returns `(sources, targets)` of the shard with this number, from 0."""
     part = slice(number * SHARD_PAIRS, (number + 1) * SHARD_PAIRS)
     return corpus.source[part], corpus.target[part]

@@ -1,4 +1,4 @@
-"""Filters for pairs that are unlikely to be translations of each other, and for duplicates. They look at text alone."""
+"""Filters for pairs that are unlikely to be translations of each other, and for duplicates. They compare text only."""
 
 import re
 import unicodedata
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ...config.choices.text import CORPUS_FILTERS
 
 SCRIPT_SHARE = 0.5
-"""The least share of the letters of a side that must belong to its script."""
+"""The minimum share of a side's letters that must belong to its script."""
 
 NONE_APPLIES = 0
 """The reason of a pair to which no filter applies. The reason of filter i of `CORPUS_FILTERS` is i + 1."""
@@ -23,7 +23,7 @@ MOST_PARTS = 64
 """Digests are sorted in parts of about `PART_NUMBERS`; in larger parts if there would be more than `MOST_PARTS`."""
 
 _SCRIPT_WORDS = {"Han": {"CJK"}, "Japanese": {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}}
-_MARKS = re.compile(r"[\W\d_]+")
+_NOT_LETTERS = re.compile(r"[\W\d_]+")
 _Mask = npt.NDArray[np.bool_]
 
 
@@ -49,17 +49,21 @@ class TextFilters:
     near_duplicates: bool = False
 
     def find(self, sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint8]:
-        """Applies the filters that look at a single pair. Those for duplicates are not among them.
+        """Applies the filters that need a single pair: all but `duplicates` and `near_duplicates`.
+
+        Args:
+            sources: the source of each pair.
+            targets: the target of each pair.
 
         Returns:
-            The reason of each pair, uint8 `(pairs,)`: the number of the first filter that applies, counted from 1, or
-            `NONE_APPLIES`.
+            The reason of each pair, uint8 `(pairs,)`: the number of the first of `CORPUS_FILTERS` that applies, counted
+            from 1, or `NONE_APPLIES`.
         """
         reasons = (self._find_reason(source, target) for source, target in zip(sources, targets, strict=True))
         return np.fromiter(reasons, np.uint8, len(sources))
 
     def _find_reason(self, source: str, target: str) -> int:
-        """Returns the reason of a pair, see `find`."""
+        """Returns the reason of a pair: the number of a filter, counted from 1, or `NONE_APPLIES`."""
         applies = (  # in the order of CORPUS_FILTERS
             _is_of_other_script(source, self.source_script) or _is_of_other_script(target, self.target_script),
             self.identical and " ".join(source.split()).casefold() == " ".join(target.split()).casefold(),
@@ -68,17 +72,17 @@ class TextFilters:
         return next((number for number, applying in enumerate(applies, 1) if applying), NONE_APPLIES)
 
     def digest(self, sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint64]:
-        """Returns a digest of each pair, uint64 `(pairs,)`, which near duplicates share.
+        """Returns a digest of each pair, uint64 `(pairs,)`. Near duplicates have equal digests.
 
-        Returns an empty array if `near_duplicates` is False.
+        The array is empty if `near_duplicates` is False.
         """
         if not self.near_duplicates:
             return np.zeros(0, np.uint64)
         return digest_pairs(map(_bare, sources), map(_bare, targets))
 
 
-def with_near_duplicates(reasons: npt.NDArray[np.uint8], digests: np.ndarray, is_kept: _Mask) -> None:
-    """Marks near duplicates in the reasons of `TextFilters.find`, in place.
+def mark_near_duplicates(reasons: npt.NDArray[np.uint8], digests: np.ndarray, is_kept: _Mask) -> None:
+    """Writes the reason of near duplicates into the reasons of `TextFilters.find`, in place.
 
     Args:
         reasons: the reasons, uint8 `(pairs,)`.
@@ -91,17 +95,17 @@ def with_near_duplicates(reasons: npt.NDArray[np.uint8], digests: np.ndarray, is
 
 
 def find_repeated(numbers: npt.NDArray[np.uint64], among: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.bool_]:
-    """Finds the numbers that equal an earlier one.
+    """Finds numbers that equal an earlier number of the array.
 
-    The numbers are divided by their first bits, and compared within each part. So they should be uniformly distributed,
-    as digests are.
+    To save memory, the numbers are grouped by their first byte, and compared within each group. So they should be
+    uniformly distributed, as digests are.
 
     Args:
         numbers: uint64 `(n,)`. The array may be mapped from a file.
-        among: the numbers to compare, bool `(n,)`. The rest is ignored. None compares all.
+        among: True for the numbers to compare, bool `(n,)`. None compares all.
 
     Returns:
-        bool `(n,)`.
+        bool `(n,)`: True for a number that is compared and equals an earlier one that is compared.
     """
     is_repeated = np.zeros(len(numbers), bool)
     parts = min(MOST_PARTS, -(-len(numbers) // PART_NUMBERS))
@@ -116,14 +120,14 @@ def find_repeated(numbers: npt.NDArray[np.uint64], among: npt.NDArray[np.bool_] 
 
 
 def digest_pairs(sources: Iterable[str], targets: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """Returns a digest of each pair, uint64 `(pairs,)`, which equal pairs share."""
+    """Returns a digest of each pair, uint64 `(pairs,)`. Equal pairs have equal digests."""
     return _digests(f"{source}\n{target}" for source, target in zip(sources, targets, strict=True))
 
 
 def digest_sentences(sentences: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """Returns a digest of each sentence, uint64 `(sentences,)`; 0 if it is empty.
+    """Returns a digest of each sentence, uint64 `(sentences,)`. It is 0 for a sentence without text.
 
-    Sentences that differ only in white space share a digest.
+    Sentences that differ only in white space have equal digests.
     """
     digests = _digests(" ".join(sentence.split()) for sentence in sentences).byteswap()
     digests[digests == _digests([""]).byteswap()] = 0
@@ -137,7 +141,7 @@ def _digests(texts: Iterable[str]) -> npt.NDArray[np.uint64]:
 
 
 def _is_of_other_script(text: str, script: str | None) -> bool:
-    """Returns whether fewer than `SCRIPT_SHARE` of the letters are of the script; False if `script` is None."""
+    """Returns whether less than `SCRIPT_SHARE` of a text's letters belong to a script. False if `script` is None."""
     letters = list(filter(str.isalpha, text))
     return script is not None and sum(_is_of(letter, script) for letter in letters) < SCRIPT_SHARE * len(letters)
 
@@ -160,4 +164,4 @@ def _digits(text: str) -> list[int]:
 
 def _bare(text: str) -> str:
     """Returns the letters of a text in lower case, without white space, digits and punctuation."""
-    return _MARKS.sub("", unicodedata.normalize("NFKC", text).casefold())
+    return _NOT_LETTERS.sub("", unicodedata.normalize("NFKC", text).casefold())

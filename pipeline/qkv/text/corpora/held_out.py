@@ -44,9 +44,9 @@ def hold_out_sets(config: RunConfig, files: Corpus, run: RunDirectory) -> tuple[
         run: the run.
 
     Returns:
-        The rows of the pairs to train on, in ascending order; None for all pairs. And a dict for the corpus report: for
-        each set, and for `left_out`, the pairs that are in no part, the number of `pairs` and their `lines` in the
-        training files. It is empty if no set is held out.
+        The rows of the pairs to train on, in ascending order; None for all pairs. And a dict for the corpus report,
+        which is empty if no set is held out. It has the number of `pairs` and their `lines` in the training files, for
+        each set and for `left_out`, the pairs that are neither in a set nor trained on.
 
     Raises:
         InputError: see `hold_out`; or the numbers of pairs and of lines with alignments differ.
@@ -76,7 +76,10 @@ def hold_out_sets(config: RunConfig, files: Corpus, run: RunDirectory) -> tuple[
 
 
 def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
-    """Returns the config with the files in the run as its held-out sets."""
+    """Returns the config with the files of the held-out sets in the run's folder as `validation` and `test`.
+
+    A set that is not held out keeps its files.
+    """
     data = config.data
     # The links of a list, whose files may differ in their direction, are written from source to target.
     turned = not data.listed_corpora and any(corpus.alignments_turned for corpus in data.training_corpora)
@@ -95,8 +98,14 @@ def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
 def _write_set(files: Corpus, rows: Rows, data: DataSettings, settings: CorpusSettings) -> None:
     """Writes the text and the alignments of a set.
 
-    The tag of a pair becomes text: it is the first word of the source. If words are characters, it is several words.
-    Links are moved accordingly.
+    The tag of a pair becomes text: it is the first word of the source or, if words are characters, several words. The
+    source words in links are numbered accordingly.
+
+    Args:
+        files: the pairs of the training files.
+        rows: the rows of the set's pairs.
+        data: the settings of the text, with the sets' files in the run.
+        settings: the settings of the set, with its files in the run.
     """
     pairs = files.select(rows)
     all_tags = tags_of(files, data.listed_corpora) if data.listed_corpora else [None] * len(files)
@@ -109,16 +118,17 @@ def _write_set(files: Corpus, rows: Rows, data: DataSettings, settings: CorpusSe
         words_of_tag = {row: 0 if tag is None else len(tag) if by_characters else 1 for row, tag in tags.items()}
         parts = linked_parts_of(files, data.training_corpora)
         links = enumerate(chain.from_iterable(iterate_links(*part) for part in parts))
-        chosen = (gold.moved(words_of_tag[row]) for row, (_, gold) in links if row in words_of_tag)
+        chosen = (gold.shifted(words_of_tag[row]) for row, (_, gold) in links if row in words_of_tag)
         write_gold(settings.alignments, (gold.turned if settings.alignments_turned else gold for gold in chosen))
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Writes lines as UTF-8. The file appears whole or not at all."""
     write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def hold_out(corpus: Corpus, sizes: Mapping[str, int]) -> dict[str, Rows]:
-    """Divides a corpus into a validation, a test and a training part.
+    """Divides a corpus into a validation set, a test set and a training part.
 
     Pairs that share a source or a target sentence, apart from white space, form a component. No component is in two
     parts. Components of more than `LARGEST_COMPONENT` different pairs, and those with an empty sentence, go to the

@@ -1,4 +1,4 @@
-"""Mixes several corpora, each with a share of the epoch. An epoch depends only on the seed and its number."""
+"""Mixtures of several corpora, each with a share of the epoch. An epoch depends only on the seed and its number."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -15,19 +15,19 @@ SHUFFLE_BLOCK_PAIRS = 1 << 13
 """The number of neighbouring pairs in a block. Blocks keep the reads of a file close together."""
 
 Ranges = Sequence[tuple[int, int]]
-"""The rows of a corpus among the rows of all corpora: for each part `(first row, row after the last)`."""
+"""The rows of a corpus among the rows of all corpora, as ranges `(first row, row after the last)`."""
 
 
 class Mixture:
     """Chooses the pairs of each epoch from several corpora.
 
-    An epoch has as many pairs as all corpora with a share above 0 have together. They are divided among the corpora by
-    their shares. Each corpus is an endless sequence: all its pairs shuffled, then all of them shuffled differently, and
-    so on. Each epoch continues the sequence where the last one stopped. So the counts of two pairs of a corpus differ
-    by at most one, and a corpus with a small share is used up before a pair is repeated.
+    The length of an epoch is the number of pairs in all corpora with a share above 0. It is divided among the corpora
+    by their shares. Each corpus is an endless sequence: all its pairs shuffled, then all of them shuffled differently,
+    and so on. Each epoch continues the sequence where the last epoch stopped. So the counts of two pairs of a corpus
+    differ by at most one, and a corpus with a small share is used up before a pair is repeated.
 
     Args:
-        ranges: the rows of each corpus.
+        ranges: for each corpus the ranges of its rows.
         shares: the share of each corpus; they add up to 1. A corpus without pairs has the share 0.
         seed: the seed of the order.
 
@@ -47,7 +47,7 @@ class Mixture:
         assert all(corpus.pairs for corpus, count in zip(self._corpora, self.counts, strict=True) if count)
 
     def rows(self, epoch: int, window: int = 0, windows: int = 1) -> np.ndarray:
-        """Returns the rows of a window of an epoch. Each window has the shares of the whole epoch.
+        """Returns the rows of the pairs in a window of an epoch. Each window has the shares of the whole epoch.
 
         Args:
             epoch: the number of the epoch, from 0.
@@ -55,7 +55,7 @@ class Mixture:
             windows: the number of windows in the epoch.
 
         Returns:
-            int64 `(rows,)`, the rows of the first corpus, then those of the second, and so on.
+            int64 `(rows,)`: first the rows of the first corpus, then the rows of the second corpus, and so on.
         """
         parts = []
         for corpus, count in zip(self._corpora, self.counts, strict=True):
@@ -69,7 +69,7 @@ class _ShuffledCorpus:
     """The endless sequence of the pairs of a corpus, shuffled differently each time.
 
     Args:
-        ranges: the rows of the corpus.
+        ranges: the ranges of the corpus' rows.
         seed: the seed of the order.
         number: the number of the corpus. Corpora of different numbers are shuffled differently.
     """
@@ -82,7 +82,7 @@ class _ShuffledCorpus:
         self._number = number
 
     def rows(self, first: int, last: int) -> list[np.ndarray]:
-        """Returns the rows of the pairs `first` to `last` of the sequence, as several arrays."""
+        """Returns the rows of the pairs from number `first` to before `last` of the sequence, as several arrays."""
         parts = [np.zeros(0, np.int64)]
         while first < last:
             pass_number, start = divmod(first, self.pairs)
@@ -94,7 +94,7 @@ class _ShuffledCorpus:
         return parts
 
     def _shuffled(self, pass_number: int, first: int, last: int) -> np.ndarray:
-        """Returns a slice of the indices of the corpus as they are shuffled for a pass over it."""
+        """Returns the indices from `first` to before `last` of the corpus as it is shuffled for a pass over it."""
         generator = np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(self._number, pass_number)))
         if self.pairs <= WHOLE_PAIRS:
             return generator.permutation(self.pairs)[first:last]
@@ -113,18 +113,18 @@ def count_blocks(pairs: int) -> int:
 
 
 def rows_of_blocks(blocks: np.ndarray, pairs: int) -> np.ndarray:
-    """Returns the rows of blocks in a corpus of `pairs` pairs.
+    """Returns the rows of the pairs in some blocks of a corpus, int `(rows,)`.
 
     Args:
         blocks: the numbers of the blocks, int `(blocks,)`.
-        pairs: the number of pairs; the last block may be shorter.
+        pairs: the number of pairs in the corpus. Its last block may be shorter.
     """
     rows = (blocks[:, None] * SHUFFLE_BLOCK_PAIRS + np.arange(SHUFFLE_BLOCK_PAIRS)).ravel()
     return rows[rows < pairs]
 
 
 def _divide(total: int, shares: Sequence[float]) -> list[int]:
-    """Divides a number by shares into whole numbers that add up to it, each within 1 of its exact part."""
+    """Divides a number into whole numbers by shares. They add up to `total`, and each is within 1 of its exact part."""
     exact = np.asarray(shares, float) * total
     parts = np.floor(exact).astype(np.int64)
     largest_remainders = np.argsort(parts - exact, kind="stable")[: total - int(parts.sum())]
@@ -138,10 +138,11 @@ def make_mixture(
     """Makes the mixture of a list of corpora.
 
     Args:
-        corpora: the entry of each corpus in `corpus_report.json`, with its `files` and its numbers of pairs, `kept` and
-            `joined`.
-        weights: the shares are proportional to these. None makes them proportional to `pairs ** (1 / temperature)`
-            (Arivazhagan et al. 2019, "Massively Multilingual Neural Machine Translation in the Wild", section 4.2).
+        corpora: the entry of each corpus in `corpus_report.json`. It has its `files` and its numbers of pairs, `kept`
+            and `joined`.
+        weights: the shares are proportional to these numbers, at least 0. None makes them proportional to
+            `pairs ** (1 / temperature)` (Arivazhagan et al. 2019, "Massively Multilingual Neural Machine Translation in
+            the Wild", section 4.2).
         temperature: at least 1. At 1, shares are proportional to the numbers of pairs. None is 1.
         seed: the run's seed.
 
@@ -164,9 +165,12 @@ def make_mixture(
 
 
 def ranges_of(corpora: Sequence[Mapping[str, Any]]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Returns the rows of each corpus: the range of its kept pairs, and that of its joined pairs.
+    """Returns for each corpus the range of its kept pairs' rows and the range of its joined pairs' rows.
 
-    A range is `(first row, row after the last)`. The kept pairs of all corpora come first, then all joined ones.
+    A range is `(first row, row after the last)`. The kept pairs of all corpora come first, then all joined pairs.
+
+    Args:
+        corpora: for each corpus a dict with the numbers of `kept` and of `joined` pairs.
     """
     ends = np.cumsum([0, *(corpus[key] for key in ("kept", "joined") for corpus in corpora)]).tolist()
     parts = list(pairwise(ends))

@@ -1,4 +1,4 @@
-"""Finds the sentences of a set that are also in the training text. Scores on such sentences would be too high."""
+"""Sentences of a validation or test set that the training text contains, too. Scores on them would be too high."""
 
 import logging
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ MOST_LINES = 1000
 
 @dataclass
 class SharedSentences:
-    """Sets of sentences and pairs: those of a corpus, or those among them that the training text contains too.
+    """Sets of sentences and pairs: a whole corpus, or the part of it that the training text contains, too.
 
     Args:
         sources: source sentences.
@@ -31,22 +31,27 @@ class SharedSentences:
         """Returns the sentences and pairs of a corpus."""
         return cls(set(corpus.source), set(corpus.target), set(corpus.pairs()))
 
-    def met_in(self, sources: Iterable[str], targets: Iterable[str]) -> "SharedSentences":
-        """Returns the sentences and pairs that a part of the training text contains too."""
+    def shared_with(self, sources: Iterable[str], targets: Iterable[str]) -> "SharedSentences":
+        """Returns the sentences and pairs that are also in a part of the training text.
+
+        Args:
+            sources: the source sentences of that part.
+            targets: their translations, in the same order.
+        """
         shared = SharedSentences(self.sources.intersection(sources), self.targets.intersection(targets), set())
         if shared.sources and shared.targets:
             shared.pairs |= self.pairs.intersection(zip(sources, targets, strict=True))
         return shared
 
     def update(self, other: Self) -> None:
-        """Adds the sentences and pairs that another part of the training text contains."""
+        """Adds the sentences and pairs of `other`."""
         self.sources |= other.sources
         self.targets |= other.targets
         self.pairs |= other.pairs
 
 
 def report_overlap(shared: SharedSentences, other: Corpus, name: str) -> dict[str, Any]:
-    """Counts the sentences and pairs of a set that are also in the training text, and warns if sources are.
+    """Counts the sentences and pairs of a set that are also in the training text. Logs a warning if sources are.
 
     Args:
         shared: the sentences and pairs of the set that are in the training text.

@@ -11,6 +11,7 @@ from ...config import RunConfig
 from ...config.corpus import CorpusSettings
 from ...config.data import DataSettings
 from ...config.run import CHANGEABLE_SETTINGS, changes_of_result, make_run_config
+from ...config.yaml import replaced
 from ...errors import InputError
 from ...files.json import read_json_if_whole
 from ...files.paths import files_like, is_pattern, sha256
@@ -20,16 +21,16 @@ log = logging.getLogger(__name__)
 
 
 def data_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
-    """Returns the SHA-256 of every file that the settings name, by its path.
+    """Returns the SHA-256 of every existing file that the settings name, by its path.
 
-    The path of a file within the run is relative to the run's folder.
+    The path of a file in the run's folder is relative to that folder.
     """
     sets = [corpus for corpus in (settings.validation, settings.test) if corpus is not None]
     paths = {_name(path, run): path for corpus in [*settings.training_corpora, *sets] for path in _files(corpus)}
     return {name: sha256(paths[name]) for name in sorted(paths)}
 
 
-def shard_digests(corpus: CorpusSettings, run: RunDirectory, digests: Mapping[str, str]) -> list[dict[str, str]]:
+def file_set_digests(corpus: CorpusSettings, run: RunDirectory, digests: Mapping[str, str]) -> list[dict[str, str]]:
     """Returns the digests of the text files of a corpus.
 
     Args:
@@ -38,20 +39,23 @@ def shard_digests(corpus: CorpusSettings, run: RunDirectory, digests: Mapping[st
         digests: the digests of `data_sha256`.
 
     Returns:
-        A dict for each set of files of the corpus, with the digest by the key of the setting, such as `source`.
+        A dict for each of the corpus' file sets: the SHA-256 by setting, such as `source`.
     """
-    keys = ("source", "target", "table", "split_file")
-    return [{key: digests[_name(path, run)] for key, path in files.items() if key in keys} for files in corpus.shards()]
+    settings_of_text = ("source", "target", "table", "split_file")
+    return [
+        {key: digests[_name(path, run)] for key, path in files.items() if key in settings_of_text}
+        for files in corpus.file_sets()
+    ]
 
 
 def prepared_sha256(run: RunDirectory) -> dict[str, str]:
-    """Returns the SHA-256 of the files of the run that training reads, by path: the tokenizer and the encoded text."""
+    """Returns the SHA-256 of the tokenizer and of each file of encoded text in a run, by path from the run's folder."""
     files = {path for path in run.encoded.rglob("*") if path.is_file() and not path.is_relative_to(run.shards)}
     return {_name(path, run): sha256(path) for path in (run.tokenizer, *sorted(files))}
 
 
 def recorded_sha256(run: RunDirectory) -> dict[str, str]:
-    """Returns the SHA-256 that each data file had when it was read, by its path; empty for an imported run."""
+    """Returns the SHA-256 that each data file had when it was read, by its path. Empty for an imported run."""
     return _reported(run, "sha256")
 
 
@@ -90,6 +94,7 @@ def check_same_settings(config: RunConfig, run: RunDirectory, section: str = "")
     digests = recorded_sha256(run)
 
     def same(before: Any, after: Any) -> bool:
+        """Returns whether two values are equal; paths also are if their files have the same content."""
         if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
             return all(map(same, before, after))
         if isinstance(before, dict) and isinstance(after, dict):
@@ -97,7 +102,9 @@ def check_same_settings(config: RunConfig, run: RunDirectory, section: str = "")
         is_moved = isinstance(after, str) and isinstance(before, str) and before in digests and Path(after).is_file()
         return before == after or (is_moved and sha256(Path(after)) == digests[before])
 
-    changes = changes_of_result(make_run_config(settings_at_start, {}, run.root.name), config, same)
+    # A run may change `data.normalize`, and those of older versions have a switch there that is refused today.
+    compared = replaced(settings_at_start, ["data", "normalize"], None)
+    changes = changes_of_result(make_run_config(compared, {}, run.root.name), config, same)
     if changes := [change for change in changes if change.startswith(section)]:
         shown = "\n  ".join(changes)
         raise InputError(
@@ -107,30 +114,34 @@ def check_same_settings(config: RunConfig, run: RunDirectory, section: str = "")
 
 
 def check_prepared(run: RunDirectory) -> None:
-    """Raises an `InputError` if the tokenizer or the encoded text of a run has changed since it was prepared."""
+    """Raises an `InputError` if the tokenizer or the encoded text of a run has changed since the run was prepared."""
     recorded = _reported(run, "prepared_sha256")
     for name, digest in prepared_sha256(run).items():
         if recorded.get(name, digest) != digest:
             raise InputError(
                 f"{run.root / name}: changed since the run began: its SHA-256 is not that in {run.corpus_report.name}; "
-                "restore the file, or delete the run's folder and train anew"
+                "restore the file, or delete the run's folder and train again"
             )
 
 
 def check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
     """Checks that the data files are the same as when the run began.
 
-    A changed training file only gives a warning, since the run has a copy of its text, encoded.
+    A changed training file only leads to a warning, since the run has its text in encoded form.
+
+    Args:
+        settings: the settings of the text.
+        run: the run.
 
     Raises:
-        InputError: a validation file has changed. The run reads it again and has no copy of it.
+        InputError: a file of the validation set has changed. The run has no copy of it and reads it again.
     """
     recorded = recorded_sha256(run)
     changed = {path for path, digest in data_sha256(settings, run).items() if recorded.get(path, digest) != digest}
     for path in _files(settings.validation) if settings.validation else ():
         if _name(path, run) in changed:
             raise InputError(
-                f"{path} has changed since the run began, and is validated on; put the old file back, or train anew"
+                f"{path} has changed since the run began, and is validated on; put the old file back, or train again"
             )
     for name in sorted(changed):
         log.warning("%s has changed since the run began; training goes on with the text as it was", name)
@@ -143,7 +154,7 @@ def _reported(run: RunDirectory, key: str) -> dict[str, Any]:
 
 
 def _files(corpus: CorpusSettings) -> list[Path]:
-    """Returns the files of a corpus that still exist. Some may have been deleted since the text was read."""
+    """Returns the existing files of a corpus. Some may have been deleted since the text was read."""
     paths = [path for _, path in corpus if isinstance(path, Path)]
     files = [file for path in paths for file in (files_like(path) if is_pattern(path) else [path])]
     return [file for file in files if file.is_file()]

@@ -1,32 +1,34 @@
-"""One line of text from outside: where it ends, its normal form, when it is empty, and its tag.
+"""A line of text: its end, its normal form, its tag, and its invisible characters.
 
-Bytes of files and streams become text in `decode_line` and `compose`, and text from Python, pages and other programs
-passes `as_line`. Nothing else in the package decodes or normalises sentences.
+`decode_line` and `compose` make text from the bytes of files and streams. `as_line` checks text from Python, pages and
+other programs. No other module decodes or normalises sentences.
 
-Invisible characters, such as U+200B, are listed here; the tokenizer leaves out those that its vocabulary lacks.
+Invisible characters, such as U+200B, are listed here. The tokenizer leaves out invisible characters that its vocabulary
+lacks.
 
-A line may begin with a tag, such as `<back>` before sources that were translated back (Caswell et al. 2019) or `<de>`
-before those whose translation is German (Johnson et al. 2017).
+A line may begin with a tag, such as `<back>` before a source that was translated back (Caswell et al. 2019) or `<de>`
+before a source whose translation is German (Johnson et al. 2017).
 """
 
 import codecs
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...errors import InputError
 from ...files.paths import is_unicode
 
 BYTE_ORDER_MARK = codecs.BOM_UTF8
-GZIP = b"\x1f\x8b"  # how a gzip file begins
-ZSTD = b"(\xb5/\xfd"  # how a zstd file begins
+GZIP = b"\x1f\x8b"  # the first bytes of a gzip file
+ZSTD = b"(\xb5/\xfd"  # the first bytes of a zstd file
 EMPTY = r"[\p{Z}\p{Cc}\p{Cf}]*"
-"""What an empty line consists of, as a regular expression of programs that know Unicode's categories."""
+"""A regular expression that matches an empty line, for programs that know Unicode's categories; see `is_empty`."""
 _PACKED = {GZIP: "gzip", ZSTD: "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 
 
 def _characters(*ranges: tuple[int, int]) -> str:
+    """Returns the characters whose codes are in ranges `(first, last)`."""
     return "".join(chr(code) for first, last in ranges for code in range(first, last + 1))
 
 
@@ -38,22 +40,27 @@ FORMAT_CHARACTERS = _characters(
     *((0xFFF0, 0xFFFB), (0x110BD, 0x110BD), (0x110CD, 0x110CD), (0x13430, 0x1343F), (0x1BCA0, 0x1BCA3)),
     *((0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
 )
-"""Unicode's categories Cf and Cc, white space apart, and all else that is shown as nothing (Default_Ignorable)."""
+"""Invisible characters other than white space: Unicode's categories Cf and Cc, and its property Default_Ignorable."""
 OTHER_SPACES = _characters(
     *((0x09, 0x0D), (0x1C, 0x1F), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)),
     *((0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000)),
 )
-"""White space other than a space, as Python's `str.isspace` has it."""
+"""White space by Python's `str.isspace`, except the space U+0020."""
 INVISIBLE = re.compile(f"[{FORMAT_CHARACTERS}{OTHER_SPACES}]")
-"""Matches each of them."""
+"""Matches one of `FORMAT_CHARACTERS` or `OTHER_SPACES`."""
 _UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 
 
 def decode_line(line: bytes, name: str, number: int) -> str:
-    """Returns the text of a line, without its end and composed.
+    """Returns the text of a line in UTF-8, without the line's end, in the normal form of `compose`.
+
+    Args:
+        line: the bytes of the line.
+        name: the name of the text, for messages.
+        number: the number of the line, from 1, for messages.
 
     Raises:
-        InputError: it is not UTF-8; `name` and `number`, from 1, say where.
+        InputError: the line is not UTF-8.
     """
     try:
         return compose(line.removesuffix(b"\n").removesuffix(b"\r").decode())
@@ -62,10 +69,14 @@ def decode_line(line: bytes, name: str, number: int) -> str:
 
 
 def list_sentences(sentences: Any, name: str) -> list[str]:
-    """Returns sentences from Python as a list of texts: those of a list, an array or a pandas Series, or a single one.
+    """Returns the sentences that a user of the Python API has passed, as a list.
+
+    Args:
+        sentences: a sentence, or a list, an array or a pandas Series of sentences.
+        name: the name of the argument, for messages.
 
     Raises:
-        InputError: they are something else, or one of them is not text; `name`, of the argument, says where.
+        InputError: `sentences` has another type, or one of the sentences is not text.
     """
     if isinstance(sentences, str):
         return [sentences]
@@ -85,49 +96,55 @@ def list_sentences(sentences: Any, name: str) -> list[str]:
         raise InputError(f"{expected} {sentences!r:.60}") from None
     for number, text in enumerate(texts, 1):
         if not isinstance(text, str):
-            of_pandas = hasattr(sentences, "dropna")
-            hint = "; leave missing values out by dropna(), or make them empty by fillna('')" if of_pandas else ""
+            is_pandas = hasattr(sentences, "dropna")
+            hint = "; leave missing values out by dropna(), or make them empty by fillna('')" if is_pandas else ""
             raise InputError(f"{name}:{number}: expected text, found {text!r:.60}{hint}")
     return texts
 
 
-def as_line(text: str, place: str) -> str:
-    """Returns a sentence that is given as text, without the end of its line and composed.
+def as_line(text: str, location: str) -> str:
+    """Returns a sentence without the line's end, in the normal form of `compose`.
+
+    Args:
+        text: the sentence.
+        location: the location of the sentence, for messages.
 
     Raises:
-        InputError: it has several lines, a NUL, or characters that are no text; `place` says where.
+        InputError: the sentence is not text, has several lines, or has a NUL character or a lone surrogate.
     """
     if not isinstance(text, str):
-        raise InputError(f"{place}: expected text, found {text!r:.60}")
+        raise InputError(f"{location}: expected text, found {text!r:.60}")
     line = text.removesuffix("\n").removesuffix("\r")
     if "\n" in line:
-        raise InputError(f"{place}: {line[:60]!r} has several lines; expected one sentence: give each line by itself")
+        raise InputError(
+            f"{location}: {line[:60]!r} has several lines; expected one sentence: give each line by itself"
+        )
     if not is_unicode(line):
-        raise InputError(f"{place}: {line[:60]!r} has half a character (a lone surrogate); expected text for UTF-8")
+        raise InputError(f"{location}: {line[:60]!r} has half a character (a lone surrogate); expected text for UTF-8")
     if "\0" in line:
         raise InputError(
-            f"{place}: character {line.index(chr(0)) + 1} is NUL (U+0000), which no text has; remove it: "
+            f"{location}: character {line.index(chr(0)) + 1} is NUL (U+0000), which no text has; remove it: "
             r"tr -d '\000' < FILE > CLEANED, or in Python text.replace('\0', '')"
         )
     return compose(line)
 
 
 def compose(text: str) -> str:
-    """Returns a text in Unicode's normal form NFC, in which an accent and its letter are one character.
+    """Returns a text in Unicode's normal form NFC: an accent and its letter are one character.
 
-    macOS and PDF files write two, which a model that has learnt the one does not know.
+    macOS and PDF files write two characters, which a model that has learnt the single one does not know.
     """
     return unicodedata.normalize("NFC", text)
 
 
 def is_empty(line: str) -> bool:
-    """Returns whether a line shows nothing: white space, control and formatting characters, such as U+200B."""
-    # Most lines begin with a letter, which is told ten times as fast.
+    """Returns whether a line has only white space, control characters and format characters, such as U+200B."""
+    # Most lines begin with a letter; this check is ten times as fast.
     return not line[:1].isalnum() and all(unicodedata.category(character) in _UNSEEN for character in line)
 
 
 def visible(line: str) -> str:
-    """Returns a line, or the empty one for each line that `is_empty`."""
+    """Returns a line unchanged, or the empty string if it `is_empty`."""
     return "" if is_empty(line) else line
 
 
@@ -137,11 +154,11 @@ def name_code(character: str) -> str:
 
 
 def class_of(characters: Iterable[str], code: str) -> str:
-    """Returns characters as the ranges of a regular expression's class.
+    """Returns the content of a regular expression's character class that matches some characters, as ranges.
 
     Args:
         characters: the characters.
-        code: how the expression writes a character by its code, as a format: `\\x{{{:x}}}` in RE2.
+        code: the format of a character's code in that kind of regular expression, such as `\\x{{{:x}}}` for RE2.
     """
     codes = sorted(set(map(ord, characters)))
     starts = [code for code, before in zip(codes, [-2, *codes], strict=False) if code != before + 1]
@@ -150,65 +167,60 @@ def class_of(characters: Iterable[str], code: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Splits a text into words at its spaces, as the tokenizer and alignment files do."""
+    """Returns the words of a text, which spaces separate, as in the tokenizer and in alignment files."""
     return [word for word in text.split(" ") if word]
 
 
 def find_tag(line: str, tags: Collection[str]) -> str | None:
-    """Returns the tag that a line begins with, as its first word; None if there is none."""
+    """Returns the first word of a line if it is one of `tags`; otherwise None."""
     first = line.split(" ", 1)[0]
     return first if first in tags else None
 
 
 def without_tag(line: str, tags: Collection[str]) -> str:
-    """Returns a line without the tag that it begins with, if any."""
+    """Returns a line without the tag at its beginning, if it has one, and without the space after the tag."""
     tag = find_tag(line, tags)
     return line if tag is None else line[len(tag) + 1 :]
 
 
-def beyond_tag(change: Callable[[str], str], tags: Collection[str]) -> Callable[[str], str]:
-    """Returns a function that changes a line but for the tag that it begins with, if any."""
-    if not tags:
-        return change
-
-    def change_rest(line: str) -> str:
-        tag = find_tag(line, tags)
-        return change(line) if tag is None else f"{tag} {change(without_tag(line, tags))}"
-
-    return change_rest
-
-
 def tagged_lines(lines: Sequence[str], tags: Iterable[str | None]) -> list[str]:
-    """Returns lines with their tags, as text, before them."""
+    """Returns lines, each with its tag and a space before it. A line whose tag is None stays as it is."""
     return [line if tag is None else f"{tag} {line}" for line, tag in zip(lines, tags, strict=True)]
 
 
 def refuse_byte(line: bytes, index: int, name: str, number: int, before: int | None = None) -> InputError:
-    """Returns the error of a byte that is not UTF-8.
+    """Returns the error for a byte that is not UTF-8.
 
     Args:
-        line: the line that has it.
-        index: of the byte in the line.
-        name: of what is read.
-        number: of the line.
-        before: how many bytes of the text stand before the line; None where that is of no use.
+        line: the line with the byte.
+        index: the index of the byte in the line.
+        name: the name of the text, for the message.
+        number: the number of the line, from 1.
+        before: the number of bytes in the text before the line. None leaves the position of the byte in the text out of
+            the message.
     """
     if number == 1 and (packer := next((name for start, name in _PACKED.items() if line.startswith(start)), None)):
         return InputError(f"{name}: this is packed by {packer}; expected UTF-8 text: unpack it: {packer} -dc FILE")
     is_utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "UTF-16" if is_utf16 else "LATIN1"
-    where = "" if before is None else f" (byte {before + index + 1} of the text)"
+    position = "" if before is None else f" (byte {before + index + 1} of the text)"
     return InputError(
-        f"{name}:{number}: byte 0x{line[index]:02x}{where} is not UTF-8, as expected; perhaps it is {encoding}; "
+        f"{name}:{number}: byte 0x{line[index]:02x}{position} is not UTF-8, as expected; perhaps it is {encoding}; "
         f"convert the text: iconv -f {encoding} -t UTF-8 FILE > CONVERTED"
     )
 
 
-def refuse_returns(line: bytes, place: str) -> None:
-    """Raises an `InputError` if the only line of a text, with its end, holds several that end in a carriage return
-    alone; `place` names the text. Before a line feed at the end, a single one may be part of a sentence."""
+def refuse_returns(line: bytes, location: str) -> None:
+    """Raises an `InputError` if the lines of a text end in carriage returns without line feeds.
+
+    One carriage return in a line that ends in a line feed is accepted: it may be part of the sentence.
+
+    Args:
+        line: the first line of the text, with its end. If lines end in carriage returns, it is the whole text.
+        location: the name of the text, for the message.
+    """
     if line.rstrip(b"\r\n").count(b"\r") > line.endswith(b"\n"):
         raise InputError(
-            f"{place}: lines end in a carriage return alone, as on old Macs; expected line feeds: convert the text: "
+            f"{location}: lines end in a carriage return alone, as on old Macs; expected line feeds: convert the text: "
             "tr '\\r' '\\n' < FILE > CONVERTED"
         )

@@ -1,4 +1,4 @@
-"""The tokeniser, the normaliser of punctuation and the detokeniser of Moses (Koehn et al. 2007), by `sacremoses`."""
+"""Tokenisation, normalisation of punctuation and detokenisation as in Moses (Koehn et al. 2007), by `sacremoses`."""
 
 import functools
 import re
@@ -7,46 +7,49 @@ from typing import Any
 
 from .line import class_of
 
-JAVASCRIPT = r"\u{{{:x}}}"  # a character in a regular expression of JavaScript, see `class_of`
+JAVASCRIPT = r"\u{{{:x}}}"  # the format of a character's code in a regular expression of JavaScript, see `class_of`
 
 
 def tokenize(text: str, language: str, *, escaped: bool = False) -> str:
-    """Unifies punctuation and puts one space between words and marks, as the text of many corpora has them.
+    """Returns a line with normalised punctuation, and with one space between words and punctuation.
 
     Args:
-        text: one line of plain text.
-        language: its code, such as `en` or `pt-BR`; for one that Moses does not know, the English rules apply.
-        escaped: whether `'`, `"` and the like are written as `&apos;` and `&quot;`.
+        text: a line of plain text.
+        language: the code of the language, such as `en` or `pt-BR`. A language that Moses does not know has the rules
+            of English.
+        escaped: whether to write characters such as `'` and `"` as `&apos;` and `&quot;`.
     """
-    plain = _sacremoses("PunctNormalizer", _code(language)).normalize(text)
-    return str(_sacremoses("Tokenizer", _code(language)).tokenize(plain, escape=escaped, return_str=True))
+    normalised = _sacremoses("PunctNormalizer", _code(language)).normalize(text)
+    return str(_sacremoses("Tokenizer", _code(language)).tokenize(normalised, escape=escaped, return_str=True))
 
 
 def detokenize(text: str, language: str) -> str:
-    """Turns words with spaces between them into plain text: marks are attached, contractions closed, the first letter
-    is a capital, and `&apos;` and the like are written as the characters that they stand for.
+    """Returns tokenised text as plain text.
+
+    Punctuation and contractions are attached to words, the first letter becomes a capital, and escapes such as `&apos;`
+    become the characters that they stand for.
 
     Args:
-        text: one line of tokenised text.
-        language: its code, such as `en` or `pt-BR`.
+        text: a line of tokenised text.
+        language: the code of the language, such as `en` or `pt-BR`.
     """
     plain = str(_sacremoses("Detokenizer", _code(language)).detokenize(text.split(" ")))
     return plain[:1].upper() + plain[1:]
 
 
 def rules(language: str, *, escaped: bool = False) -> dict[str, Any]:
-    """Returns what `tokenize` goes by, for programs in other languages.
+    """Returns the rules that `tokenize` applies, for programs in JavaScript.
 
     Args:
-        language: its code.
+        language: the code of the language.
         escaped: see `tokenize`.
 
     Returns:
-        `substitutions`: pairs of a regular expression and what replaces it, as JavaScript has them;
-        `alnum`, `alpha`, `number`, `lower`: the characters of these kinds as ranges of a regular expression's class;
-        `prefixes` and `numeric`: words after which a full stop is theirs, always or before numbers;
-        `apostrophes`: whose rules for them apply: `en`, `fr` or `other`;
-        `escape`: pairs of a character and how it is written.
+        A dict of values that JSON can hold. `substitutions`: pairs of a regular expression and its replacement.
+        `alnum`, `alpha`, `number`, `lower`: the characters of each kind, as ranges of a character class. `prefixes`:
+        words that keep a full stop after them. `numeric`: words that keep it before a number. `apostrophes`: the
+        language whose rules for apostrophes apply, `en`, `fr` or `other`. `escape`: pairs of a character and its
+        escape; empty unless `escaped`.
     """
     code = _code(language)
     tokenizer = _sacremoses("Tokenizer", code)
@@ -62,16 +65,21 @@ def rules(language: str, *, escaped: bool = False) -> dict[str, Any]:
 
 
 def _to_javascript(pattern: str, replacement: str) -> list[str]:
-    """Returns a substitution as JavaScript has it, whose classes are of ASCII alone and whose escapes are fewer."""
+    """Returns a regular expression of Python and its replacement in the syntax of JavaScript.
+
+    In JavaScript `\\d` matches ASCII digits only, and some escapes of Python are errors.
+    """
     pattern = re.sub(r"\\([!%])", r"\1", pattern).replace(r"\d", r"\p{Nd}")
     return [pattern, re.sub(r"\\g<(\d)>", r"$\1", replacement)]
 
 
 def _code(language: str) -> str:
+    """Returns the code of a language without its region, such as `pt` for `pt-BR`."""
     return language.replace("_", "-").split("-")[0].lower()
 
 
 @functools.cache
 def _sacremoses(kind: str, code: str) -> Any:
-    # Imported where it is used: that takes a third of a second, and many lines do without.
+    """Returns a tool of sacremoses for a language: its class `Moses{kind}`. It is made once."""
+    # sacremoses is imported at its first use: that takes a third of a second, and most commands do not need it.
     return getattr(import_module("sacremoses"), f"Moses{kind}")(code)

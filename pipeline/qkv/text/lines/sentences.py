@@ -1,4 +1,4 @@
-"""Paragraphs: divided into sentences, which a model translates one by one, and put together again."""
+"""Splits paragraphs into sentences, which a model translates one by one, and joins the translations again."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -8,56 +8,63 @@ from .line import find_tag, without_tag
 
 
 class Paragraph(NamedTuple):
-    """A line of text, or several, as sentences.
+    """One or more lines of text, split into sentences.
 
-    Attributes:
-        sentences: one or more; an empty line is one empty sentence.
-        spaces: the white space between them, one fewer.
+    - sentences: the sentences, one or more; an empty line is one empty sentence.
+    - spaces: the white space between each two sentences, one string fewer than sentences.
     """
 
     sentences: list[str]
     spaces: list[str]
 
     def join(self, translations: Sequence[str]) -> str:
-        """Returns the translations of the sentences as one text, with the spaces of the source between them."""
+        """Returns the translations of the sentences as one text, with the white space of the source between them."""
         return "".join(text for pair in zip(translations, [*self.spaces, ""], strict=True) for text in pair)
 
 
 class SentenceSplitter:
-    """Divides lines by sentencex (https://github.com/wikimedia/sentencex), whose rules are for some 240 languages.
+    """Splits text into sentences by sentencex (https://github.com/wikimedia/sentencex), which has rules for some 240
+    languages.
 
     Args:
-        language: the code of the lines' language, such as `en`; the rules of English are used where it is unknown.
-        tags: words with which a line may begin; each of its sentences then begins so.
-        between: what is put between two translations whose sources have no space between them, as in Chinese.
+        language: the code of the text's language, such as `en`. For an unknown language, the rules of English are used.
+        tags: the words that are tags if a line begins with them. Each sentence of such a line gets the tag.
+        separator: the text between two translations whose sources have no space between them, as in Chinese.
 
     Raises:
         InputError: sentencex is not installed.
     """
 
-    def __init__(self, language: str, tags: Collection[str] = (), between: str = " ") -> None:
+    def __init__(self, language: str, tags: Collection[str] = (), separator: str = " ") -> None:
         self._segment = import_optional(
             "sentencex", "split: sentencex, which finds sentences, is not installed; install it: pip install sentencex"
         ).segment
         self._language = language.replace("_", "-").partition("-")[0].lower()
-        self._tags, self._between = tags, between
+        self._tags = tags
+        self._separator = separator
 
     def divide_lines(self, text: str) -> Paragraph:
-        """Returns the sentences of all lines of a text, between which line feeds stand, too."""
-        sentences, spaces = [], []
+        """Splits a text of several lines into sentences; line feeds are part of the white space between them."""
+        sentences: list[str] = []
+        spaces: list[str] = []
         for line in map(self, text.split("\n")):
             sentences += line.sentences
             spaces += [*line.spaces, "\n"]
         return Paragraph(sentences, spaces[:-1])
 
     def __call__(self, line: str) -> Paragraph:
-        """Returns the sentences of a line; what it begins and ends with, but for sentences, is left out."""
+        """Splits a line into sentences.
+
+        White space at the ends of the line is dropped. A line of fewer than two sentences is returned unchanged.
+        """
         parts: list[str] = self._segment(self._language, without_tag(line, self._tags))
-        sentences, spaces, space = [], [], ""
+        sentences = []
+        spaces = []
+        space = ""
         for part in parts:
             if sentence := part.strip():
                 before, _, after = part.partition(sentence)
-                spaces.append(space + before or self._between)
+                spaces.append(space + before or self._separator)
                 sentences.append(sentence)
                 space = after
             else:
@@ -65,4 +72,6 @@ class SentenceSplitter:
         if len(sentences) < 2:
             return Paragraph([line], [])
         tag = find_tag(line, self._tags)
-        return Paragraph([one if tag is None else f"{tag} {one}" for one in sentences], spaces[1:])
+        if tag is not None:
+            sentences = [f"{tag} {sentence}" for sentence in sentences]
+        return Paragraph(sentences, spaces[1:])

@@ -1,4 +1,4 @@
-"""Lines of a stream, in windows of what has arrived: one line from a terminal, a thousand from a file."""
+"""Lines of a stream, in windows of the lines that have arrived: one line from a terminal, a thousand from a file."""
 
 import os
 import queue
@@ -10,37 +10,40 @@ from typing import BinaryIO
 
 from .line import BYTE_ORDER_MARK, decode_line, refuse_returns
 
-WINDOW_LINES = 1000  # memory use does not grow with the input
-PATIENCE_SECONDS = 0.1  # how long a window waits for more lines than its first
-_END = None
+WINDOW_LINES = 1000  # the maximum number of lines in a window, so that memory use does not grow with the input
+PATIENCE_SECONDS = 0.1  # the time for which a window waits for more lines after its first one
+_END = None  # in the queue, the end of the stream
 
 
 class ArrivingLines:
-    """Reads the lines of a UTF-8 stream in a thread of its own, from the moment at which it is made.
+    """Reads the lines of a UTF-8 stream in a separate thread, which the constructor starts.
 
-    What a line is, `decode_line` says. A thread with a queue works everywhere; pipes of Windows cannot be polled.
+    A thread with a queue works on all systems; pipes on Windows cannot be polled.
 
     Args:
-        stream: what is read.
-        window_lines: the maximum number of lines of a window.
-        patience_seconds: how long a window waits after its first line; None, as for regular files: until it is full.
+        stream: the stream. Messages call it standard input.
+        window_lines: the maximum number of lines in a window.
+        patience_seconds: the time for which a window waits for more lines after its first one. None waits until the
+            window is full or the stream ends, as windows of a regular file always do.
     """
 
     def __init__(
         self, stream: BinaryIO, window_lines: int = WINDOW_LINES, patience_seconds: float | None = PATIENCE_SECONDS
     ) -> None:
-        self._stream = stream  # closed with its last reference
+        self._stream = stream  # a reference that keeps the stream open
         self._window_lines = window_lines
         self._patience_seconds = None if _is_regular_file(stream) else patience_seconds
         self._arrived: queue.Queue[str | Exception | None] = queue.Queue(window_lines)
-        # A daemon, because nothing can end a read that waits for a terminal.
+        # A daemon thread, because a read that waits for a terminal cannot be stopped.
         threading.Thread(target=self._read, args=(_unlocked(stream),), daemon=True).start()
 
     def windows(self) -> Iterator[list[str]]:
-        """Yields lists of lines as soon as there are any.
+        """Yields windows: lists of at least one line, see `text.lines.line.decode_line`.
 
         Raises:
-            InputError: a line is not UTF-8; the lines before it are yielded first.
+            InputError: a line is not UTF-8, or lines end in carriage returns only. The lines before it are yielded
+                first.
+            OSError: the stream cannot be read.
         """
         last: str | Exception | None = ""
         while last is not _END:
@@ -51,7 +54,7 @@ class ArrivingLines:
                 raise last
 
     def _collect_window(self) -> tuple[list[str], str | Exception | None]:
-        """Returns the lines of a window, and the last item taken from the queue."""
+        """Returns the lines of the next window, and the last item from the queue: a line, an error, or `_END`."""
         window: list[str] = []
         item = self._arrived.get()
         deadline = None if self._patience_seconds is None else time.monotonic() + self._patience_seconds
@@ -66,6 +69,7 @@ class ArrivingLines:
         return window, item
 
     def _read(self, stream: BinaryIO) -> None:
+        """Puts the lines of the stream into the queue, and at the end `_END` or the error that occurred."""
         try:
             for number, line in enumerate(stream, start=1):
                 if number == 1:
@@ -73,12 +77,12 @@ class ArrivingLines:
                     line = line.removeprefix(BYTE_ORDER_MARK)
                 self._arrived.put(decode_line(line, "standard input", number))
             self._arrived.put(_END)
-        except Exception as error:  # raised again where the lines are used
+        except Exception as error:  # raised again by `windows`
             self._arrived.put(error)
 
 
 def _is_regular_file(stream: BinaryIO) -> bool:
-    """Returns whether a stream never keeps its reader waiting; one in memory never does."""
+    """Returns whether a stream is a regular file or is in memory, so that reading it never waits."""
     try:
         return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
     except (OSError, AttributeError):
@@ -86,7 +90,10 @@ def _is_regular_file(stream: BinaryIO) -> bool:
 
 
 def _unlocked(stream: BinaryIO) -> BinaryIO:
-    """Returns another reader of the same file: Python's end waits for the lock of `sys.stdin`, which a read holds."""
+    """Returns a second reader of the stream's file, or the stream if it has no file.
+
+    A read of `sys.stdin` holds its lock, and Python waits for that lock when the program ends.
+    """
     try:
         return open(stream.fileno(), "rb", closefd=False)
     except (OSError, AttributeError):

@@ -1,6 +1,7 @@
-"""The style of a text: its words and capitals, so that typed text can be given the same style.
+"""The surface style of a text: capitals, tokenisation and escapes, so that typed text can be given the same style.
 
-Both sides of a run's text are measured when it is prepared, into `source_look.json` and `target_look.json`.
+The style of each side is measured when a run's text is prepared, and written to `source_look.json` and
+`target_look.json`.
 """
 
 import re
@@ -16,20 +17,22 @@ from .line import INVISIBLE, name_code, words_of
 WORD = re.compile(r"\w+")
 _ESCAPED = re.compile(r"&(?:apos|quot|amp|lt|gt|#\d+);")
 _EXAMPLE_CHARACTERS = 60
-_MARKS = ".,!?;:"
+_PUNCTUATION = ".,!?;:"
 
 
 @dataclass(frozen=True)
 class TextStyle:
-    """The style of a text.
+    """The surface style of a text: capitals, tokenisation and escapes.
 
     Args:
-        example: one of its sentences.
-        tokenized: whether spaces separate marks from words.
-        escaped: whether characters are written like `&apos;`.
-        capitals: `none`; `names`: words have them, but most sentences begin without; or `sentences`.
-        capitalised: words that occur with a capital; empty unless `capitals` is `names`.
-        marked: words that have other characters than letters and digits, marks among them; empty unless `tokenized`.
+        example: a sentence of the text.
+        tokenized: whether spaces separate punctuation from words.
+        escaped: whether characters are escaped, as in `&apos;`.
+        capitals: `none`: there are no capitals. `sentences`: most sentences begin with a capital. `names`: words have
+            capitals, but most sentences begin without one.
+        capitalised: the words that occur with a capital; empty unless `capitals` is `names`.
+        marked: the words with a character that is not a letter or digit, such as `p.m.` or a comma; empty unless
+            `tokenized`.
     """
 
     example: str
@@ -40,12 +43,12 @@ class TextStyle:
     marked: frozenset[str]
 
     def write(self, path: Path) -> None:
-        """Writes it as JSON."""
+        """Writes the style as a JSON file."""
         write_json(path, asdict(self) | {"capitalised": sorted(self.capitalised), "marked": sorted(self.marked)})
 
     @classmethod
     def read(cls, path: Path) -> "TextStyle | None":
-        """Reads what `write` wrote; None if it is missing or damaged, as in an imported run."""
+        """Reads a file that `write` wrote. Returns None if it is missing, as in an imported run, or damaged."""
         try:
             values = read_json_object(path)
             return cls(**values | {key: frozenset(values[key]) for key in ("capitalised", "marked")})
@@ -55,8 +58,19 @@ class TextStyle:
 
 @dataclass
 class StyleMeter:
-    """Measures what a text looks like, part by part; `tokenized` texts have spaces between words and marks. Invisible
-    characters are counted by their codes, such as U+00AD."""
+    """Measures the surface style of a text, part by part.
+
+    Args:
+        tokenized: whether the text has spaces between words and punctuation.
+        sentences: the number of sentences with a word.
+        beginnings: the number of sentences whose first word begins with a capital.
+        escaped: whether a character is escaped, as in `&apos;`.
+        first: the first sentence with a word.
+        first_short: the first such sentence of less than 60 characters.
+        capitalised: the words with a capital at their beginning.
+        counts: the number of times that each word occurs, words being separated by spaces; empty unless `tokenized`.
+        invisible: the number of times that each invisible character occurs, by its code, such as U+00AD.
+    """
 
     tokenized: bool
     sentences: int = 0
@@ -69,7 +83,7 @@ class StyleMeter:
     invisible: Counter[str] = field(default_factory=Counter)
 
     def add(self, lines: Iterable[str]) -> None:
-        """Reads the next lines."""
+        """Measures the next lines of the text."""
         for line in lines:
             self.invisible.update(map(name_code, INVISIBLE.findall(line)))
             words = WORD.findall(line)
@@ -86,7 +100,7 @@ class StyleMeter:
                 self.first_short = line
 
     def update(self, following: Self) -> None:
-        """Adds what was measured of the next part of the text."""
+        """Adds the measurements of the next part of the text."""
         self.sentences += following.sentences
         self.beginnings += following.beginnings
         self.escaped = self.escaped or following.escaped
@@ -98,32 +112,37 @@ class StyleMeter:
 
     @property
     def style(self) -> TextStyle:
-        """The style of the text so far."""
+        """The style of the text that has been measured so far."""
         example = self.first if len(self.first) <= _EXAMPLE_CHARACTERS else self.first_short or self.first
         mostly_small = 2 * self.beginnings < self.sentences
         capitals = "none" if not self.capitalised else "names" if mostly_small else "sentences"
         names = self.capitalised if capitals == "names" else set()
-        # A mark that is attached by mistake, as in `park.`, makes no word: `park` is there more often.
+        # `park.` is not a word but a mistake of tokenisation, since `park` occurs at least as often.
         marked = {word for word in self.counts if not word.isalnum()}
         marked -= {word for word in marked if not word[-1].isalnum() and self.counts[word] <= self.counts[word[:-1]]}
         return TextStyle(example, self.tokenized, self.escaped, capitals, frozenset(names), frozenset(marked))
 
 
-def has_separate_marks(line: str) -> bool:
+def has_separate_punctuation(line: str) -> bool:
     """Returns whether spaces separate a full stop or a comma from the words of a line."""
     return any(word in (".", ",") for word in line.split(" "))
 
 
 def find_difference(line: str, style: TextStyle) -> str | None:
-    """Returns in words why a line does not look like a text, or None."""
+    """Returns a message if the style of a line differs from the style of a text; None otherwise.
+
+    Args:
+        line: the line.
+        style: the style of the text.
+    """
     words = words_of(line)
     first = WORD.search(line)
     if style.tokenized and any(
-        word[-1] in _MARKS and word[:-1].isalpha() for word in words if word not in style.marked
+        word[-1] in _PUNCTUATION and word[:-1].isalpha() for word in words if word not in style.marked
     ):
         return "marks are attached to words"
-    # Where the config leaves `tokenized` out, words and marks may be separated in the training text all the same.
-    if not style.tokenized and has_separate_marks(line) and not has_separate_marks(style.example):
+    # Without `tokenized` in the config, punctuation may still be separated from words in the training text.
+    if not style.tokenized and has_separate_punctuation(line) and not has_separate_punctuation(style.example):
         return "marks are separated from words by spaces"
     if style.capitals == "none" and line != line.lower():
         return "it has capital letters"

@@ -1,4 +1,4 @@
-"""The lines of text files, plain or packed, read on demand, so that memory use does not grow with the file."""
+"""The lines of text files, plain or compressed. They are read on demand, so memory use does not grow with the file."""
 
 import gzip
 import os
@@ -17,10 +17,10 @@ from ...files.arrays import ArrayStore
 from ...files.paths import check_text
 from .line import BYTE_ORDER_MARK, GZIP, ZSTD, compose, refuse_byte, refuse_returns
 
-CHUNK_LINES = 4096
-BLOCK_BYTES = 1 << 20
-PARQUET = b"PAR1"  # how a Parquet file begins and ends
-_OTHER_KINDS = {  # by their first bytes
+CHUNK_LINES = 4096  # the number of lines that an iteration reads at a time
+BLOCK_BYTES = 1 << 20  # the number of bytes that are copied or searched for lines at a time
+PARQUET = b"PAR1"  # the first bytes of a Parquet file, and its last ones
+_OTHER_KINDS = {  # of files, by their first bytes
     b"PK\x03\x04": "a spreadsheet (.xlsx, .ods) or a zip archive",
     b"\xd0\xcf\x11\xe0": "an old spreadsheet or document (.xls, .doc)",
     b"BZh": "a bzip2 file",
@@ -30,17 +30,25 @@ _OTHER_KINDS = {  # by their first bytes
 }
 
 
-MOST_TIMES, ALWAYS_BYTES = 1000, 1 << 26
-"""How many times its size a file may unpack to, about what gzip can reach, and how many bytes any file may."""
+MOST_TIMES = 1000
+"""The maximum ratio of unpacked bytes to packed bytes; gzip can reach about this ratio."""
+
+ALWAYS_BYTES = 1 << 26
+"""The number of bytes that every file may unpack to, whatever its size."""
 
 
 class TextFile:
-    """An open file that is closed when nothing refers to it any more; by default an empty one without a name."""
+    """An open file, which is closed with its last reference.
+
+    Args:
+        file: the file. None opens an empty temporary file.
+    """
 
     def __init__(self, file: BinaryIO | None = None) -> None:
         self.file = file or cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (closed in the end)
 
     def read(self, first: int, last: int) -> bytes:
+        """Returns the bytes from position `first` to before `last`."""
         self.file.seek(first)
         return self.file.read(last - first)
 
@@ -50,13 +58,14 @@ class TextFile:
 
 @dataclass(eq=False)
 class Lines(Sequence[str]):
-    """Lines of a file, or what is read of each, in the order of the file.
+    """A sequence of lines of a file, or of a part of each line, in the order of the file.
 
     Args:
-        text: the file, UTF-8.
-        starts: int64, the byte at which each line starts; of a file, in a temporary file of their own.
-        ends: int64, the byte after the end of each line.
-        form: what is read of each line, such as one column; by default all of it, composed.
+        text: the file, in UTF-8.
+        starts: the position of the first byte of each line, int64 `(lines,)`. It may be mapped from a temporary file.
+        ends: the position after the last byte of each line, without the line's end, int64 `(lines,)`.
+        form: a function from a line to the text that is read, such as one column. By default all of it, in the normal
+            form of `text.lines.line.compose`.
     """
 
     text: TextFile
@@ -65,7 +74,7 @@ class Lines(Sequence[str]):
     form: Callable[[str], str] = compose
 
     def select(self, rows: np.ndarray) -> "Lines":
-        """Returns the lines with these numbers, which must ascend."""
+        """Returns the lines in `rows`, int `(lines,)` in ascending order, counted from 0."""
         return replace(self, starts=self.starts[rows], ends=self.ends[rows])
 
     def __len__(self) -> int:
@@ -82,6 +91,7 @@ class Lines(Sequence[str]):
         return self._read(slice(row, row + 1))[0]
 
     def _read(self, index: slice) -> list[str]:
+        """Returns the text of a slice of the lines, in one read of the file."""
         starts, ends = self.starts[index], self.ends[index]
         if not len(starts):
             return []
@@ -92,14 +102,18 @@ class Lines(Sequence[str]):
 
 
 def read_lines(path: str | Path) -> Lines:
-    r"""Opens a UTF-8 text file, plain, gzip or zstd, with or without a byte order mark, and checks all of it once.
+    r"""Opens a UTF-8 text file, plain, gzip or zstd, with or without a byte order mark, and checks the whole file once.
 
-    Only `\n` and `\r\n` end a line: characters such as U+2028 or U+0085 occur inside sentences, and splitting there
-    would shift every pair that follows. The last line need not end in one. Lines are composed, see `compose`.
+    Only `\n` and `\r\n` end a line. Characters such as U+2028 or U+0085 occur inside sentences, and a split there would
+    shift all pairs after it. The last line need not have an end.
+
+    Returns:
+        The lines, in the normal form of `text.lines.line.compose`.
 
     Raises:
-        InputError: no such file, a directory, an empty file, a damaged gzip or zstd file, a file that is no text, bytes
-            that are not UTF-8, or lines that end in carriage returns alone.
+        InputError: there is no such file, it is a folder, it is empty, it is a damaged gzip or zstd file or not a text
+            file, it is not UTF-8, its lines end in carriage returns only, or it is a zstd file that unpacks to far more
+            bytes than text does.
     """
     path = Path(path)
     try:
@@ -119,6 +133,7 @@ def read_lines(path: str | Path) -> Lines:
 
 
 def _find_lines(path: Path, file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the start and the end of each line, see `Lines`; an `InputError` if a line is not UTF-8."""
     file.seek(0)
     position = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
     file.seek(position)
@@ -133,12 +148,18 @@ def _find_lines(path: Path, file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
                 raise refuse_byte(line, error.start, str(path), number, int(begin)) from None
         starts.add(begins[:-1])
         ends.add(begins[:-1] + [len(line.removesuffix(b"\n").removesuffix(b"\r")) for line in block])
-        position, lines = int(begins[-1]), lines + len(block)
+        position = int(begins[-1])
+        lines += len(block)
     return starts.finish(), ends.finish()
 
 
 def lines_of(rows: Iterable[tuple[bytes, np.ndarray]]) -> Lines:
-    """Keeps rows in a temporary file, given in parts: UTF-8 without line ends, and the bytes of each row."""
+    """Writes rows into a temporary file, and returns them as lines.
+
+    Args:
+        rows: parts of the rows. Each part has the bytes of its rows in UTF-8, one row after the other without line
+            ends, and the number of bytes of each row, int `(rows,)`.
+    """
     text = TextFile()
     starts, ends = ArrayStore(np.int64), ArrayStore(np.int64)
     last = 0
@@ -152,7 +173,14 @@ def lines_of(rows: Iterable[tuple[bytes, np.ndarray]]) -> Lines:
 
 
 def open_unpacked(path: Path) -> TextFile:
-    """Opens a file; a gzipped one is unpacked and a pipe is copied, for only then can it be read from anywhere."""
+    """Opens a file so that it can be read at any position.
+
+    A gzip or zstd file is unpacked into a temporary file, and a pipe is copied into one.
+
+    Raises:
+        InputError: a zstd file is damaged or unpacks to far more bytes than text does, or PyArrow is not installed.
+        OSError: the file cannot be read, or is a damaged gzip file; that may also be an `EOFError` or a `zlib.error`.
+    """
     text = TextFile(path.open("rb"))
     if not text.file.seekable():
         text = _copy(text.file)
@@ -169,13 +197,23 @@ def open_unpacked(path: Path) -> TextFile:
 
 
 def _copy(content: BinaryIO | gzip.GzipFile) -> TextFile:
+    """Returns a temporary file with the content that remains to be read."""
     copy = TextFile()
     shutil.copyfileobj(content, copy.file, BLOCK_BYTES)
     return copy
 
 
 def _unpack_zstd(path: Path, packed: BinaryIO, block_bytes: int) -> Iterator[bytes]:
-    """Yields the content of a zstd file, which is open at its beginning, in blocks; `path` names it."""
+    """Yields the unpacked content of a zstd file in blocks.
+
+    Args:
+        path: the path of the file, for messages.
+        packed: the file, open at its beginning.
+        block_bytes: the maximum size of a block.
+
+    Raises:
+        InputError: the file is damaged or unpacks to far more bytes than text does, or PyArrow is not installed.
+    """
     pyarrow = import_pyarrow(path, "a zstd file")
     size = os.fstat(packed.fileno()).st_size
     unpacked = 0
@@ -190,7 +228,12 @@ def _unpack_zstd(path: Path, packed: BinaryIO, block_bytes: int) -> Iterator[byt
 
 
 def import_pyarrow(path: str | Path, kind: str) -> Any:
-    """Imports PyArrow for a file of the kind that is named; raises an `InputError` if it is not installed."""
+    """Returns the module `pyarrow`; raises an `InputError` if it is not installed.
+
+    Args:
+        path: the file to read, for the message.
+        kind: the kind of the file, for the message, such as `a zstd file`.
+    """
     return import_optional(
         "pyarrow",
         f"{path}: {kind} is read by PyArrow, which is not installed; install it: pip install pyarrow (or qkv with its "
@@ -199,7 +242,12 @@ def import_pyarrow(path: str | Path, kind: str) -> Any:
 
 
 def refuse_other_kinds(path: Path, start: bytes) -> None:
-    """Raises an `InputError` if a file is of another kind by its first bytes, or text in UTF-16."""
+    """Raises an `InputError` if a file seems to be a known kind other than text, or text in UTF-16.
+
+    Args:
+        path: the file.
+        start: its first bytes; some hundred are enough.
+    """
     kind = next((kind for signature, kind in _OTHER_KINDS.items() if start.startswith(signature)), None)
     if kind:
         raise InputError(
@@ -215,7 +263,13 @@ def refuse_other_kinds(path: Path, start: bytes) -> None:
 
 
 def refuse_growth(path: Path, size: int, unpacked: int) -> None:
-    """Raises an `InputError` if a file of this size unpacks to far more than text does, as a few bytes can."""
+    """Raises an `InputError` if a compressed file unpacks to far more bytes than text does.
+
+    Args:
+        path: the file.
+        size: the size of the file in bytes.
+        unpacked: the number of bytes that it has unpacked to.
+    """
     if unpacked > max(ALWAYS_BYTES, MOST_TIMES * size):
         raise InputError(
             f"{path}: {size:,} bytes that unpack to {unpacked:,} or more; expected text, which packs to no less than a "

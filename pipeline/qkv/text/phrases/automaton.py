@@ -1,6 +1,6 @@
 """A deterministic automaton that reads a text symbol by symbol and finds phrases in it (Aho and Corasick 1975).
 
-Unlike in the paper, a match begins and ends only at word boundaries. Letters: S states.
+Unlike in the paper, a phrase is found only if it begins and ends at word boundaries. Letters: S states.
 """
 
 from collections import deque
@@ -11,8 +11,8 @@ import numpy as np
 from .token_text import DIVIDING, END, NOTHING, SPACE, SYMBOLS, UNSURE, Symbols
 
 APART, JOINED = 0, 1
-"""The states in which no phrase has begun. In `APART` a word may begin, since the text has just begun or the last
-character separates words. In `JOINED` the last character belongs to a word."""
+"""The states in which no phrase has begun. In `APART` a word may begin: the text has just begun, or its last character
+separates words. In `JOINED` the last character belongs to a word that may go on."""
 
 
 class PhraseAutomaton:
@@ -20,15 +20,17 @@ class PhraseAutomaton:
 
     Args:
         phrases: the symbols of each phrase.
-        phrase_bits: for each phrase an int, such as 1, 2 or 4, that stands for it in the tables. Phrases may share one.
-        unsure_divides: whether a character of which only the first byte is known counts as one that separates words. If
-            True, too many phrases are found beside such characters; if False, too few.
+        phrase_bits: for each phrase an int with one bit, such as 1, 2 or 4, that represents it in the tables. Phrases
+            may have the same bit.
+        unsure_divides: whether a character with an `UNSURE` first byte counts as separating words. Beside such
+            characters, too many phrases are found if True, and too few if False.
 
     Attributes:
-        following: the next state, int32 `(S, SYMBOLS)`.
-        completed: the bits of the phrases that end before this symbol, int32 `(S, SYMBOLS)`.
-        pending: the bits of the phrases that end here if the word or the text ends here, int32 `(S,)`.
-        fallback: the state of the longest suffix of the text that another phrase begins with, int32 `(S,)`.
+        following: the state after each symbol, int32 `(S, SYMBOLS)`.
+        completed: the bits of the phrases that end just before each symbol, int32 `(S, SYMBOLS)`.
+        pending: the bits of the phrases that end in a state if a word or the text ends there, int32 `(S,)`.
+        fallback: for each state the state of the next shorter suffix of the text that a phrase begins with, int32
+            `(S,)`.
         children: for each state a dict from the symbols that continue a phrase to the states after them.
     """
 
@@ -48,10 +50,10 @@ class PhraseAutomaton:
         self._fill_tables(ending_phrases, unsure_divides)
 
     def _fill_tables(self, ending_phrases: dict[int, int], unsure_divides: bool) -> None:
-        """Fills the tables.
+        """Computes the tables from `children`.
 
         Args:
-            ending_phrases: the bits of the phrases whose last symbol leads to a state, by state.
+            ending_phrases: by state the bits of the phrases whose last symbol leads to it.
             unsure_divides: see the class.
         """
         states = len(self.children)
@@ -80,10 +82,11 @@ class PhraseAutomaton:
             self._add_children(state)
             self.pending[state] = ending_phrases.get(state, 0) | self.pending[self.fallback[state]]
             waiting.extend((state, following, child) for following, child in self.children[state].items())
-        joining = self.following[:, 0xC0:DIVIDING]
-        dividing = self.following[:, DIVIDING + 0xC0 : END]
-        otherwise = np.where(dividing > JOINED, dividing, APART if unsure_divides else JOINED)
-        self.following[:, UNSURE + 0xC0 :] = np.where(joining > JOINED, joining, otherwise)
+        # A first byte that is `UNSURE` continues a phrase if it does as part of either kind of character.
+        if_joining = self.following[:, 0xC0:DIVIDING]
+        if_dividing = self.following[:, DIVIDING + 0xC0 : END]
+        otherwise = np.where(if_dividing > JOINED, if_dividing, APART if unsure_divides else JOINED)
+        self.following[:, UNSURE + 0xC0 :] = np.where(if_joining > JOINED, if_joining, otherwise)
         ends_word = np.zeros((states, SYMBOLS), bool)
         ends_word[:, DIVIDING : END + 1] = True
         ends_word[:, :0x80] = ends_word[:, 0xC0:DIVIDING] = ~is_joined[:, None]
@@ -91,14 +94,16 @@ class PhraseAutomaton:
         self.completed = np.where(ends_word, self.pending[:, None], 0).astype(np.int32)
 
     def _add_children(self, state: int) -> None:
+        """Writes the children of a state into its row of `following`."""
         for symbol, child in self.children[state].items():
             self.following[state, symbol] = child
 
     def read(self, symbols: Sequence[int], state: int = APART) -> tuple[int, int]:
-        """Reads symbols from a state on.
+        """Reads symbols, beginning in a state.
 
         Returns:
-            The state after the symbols, and the bits of the phrases that were completed.
+            The state after the symbols, and the bits of the phrases that were completed. A phrase at the end is not
+            among them; see `pending`.
         """
         completed = 0
         for symbol in symbols:

@@ -1,4 +1,4 @@
-"""The files of constraints on translations: prefixes and required phrases of each sentence, and banned phrases."""
+"""Readers of the files of constraints on translations: prefixes, required phrases and banned phrases."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,17 +13,20 @@ from .token_text import TokenText
 
 
 class ConstraintFiles:
-    """Reads the constraints on translations, window by window with the sentences that they belong to.
+    """The files of constraints on translations. They are read window by window, as the sentences are.
 
     Args:
-        prefix: the file with a prefix for each sentence; None if there is none.
-        require: the file with required phrases for each sentence; None if there is none.
-        ban: the file of banned phrases, see `read_banned`; None if there is none.
-        tokens: the tokens of the target language.
+        prefix: the file with a prefix of the translation for each sentence; None: no prefixes.
+        require: the file with the required phrases of each sentence; None: no required phrases.
+        ban: the file of banned phrases, see `text.phrases.banned.read_banned`; None: no banned phrases.
+        tokens: the text of the target language's tokens.
         max_positions: the maximum number of tokens in a target.
 
     Attributes:
         banned: the banned phrases, or None.
+
+    Raises:
+        InputError: a file cannot be read as text; or see `text.phrases.banned.read_banned`.
     """
 
     def __init__(
@@ -42,10 +45,10 @@ class ConstraintFiles:
         """Returns the constraints of the next `count` sentences.
 
         Returns:
-            The ids of each prefix, and the required phrases of each sentence. Each is None if there is no such file.
+            The ids of each prefix, and the required phrases of each sentence. Either is None if there is no such file.
 
         Raises:
-            InputError: the file has fewer lines, or a constraint cannot be met.
+            InputError: a file has fewer lines than there are sentences, or a constraint cannot be met.
         """
         first = self._taken
         self._taken += count
@@ -60,16 +63,20 @@ class ConstraintFiles:
         return prefixes, required
 
     def _lines_from(self, first: int, path: Path) -> list[tuple[str, str]]:
-        """Returns `(place, line)` for the lines from `first` to the last one taken; a place is `file:line`."""
+        """Returns `(file:line, line)` for the lines from index `first` up to the last sentence that was taken.
+
+        Raises:
+            InputError: the file has fewer lines.
+        """
         lines = self._lines[path]
         if self._taken > len(lines):
             raise InputError(
                 f"{path}: {len(lines):,} lines, and there are more sentences to translate; expected a line for each, "
                 "empty where nothing is given"
             )
-        places = [f"{path}:{number}" for number in range(first + 1, self._taken + 1)]
-        texts = self._readers[path](zip(places, lines[first : self._taken], strict=True))
-        return list(zip(places, texts, strict=True))
+        locations = [f"{path}:{number}" for number in range(first + 1, self._taken + 1)]
+        texts = self._readers[path](zip(locations, lines[first : self._taken], strict=True))
+        return list(zip(locations, texts, strict=True))
 
     def check_all_taken(self) -> None:
         """Raises an `InputError` if there are more lines than sentences."""
@@ -87,18 +94,18 @@ def _read_prefixes(
     """Returns the ids of prefixes.
 
     Args:
-        lines: `(place, line)` for each prefix; a place is `file:line`.
+        lines: `(file:line, line)` for each prefix; `file:line` is for messages.
         tokenizer: the tokenizer of the target language.
         longest: the maximum number of tokens in a target.
         banned: the banned phrases; None if there are none.
 
     Raises:
-        InputError: a prefix is too long, or contains a banned phrase.
+        InputError: a prefix has `longest` tokens or more, or contains a banned phrase.
     """
     prefixes = tokenizer.encode([line for _, line in lines])
-    for (place, _), ids in zip(lines, prefixes, strict=True):
+    for (location, _), ids in zip(lines, prefixes, strict=True):
         if len(ids) >= longest:
-            raise InputError(f"{place}: {len(ids):,} tokens; expected fewer than model.max_positions ({longest:,})")
+            raise InputError(f"{location}: {len(ids):,} tokens; expected fewer than model.max_positions ({longest:,})")
         if banned and (phrase := banned.find_in_beginning(ids)):
-            raise InputError(f"{place}: contains {phrase!r}, which is banned; remove it from one of the two files")
+            raise InputError(f"{location}: contains {phrase!r}, which is banned; remove it from one of the two files")
     return prefixes

@@ -1,4 +1,4 @@
-"""The text that each token adds to a translation, as symbols: bytes that also mark the boundaries of words."""
+"""The text that each token adds to a translation, as symbols: bytes that also show the boundaries of words."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,8 @@ from ..tokens.tokenizer import Tokenizer
 from ..tokens.words import joins
 
 DIVIDING = 256
-"""Added to the first byte of a character that separates words, that is one that never belongs to a longer word."""
+"""The number that is added to the first byte of a character that separates words. Such a character is a word by itself,
+or white space."""
 
 SPACE = DIVIDING + ord(" ")
 """The symbol of white space."""
@@ -21,48 +22,51 @@ END = 2 * DIVIDING
 """The symbol of the end of the text."""
 
 NOTHING = END + 1
-"""No symbol. It pads the symbols of a token."""
+"""The padding of a token's symbols. It stands for no text."""
 
 UNSURE = NOTHING + 1 - 0xC0
-"""Added to the first byte of a character if a token has only that byte, so that the character is not known yet."""
+"""The number that is added to the first byte of a character if a token has that byte only. The character, and whether
+it separates words, is known only after the next tokens."""
 
 SYMBOLS = UNSURE + 256
-"""The number of symbols."""
+"""The number of different symbols."""
 
-_BYTE = re.compile("<0x([0-9A-F]{2})>")  # a token of a vocabulary with byte fallback
+_BYTE = re.compile("<0x([0-9A-F]{2})>")  # the spelling of a token for a single byte (byte fallback)
 Symbols = tuple[int, ...]
+"""The symbols of a text or of a phrase."""
 
 
 class TokenText:
-    """The text that each token adds, as symbols.
+    """The text that each token adds to a translation, as symbols.
 
-    The symbols of a character are its UTF-8 bytes. `DIVIDING` is added to the first byte if the character separates
-    words. So there is a word boundary between two characters if at least one of them separates words. White space is
-    `SPACE`. The text of a token is found by decoding the token between two other ones, so any tokenizer will do.
+    The symbols of a character are its UTF-8 bytes. If the character separates words, `DIVIDING` is added to its first
+    byte. There is a word boundary between two characters if at least one of them separates words. White space is
+    `SPACE`. The text of a token is computed by decoding the token between two other tokens, so it is right for every
+    tokenizer.
 
     Args:
         tokenizer: the tokenizer of a run.
         tokenized: whether the text has spaces between all words. If True, only white space separates words. If False,
-            punctuation and other characters that are not letters or digits do so, too, and all characters of scripts
-            without spaces.
+            all characters do, except letters, digits and combining marks of scripts that are written with spaces.
     """
 
     def __init__(self, tokenizer: Tokenizer, tokenized: bool) -> None:
-        self._of_run, self.tokenized = tokenizer, tokenized
+        self._tokenizer_of_run = tokenizer
+        self.tokenized = tokenized
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of the target language."""
-        return self._of_run.of_target
+        return self._tokenizer_of_run.of_target
 
     @cached_property
     def symbols(self) -> npt.NDArray[np.int16]:
-        """The symbols of each token, int16 `(V, longest)`, padded by `NOTHING`.
+        """The symbols of each token, int16 `(vocabulary size, longest)`, padded by `NOTHING`.
 
         PAD and BOS have no symbols, and EOS has `END`.
         """
-        texts = enumerate(_spell_tokens(self.tokenizer))
-        rows = [self._of_token(token, piece, text) for token, (piece, text) in texts]
+        spellings = enumerate(_spell_tokens(self.tokenizer))
+        rows = [self._symbols_of_token(token, piece, text) for token, (piece, text) in spellings]
         symbols = np.full((len(rows), max(map(len, rows))), NOTHING, np.int16)
         for token, row in enumerate(rows):
             symbols[token, : len(row)] = row
@@ -70,23 +74,28 @@ class TokenText:
 
     def of_text(self, text: str) -> Symbols:
         """Returns the symbols of a text. White space at its ends is removed, and several spaces become one."""
-        return tuple(symbol for character in " ".join(text.split()) for symbol in self._of_character(character))
+        text = " ".join(text.split())
+        return tuple(symbol for character in text for symbol in self._symbols_of_character(character))
 
     def of_tokens(self, tokens: Iterable[int]) -> list[int]:
-        """Returns the symbols of a sequence of tokens."""
+        """Returns the symbols of a sequence of token ids, one token after the other."""
         return [int(symbol) for token in tokens for symbol in self.symbols[token] if symbol != NOTHING]
 
-    def _of_token(self, token: int, piece: str, text: str) -> list[int]:
+    def _symbols_of_token(self, token: int, piece: str, text: str) -> list[int]:
+        """Returns the symbols of a token, given its id, its spelling in the vocabulary and the text that it adds."""
         if token in (PAD, BOS):
             return []
         if token == EOS:
             return [END]
         if text != piece and (byte := _BYTE.fullmatch(piece)):
             value = int(byte[1], 16)
-            return [value + UNSURE] if value >= 0xC0 else [value] if value >= 0x80 else self._of_character(chr(value))
-        return [symbol for character in text for symbol in self._of_character(character)]
+            if value < 0x80:
+                return self._symbols_of_character(chr(value))
+            return [value] if value < 0xC0 else [value + UNSURE]
+        return [symbol for character in text for symbol in self._symbols_of_character(character)]
 
-    def _of_character(self, character: str) -> list[int]:
+    def _symbols_of_character(self, character: str) -> list[int]:
+        """Returns the symbols of a character: `SPACE`, or its UTF-8 bytes."""
         if character.isspace():
             return [SPACE]
         first_byte, *further_bytes = character.encode()
@@ -95,22 +104,23 @@ class TokenText:
 
 
 def _spell_tokens(tokenizer: Tokenizer) -> list[tuple[str, str]]:
-    """Returns `(piece, text)` for each token; `text` is what the token adds between two other tokens."""
+    """Returns for each token its spelling in the vocabulary, and the text that it adds between two other tokens."""
     pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
     letters = [token for token, piece in enumerate(pieces) if token > EOS and piece.isalpha()]
     between = min(letters, key=lambda token: len(pieces[token]), default=EOS + 1)
     before, both, *texts = tokenizer.decode(
         [[between], [between] * 2, *([between, token, between] for token in range(len(pieces)))]
     )
-    first, last = len(before), len(both) - len(before)
-    return [(piece, text[first : len(text) - last]) for piece, text in zip(pieces, texts, strict=True)]
+    length_before = len(before)
+    length_after = len(both) - len(before)
+    return [(piece, text[length_before : len(text) - length_after]) for piece, text in zip(pieces, texts, strict=True)]
 
 
 def contains(text: Sequence[int], phrase: Symbols) -> bool:
     """Returns whether a text contains a phrase as whole words.
 
     Args:
-        text: the symbols of a whole text, which begins and ends with a word boundary.
+        text: the symbols of a whole text. Its beginning and its end are word boundaries.
         phrase: the symbols of the phrase.
     """
     size = len(phrase)
@@ -126,6 +136,6 @@ def contains(text: Sequence[int], phrase: Symbols) -> bool:
 
 
 def _is_boundary(before: Sequence[int], after: Sequence[int]) -> bool:
-    """Returns whether there is a word boundary between two texts of at least one symbol."""
+    """Returns whether there is a word boundary between two texts, given their symbols. Both have at least one."""
     last_character = next(symbol for symbol in reversed(before) if not 0x80 <= symbol < 0xC0)
     return last_character >= DIVIDING or after[0] >= DIVIDING

@@ -1,7 +1,7 @@
-"""Segmentations of the training text by BPE-dropout (Provilkov et al. 2020), which leaves out merges at random.
+"""Segmentations of the training text by BPE-dropout (Provilkov et al. 2020), which skips merges at random.
 
-SentencePiece draws them too, but from version 0.2.2 on its generator takes something of its own from every process
-besides the seed, so the same seed would train another model in every process.
+SentencePiece can draw them too. But since version 0.2.2 its random generator depends on the process as well as on the
+seed, so training with the same seed would give another model each time.
 """
 
 import re
@@ -18,11 +18,11 @@ from .subword_models import SentencePieceModel
 from .token_links import TokenLinker
 from .tokenizer import Tokenizer
 
-SEGMENTATIONS = 10  # of the training text with BPE-dropout; epochs use them in turn
+SEGMENTATIONS = 10  # the number of segmentations that are drawn with BPE-dropout; epochs use them in turn
 
 
 def segmentation_names(dropout: float) -> list[str]:
-    """Returns the names of the files of the training pairs, one for each segmentation."""
+    """Returns the name of the training pairs' files for each segmentation. Without BPE-dropout (0) there is one."""
     return [f"train-{number}" for number in range(SEGMENTATIONS)] if dropout else ["train"]
 
 
@@ -36,16 +36,19 @@ def draw_segmentations(
     longest: tuple[int, int],
     seed: int,
 ) -> list[EncodedPairs]:
-    """Draws every segmentation of the pairs; without BPE-dropout there is just one, `encoded`.
+    """Draws `SEGMENTATIONS` segmentations of pairs by BPE-dropout.
 
     Args:
         corpus: the pairs.
-        encoded: their usual segmentation.
-        tokenizer: the run's.
-        linker: links the tokens; None: they have no links.
-        dropout: the probability that a merge is left out; 0: no BPE-dropout.
-        longest: numbers of tokens of source and target.
-        seed: of all draws.
+        encoded: the pairs in their usual segmentation.
+        tokenizer: the tokenizer of the run.
+        linker: links the tokens of the pairs. None leaves them without links.
+        dropout: the probability that a merge is skipped. 0: no BPE-dropout, so the usual segmentation is the only one.
+        longest: the maximum number of tokens in a source and in a target; see `sample_segmentation`.
+        seed: the seed of all draws.
+
+    Returns:
+        The pairs in each segmentation.
     """
     if not dropout:
         return [encoded if linker is None else linker.link(encoded)]
@@ -55,8 +58,8 @@ def draw_segmentations(
     texts = corpus.source, corpus.target
     models = tokenizer.side_models if linker else (None, None)
     segmentations = []
-    for own_seeds in seeds:
-        drawn = map(sample_segmentation, texts, encoded.sides, [sampler] * 2, own_seeds, longest, models)
+    for seeds_of_sides in seeds:
+        drawn = map(sample_segmentation, texts, encoded.sides, [sampler] * 2, seeds_of_sides, longest, models)
         sides, ends = zip(*drawn, strict=True)
         pairs = EncodedPairs(*sides)
         segmentations.append(linker.link(pairs, ends) if linker else pairs)
@@ -71,54 +74,66 @@ def sample_segmentation(
     longest: int,
     model: SentencePieceModel | None = None,
 ) -> tuple[EncodedSentences, EncodedSentences | None]:
-    """Encodes sentences in subwords that are drawn. The same seed gives the same ids, on every machine.
+    """Encodes sentences in randomly drawn subwords. The same seed gives the same ids, on every machine.
 
     Args:
-        sentences: the text.
-        encoded: its usual segmentation, taken for a sentence that becomes longer than `longest` tokens.
+        sentences: the sentences.
+        encoded: the sentences in their usual segmentation.
         sampler: draws the subwords of words.
         seed: the seed of the draws.
-        longest: number of tokens.
-        model: says where the usual tokens end in the text; None if that is of no use.
+        longest: the maximum number of tokens. A sentence that becomes longer has its usual segmentation.
+        model: the model of the usual segmentation. None if the ends of tokens are not needed.
 
     Returns:
-        The ids, and the byte after each token or None.
+        The ids of each sentence. And for each of its tokens the number of bytes of the sentence up to the token's end;
+        None if `model` is None.
     """
     generator = np.random.default_rng(seed)
     ids, ends = SentenceStore(np.int32), SentenceStore(np.int32)
     first = 0
     for chunk in chunks(sentences):
-        rows, after = map(list, zip(*_sample(chunk, sampler, generator), strict=True))
+        rows, character_ends = map(list, zip(*_sample(chunk, sampler, generator), strict=True))
         too_long = [number for number, row in enumerate(rows) if len(row) > longest]
         for number in too_long:
             rows[number] = encoded[first + number]
         ids.add_rows(rows)
         if model is not None:
-            bytes_after = list(map(_byte_ends, chunk, after))
-            for number, usual in zip(too_long, model.ends([chunk[number] for number in too_long]), strict=True):
-                bytes_after[number] = np.array(usual, np.int64)
-            ends.add_rows(bytes_after)
+            byte_ends = list(map(_byte_ends, chunk, character_ends))
+            usual_ends = model.ends([chunk[number] for number in too_long])
+            for number, ends_of_sentence in zip(too_long, usual_ends, strict=True):
+                byte_ends[number] = np.array(ends_of_sentence, np.int64)
+            ends.add_rows(byte_ends)
         first += len(chunk)
     return ids.finish(), ends.finish() if model else None
 
 
 def _byte_ends(sentence: str, ends: np.ndarray) -> np.ndarray:
-    """Returns the byte after each token from the character after it, which counts the mark of each word."""
-    after: list[int] = []
+    """Returns for each token the number of bytes of a sentence up to the token's end, int64 `(tokens,)`.
+
+    Args:
+        sentence: the sentence.
+        ends: for each token the number of characters of the words up to its end, counting one mark before each word.
+    """
+    bytes_before: list[int] = []
     for word in re.finditer(rb"[^ ]+", sentence.encode()):
-        after += accumulate((len(character.encode()) for character in word[0].decode()), initial=word.start())
-    return np.array(after, np.int64)[ends - 1]
+        bytes_before += accumulate((len(character.encode()) for character in word[0].decode()), initial=word.start())
+    return np.array(bytes_before, np.int64)[ends - 1]
 
 
 def _sample(
     sentences: Sequence[str], sampler: "BPEDropout", generator: np.random.Generator
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Draws the ids of each sentence, and the character after each; neighbouring unknown ones are one token."""
+    """Draws the subwords of sentences.
+
+    Yields:
+        For each sentence the ids of its tokens, and for each token the number of characters up to its end, see
+        `_byte_ends`. Neighbouring unknown characters are one token.
+    """
     words: dict[str, int] = {}
     index: list[int] = []
     ends = [0]
     for sentence in sentences:
-        # SentencePiece takes the mark in a text for a space, too, and drops it at the end.
+        # SentencePiece reads a mark that is in the text as a space, too, and drops it at the end.
         marked = "".join(WORD_START + word for word in words_of(visible(sentence))).rstrip(WORD_START)
         index += [words.setdefault(WORD_START + word, len(words)) for word in marked.split(WORD_START)[1:]]
         ends.append(len(index))
@@ -130,19 +145,20 @@ def _sample(
         yield ids[~repeated], np.cumsum(sampler.lengths[ids])[~np.roll(repeated, -1)]
 
 
-CELLS = 1 << 20  # symbols that are merged at a time, to bound memory
+CELLS = 1 << 20  # the number of symbols that are merged at a time, which bounds memory
 
 
 class BPEDropout:
-    """Draws the subwords of words.
+    """Draws the subwords of words by BPE-dropout.
 
-    Every pair of neighbouring symbols that could be merged is left out with a fixed probability when it first becomes a
-    pair, as in SentencePiece; of the others, the pair with the best score is merged first, and the leftmost of equals.
+    When two symbols become neighbours and could be merged, the merge is skipped with a fixed probability, as in
+    SentencePiece. Among the merges that are not skipped, the one with the best score comes first; among equal scores,
+    the leftmost one.
 
     Args:
-        pieces: the spelling of each id; those up to EOS are special.
+        pieces: the spelling of each id. Ids up to EOS are special tokens.
         scores: the score of each id.
-        dropout: the probability, from 0 to 1.
+        dropout: the probability that a merge is skipped, from 0 to 1.
     """
 
     def __init__(self, pieces: Sequence[str], scores: Sequence[float], dropout: float) -> None:
@@ -156,23 +172,32 @@ class BPEDropout:
             for cut in range(1, len(piece))
             if piece[:cut] in self._ids and piece[cut:] in self._ids
         )
-        # The last one stands for no merge.
+        # The last entry stands for no merge.
         self._keys = np.array([key for key, _, _ in merges] + [np.iinfo(np.int64).max])
         self._scores = np.array([score for _, score, _ in merges] + [-np.inf])
         self._merged = np.array([token for _, _, token in merges] + [UNK])
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, dropout: float) -> "BPEDropout":
-        """Makes one of a tokenizer's merges; no text is cut into its tags."""
+        """Returns a sampler with the merges of a tokenizer. Its tags are never among the drawn subwords."""
         pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
         return cls(["" if piece in tokenizer.tags else piece for piece in pieces], tokenizer.scores, dropout)
 
     def draw(self, words: Sequence[str], index: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
-        """Draws the ids of `words[i]` for each i of `index`; the words differ, each with its mark in front."""
+        """Draws the subwords of each occurrence of a word.
+
+        Args:
+            words: the different words, each with its mark in front.
+            index: for each occurrence the index of its word, int `(occurrences,)`.
+            generator: the generator of the draws.
+
+        Returns:
+            The ids of each occurrence.
+        """
         lengths = np.array([len(word) for word in words])[index]
         drawn: list[np.ndarray] = [np.zeros(0, int)] * len(index)
         symbols = [np.array([self._ids.get(character, UNK) for character in word]) for word in words]
-        for rows in _chunks(lengths):
+        for rows in _chunks_of_words(lengths):
             padded = np.full((len(rows), lengths[rows].max()), self._padding)
             for row, occurrence in zip(padded, rows, strict=True):
                 row[: lengths[occurrence]] = symbols[index[occurrence]]
@@ -181,37 +206,50 @@ class BPEDropout:
         return drawn
 
     def _merge(self, ids: np.ndarray, generator: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
-        """Merges one pair of every row in turn until none is left; yields the numbers and symbols of finished rows."""
+        """Merges one pair of neighbours in every row, again and again, until no row has a merge left.
+
+        Args:
+            ids: the symbols of words as ids, int `(words, longest)`, padded with `_padding`.
+            generator: the generator of the draws.
+
+        Yields:
+            The number of a row that is finished, and its ids with padding.
+        """
         rows = np.arange(len(ids))
         pairs = self._draw_pairs(ids[:, :-1], ids[:, 1:], generator)
         while pairs.shape[1]:
             scores = self._scores[pairs]
             best = scores.argmax(1)
-            going = np.take_along_axis(scores, best[:, None], 1)[:, 0] > -np.inf
-            yield from zip(rows[~going].tolist(), ids[~going], strict=True)
-            rows, ids, pairs, best = rows[going], ids[going], pairs[going], best[going]
-            each = np.arange(len(rows))
-            ids[each, best] = self._merged[pairs[each, best]]
-            ids, pairs = _without(ids, best + 1), _without(pairs, best)
+            has_merge = np.take_along_axis(scores, best[:, None], 1)[:, 0] > -np.inf
+            yield from zip(rows[~has_merge].tolist(), ids[~has_merge], strict=True)
+            rows = rows[has_merge]
+            ids = ids[has_merge]
+            pairs = pairs[has_merge]
+            best = best[has_merge]
+            all_rows = np.arange(len(rows))
+            ids[all_rows, best] = self._merged[pairs[all_rows, best]]
+            ids = _without_column(ids, best + 1)
+            pairs = _without_column(pairs, best)
             last = pairs.shape[1]
-            for column, has_pair in ((best - 1, best > 0), (best, best < last)):
-                at = each[has_pair], column[has_pair]
+            for column, has_pair in ((best - 1, best > 0), (best, best < last)):  # the merged symbol's new pairs
+                at = all_rows[has_pair], column[has_pair]
                 pairs[at] = self._draw_pairs(ids[at], ids[at[0], at[1] + 1], generator)
         yield from zip(rows.tolist(), ids, strict=True)
 
     def _draw_pairs(self, left: np.ndarray, right: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """Returns the index of each pair's merge; the last one where there is none or it is left out."""
+        """Returns the index of the merge of each pair of symbols; the last index if it has none or it is skipped."""
         keys = self._key(left, right)
-        found = np.searchsorted(self._keys, keys)
-        left_out = (self._keys[found] != keys) | (generator.random(keys.shape) < self.dropout)
-        return np.where(left_out, len(self._keys) - 1, found)
+        merges = np.searchsorted(self._keys, keys)
+        is_skipped = (self._keys[merges] != keys) | (generator.random(keys.shape) < self.dropout)
+        return np.where(is_skipped, len(self._keys) - 1, merges)
 
     def _key(self, left, right):
+        """Returns the number of a pair of ids, or of each pair of two arrays of ids."""
         return left * (self._padding + 1) + right
 
 
-def _chunks(lengths: np.ndarray) -> Iterator[np.ndarray]:
-    """Yields the indices of words of about the same length, `CELLS` symbols at a time."""
+def _chunks_of_words(lengths: np.ndarray) -> Iterator[np.ndarray]:
+    """Yields the indices of words of similar lengths, shortest first, about `CELLS` symbols at a time."""
     order = np.argsort(lengths, kind="stable")
     while len(order):
         fitting = int(np.sum(lengths[order] * np.arange(1, len(order) + 1) <= CELLS))
@@ -219,8 +257,8 @@ def _chunks(lengths: np.ndarray) -> Iterator[np.ndarray]:
         yield chunk
 
 
-def _without(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Takes one column out of every row."""
-    kept = np.ones(rows.shape, bool)
-    kept[np.arange(len(rows)), columns] = False
-    return rows[kept].reshape(len(rows), rows.shape[1] - 1)
+def _without_column(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Returns an array `(rows, columns - 1)` without the entry of each row at its index in `columns`, int `(rows,)`."""
+    stays = np.ones(rows.shape, bool)
+    stays[np.arange(len(rows)), columns] = False
+    return rows[stays].reshape(len(rows), rows.shape[1] - 1)

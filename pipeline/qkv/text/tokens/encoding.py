@@ -1,4 +1,4 @@
-"""Encoded sentences and pairs on disk, memory-mapped, so that memory stays flat however large the corpus is."""
+"""Encoded sentences and pairs on disk, memory-mapped: a large corpus takes no more memory than a small one."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -17,11 +17,11 @@ from .tokenizer import Tokenizer
 
 
 class EncodedSentences:
-    """Sentences as ids, without BOS and EOS: one flat array of ids and the index at which each sentence starts.
+    """Sentences as ids, without BOS and EOS. `encoded[i]` has the ids of sentence i.
 
     Args:
-        ids: uint16 or int32, `(tokens of all sentences,)`.
-        starts: int64 `(sentences + 1,)`.
+        ids: the ids of all sentences, one sentence after the other, uint16 or int32 `(tokens,)`.
+        starts: the index in `ids` at which each sentence starts, and the number of all ids, int64 `(sentences + 1,)`.
     """
 
     def __init__(self, ids: np.ndarray, starts: np.ndarray) -> None:
@@ -37,7 +37,7 @@ class EncodedSentences:
         return np.diff(self.starts).astype(np.int32)
 
     def lengths_of(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the number of ids of the sentences of `rows`, in the same shape."""
+        """Returns the number of ids of each sentence in `rows`, an int array of any shape, as int32 of that shape."""
         return (self.starts[rows + 1] - self.starts[rows]).astype(np.int32)
 
     def __getitem__(self, index: int) -> np.ndarray:
@@ -50,7 +50,12 @@ class EncodedSentences:
     def from_rows(
         cls, rows: Iterable[Sequence[int] | np.ndarray], dtype: npt.DTypeLike = np.int32
     ) -> "EncodedSentences":
-        """Stores sentences given one by one. Their ids go to a temporary file, not to memory."""
+        """Returns sentences that come one by one. If they are many, their ids are in a temporary file, not in memory.
+
+        Args:
+            rows: the ids of each sentence.
+            dtype: the type in which ids are stored.
+        """
         rows = iter(rows)
         store = SentenceStore(dtype)
         while chunk := list(islice(rows, CHUNK_SENTENCES)):
@@ -60,13 +65,18 @@ class EncodedSentences:
     def select(
         self, rows: Sequence[int] | np.ndarray, joined: Sequence[Sequence[int]] | np.ndarray = ()
     ) -> "EncodedSentences":
-        """Returns the sentences of `rows`, then the two of each row `(first, second)` of `joined` as one."""
+        """Returns the sentences of `rows`, then, for each `(first, second)` of `joined`, both sentences concatenated.
+
+        Args:
+            rows: int `(rows,)`.
+            joined: int `(joined, 2)`.
+        """
         store = SentenceStore(self.ids.dtype)
         for part in (np.reshape(rows, (-1, 1)), np.reshape(joined, (-1, 2))):
             for chunk in chunks(part.astype(np.int64)):
                 lengths = self.lengths_of(chunk)
                 ends = np.cumsum(lengths)
-                # For each id, how far the place it is read from lies behind the place it goes to.
+                # For each id, the index from which it is read minus the index to which it is written.
                 shifts = np.repeat(self.starts[chunk.ravel()] - (ends - lengths.ravel()), lengths.ravel())
                 store.add(self.ids[shifts + np.arange(len(shifts))], lengths.sum(axis=1, dtype=np.int64))
         return store.finish()
@@ -79,10 +89,10 @@ class EncodedSentences:
 
     @classmethod
     def load(cls, path: Path) -> "EncodedSentences":
-        """Maps what `save` wrote.
+        """Maps the files that `save` wrote into memory.
 
         Raises:
-            InputError: the files are missing or damaged.
+            InputError: a file is missing or damaged.
         """
         try:
             ids = map_array(Path(f"{path}.ids.npy"), np.int32, np.uint16)
@@ -91,7 +101,7 @@ class EncodedSentences:
                 raise ValueError(f"{len(ids)} ids, expected {starts[-1]}")
         except (*DAMAGE, IndexError) as error:
             raise InputError(
-                f"{path}: the encoded text is missing or damaged ({error}); train anew in another folder"
+                f"{path}: the encoded text is missing or damaged ({error}); train again in another folder"
             ) from None
         return cls(ids, starts)
 
@@ -99,7 +109,10 @@ class EncodedSentences:
 class EncodedPairs(NamedTuple):
     """Encoded sources and targets, in the same order, and optionally the links between their tokens.
 
-    - links: for each pair flat numbers `source token, target token, source token, ...`, or None.
+    - source: the sources.
+    - target: the targets.
+    - links: for each pair the numbers of linked tokens: `source token, target token, source token, ...`. None if the
+        tokens have no links.
     """
 
     source: EncodedSentences
@@ -108,13 +121,18 @@ class EncodedPairs(NamedTuple):
 
     @property
     def sides(self) -> tuple[EncodedSentences, EncodedSentences]:
-        """Sources and targets."""
+        """The sources and the targets."""
         return self.source, self.target
 
     def select(
         self, rows: Sequence[int] | np.ndarray, joined: Sequence[Sequence[int]] | np.ndarray = ()
     ) -> "EncodedPairs":
-        """Returns the pairs of `rows`, then the two of each row `(first, second)` of `joined` as one pair."""
+        """Returns the pairs of `rows`, then, for each `(first, second)` of `joined`, both pairs concatenated.
+
+        Args:
+            rows: int `(rows,)`.
+            joined: int `(joined, 2)`.
+        """
         if not len(joined) and np.array_equal(rows, np.arange(len(self.source))):
             return self
         source, target = (side.select(rows, joined) for side in self.sides)
@@ -124,36 +142,37 @@ class EncodedPairs(NamedTuple):
         return EncodedPairs(source, target, EncodedSentences.from_rows(links))
 
     def _join_links(self, first: int, second: int) -> np.ndarray:
+        """Returns the links of two pairs that are concatenated, as in `links`."""
         assert self.links is not None
         # The tokens of the second pair come after the first pair's.
         shift = np.array([len(side[first]) for side in self.sides], np.int32)
         return np.concatenate([self.links[first], (self.links[second].reshape(-1, 2) + shift).ravel()])
 
     def save(self, path: Path) -> None:
-        """Writes `PATH.source`, `PATH.target` and, where there are links, `PATH.links`."""
+        """Writes `PATH.source`, `PATH.target` and, if there are links, `PATH.links`; see `EncodedSentences.save`."""
         for name, sentences in self._asdict().items():
             if sentences is not None:
                 sentences.save(Path(f"{path}.{name}"))
 
     @classmethod
     def load(cls, path: Path, linked: bool = False) -> "EncodedPairs":
-        """Maps what `save` wrote, with links if `linked`.
+        """Maps the files that `save` wrote into memory; the files of links only if `linked`.
 
         Raises:
-            InputError: the files are missing or damaged, or have different numbers of sentences.
+            InputError: a file is missing or damaged, or the files have different numbers of sentences.
         """
         names = ("source", "target", "links") if linked else ("source", "target")
         pairs = cls(*(EncodedSentences.load(Path(f"{path}.{name}")) for name in names))
         if len({len(sentences) for sentences in pairs if sentences is not None}) > 1:
             raise InputError(
                 f"{path}: {len(pairs.source)} encoded sources and {len(pairs.target)} targets"
-                f"{f' and links of {len(pairs.links)}' if pairs.links else ''}; train anew in another folder"
+                f"{f' and links of {len(pairs.links)}' if pairs.links else ''}; train again in another folder"
             )
         return pairs
 
 
 def encode_pairs(corpus: Corpus, tokenizer: Tokenizer) -> EncodedPairs:
-    """Encodes the pairs of a corpus, a chunk at a time."""
+    """Encodes the pairs of a corpus, a chunk at a time. They have no links."""
     source = encode_sentences(corpus.source, tokenizer)
     return EncodedPairs(source, encode_sentences(corpus.target, tokenizer.of_target))
 
@@ -164,49 +183,61 @@ def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedS
 
 
 def put_tags(pairs: EncodedPairs, parts: Iterable[tuple[int, int, int | None]]) -> EncodedPairs:
-    """Puts tags before the sources of encoded pairs.
+    """Returns encoded pairs with tags before their sources. Links are moved accordingly.
 
     Args:
         pairs: the pairs, without tags.
-        parts: first row, the row after the last, and the id of the tag or None, of neighbouring parts of all pairs.
+        parts: consecutive parts of the pairs, as `(first row, row after the last, id of the tag)`; the id is None for a
+            part without a tag.
     """
     parts = list(parts)
     if all(tag is None for _, _, tag in parts):
         return pairs
-    before = [(range(first, last), [] if tag is None else [tag]) for first, last, tag in parts]
-    source = (np.concatenate([tag, pairs.source[row]]) for rows, tag in before for row in rows)
+    tag_ids = [(range(first, last), [] if tag is None else [tag]) for first, last, tag in parts]
+    source = (np.concatenate([ids, pairs.source[row]]) for rows, ids in tag_ids for row in rows)
     tagged = EncodedSentences.from_rows(source, pairs.source.ids.dtype)
     if pairs.links is None:
         return EncodedPairs(tagged, pairs.target)
-    links = (pairs.links[row].reshape(-1, 2) + [len(tag), 0] for rows, tag in before for row in rows)
+    links = (pairs.links[row].reshape(-1, 2) + [len(ids), 0] for rows, ids in tag_ids for row in rows)
     return EncodedPairs(tagged, pairs.target, EncodedSentences.from_rows(map(np.ravel, links)))
 
 
 class SentenceStore:
-    """Ids of sentences that come part by part. If they are many, they go to temporary files, not to memory."""
+    """Collects the ids of sentences part by part. If they are many, they are in temporary files, not in memory.
+
+    Args:
+        dtype: the type in which ids are stored.
+    """
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
-        self._dtype, self._ids, self._starts = dtype, ArrayStore(dtype), ArrayStore(np.int64)
+        self._dtype = dtype
+        self._ids = ArrayStore(dtype)
+        self._starts = ArrayStore(np.int64)
         self._starts.add([0])
         self._end = 0
 
     def add(self, ids: np.ndarray, lengths: np.ndarray) -> None:
-        """Adds sentences: their ids, one sentence after the other, and the number of each."""
+        """Adds sentences.
+
+        Args:
+            ids: the ids of all sentences, one sentence after the other, int `(tokens,)`.
+            lengths: the number of ids of each sentence, int `(sentences,)`.
+        """
         self._ids.add(ids)
         ends = self._end + np.cumsum(lengths, dtype=np.int64)
         self._starts.add(ends)
         self._end = int(ends[-1]) if len(ends) else self._end
 
     def add_rows(self, rows: Sequence[Sequence[int] | np.ndarray]) -> None:
-        """Adds sentences one by one, of which there is at least one."""
+        """Adds at least one sentence; each row has the ids of a sentence."""
         ids = np.concatenate([np.asarray(row, self._dtype) for row in rows])
         self.add(ids, np.array([*map(len, rows)], np.int64))
 
     def finish(self) -> EncodedSentences:
-        """Returns all of them; nothing can be added after that."""
+        """Returns all sentences that were added. Call it once, after the last sentence."""
         return EncodedSentences(self._ids.finish(), self._starts.finish())
 
 
 def smallest_type(vocabulary_size: int) -> np.dtype:
-    """Returns the type that ids are stored in: 16 bits where they suffice."""
+    """Returns the type in which ids are stored: uint16 if it can hold all ids of the vocabulary, otherwise int32."""
     return np.dtype(np.uint16 if vocabulary_size <= 1 << 16 else np.int32)

@@ -1,4 +1,4 @@
-"""The tokenizer of another program: a SentencePiece model for each side, and one list of pieces that gives the ids."""
+"""The tokenizer of an imported Marian model: a SentencePiece model for each side and one list of pieces by id."""
 
 import hashlib
 import re
@@ -17,24 +17,24 @@ from .subword_models import SentencePieceModel
 from .tokenizer import Tokenizer, UnreadCharacters
 
 SIDES = ("source", "target")
-LARGEST_MODEL = 1 << 28  # bytes; one of 32,000 pieces has 800,000
+LARGEST_MODEL = 1 << 28  # the maximum size of a model in bytes; a model of 32,000 pieces has 800,000
 _TAG = re.compile(r">>.*?<<", re.DOTALL)  # a language tag, such as >>fra<<
 
 
 class MarianTokenizer(Tokenizer):
-    """Applies two SentencePiece models whose pieces have the ids of a list.
+    """Encodes and decodes text by two SentencePiece models. A list of their pieces gives the ids.
 
-    Text that begins with a tag, such as `>>fra<<`, has it as its first token; names of special tokens in the text are
-    these tokens, as in Hugging Face's `MarianTokenizer`.
+    A tag at the beginning of a text, such as `>>fra<<`, is its first token. The name of a special token in a text is
+    that token, as in Hugging Face's `MarianTokenizer`.
 
     Args:
-        path: the list, `given.json`, beside `source.spm` and `target.spm`. It holds `pieces`, by id; `sides`, for each
-            side the ids that its text can have; `special`, the names of special tokens with their ids; `decodes`, the
-            side whose model spells translations; `sha256` of both models.
-        side: of which text is encoded; see `of_target`.
+        path: the list, `given.json`, in a folder with `source.spm` and `target.spm`. It has `pieces`, by id; `sides`,
+            the ids that text of each side can have; `special`, the ids of special tokens by name; `decodes`, the side
+            whose model spells translations; and `sha256` of both models.
+        side: the side whose text is encoded, `source` or `target`; see `of_target`.
 
     Raises:
-        InputError: a file is missing or damaged, or they do not belong together.
+        InputError: a file is missing or damaged, or the files do not belong together.
     """
 
     def __init__(self, path: Path, side: str = "source") -> None:
@@ -50,36 +50,46 @@ class MarianTokenizer(Tokenizer):
             self.vocabulary_size = len(self._pieces)
             ids = {self._pieces[token]: token for token in listed["sides"][side]}
             speller = models[listed["decodes"]]
-            self._given = self._subwords = _MarianSubwords(models[side], ids, listed["special"], speller, self._pieces)
+            self._marian = _MarianSubwords(models[side], ids, listed["special"], speller, self._pieces)
+            self._subwords = self._marian
         except (OSError, RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
             raise InputError(
-                f"{path}: not the tokenizer of an imported run, or damaged: {error}; import it anew"
+                f"{path}: not the tokenizer of an imported run, or damaged: {error}; import it again"
             ) from None
         self._side = side
-        self.tags = {}  # its own tags stand in the text
+        self.tags = {}  # the tags of Marian are part of the text
 
     @cached_property
     def of_target(self) -> "MarianTokenizer":
-        """See `Tokenizer.of_target`."""
+        """The tokenizer of the target language, with the same ids."""
         return self if self._side == "target" else MarianTokenizer(self._path, "target")
 
     @cached_property
     def unread(self) -> UnreadCharacters:
-        """None: text is read as by Hugging Face's tokenizer, to which such characters are unknown."""
+        """Always empty: an invisible character that the vocabulary lacks is an unknown token, as in Hugging Face's
+        tokenizer."""
         return UnreadCharacters("", "")
 
     def lacking(self, characters: Iterable[str]) -> list[str]:
-        """Returns the characters that are no tokens, nor are changed into some by the model's own rules."""
-        return self._given.lacking(characters)
+        """Returns the characters that are read as unknown tokens, even after the model's normalisation."""
+        return self._marian.lacking(characters)
 
     @property
     def side_models(self) -> tuple[SentencePieceModel, SentencePieceModel]:
-        """See `Tokenizer.side_models`."""
-        return self._given, self.of_target._given
+        """The models that encode sources and targets."""
+        return self._marian, self.of_target._marian
 
 
 class _MarianSubwords(SentencePieceModel):
-    """Encodes the text of one side, and spells text of the target."""
+    """Encodes the text of one side, and decodes translations.
+
+    Args:
+        model: the model that encodes.
+        ids: the ids by piece of that side.
+        special: the ids of special tokens by name.
+        speller: the model that decodes.
+        pieces: the pieces by id.
+    """
 
     def __init__(
         self,
@@ -89,8 +99,11 @@ class _MarianSubwords(SentencePieceModel):
         speller: sentencepiece.SentencePieceProcessor,
         pieces: Sequence[str],
     ) -> None:
-        self._model, self._ids, self._special = model, ids, special
-        self._speller, self._pieces = speller, pieces
+        self._model = model
+        self._ids = ids
+        self._special = special
+        self._speller = speller
+        self._pieces = pieces
         self.vocabulary_size = len(pieces)
         self._parts = re.compile("|".join(map(re.escape, sorted(special, key=len, reverse=True))))
 
@@ -106,13 +119,13 @@ class _MarianSubwords(SentencePieceModel):
         return [self._speller.decode_pieces(row).replace(WORD_START, " ").strip() for row in rows]
 
     def lacking(self, characters: Iterable[str]) -> list[str]:
-        """Returns the characters that are read as unknown."""
+        """Returns the characters that are read as unknown tokens."""
         pieces = {character: self._model.encode(character, out_type=str) for character in characters}
         known = {*self._ids, WORD_START}
         return [character for character, spelt in pieces.items() if not known.issuperset(spelt)]
 
     def _tokens(self, text: str) -> list[tuple[int, int]]:
-        """Returns each token with the number of bytes of the text up to its end."""
+        """Returns `(id, end)` for each token: `end` is the number of bytes of the text up to its end."""
         tokens = []
         start = 0
         text = visible(text)
@@ -123,23 +136,26 @@ class _MarianSubwords(SentencePieceModel):
         return tokens + self._tokens_between(text, start, len(text))
 
     def _tokens_between(self, text: str, start: int, end: int) -> list[tuple[int, int]]:
-        """Returns the tokens of a part of the text that names no special token."""
+        """Returns `(id, end)` for each token from character `start` to before `end` of a text, as `_tokens`.
+
+        This part of the text has no name of a special token.
+        """
         tokens = []
         if tag := _TAG.match(text, start, end):
             start = tag.end()
             tokens.append((self._ids.get(tag.group(), UNK), len(text[:start].encode())))
         before = len(text[:start].encode())
-        found = self._model.encode(text[start:end], return_type="offset_mapping", return_bytes=True)
-        for piece, (_, last) in zip(found["pieces"], found["offsets"], strict=True):
+        encoded = self._model.encode(text[start:end], return_type="offset_mapping", return_bytes=True)
+        for piece, (_, last) in zip(encoded["pieces"], encoded["offsets"], strict=True):
             tokens.append((self._ids.get(piece.decode("utf-8", "replace"), UNK), before + last))
         return tokens
 
 
 def read_model(path: Path) -> bytes:
-    """Reads a SentencePiece model.
+    """Returns the bytes of a SentencePiece model.
 
     Raises:
-        InputError: it is missing, or something else.
+        InputError: the file is missing, is larger than `LARGEST_MODEL`, is not a SentencePiece model, or is cut off.
     """
     if not path.is_file() or path.stat().st_size > LARGEST_MODEL:
         raise InputError(f"{path}: expected a SentencePiece model, a file of at most {LARGEST_MODEL:,} bytes")
@@ -150,9 +166,10 @@ def read_model(path: Path) -> bytes:
         raise InputError(f"{path}: not a SentencePiece model, or damaged") from None
     whole = ModelProto.FromString(model)
     if not (whole.pieces and whole.HasField("trainer_spec") and whole.HasField("normalizer_spec")):
-        raise InputError(f"{path}: a SentencePiece model, empty or cut off; expected the whole file: copy it anew")
+        raise InputError(f"{path}: a SentencePiece model, empty or cut off; expected the whole file: copy it again")
     return model
 
 
 def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    """Returns the processor of a model; raises a `RuntimeError` if the bytes are not a SentencePiece model."""
     return sentencepiece.SentencePieceProcessor(model_proto=model)

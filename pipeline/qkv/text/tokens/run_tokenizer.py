@@ -1,4 +1,4 @@
-"""The tokenizer of a run: trained by SentencePiece, or taken from an earlier start on the same text, or loaded."""
+"""The tokenizer of a run: its training by SentencePiece, its reuse after a restart, and its loading."""
 
 import io
 import re
@@ -19,14 +19,16 @@ from .marian_tokenizer import MarianTokenizer
 from .special_tokens import BOS, EOS, PAD, UNK
 from .tokenizer import Tokenizer
 
-MOST_SENTENCES = 500_000  # of both languages, to learn subwords from; SentencePiece holds them in memory
+MOST_SENTENCES = 500_000  # the number of sentences to learn subwords from; SentencePiece keeps them in memory
 
 
 class VocabularySizeError(InputError):
-    """The error that a training text cannot fill a vocabulary, or does not fit into it.
+    """The error that a training text has too few different words, or too many characters, for a vocabulary size.
 
-    Attributes:
-        fitting: the nearest size that fits.
+    Args:
+        size: the size of the vocabulary.
+        reason: the reason and advice, for the message.
+        fitting: the nearest size that fits; an attribute, too.
     """
 
     def __init__(self, size: int, reason: str, fitting: int) -> None:
@@ -37,10 +39,22 @@ class VocabularySizeError(InputError):
 def reuse_or_train_tokenizer(
     config: RunConfig, training: Corpus, run: RunDirectory, digests: dict[str, str]
 ) -> Tokenizer:
-    """Returns the tokenizer that is in the run if it was trained on the same text, of files with the same digests, see
-    `data_sha256`, and otherwise trains it."""
-    taken = config.training.start_from is not None  # from the run that training starts from
-    if not taken and not (run.tokenizer.is_file() and read_json_if_whole(run.preparation) == digests):
+    """Returns the run's tokenizer with the tag of `decoding.tag`.
+
+    It is trained if it is missing or if the text has changed. If training starts from another run, the tokenizer of
+    that run, which is already in the folder of the new run, is used in any case.
+
+    Args:
+        config: the settings of the run.
+        training: the training pairs, without tags.
+        run: the run.
+        digests: the digests of the files of the text, see `text.corpora.provenance.data_sha256`.
+
+    Raises:
+        InputError: the tokenizer lacks a tag of `data.train`; or see `train_tokenizer` and `load_tokenizer`.
+    """
+    is_from_other_run = config.training.start_from is not None
+    if not is_from_other_run and not (run.tokenizer.is_file() and read_json_if_whole(run.preparation) == digests):
         run.tokenizer.unlink(missing_ok=True)
         write_json(run.preparation, digests)
         every = max(1, -(-2 * len(training) // MOST_SENTENCES))
@@ -71,18 +85,18 @@ def train_tokenizer(
 ) -> None:
     """Trains a subword model on sentences of both languages and writes it to `path`.
 
-    Text is used as it is, with accents and case and without Unicode normalisation; only runs of spaces become one.
+    Accents and case are kept, and the text is not normalised, except that several spaces become one.
 
     Args:
         sentences: the training text.
-        path: where the model is written.
+        path: the file to write.
         kind: "bpe" (Sennrich et al. 2016) or "unigram" (Kudo 2018).
-        vocabulary_size: number of tokens, the four special ones included.
-        character_coverage: share of the text's characters that get a token.
-        tags: further special tokens, which no text is cut into.
+        vocabulary_size: the number of tokens, with the four special tokens.
+        character_coverage: the share of the text's characters that get a token, from 0 to 1.
+        tags: further special tokens. Text is never divided into them.
 
     Raises:
-        VocabularySizeError: the text has too little variety for that many tokens, or too many characters for so few.
+        VocabularySizeError: the text has too few different words for `vocabulary_size`, or too many characters.
         InputError: SentencePiece refuses the text for another reason.
     """
     model = io.BytesIO()
@@ -116,9 +130,9 @@ def train_tokenizer(
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Loads the tokenizer of a run: a list of pieces with two models, or one model.
+    """Loads the tokenizer of a run: a `MarianTokenizer` if the file is JSON, otherwise a `Tokenizer`.
 
     Raises:
-        InputError: as `MarianTokenizer` and `Tokenizer`.
+        InputError: a file is missing or damaged.
     """
     return MarianTokenizer(path) if path.suffix == ".json" else Tokenizer(path)

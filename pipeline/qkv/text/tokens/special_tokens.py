@@ -1,4 +1,7 @@
-"""PAD, UNK, BOS, EOS and the mark of words."""
+"""The ids of the special tokens, and SentencePiece's mark of a word's beginning."""
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
+PAD = 0
+UNK = 1
+BOS = 2
+EOS = 3
 WORD_START = "\u2581"  # SentencePiece's mark for the space before a word

@@ -1,8 +1,8 @@
-"""A SentencePiece model, applied by TensorFlow Text or, where that cannot be loaded, by SentencePiece itself.
+"""A SentencePiece model, applied by TensorFlow Text or, if that cannot be loaded, by SentencePiece itself.
 
-Both give the same ids, text and ends of tokens, but where a unigram model finds two divisions of a word exactly equally
-likely: there they may differ. TensorFlow Text has no wheels for Windows, and each of its versions fits one version of
-TensorFlow.
+Both give the same ids, text and ends of tokens, with one exception: they may differ if two segmentations of a word are
+exactly equally likely under a unigram model. TensorFlow Text has no wheels for Windows, and each of its versions fits
+one version of TensorFlow.
 """
 
 from collections.abc import Sequence
@@ -16,24 +16,27 @@ from ..lines.line import visible
 
 
 class SentencePieceModel:
-    """Applies a model by SentencePiece, without TensorFlow, also in another process.
+    """Applies a model by SentencePiece, without TensorFlow. It can be sent to another process.
+
+    Args:
+        model: the content of the model's file.
 
     Raises:
-        RuntimeError: it is no SentencePiece model.
+        RuntimeError: the bytes are not a SentencePiece model.
     """
 
     def __init__(self, model: bytes) -> None:
-        if not model:  # the library would do without one
+        if not model:  # the library would accept it
             raise RuntimeError("the model is empty")
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         self.vocabulary_size: int = self._processor.get_piece_size()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each text; none for one that `is_empty`."""
+        """Returns the ids of each text. A text that `text.lines.line.is_empty` has none."""
         return self._processor.encode(list(map(visible, texts)), num_threads=1)
 
     def ends(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns where each token of `encode(texts)` ends: the number of bytes of its text up to there."""
+        """Returns for each token of `encode(texts)` the number of bytes of its text up to the token's end."""
         texts = list(map(visible, texts))
         encoded = self._processor.encode(texts, return_type="offset_mapping", return_bytes=True, num_threads=1)
         return [[end for _, end in text["offsets"]] for text in encoded]
@@ -44,7 +47,11 @@ class SentencePieceModel:
 
 
 def load_subword_model(model: bytes) -> SentencePieceModel:
-    """Loads a model; raises a `RuntimeError` if it is no SentencePiece model."""
+    """Returns a model that is applied by TensorFlow Text or, if that cannot be loaded, by SentencePiece.
+
+    Raises:
+        RuntimeError: the bytes are not a SentencePiece model.
+    """
     return TensorFlowTextModel(model) if has_tensorflow_text() else SentencePieceModel(model)
 
 
@@ -54,7 +61,7 @@ def has_tensorflow_text() -> bool:
         with silenced_stderr():
             import_module("tensorflow_text")
     except Exception as error:
-        # It is missing, or does not fit TensorFlow, whose own errors share no base class with Python's.
+        # It is missing or does not fit TensorFlow. TensorFlow's errors have no base class among Python's.
         if not isinstance(error, ImportError | OSError) and not type(error).__module__.startswith("tensorflow"):
             raise
         return False
@@ -62,10 +69,13 @@ def has_tensorflow_text() -> bool:
 
 
 class TensorFlowTextModel(SentencePieceModel):
-    """Applies a model by TensorFlow Text, which is imported when it is made.
+    """Applies a model by TensorFlow Text, which is imported by the constructor.
+
+    Args:
+        model: the content of the model's file.
 
     Raises:
-        RuntimeError: it is no SentencePiece model.
+        RuntimeError: the bytes are not a SentencePiece model.
     """
 
     def __init__(self, model: bytes) -> None:
@@ -79,8 +89,11 @@ class TensorFlowTextModel(SentencePieceModel):
 
     @property
     def _tokenizer(self) -> Any:
-        """The op's tokenizer, made anew at each use, which takes 0.2 ms: its model is in TensorFlow's kernel cache,
-        which `keras.utils.set_random_seed` and `keras.backend.clear_session` empty."""
+        """The tokenizer of TensorFlow Text. It is made for each use, which takes 0.2 ms.
+
+        A stored one would fail: its model is in TensorFlow's kernel cache, which `keras.utils.set_random_seed` and
+        `keras.backend.clear_session` empty.
+        """
         return import_module("tensorflow_text").SentencepieceTokenizer(self._model, out_type=self._tensorflow.int32)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -95,4 +108,5 @@ class TensorFlowTextModel(SentencePieceModel):
         return [text.decode() for text in self._tokenizer.detokenize(rows).numpy()]
 
     def _strings(self, texts: Sequence[str]) -> Any:
+        """Returns texts as a tensor of strings; a text that `text.lines.line.is_empty` becomes the empty string."""
         return self._tensorflow.constant(list(map(visible, texts)), self._tensorflow.string, shape=(len(texts),))

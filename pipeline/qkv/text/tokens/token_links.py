@@ -17,13 +17,13 @@ from .words import NO_WORD, WordUnits, word_ends, word_numbers
 
 
 class TokenLinker:
-    """Links the tokens of pairs by the links of their words, in several processes if they are many.
+    """Links the tokens of pairs by the links of their words. A large corpus is linked in several processes.
 
     Args:
         corpus: the pairs.
-        links: of the words of each pair, in the same order, none of them outside the sentences.
-        models: the encoders of sources and targets.
-        units: what counts as words.
+        links: the word links of each pair, in the same order. Links must not point outside the sentences.
+        models: the subword models of sources and targets.
+        units: the units that count as words on each side.
     """
 
     def __init__(
@@ -33,59 +33,78 @@ class TokenLinker:
         models: tuple[SentencePieceModel, SentencePieceModel],
         units: WordUnits,
     ) -> None:
-        self._links = EncodedSentences.from_rows(np.array(sorted(one.possible), int).ravel() for one in links)
-        self._corpus, self._sides = corpus, tuple(zip(models, units, strict=True))
+        self._links = EncodedSentences.from_rows(np.array(sorted(gold.possible), int).ravel() for gold in links)
+        self._corpus = corpus
+        self._sides = tuple(zip(models, units, strict=True))
 
     def link(self, pairs: EncodedPairs, ends: Sequence[EncodedSentences | None] = (None, None)) -> EncodedPairs:
-        """Returns the pairs with the links of their tokens, for each pair as flat numbers `source token, target token,
-        source token, ...`.
+        """Returns encoded pairs with the links of their tokens; see `text.tokens.encoding.EncodedPairs`.
 
         Args:
-            pairs: in the order of the corpus.
-            ends: on each side the byte after each token; None for the tokens that the model gives.
+            pairs: the encoded pairs of the corpus, in its order.
+            ends: for each side and each token the number of bytes of the sentence up to the token's end. None for a
+                side with the tokens of its model.
         """
 
-        def parts() -> Iterator[Any]:
+        def shards_to_link() -> Iterator[Any]:
             links = iter(self._links)
-            after = [None if one is None else iter(one) for one in ends]
+            ends_of_sides = [None if side is None else iter(side) for side in ends]
             for texts in shards(self._corpus):
                 size = len(texts[0])
-                own = [None if one is None else list(islice(one, size)) for one in after]
-                yield texts, own, list(islice(links, size))
+                shard_ends = [None if side is None else list(islice(side, size)) for side in ends_of_sides]
+                yield texts, shard_ends, list(islice(links, size))
 
         processes = usable_cores() if is_large(self._corpus) else 1
-        rows = chain.from_iterable(in_processes(partial(_link_part, self._sides), parts(), processes))
+        rows = chain.from_iterable(in_processes(partial(_link_shard, self._sides), shards_to_link(), processes))
         return pairs._replace(links=EncodedSentences.from_rows(rows))
 
 
-def _link_part(sides: Sequence[tuple[SentencePieceModel, str]], part: Any) -> list[np.ndarray]:
-    texts, ends, links = part
-    source, target = (iterate_word_numbers(*side, *own) for side, *own in zip(sides, texts, ends, strict=True))
+def _link_shard(sides: Sequence[tuple[SentencePieceModel, str]], shard: Any) -> list[np.ndarray]:
+    """Returns the token links of each pair of a shard, see `link_tokens`.
+
+    Args:
+        sides: the subword model and the unit of words of each side.
+        shard: the sentences of each side; the ends of their tokens, as in `TokenLinker.link`; the word links of pairs.
+    """
+    texts, ends, links = shard
+    source, target = (
+        iterate_word_numbers(model, unit, sentences, ends_of_side)
+        for (model, unit), sentences, ends_of_side in zip(sides, texts, ends, strict=True)
+    )
     return list(map(link_tokens, source, target, (row.reshape(-1, 2).tolist() for row in links)))
 
 
 def iterate_word_numbers(
     model: SentencePieceModel, unit: str, texts: Sequence[str], ends: Sequence[Sequence[int]] | None = None
 ) -> Iterator[np.ndarray]:
-    """Yields for each token of each text the number of its word, or `NO_WORD`, as evaluation finds it: from the place
-    where the token ends in the text.
+    """Yields for each text the number of the word of each token, or `NO_WORD`, int `(tokens,)`.
+
+    It is the word in which the token ends, as in evaluations; see `text.tokens.words.word_numbers`.
 
     Args:
-        model: the encoder of the texts.
-        unit: one of `WORD_UNITS`.
+        model: the subword model of the texts.
+        unit: the unit that counts as a word, a key of `config.choices.text.WORD_UNITS`.
         texts: the sentences.
-        ends: the byte after each token; None for the tokens that the model gives.
+        ends: for each token the number of bytes of its sentence up to the token's end. None for the tokens of `model`.
     """
-    own = model.ends(texts) if ends is None or unit == "subwords" else ()
-    words = own if unit == "subwords" else (word_ends(text, unit) for text in texts)
-    return map(word_numbers, words, own if ends is None else ends)
+    usual_ends = model.ends(texts) if ends is None or unit == "subwords" else ()
+    ends_of_words = usual_ends if unit == "subwords" else (word_ends(text, unit) for text in texts)
+    return map(word_numbers, ends_of_words, usual_ends if ends is None else ends)
 
 
 def link_tokens(source: np.ndarray, target: np.ndarray, word_links: Iterable[Link]) -> np.ndarray:
-    """Links every token of a word with every token of each word that it is linked with, given the word of each token.
+    """Links every token of a source word with every token of the target words that it is linked with.
 
-    Links that point outside the sentence are left out. Words that share a token are linked together, as in
-    `alignment.word_matrix`.
+    Words that share a token are linked together, as in `alignment.word_matrix`. Links that point outside the sentence
+    are dropped.
+
+    Args:
+        source: the number of the word of each source token, or `NO_WORD`, int `(tokens,)`.
+        target: the same for target tokens.
+        word_links: the links `(source word, target word)`.
+
+    Returns:
+        The numbers of linked tokens: `source token, target token, source token, ...`, int `(2 * links,)`.
     """
     sides = _tokens_of_words(source), _tokens_of_words(target)
     linked = {tokens for link in word_links for tokens in product(*map(_linked_tokens, sides, link))}
@@ -93,6 +112,7 @@ def link_tokens(source: np.ndarray, target: np.ndarray, word_links: Iterable[Lin
 
 
 def _tokens_of_words(words: np.ndarray) -> dict[int, list[int]]:
+    """Returns the tokens of each word by its number, given the number of the word of each token."""
     tokens: dict[int, list[int]] = {}
     for token, word in enumerate(words.tolist()):
         if word != NO_WORD:
@@ -101,7 +121,10 @@ def _tokens_of_words(words: np.ndarray) -> dict[int, list[int]]:
 
 
 def _linked_tokens(tokens: Mapping[int, list[int]], word: int) -> Collection[int]:
+    """Returns the tokens of a word, or of the next word that has tokens; none if there is no such word.
+
+    A token that holds several words is listed under the last of them.
+    """
     if word in tokens:
         return tokens[word]
-    # A token belongs to the last of its words.
-    return next((own for last, own in tokens.items() if last > word), [])
+    return next((tokens_of_word for number, tokens_of_word in tokens.items() if number > word), [])

@@ -1,6 +1,6 @@
-"""Turns text into ids and back with one SentencePiece model for both languages; maps each token to its word.
+"""The tokenizer of a trained run: encodes and decodes text of both languages, and finds the word of each token.
 
-`run_tokenizer` trains the model; `subword_models` apply it.
+`text.tokens.run_tokenizer` trains its SentencePiece model, and `text.tokens.subword_models` applies it.
 """
 
 import copy
@@ -20,14 +20,14 @@ from .special_tokens import BOS, EOS, PAD, UNK, WORD_START
 from .subword_models import SentencePieceModel, load_subword_model
 from .words import word_of_each_token
 
-UNKNOWN = " \u2047 "  # what SentencePiece writes for an unknown token, whose word ends before the last space
+UNKNOWN = " \u2047 "  # SentencePiece's text for an unknown token; its word ends before the last space
 
 
 class UnreadCharacters(NamedTuple):
-    """Invisible characters that a vocabulary lacks.
+    """Invisible characters without a token.
 
-    - left_out: those that are left out.
-    - spaces: white space, which is read as a space.
+    - left_out: the characters that are left out.
+    - spaces: the white space that is read as a space.
     """
 
     left_out: str
@@ -35,17 +35,19 @@ class UnreadCharacters(NamedTuple):
 
 
 class Tokenizer:
-    """Applies a trained subword model.
+    """Encodes and decodes text by a SentencePiece model that the run has trained.
 
-    Invisible characters without a token are not read as unknown ones, see `as_read`. Only `side_models`, which encode
-    training text, leave text as it is.
+    Invisible characters without a token are left out or read as spaces; see `as_read`. Only `side_models`, which encode
+    training text, read all text unchanged.
 
-    If the model has tags, a source that begins with one has it as its first token; see `with_tag` for the others.
+    If a source begins with a tag of the model, the tag is its first token; see `with_tag` for other sources.
 
     Args:
         path: the file of the model.
 
     Attributes:
+        model: the content of the file.
+        vocabulary_size: the number of ids.
         tags: the ids of the tags, by their spelling.
 
     Raises:
@@ -68,22 +70,27 @@ class Tokenizer:
         except (OSError, RuntimeError, UnicodeDecodeError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
 
-    _silent = frozenset((PAD, BOS, EOS))  # ids that add nothing to the text
+    _silent = frozenset((PAD, BOS, EOS))  # the ids that add no text; the tags are added to them
     tag: str | None = None
-    """What is put before sources that begin with no tag."""
+    """The tag that is put before sources without a tag; None for no tag."""
 
     @property
     def of_target(self) -> "Tokenizer":
-        """The tokenizer of the target language, with the same ids; itself if there are no tags, which sources have."""
+        """The tokenizer of the target language. It has the same ids, but no tags, which only sources have."""
         if not self.tags:
             return self
-        plain = copy.copy(self)
-        plain.tags, plain.tag = {}, None
-        return plain
+        untagged = copy.copy(self)
+        untagged.tags = {}
+        untagged.tag = None
+        return untagged
 
     def with_tag(self, tag: str | None) -> "Tokenizer":
-        """Returns a tokenizer that puts a tag before every source that begins with none; None for no tag. It is no word
-        of the text and is not counted as a token of it.
+        """Returns a tokenizer that puts a tag before every source without a tag.
+
+        This tag is not a word of the source, and is not counted by `count_tokens`.
+
+        Args:
+            tag: the tag; None for no tag.
 
         Raises:
             InputError: the model has no such tag.
@@ -99,7 +106,7 @@ class Tokenizer:
 
     @property
     def side_models(self) -> tuple[SentencePieceModel, SentencePieceModel]:
-        """The models that encode sources and targets, in this process or in another."""
+        """The models that encode sources and targets. They can be sent to another process."""
         model = SentencePieceModel(self.model)
         return model, model
 
@@ -114,87 +121,110 @@ class Tokenizer:
         return [character for character in characters if character not in known]
 
     @cached_property
-    def _read_instead(self) -> dict[int, str]:
+    def _replacements(self) -> dict[int, str]:
+        """The replacement of each unread character by its code, as `str.translate` needs it."""
         return str.maketrans(dict.fromkeys(self.unread.left_out, "") | dict.fromkeys(self.unread.spaces, " "))
 
     def as_read(self, text: str) -> str:
-        """Returns a text as `encode` reads it: with a space for white space without a token, and without other
-        invisible characters that have none. Training text has none of these."""
-        read = text.translate(self._read_instead)
-        return text if read == text else compose(read)
+        """Returns a text as `encode` reads it.
+
+        Among characters without a token, white space becomes a space, and other invisible characters are left out.
+        """
+        changed = text.translate(self._replacements)
+        return text if changed == text else compose(changed)
 
     def without_format_characters(self, line: str) -> str:
-        """Returns a line without the characters that `encode` leaves out. The words of the line keep their numbers: one
-        of such characters alone stays."""
+        """Returns a line without the characters that `encode` leaves out.
+
+        A word that consists of such characters only stays, so that all words keep their numbers.
+        """
         left_out = str.maketrans("", "", self.unread.left_out)
         return " ".join(word.translate(left_out) or word for word in line.split(" "))
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Encodes sentences as ids, without BOS and EOS. What is nothing but a tag has no tokens."""
+        """Returns the ids of each sentence, without BOS and EOS. A sentence that is only a tag has no tokens."""
         return self._encode(sentences, self.tag)
 
     def count_tokens(self, sentences: Sequence[str]) -> list[int]:
-        """Returns the number of tokens of each sentence, without BOS and EOS."""
+        """Returns the number of tokens in each sentence, without BOS, EOS and the tag of `with_tag`."""
         return [len(ids) for ids in self._encode(sentences, None)]
 
     def _encode(self, sentences: Sequence[str], otherwise: str | None) -> list[list[int]]:
+        """Returns the ids of each sentence. `otherwise` is the tag of sentences without a tag; None for no tag."""
         sentences = list(map(self.as_read, sentences))
         tags = [find_tag(text, self.tags) or otherwise for text in sentences]
         encoded = self._subwords.encode([without_tag(text, self.tags) for text in sentences])
         return [[self.tags[tag], *ids] if tag and ids else ids for tag, ids in zip(tags, encoded, strict=True)]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Decodes ids to text; PAD, BOS and EOS are left out."""
+        """Returns the text of each row of ids. PAD, BOS and EOS are skipped."""
         text_ids = [[int(token) for token in row if token not in (PAD, BOS, EOS)] for row in ids]
         return self._subwords.decode(text_ids)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Returns the spelling of each id in the vocabulary, with a mark where a word starts:
-        `['▁the', '▁cat', '</s>']`."""
+        """Returns the spelling of each id, with a mark at the start of a word: `['▁the', '▁cat', '</s>']`."""
         return [self._pieces[token] for token in ids]
 
     @property
     def scores(self) -> list[float]:
-        """The score of each id: the order of merges, or the log-probability of a unigram model."""
+        """The score of each id: minus the rank of its merge in a BPE model, the log-probability in a unigram model."""
         return [self._processor.get_score(token) for token in range(self.vocabulary_size)]
 
     def words_from_text(self, sentences: Sequence[str], unit: str = "spaces") -> list[list[int | None]]:
-        """Returns the word of each token of `encode(sentences)` by byte offsets, for `spaces` as in `words_of`. Words
-        are those of the sentences as they are written, so one that is not read keeps its number."""
+        """Returns the number of the word of each token of `encode(sentences)`; None for a token without a word.
+
+        Words are counted in the sentences as they are written. So a word whose characters are all left out has a
+        number, too.
+
+        Args:
+            sentences: the sentences.
+            unit: the unit that counts as a word, a key of `config.choices.text.WORD_UNITS`.
+        """
         words: list[list[int | None]] = []
         lines = list(map(self.as_read, sentences))
-        rest = self._subwords.ends([without_tag(line, self.tags) for line in lines])
-        for text, line, ends in zip(sentences, lines, rest, strict=True):
+        ends_of_lines = self._subwords.ends([without_tag(line, self.tags) for line in lines])
+        for text, line, ends in zip(sentences, lines, ends_of_lines, strict=True):
             tag = find_tag(line, self.tags)
             if tag and ends:
                 size = len(tag.encode())
                 ends = [size, *(end + size + 1 for end in ends)]
             if line != text:
                 ends = self._ends_as_written(text, ends)
-            added = [None] if self.tag and not tag else []
-            words.append([*added, *word_of_each_token(text, ends, unit)])
+            words_of_tag = [None] if self.tag and not tag else []
+            words.append([*words_of_tag, *word_of_each_token(text, ends, unit)])
         return words
 
     def _ends_as_written(self, text: str, ends: Sequence[int]) -> list[int]:
-        """Returns the number of bytes of a text up to the end of each token, given those of the text `as_read`."""
-        read, written = [0], [0]
+        """Returns for each token the number of bytes of a text up to the token's end.
+
+        Args:
+            text: the text as it is written.
+            ends: the same numbers in the text `as_read`.
+        """
+        # For each number of characters, the bytes in the text as read and in the text as written.
+        bytes_read = [0]
+        bytes_written = [0]
         for word in re.findall("[^ ]* ?", text):  # accents are not composed across a space
-            before = read[-1], written[-1]
+            read_before, written_before = bytes_read[-1], bytes_written[-1]
             for length in range(1, len(word) + 1):
                 part = word[:length]
-                read.append(before[0] + len(self.as_read(part).encode()))
-                written.append(before[1] + len(part.encode()))
-        # A mark of a word's beginning, which has no bytes, is where the word begins.
-        places = np.searchsorted(np.maximum.accumulate(read), np.maximum(ends, 1))
-        return np.array(written)[places].tolist()
+                bytes_read.append(read_before + len(self.as_read(part).encode()))
+                bytes_written.append(written_before + len(part.encode()))
+        # A token that is only the mark of a word's beginning has no bytes; it belongs to the word after it.
+        lengths = np.searchsorted(np.maximum.accumulate(bytes_read), np.maximum(ends, 1))
+        return np.array(bytes_written)[lengths].tolist()
 
     def words_from_ids(self, ids: Sequence[int], unit: str = "spaces") -> list[int | None]:
-        """Returns the word of each id in `decode([ids])`, see `word_of_each_token`; None for special tokens and tags.
+        """Returns the number of the word of each id in `decode([ids])`; None for special tokens and tags.
 
         A model may spell a word with other tokens than `encode`, so this uses the ids, not the text.
+
+        Args:
+            ids: the ids of a translation.
+            unit: the unit that counts as a word, a key of `config.choices.text.WORD_UNITS`.
         """
         if unit == "subwords":
-            return [None if token in (PAD, BOS, EOS) else place for place, token in enumerate(ids)]
+            return [None if token in (PAD, BOS, EOS) else position for position, token in enumerate(ids)]
         spelt = [
             "" if token in self._silent else UNKNOWN if token == UNK else piece.replace(WORD_START, " ")
             for token, piece in zip(ids, self.pieces(ids), strict=True)

@@ -1,7 +1,8 @@
-"""The words of a sentence: what lies between spaces, or, in text without spaces, subwords or characters.
+"""The words of a sentence, and the word of each token.
 
-Words are numbered from 0. Where a token holds several words, as a subword of three characters does where every
-character is a word, it belongs to the last of them.
+Words are separated by spaces. In text without spaces, each subword or each character is a word. Words are numbered from
+0. A token may hold several words: for example, a subword of three characters if each character is a word. Such a token
+belongs to the last of its words.
 """
 
 import logging
@@ -17,10 +18,15 @@ import numpy as np
 from ..lines.line import without_tag, words_of
 from .special_tokens import WORD_START
 
-SAMPLED_SENTENCES = 1000  # from which a side is judged
-LONGEST_WORDS = 8  # characters a word on average; segmented Thai, Khmer and Burmese have 3 to 5, unsegmented text 15
-LONG_SENTENCES = 20  # characters on average; no language with spaces has words as long as that
+SAMPLED_SENTENCES = 1000  # the number of sentences that decide whether a text has spaces between words
 
+# The mean number of characters in a word up to which a script without spaces counts as divided into words. Divided
+# Thai, Khmer and Burmese have 3 to 5; text that is not divided has 15.
+LONGEST_WORDS = 8
+
+# The mean number of characters in a sentence from which sentences of one word each count as text without spaces. No
+# language with spaces has such long words.
+LONG_SENTENCES = 20
 
 # Thai, Lao, Burmese, Khmer, kana, Han: scripts that are written without spaces.
 _WITHOUT_SPACES = re.compile(
@@ -29,31 +35,33 @@ _WITHOUT_SPACES = re.compile(
 )
 
 
-NO_WORD = -1  # the word of what belongs to no word, among numbers
+NO_WORD = -1  # the word number of a token that belongs to no word
 log = logging.getLogger(__name__)
 
 
 class WordUnits(NamedTuple):
-    """The units that count as words on each side, by the names of `config.choices.text.WORD_UNITS`."""
+    """The units that count as words on each side, keys of `config.choices.text.WORD_UNITS`."""
 
     source: str = "spaces"
     target: str = "spaces"
 
 
 BETWEEN_SPACES = WordUnits()
+"""Words are separated by spaces on both sides."""
 
 
 @dataclass(frozen=True)
 class WordSegmenter:
-    """The cutting of a run's sentences into words.
+    """The division of a run's sentences into words.
 
     Args:
-        source: the unit of the source, one of `config.choices.text.WORD_UNITS`; None to judge by the text.
-        target: likewise of the target.
+        source: the unit of the source, a key of `config.choices.text.WORD_UNITS`. None chooses it by the text.
+        target: the unit of the target, in the same form.
         tokenized: whether words are known to be separated by spaces.
-        count_tokens: count the tokens of each source and of each target, where subwords may count as words.
-        otherwise: the unit of text that is found to have no spaces.
-        tags: what sources may begin with, which says nothing about their words.
+        count_tokens: a function that returns the number of tokens in each source, and another one for targets. They are
+            needed only if subwords may count as words.
+        otherwise: the unit of a side that has no spaces between words.
+        tags: the tags that sources may begin with. They are not words.
     """
 
     source: str | None = None
@@ -64,12 +72,12 @@ class WordSegmenter:
     tags: Collection[str] = ()
 
     def units(self, sources: Iterable[str], targets: Iterable[str]) -> WordUnits:
-        """Returns the units of a text."""
+        """Returns the units of a text. A side whose unit is None has `spaces` or `otherwise`; see `has_spaces`."""
         untagged = (without_tag(text, self.tags) for text in sources)
         return WordUnits(self._choose(self.source, untagged), self._choose(self.target, targets))
 
-    def _choose(self, given: str | None, sentences: Iterable[str]) -> str:
-        return given or ("spaces" if self.tokenized or has_spaces(sentences) else self.otherwise)
+    def _choose(self, unit: str | None, sentences: Iterable[str]) -> str:
+        return unit or ("spaces" if self.tokenized or has_spaces(sentences) else self.otherwise)
 
     def count(self, sources: Sequence[str], targets: Sequence[str], units: WordUnits) -> tuple[list[int], list[int]]:
         """Returns the number of words of each source and of each target."""
@@ -79,48 +87,64 @@ class WordSegmenter:
         )
         return source, target
 
-    def log_found(self, units: WordUnits) -> None:
-        """Says which sides were found to have no spaces, and what counts as their words."""
-        for side, given, unit in zip(units._fields, (self.source, self.target), units, strict=True):
-            if given is None and unit != "spaces":
+    def log_units(self, units: WordUnits) -> None:
+        """Logs each side that turned out to have no spaces between words, with the unit that counts as a word."""
+        for side, configured, unit in zip(units._fields, (self.source, self.target), units, strict=True):
+            if configured is None and unit != "spaces":
                 log.info("the %s has no spaces between words: its %s count as words (data.words.%s)", side, unit, side)
 
 
 AT_SPACES = WordSegmenter(*BETWEEN_SPACES)
+"""Divides both sides into words at spaces."""
 
 
 def has_spaces(sentences: Iterable[str]) -> bool:
-    """Judges by its first sentences whether the words of a text are separated by spaces.
+    """Returns whether the words of a text are separated by spaces, judged by its first sentences.
 
-    They are not if most letters are of scripts that are written without spaces, and there is hardly a space between
-    them; nor if, in any script, most sentences are one long word.
+    If most letters belong to scripts that are written without spaces, words must have at most `LONGEST_WORDS`
+    characters on average, and sentences at least 1.5 words. In other scripts, a text has no spaces only if sentences
+    have fewer than 1.5 words and at least `LONG_SENTENCES` characters on average.
     """
     sample = [words for words in map(words_of, islice(sentences, SAMPLED_SENTENCES)) if words]
     text = "".join(word for words in sample for word in words)
     words = sum(map(len, sample))
-    mostly_one = words < 1.5 * len(sample)
+    is_mostly_one_word = words < 1.5 * len(sample)
     if 2 * len(_WITHOUT_SPACES.findall(text)) > sum(map(str.isalpha, text)):
-        return not mostly_one and len(text) <= LONGEST_WORDS * words
-    return not mostly_one or len(text) < LONG_SENTENCES * len(sample)
+        return not is_mostly_one_word and len(text) <= LONGEST_WORDS * words
+    return not is_mostly_one_word or len(text) < LONG_SENTENCES * len(sample)
 
 
 def word_of_each_token(text: str, token_ends: Sequence[int], unit: str) -> list[int | None]:
-    """Returns the word of the last byte of each token, given the byte after it, for a lone space of the next one; None
-    after the last word. `unit` is one of `WORD_UNITS`."""
+    """Returns the number of the word in which each token ends.
+
+    It is the next word if the token ends in a space, and None if there is no such word.
+
+    Args:
+        text: the sentence.
+        token_ends: for each token the number of bytes of the text up to its end.
+        unit: the unit that counts as a word, a key of `config.choices.text.WORD_UNITS`.
+    """
     if unit == "subwords":
         return list(range(len(token_ends)))
     return [None if word == NO_WORD else word for word in word_numbers(word_ends(text, unit), token_ends).tolist()]
 
 
 def word_numbers(word_ends: Sequence[int], token_ends: Sequence[int]) -> np.ndarray:
-    """Returns the word that holds the byte before each token's end, `NO_WORD` after the last word."""
+    """Returns the number of the word in which each token ends, int `(tokens,)`.
+
+    It is the next word if the last byte of the token is between words, and `NO_WORD` after the last word.
+
+    Args:
+        word_ends: for each word the number of bytes of the text up to its end.
+        token_ends: for each token the number of bytes of the text up to its end.
+    """
     words = np.searchsorted(word_ends, np.asarray(token_ends, np.int64) - 1, side="right")
     words[words == len(word_ends)] = NO_WORD
     return words
 
 
 def word_ends(text: str, unit: str) -> list[int]:
-    """Returns the byte after each word; `unit` is `spaces` or `characters`."""
+    """Returns for each word of a text the number of bytes up to its end. `unit` is `spaces` or `characters`."""
     if unit == "characters":
         sizes = [len(character.encode()) for character in text]
         return [end for character, end in zip(text, accumulate(sizes), strict=True) if not character.isspace()]
@@ -128,19 +152,26 @@ def word_ends(text: str, unit: str) -> list[int]:
 
 
 def joins(character: str) -> bool:
-    """Returns whether a character makes one word with another such character before or after it: letters, digits and
-    their marks do, except in scripts that are written without spaces."""
+    """Returns whether a character forms a word together with such characters before and after it.
+
+    Letters, digits and combining marks do, except in scripts that are written without spaces.
+    """
     return not _WITHOUT_SPACES.match(character) and (character.isalnum() or unicodedata.category(character)[0] == "M")
 
 
 def words_by_marks(tokens: Sequence[str], marks: str, special_tokens: Iterable[str]) -> list[int | None]:
-    """Returns the word of each token of a sentence, spelt with one of `WORD_MARKS`, from 0; None for special tokens,
-    such as `</s>`, which belong to no word."""
+    """Returns the number of the word of each token in a sentence, from 0; None for special tokens.
+
+    Args:
+        tokens: the spelling of each token.
+        marks: the name of the marking scheme, a key of `config.choices.text.WORD_MARKS`.
+        special_tokens: the tokens that belong to no word, such as `</s>`.
+    """
     begins = MARKS[marks].begins
     special = set(special_tokens)
     words: list[int | None] = []
-    before: str | None
-    word, before = -1, None
+    word = -1
+    before: str | None = None
     for token in tokens:
         is_text = token not in special
         word += is_text and (before is None or begins(token, before))
@@ -150,63 +181,82 @@ def words_by_marks(tokens: Sequence[str], marks: str, special_tokens: Iterable[s
 
 
 def spell_words(tokens: Sequence[str], words: Sequence[int | None], marks: str) -> list[str]:
-    """Returns the text of each word by its number, without spaces; empty for a number that no token has."""
-    of_word: list[list[str]] = [[] for _ in range(1 + max((word for word in words if word is not None), default=-1))]
+    """Returns the text of each word in a sentence, without spaces; empty for a word without a token.
+
+    A word whose tokens are marks only is spelt with these marks.
+
+    Args:
+        tokens: the spelling of each token.
+        words: the number of the word of each token; None for a token that belongs to no word.
+        marks: the name of the marking scheme, a key of `config.choices.text.WORD_MARKS`.
+    """
+    last_word = max((word for word in words if word is not None), default=-1)
+    tokens_of_words: list[list[str]] = [[] for _ in range(last_word + 1)]
     for token, word in zip(tokens, words, strict=True):
         if word is not None:
-            of_word[word].append(token)
-    return ["".join(MARKS[marks].spell(one).split()) or "".join(one) for one in of_word]
+            tokens_of_words[word].append(token)
+    scheme = MARKS[marks]
+    return [
+        "".join(scheme.spell(tokens_of_word).split()) or "".join(tokens_of_word) for tokens_of_word in tokens_of_words
+    ]
 
 
 def other_marks(sentences: Iterable[Sequence[str]], marks: str) -> str | None:
-    """Returns, in words, a sign that tokens are spelled with other marks than these; None if there is none.
+    """Returns a message if tokens seem to be spelled in another marking scheme; None otherwise.
 
-    A text of several words in which the mark that divides them never occurs, or in which only another one does, has not
-    been cut as it was said.
+    They seem so if no token has the mark of the scheme, and either a token has the dividing mark of another scheme or a
+    sentence of several tokens lacks the mark that divides words.
+
+    Args:
+        sentences: the spelling of the tokens of each sentence.
+        marks: the name of the marking scheme, a key of `config.choices.text.WORD_MARKS`.
     """
-    given = MARKS[marks]
-    sign = given.sign
-    if not sign:
+    scheme = MARKS[marks]
+    if not scheme.sign:
         return None
-    dividing = {name: row.sign for name, row in MARKS.items() if row.sign and row.divides}
-    several = False
-    found = set()
+    dividing_signs = {name: other.sign for name, other in MARKS.items() if other.sign and other.divides}
+    has_several_tokens = False
+    candidates: set[str] = set()
     for tokens in sentences:
-        several = several or len(tokens) > 1
+        has_several_tokens = has_several_tokens or len(tokens) > 1
         for token in tokens:
-            if sign in token:
+            if scheme.sign in token:
                 return None
-            found |= {name for name, other in dividing.items() if other in token}
-    if found:
-        return f"no token has {sign!r}, some have {dividing[min(found)]!r}: expected {' or '.join(sorted(found))}"
-    return f"no token has {sign!r}" if given.divides and several else None
+            candidates |= {name for name, sign in dividing_signs.items() if sign in token}
+    if candidates:
+        expected = " or ".join(sorted(candidates))
+        return f"no token has {scheme.sign!r}, some have {dividing_signs[min(candidates)]!r}: expected {expected}"
+    return f"no token has {scheme.sign!r}" if scheme.divides and has_several_tokens else None
 
 
 # The byte that each character stands for in byte-level tokens (Radford et al. 2019, GPT-2's encoder).
-_PLAIN = [*range(33, 127), *range(161, 173), *range(174, 256)]
-_OTHERS = [byte for byte in range(256) if byte not in _PLAIN]
-_BYTES = {chr(byte): byte for byte in _PLAIN} | {chr(256 + place): byte for place, byte in enumerate(_OTHERS)}
+_PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+_NOT_PRINTABLE = [byte for byte in range(256) if byte not in _PRINTABLE]
+_BYTES = {chr(byte): byte for byte in _PRINTABLE}
+_BYTES |= {chr(256 + index): byte for index, byte in enumerate(_NOT_PRINTABLE)}
 
 
 def _decode_bytes(text: str) -> str:
+    """Returns the text of byte-level tokens; text that is not byte-level is returned unchanged."""
     if not set(text) <= _BYTES.keys():  # an added token, which is plain text
         return text
     return bytes(_BYTES[character] for character in text).decode("utf-8", errors="replace")
 
 
-def _without_spaces(text: str) -> str:
+def _without_word_starts(text: str) -> str:
     return text.replace(WORD_START, "")
 
 
 @dataclass(frozen=True)
 class MarkingScheme:
-    """The marks with which tokens spell where words begin and end.
+    """A way in which the spelling of tokens marks where words begin or end.
 
     Args:
-        sign: the mark; empty for none.
-        at_end: whether it stands at the end of tokens, not at their beginning.
-        divides: whether words are divided where it stands; otherwise they are divided where it is missing.
-        decode: returns the text of a word's tokens, marks and all; by default the mark of each token is taken off.
+        sign: the mark; empty if there is none.
+        at_end: whether the mark is at the end of tokens; otherwise it is at their beginning.
+        divides: whether there is a word boundary at the mark; otherwise there is one at each token without it.
+        decode: a function from the spellings of a word's tokens, joined, to the text of the word. None removes the mark
+            of each token.
     """
 
     sign: str = ""
@@ -215,7 +265,7 @@ class MarkingScheme:
     decode: Callable[[str], str] | None = None
 
     def begins(self, token: str, before: str) -> bool:
-        """Returns whether a token begins a word, given the token before it; the first one does."""
+        """Returns whether a token that comes after the token `before` begins a word."""
         marked = before.endswith(self.sign) if self.at_end else token.startswith(self.sign)
         return marked == self.divides
 
@@ -228,11 +278,11 @@ class MarkingScheme:
 
 
 MARKS: dict[str, MarkingScheme] = {
-    "sentencepiece": MarkingScheme(WORD_START, decode=_without_spaces),
+    "sentencepiece": MarkingScheme(WORD_START, decode=_without_word_starts),
     "byte_level": MarkingScheme("\u0120", decode=_decode_bytes),
     "wordpiece": MarkingScheme("##", divides=False),
     "end_of_word": MarkingScheme("</w>", at_end=True),
     "joiner": MarkingScheme("@@", at_end=True, divides=False),
-    "none": MarkingScheme(decode=_without_spaces),
+    "none": MarkingScheme(decode=_without_word_starts),
 }
-"""Each of `config.choices.text.WORD_MARKS`."""
+"""The marking scheme of each key of `config.choices.text.WORD_MARKS`."""

@@ -1,4 +1,12 @@
-"""The callbacks that configs can name, how they are made, and checks of callbacks that come from Python."""
+"""The callbacks of a training: those that a config names, those that Python passes, and those of every run.
+
+The modules, in reading order:
+
+- `progress_line`: the progress on standard output, and `history.csv`
+- `probes`: translations and attention of the probe sentences
+- `tensorboard`: the event files of TensorBoard
+- `build`: the callbacks of every run, built from its config
+"""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -15,9 +23,13 @@ from ...files.run_directory import RunDirectory
 
 
 class EpochTable(keras.callbacks.Callback):
-    """Writes the metrics of the last validation at the end of each epoch, from the first validation on.
+    """The callback `CSVLogger` of a config, which writes the metrics of the last validation at the end of each epoch.
 
-    Args: as for `keras.callbacks.CSVLogger`, which the loop calls only after epochs that had a validation.
+    It writes no row before the first validation. After that it also writes a row for epochs without a validation, for
+    which the loop does not call Keras' own `CSVLogger`.
+
+    Args:
+        filename, separator, append: see `keras.callbacks.CSVLogger`.
     """
 
     def __init__(self, filename: str, separator: str = ",", append: bool = False) -> None:
@@ -39,46 +51,59 @@ CALLBACK_FACTORIES: dict[str, Callable[..., keras.callbacks.Callback]] = {
     "CSVLogger": EpochTable,
     "TerminateOnNaN": keras.callbacks.TerminateOnNaN,
 }
-"""Name -> what makes the callback: a class, or a function that returns one."""
+"""The class of each callback in `config.choices.training.CALLBACK_INFO`, or a function that returns the callback."""
 
 
 def make_callback(name: str, arguments: Mapping[str, Any], folder: Path) -> keras.callbacks.Callback:
-    """Makes one of `config.choices.training.CALLBACK_INFO`; files that its arguments name are in the folder of the run.
+    """Makes a callback that a config names.
+
+    Args:
+        name: a key of `CALLBACK_FACTORIES`.
+        arguments: its arguments. They replace the defaults of `config.choices.training.CALLBACK_INFO`. The name of a
+            file becomes a path in `folder`.
+        folder: the folder of the run.
 
     Raises:
-        InputError: it does not take these arguments.
+        InputError: the callback does not take these arguments; an argument is not a valid file name, or is the name of
+            a file that a run needs; or the factory of a plugin returns something other than a Keras callback.
     """
-    row, make = choices.training.CALLBACK_INFO[name], CALLBACK_FACTORIES[name]
-    given = {**dict(row.defaults), **arguments}
+    row = choices.training.CALLBACK_INFO[name]
+    make = CALLBACK_FACTORIES[name]
+    values = {**dict(row.defaults), **arguments}
     try:
-        inspect.signature(make).bind(**given)
+        inspect.signature(make).bind(**values)
         for key in row.files:
-            if name_problem(str(given[key])):
-                raise ValueError(f"{key}: expected the name of a file for the run's folder, found {given[key]!r:.60}")
-            if folder / str(given[key]) in RunDirectory(folder).inputs:
-                raise ValueError(f"{key}: expected a name that no file of a run has, found {given[key]!r:.60}")
-            given[key] = str(folder / str(given[key]))
-        made = make(**given)
+            value = values[key]
+            if name_problem(str(value)):
+                raise ValueError(f"{key}: expected the name of a file for the run's folder, found {value!r:.60}")
+            if folder / str(value) in RunDirectory(folder).inputs:
+                raise ValueError(f"{key}: expected a name that no file of a run has, found {value!r:.60}")
+            values[key] = str(folder / str(value))
+        callback = make(**values)
     except (TypeError, ValueError) as error:
         raise InputError(f"training.callbacks: {name}: {error}; it takes {inspect.signature(make)}") from error
-    if not isinstance(made, keras.callbacks.Callback):
-        found = type(made).__name__
-        raise InputError(f"training.callbacks: {name}: expected a keras.callbacks.Callback, found {found}")
-    return made
+    if not isinstance(callback, keras.callbacks.Callback):
+        raise InputError(
+            f"training.callbacks: {name}: expected a keras.callbacks.Callback, found {type(callback).__name__}"
+        )
+    return callback
 
 
 def check_callbacks(callbacks: Any) -> list[keras.callbacks.Callback]:
-    """Lists callbacks from Python, after checking that the training loop can call each of them.
+    """Checks that the training loop can call the callbacks that Python passes.
 
-    `EarlyStopping` and `ModelCheckpoint` in mode `auto` are told whether their metric improves upwards or downwards,
-    which Keras can only find out for metrics of a compiled model.
+    `EarlyStopping` and `ModelCheckpoint` in mode `auto` get the mode `min` or `max` of their metric. Keras can find it
+    out for the metrics of a compiled model only.
 
     Args:
-        callbacks: what `fit` of Keras takes: a list of callbacks, a single one, or None.
+        callbacks: a list of callbacks, a single callback, or None, as for `fit` of Keras.
+
+    Returns:
+        A list of the callbacks.
 
     Raises:
-        InputError: an item is not a callback, is one of `choices.training.UNSUITABLE_CALLBACKS`, or monitors or prints
-            a value that training does not log.
+        InputError: an item is not a callback, or is listed in `config.choices.training.UNSUITABLE_CALLBACKS`; or it
+            monitors, or has in its file name, a value that training does not log.
     """
     callbacks = [] if callbacks is None else keras.tree.flatten(callbacks)
     for callback in callbacks:
@@ -98,7 +123,7 @@ def check_callbacks(callbacks: Any) -> list[keras.callbacks.Callback]:
 
 
 def _check_monitor(callback: Any) -> None:
-    """Checks the metric that a callback monitors, and sets its direction."""
+    """Raises an `InputError` if the monitored value is not logged; sets a mode `auto` to `min` or `max`."""
     logged = ["loss", *(f"val_{name}" for name in METRIC_INFO)]
     if callback.monitor not in logged:
         hint = did_you_mean(str(callback.monitor), logged)
@@ -111,7 +136,7 @@ def _check_monitor(callback: Any) -> None:
 
 
 def _check_file_name(callback: keras.callbacks.ModelCheckpoint) -> None:
-    """Checks the fields of a checkpoint's file name, such as `{val_loss:.2f}`, which are filled in while it trains."""
+    """Raises an `InputError` if a field of the file name, such as `{val_loss:.2f}`, is not logged while it trains."""
     if callback.save_freq == "epoch":
         known = {"epoch": 1, **dict.fromkeys(["update", "loss", *(f"val_{name}" for name in METRIC_INFO)], 1.0)}
     else:

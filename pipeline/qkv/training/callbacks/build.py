@@ -1,4 +1,4 @@
-"""Builds the callbacks of a training run from its config."""
+"""Builds the callbacks of a run from its config."""
 
 import hashlib
 import json
@@ -25,17 +25,20 @@ from .tensorboard import TensorBoard
 
 
 def make_callbacks(config: RunConfig, run: RunDirectory) -> list[keras.callbacks.Callback]:
-    """Makes the callbacks of `training.callbacks`.
+    """Makes the callbacks that `training.callbacks` of the config names.
 
     Raises:
-        InputError: one does not take its arguments.
+        InputError: see `make_callback`.
     """
-    return [make_callback(one.name, one.arguments, run.root) for one in config.training.callbacks]
+    return [make_callback(setting.name, setting.arguments, run.root) for setting in config.training.callbacks]
 
 
 def callback_params(config: RunConfig, run: RunDirectory, batches: TrainingBatches) -> dict[str, Any]:
-    """Returns the `params` of all callbacks: those that Keras' `fit` gives, the folder of the run, and all settings by
-    dotted key."""
+    """Returns the `params` of all callbacks.
+
+    These are `epochs`, `steps` and `verbose`, as in Keras' `fit`; `run`, the folder of the run; and `settings`, all
+    settings by dotted key.
+    """
     return {
         "epochs": config.training.max_epochs,
         "steps": batches.updates(0),
@@ -45,7 +48,7 @@ def callback_params(config: RunConfig, run: RunDirectory, batches: TrainingBatch
     }
 
 
-COMPARED = ("tokenizer", "batches", "model", "training", "decoding")
+COMPARED_SECTIONS = ("tokenizer", "batches", "model", "training", "decoding")
 
 
 def build_callbacks(
@@ -57,10 +60,22 @@ def build_callbacks(
     validation: Corpus,
     stream: TextIO | None = None,
 ) -> list[keras.callbacks.Callback]:
-    """Builds the callbacks that show and record the training, in the order in which they run; only the worker that
-    writes needs them. Progress is written to `stream`, by default standard output."""
-    given = config.inspection.probes
-    probes = middle_pairs(validation) if given is None else [(one.source, one.reference) for one in given]
+    """Builds the callbacks that show and record the training. Only the chief needs them.
+
+    Args:
+        config: the config.
+        run: the folder of the run.
+        translator: translates with the model that is trained.
+        training: the training.
+        progress: the progress of the run.
+        validation: the validation set, from which probe sentences are chosen if the config has none.
+        stream: the stream for progress; None for standard output.
+
+    Returns:
+        The callbacks in the order of their calls.
+    """
+    settings = config.inspection.probes
+    probes = middle_pairs(validation) if settings is None else [(probe.source, probe.reference) for probe in settings]
     recorder = AttentionRecorder(training.step.model, translator.tokenizer, max_positions=translator.max_positions)
     board = TensorBoard(run, translator, recorder, probes, hyperparameters(config, run), progress.update)
     return [
@@ -75,17 +90,21 @@ def build_callbacks(
 
 
 def hyperparameters(config: RunConfig, run: RunDirectory) -> dict[str, Any]:
-    """Returns what runs are compared by, by dotted key: name, corpus, and what differs from the defaults of seed, text,
-    model, training and decoding. TensorBoard takes the mean of runs for which all of these are equal, and so of none.
+    """Returns the hyperparameters of a run by dotted key, for TensorBoard's table of runs.
+
+    These are the run's name, its corpus, and the settings that differ from their defaults: the seed and the sections in
+    `COMPARED_SECTIONS`. TensorBoard averages runs whose hyperparameters are all equal. The name prevents that.
     """
-    compared: dict[str, Any] = {"run": {"seed"}, **dict.fromkeys(COMPARED, True)}
+    compared: dict[str, Any] = {"run": {"seed"}, **dict.fromkeys(COMPARED_SECTIONS, True)}
     values = config.model_dump(mode="json", include=compared, exclude_defaults=True)
     return {"run.name": run.root.name, "corpus": _describe_corpus(config.data, run), **dict(flat_settings(values))}
 
 
 def _describe_corpus(data: DataSettings, run: RunDirectory) -> str:
-    """Returns languages and training file, and the beginning of a digest of all files, which may be changed in place
-    between two runs."""
+    """Returns the languages, the training files, and the beginning of a digest of the content of all files.
+
+    The digest tells runs apart if a file was changed between them.
+    """
     digest = hashlib.sha256(json.dumps(recorded_sha256(run), sort_keys=True).encode()).hexdigest()
     file = ", ".join(str(corpus.table or corpus.source) for corpus in data.training_corpora)
     return f"{data.source_language}-{data.target_language} {file} ({digest[:8]})"

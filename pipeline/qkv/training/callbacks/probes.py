@@ -1,5 +1,7 @@
-"""Probe sentences while a model is trained: their translations are printed, and their attention is archived, which
-shows when alignment emerges."""
+"""Probe sentences, with which the model is watched during training.
+
+Their translations are printed, and their attention is archived, which shows when alignment emerges.
+"""
 
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -17,26 +19,34 @@ from ...runtime.streams import EscapingStream
 from ...text.corpora.corpus import Corpus
 
 MOST_PRINTED = 3
-MOST_CHARACTERS = 100
+LONGEST_LINE = 100  # characters of a sentence that are printed
 MIDDLE = (0.4, 0.5, 0.6)  # shares of the validation pairs that are shorter than each probe
 
 
 def middle_pairs(corpus: Corpus) -> list[tuple[str, str]]:
-    """Chooses a few pairs of middle length, whose order in the text does not matter."""
-    filled = {pair for pair in corpus.pairs() if all(pair)}
-    pairs = sorted(filled, key=lambda pair: (len(pair[0]), pair))
-    places = dict.fromkeys(round(share * (len(pairs) - 1)) for share in MIDDLE) if pairs else ()
-    return [pairs[place] for place in places]
+    """Chooses up to three sentence pairs of middle length. The order of the corpus does not matter.
+
+    Returns:
+        Pairs of source and reference, neither of them empty.
+    """
+    complete = {pair for pair in corpus.pairs() if all(pair)}
+    pairs = sorted(complete, key=lambda pair: (len(pair[0]), pair))
+    if not pairs:
+        return []
+    indices = dict.fromkeys(round(share * (len(pairs) - 1)) for share in MIDDLE)
+    return [pairs[index] for index in indices]
 
 
 @dataclass(eq=False)
 class ProbeLines(keras.callbacks.Callback):
-    """Prints source, reference and translation of the first `MOST_PRINTED` probes after each validation.
+    """A callback that prints some probes after each validation: source, reference and translation.
+
+    It prints the first `MOST_PRINTED` probes.
 
     Args:
         translator: translates with the model that is trained.
-        probes: (source, reference or None) of each sentence.
-        stream: where the lines are written; standard output by default.
+        probes: the source and the reference of each sentence; the reference may be None.
+        stream: the stream for the lines; None for standard output.
     """
 
     translator: Translator
@@ -47,31 +57,32 @@ class ProbeLines(keras.callbacks.Callback):
         super().__init__()
 
     def on_test_end(self, logs=None):
-        probes, stream = self.probes[:MOST_PRINTED], EscapingStream(self.stream or sys.stdout)
+        probes = self.probes[:MOST_PRINTED]
+        stream = EscapingStream(self.stream or sys.stdout)
         translations = self.translator.translate([source for source, _ in probes]) if probes else []
         for (source, reference), translation in zip(probes, translations, strict=True):
             rows = {"source": source, "reference": reference, "translation": translation.text}
             for name, text in rows.items():
                 if text is not None:
-                    stream.write(f"  {name:<11}  {shorten(text, MOST_CHARACTERS)}\n")
+                    stream.write(f"  {name:<11}  {shorten(text, LONGEST_LINE)}\n")
         stream.flush()
 
 
 @dataclass(eq=False)
 class ProbeArchive(keras.callbacks.Callback):
-    """Writes an attention archive, such as `update-00000850`, at every validation and after some further updates.
+    """A callback that writes an attention archive, such as `update-00000850`, at validations and some further updates.
 
-    It records the attention over the references, because translations change from one validation to the next, and the
-    first ones are not sentences.
+    It records the attention of a teacher-forced pass over the references: translations change from one validation to
+    the next, and the first ones are not sentences.
 
     Args:
-        folder: where the archives are written.
+        folder: the folder of the archives.
         recorder: records the attention of the model that is trained.
-        probes: (source, reference or None); probes without a reference are left out.
-        first_update: number of updates made before. Archives of later updates are from an interrupted run, and are
-            deleted.
-        updates: numbers of updates after which an archive is written besides; 0 for the untrained model.
-        show: takes the number of updates and the records of each archive.
+        probes: the source and the reference of each sentence. Probes whose reference is None are left out.
+        first_update: number of updates made before this session. Archives of later updates are from an interrupted
+            session, and are deleted.
+        updates: further numbers of updates after which an archive is written; 0 for the untrained model.
+        show: called with the number of updates and the records of each archive.
     """
 
     folder: Path

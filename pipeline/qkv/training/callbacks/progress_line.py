@@ -1,4 +1,4 @@
-"""Shows the progress of a training on standard output, and writes `history.csv`."""
+"""The progress of a training on standard output, and `history.csv`."""
 
 import shutil
 import sys
@@ -22,7 +22,7 @@ COUNTS = {"skipped_updates": "{:.0f} updates left out", "compilations": "{:.0f} 
 
 
 def clock(seconds: float) -> str:
-    """Formats seconds as `1:02:03` or `2:03`."""
+    """Formats seconds as hours, minutes and seconds, such as `1:02:03`; without hours as `2:03`."""
     minutes, rest = divmod(round(max(seconds, 0)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
@@ -30,16 +30,22 @@ def clock(seconds: float) -> str:
 
 @dataclass(eq=False)
 class ProgressLine(keras.callbacks.Callback):
-    """Prints the progress of training: a bar and one line that is rewritten on a terminal, plain lines elsewhere.
+    """A callback that prints the progress of training.
 
-    There is a line for all logs, and a short one where these would come less often than every
-    `LONGEST_SILENCE_SECONDS`.
+    On a terminal it prints one line with a bar, and rewrites it. Elsewhere it prints plain lines. A line
+    follows each log. If logs are further than `LONGEST_SILENCE_SECONDS` apart, shorter lines come in between.
 
     Args:
-        limits: the limits of training, which give the time left.
-        updates_per_epoch: number of updates of an epoch, which gives the time left if epochs are limited.
-        progress: of the run; has the total of updates where that is measured.
-        stream: where the lines are written; standard output by default.
+        limits: the limits of training, from which the remaining time is estimated.
+        updates_per_epoch: number of updates of an epoch, for a limit of epochs.
+        progress: the progress of the run. Its `total_updates` is used if it is estimated.
+        stream: the stream for the lines; standard output by default.
+
+    Attributes:
+        first: the update and the seconds spent in training at the line from which the speed is measured: the first line
+            of the session, or the first line after the last estimate of the total.
+        first_total: `progress.total_updates` at that line.
+        printed_at: the seconds spent in training at the last line.
     """
 
     limits: Limits
@@ -73,35 +79,38 @@ class ProgressLine(keras.callbacks.Callback):
         self._print(line, rewritable=False)
 
     def _line(self, logs: dict[str, float]) -> str:
+        """Returns the line of some logs, of which `update` and `minutes` are required."""
         seconds = 60 * logs["minutes"]
-        if self.first is None or self.first_total != self.progress.total_updates:  # measuring the total took time
+        if self.first is None or self.first_total != self.progress.total_updates:  # estimating the total took time
             self.first = logs["update"], seconds
             self.first_total = self.progress.total_updates
-        left = self._seconds_left(logs["update"], seconds)
+        seconds_left = self._seconds_left(logs["update"], seconds)
         fields = [f"update {logs['update']:>6.0f}", f"epoch {self.progress.epoch + 1}"]
         fields += [form.format(logs[name]) for name, form in MEANS.items() if name in logs]
         fields += [form.format(logs[name]) for name, form in COUNTS.items() if logs.get(name)]
-        if left is not None:
-            fields.append(f"{clock(left)} left")
-            if seconds and self.stream.isatty():  # the end is cut off where the terminal is narrow
-                fields = [_bar(seconds / (seconds + left)), fields[-1], *fields[:-1]]
+        if seconds_left is not None:
+            fields.append(f"{clock(seconds_left)} left")
+            if seconds and self.stream.isatty():  # a narrow terminal cuts off the end
+                fields = [_bar(seconds / (seconds + seconds_left)), fields[-1], *fields[:-1]]
         return "  ".join(fields)
 
     def _seconds_left(self, update: float, seconds: float) -> float | None:
+        """Returns the seconds until the first limit is reached; None if they cannot be estimated yet."""
         assert self.first
-        seconds_left = []
+        candidates = []
         if self.limits.max_minutes is not None and (self.progress.total_updates is None or update == self.first[0]):
-            seconds_left.append(60 * self.limits.max_minutes - seconds)
+            candidates.append(60 * self.limits.max_minutes - seconds)
         ends = [
             self.progress.total_updates or self.limits.max_updates,
             self.limits.max_epochs and self.limits.max_epochs * self.updates_per_epoch,
         ]
         if update > self.first[0]:
             pace = (seconds - self.first[1]) / (update - self.first[0])
-            seconds_left += [(end - update) * pace for end in ends if end is not None]
-        return max(min(seconds_left), 0.0) if seconds_left else None
+            candidates += [(end - update) * pace for end in ends if end is not None]
+        return max(min(candidates), 0.0) if candidates else None
 
     def _print_status(self, line: str) -> None:
+        """Prints a line that the next one replaces, on a terminal only."""
         if self.stream.isatty():
             self._print(line, rewritable=True)
 
@@ -118,14 +127,19 @@ class ProgressLine(keras.callbacks.Callback):
 
 
 def _bar(share: float) -> str:
-    """Draws a share, such as `[#####---------------]  25 %`."""
+    """Draws a share from 0 to 1 as a bar, such as `[#####---------------]  25 %`."""
     filled = int(BAR_WIDTH * share)
     return f"[{'#' * filled}{'-' * (BAR_WIDTH - filled)}] {100 * share:3.0f} %"
 
 
 @dataclass(eq=False)
 class History(keras.callbacks.Callback):
-    """Writes `history.csv` anew at each validation, with a row for each since the start of the run."""
+    """A callback that rewrites `history.csv` at each validation, with a row for each validation of the run so far.
+
+    Args:
+        path: the path of the file.
+        progress: the progress of the run.
+    """
 
     path: Path
     progress: Progress

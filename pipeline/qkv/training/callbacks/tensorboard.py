@@ -1,5 +1,4 @@
-"""TensorBoard's pages of a run: curves against updates, the probe sentences with their attention, and the
-vectors of the subwords in its projector."""
+"""Files that TensorBoard shows: curves over updates, probe sentences with their attention, and vectors of subwords."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +28,10 @@ from ...inspection.record import Record
 from ...inspection.recorder import AttentionRecorder, pair_translations
 
 MARKDOWN = str.maketrans({character: f"&#{ord(character)};" for character in "&\\`*_{}[]()<>|#!~$"})
-"""As entities: TensorBoard's Markdown knows no backslash before some of them, and would show it."""
-PLACE = ("update", "epoch", "minutes")
-MOST_HEADS = 16  # of a model whose heads have pictures of their own
+"""Characters with a meaning in Markdown, and their HTML entities. TensorBoard would show some backslash escapes."""
+TIME_KEYS = ("update", "epoch", "minutes")
+"""The logs that are not drawn as curves."""
+MOST_HEADS = 16  # a model with more heads has no picture for each head
 DESCRIPTIONS = {
     "loss": "Cross-entropy of a target token in nats; in training with dropout and label smoothing, and so higher.",
     "perplexity": "exp(loss): among how many equally likely tokens the model seems to choose.",
@@ -44,24 +44,34 @@ DESCRIPTIONS = {
     "diagonality": "How close attention is to the diagonal: 1 on it, 2/3 if spread evenly. Mean over the heads.",
     "eos_share": "Share of attention on the end of the source sentence. Mean over the heads.",
 }
-"""What curves show, by the last word of their names."""
+"""The description of each curve, by the last part of its name."""
 
 
 @dataclass(eq=False)
 class TensorBoard(keras.callbacks.Callback):
-    """Writes event files; every step is a number of updates.
+    """A callback that writes TensorBoard's event files. A step of TensorBoard is an update.
 
-    TensorBoard names a run as the folder of its event files, and so they lie in the run's own. Validations are a run of
-    their own below it: one chart has both losses, and the table of settings has scores alone beside them.
+    The event files of the training are in the folder of the run, because TensorBoard names a run after the folder. The
+    event files of the validations are in a subfolder, which is a separate run for TensorBoard. So one chart has both
+    losses, and the table of hyperparameters has the scores of validations only.
+
+    It is a `training.loop.Rehearsable`.
 
     Args:
         run: the folder of the run.
         translator: translates with the model that is trained.
         recorder: records the attention of the same model.
-        probes: (source, reference or None) of each fixed sentence.
-        hyperparameters: the run's settings by dotted key, shown beside its last validation.
-        first_update: number of updates made before. Older event files hold later updates only of an interrupted run;
-            these are hidden.
+        probes: the source and the reference of each probe sentence; the reference may be None.
+        hyperparameters: the run's settings by dotted key, shown together with its last validation.
+        first_update: number of updates made before this session. Later updates in older event files are from an
+            interrupted session, and are hidden.
+
+    Attributes:
+        folders: the folders of the event files, by `training` and `validation`.
+        sources: the source of each probe.
+        references: the reference of each probe; empty if it is None.
+        writers: TensorFlow's writers, by the keys of `folders`.
+        cards: the attention cards of the probes with a reference, by the tokens of source and reference.
     """
 
     run: RunDirectory
@@ -77,7 +87,7 @@ class TensorBoard(keras.callbacks.Callback):
         self.sources = [source for source, _ in self.probes]
         self.references = [reference or "" for _, reference in self.probes]
         self.writers: dict[str, Any] = {}
-        self.cards: dict[tuple[str, ...], AttentionCard] = {}  # of the probes with a reference, by their tokens
+        self.cards: dict[tuple[str, ...], AttentionCard] = {}
 
     def on_train_begin(self, logs=None):
         for name, folder in self.folders.items():
@@ -94,7 +104,7 @@ class TensorBoard(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         if logs:
-            self._scalars("training", {name: value for name, value in logs.items() if name not in PLACE}, logs)
+            self._scalars("training", {name: value for name, value in logs.items() if name not in TIME_KEYS}, logs)
 
     def on_test_end(self, logs=None):
         validation = {name[4:]: value for name, value in logs.items() if name.startswith("val_")}
@@ -106,7 +116,7 @@ class TensorBoard(keras.callbacks.Callback):
             writer.flush()
 
     def rehearse(self) -> None:
-        """Does what a validation asks for, and writes nothing, so that its time can be measured."""
+        """Does the work of `on_test_end` without writing, so that its time can be measured."""
         if self.sources:
             with tf.summary.record_if(False):
                 self._write_translations()
@@ -116,12 +126,18 @@ class TensorBoard(keras.callbacks.Callback):
             writer.close()
 
     def show_attention(self, update: int, records: Sequence[Record]) -> None:
-        """Shows the attention over the references of the probes after so many updates."""
-        places = [i for i, reference in enumerate(self.references) if reference]
+        """Writes the attention of the probes that have a reference.
+
+        Args:
+            update: number of updates made.
+            records: the record of each probe with a reference, in order, see `ProbeArchive`.
+        """
+        probe_numbers = [number for number, reference in enumerate(self.references) if reference]
         with self.writers["training"].as_default(step=update):
-            self._write_attention([replace(record, id=places[record.id]) for record in records])
+            self._write_attention([replace(record, id=probe_numbers[record.id]) for record in records])
 
     def _scalars(self, run: str, values: dict[str, float], logs: dict[str, float]) -> None:
+        """Writes a point of each curve at the update of `logs`. `run` is a key of `folders`."""
         with self.writers[run].as_default(step=int(logs["update"])):
             for name, value in values.items():
                 section = "metrics" if name in METRIC_INFO or run == "validation" else run
@@ -129,6 +145,7 @@ class TensorBoard(keras.callbacks.Callback):
                 tf.summary.scalar(f"{section}/{name}", np.float64(value), description=DESCRIPTIONS.get(name))
 
     def _write_translations(self) -> None:
+        """Translates the probes. Writes the table of translations, and the attention of probes without a reference."""
         translations = self.translator.translate(self.sources)
         records = list(self.recorder.record(pair_translations(self.sources, self.references, translations)))
         tf.summary.text("probes", probe_table(records), description="How the model translates the probes by now.")
@@ -136,25 +153,27 @@ class TensorBoard(keras.callbacks.Callback):
             self._write_attention(unreferenced, measured=not any(self.references))
 
     def _write_attention(self, records: Sequence[Record], measured: bool = True) -> None:
+        """Writes pictures of the cross-attention of records and, if `measured`, the means of its measures."""
         if measured:
             for layer, heads in heads_table(records).groupby("layer"):
                 for name in [name for name, measure in MEASURES.items() if measure.in_tensorboard]:
-                    if not np.isnan(mean := heads[name].mean()):  # all translations are empty
+                    mean = heads[name].mean()
+                    if not np.isnan(mean):  # NaN if all translations are empty
                         tf.summary.scalar(f"probes/{name}, layer {layer}", mean, description=DESCRIPTIONS.get(name))
         records = [record for record in records if record.attention["cross"].size]
         cards = [self._card(record) for record in records]
         weights = [card.weights(record) for card, record in zip(cards, records, strict=True)]
         best = best_head(weights) if weights else (0, 0)
         for record, card, words in zip(records, cards, weights, strict=True):
-            for name, matrix, caption, seen in pictures_of(words, best):
+            for name, matrix, caption, subject in pictures_of(words, best):
                 png = card.png(matrix, caption)
-                metadata = create_summary_metadata(display_name=None, description=describe(record, seen))
+                metadata = create_summary_metadata(display_name=None, description=describe(record, subject))
                 tensor = tf.constant([str(card.width), str(card.height), png])
-                shown = tf.compat.v1.SummaryMetadata.FromString(metadata.SerializeToString())
-                tf.summary.write(f"probe {record.id}/{name}", tensor, metadata=shown)
+                converted = tf.compat.v1.SummaryMetadata.FromString(metadata.SerializeToString())
+                tf.summary.write(f"probe {record.id}/{name}", tensor, metadata=converted)
 
     def _card(self, record: Record) -> AttentionCard:
-        """Makes the card of a record once for each reference; translations change."""
+        """Returns the card of a record. The card of a reference is made once, the card of a translation each time."""
         if record.mode != "forced":
             return AttentionCard(record)
         key = (*record.source_tokens, "", *record.target_output_tokens)
@@ -168,48 +187,54 @@ def pictures_of(words: np.ndarray, best: tuple[int, int]) -> Iterator[tuple[str,
 
     Args:
         words: cross-attention between words, `(L, H, T, S)`.
-        best: the layer and head that align best.
+        best: the layer and the head that align best, see `inspection.attention_card.best_head`.
 
     Yields:
-        Name, `(T, S)` weights, caption, and what is seen.
+        The name of a picture, its weights `(T, S)`, its caption in two parts, and its subject for `describe`.
     """
     layers, heads = words.shape[:2]
     for layer in range(layers):
-        seen = f"the mean over the {heads} heads of layer {layer}"
-        yield f"average of layer {layer}", words[layer].mean(axis=0), (f"layer {layer}", "all heads"), seen
+        subject = f"the mean over the {heads} heads of layer {layer}"
+        yield f"average of layer {layer}", words[layer].mean(axis=0), (f"layer {layer}", "all heads"), subject
     if layers * heads > 1:
-        seen = "the head that looks most like an alignment of the probes by then; its number is in the corner"
-        yield "best head", words[best], (f"layer {best[0]}", f"head {best[1]}"), seen
+        subject = "the head that looks most like an alignment of the probes by then; its number is in the corner"
+        yield "best head", words[best], (f"layer {best[0]}", f"head {best[1]}"), subject
     if 1 < layers * heads <= MOST_HEADS:
         for layer, head in np.ndindex(layers, heads):
-            seen = f"head {head} of layer {layer}"
-            yield f"layer {layer}, head {head}", words[layer, head], (f"layer {layer}", f"head {head}"), seen
+            subject = f"head {head} of layer {layer}"
+            yield f"layer {layer}, head {head}", words[layer, head], (f"layer {layer}", f"head {head}"), subject
 
 
-def describe(record: Record, seen: str) -> str:
-    """Says what a picture shows, in Markdown."""
+def describe(record: Record, subject: str) -> str:
+    """Returns the description of a picture of a record, in Markdown. `subject` names its heads, see `pictures_of`."""
     source, target = (text.translate(MARKDOWN) for text in (record.source, record.hypothesis))
     of_target = "its reference, which the model is made to read" if record.mode == "forced" else "its translation"
     return (
-        f"Cross-attention: {seen}. Each row is a word that is being predicted, each column a word of the source; from "
-        f"white, 0, to dark blue, 1. Move the slider through the updates, click to enlarge.\n\n"
+        f"Cross-attention: {subject}. Each row is a word that is being predicted, each column a word of the source; "
+        f"from white, 0, to dark blue, 1. Move the slider through the updates, click to enlarge.\n\n"
         f"Source: {source}\n\nRows, {of_target}: {target}"
     )
 
 
 def as_hyperparameters(values: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
-    """Returns settings as the kinds of values that the HPARAMS table takes."""
+    """Returns settings with values of the types that TensorBoard's HPARAMS table takes: the others become strings."""
     return {name: value if isinstance(value, bool | int | float) else str(value) for name, value in values.items()}
 
 
 def forget_from(folder: Path, update: int, written: FileList) -> None:
-    """Makes TensorBoard hide this update and later ones in the folder's earlier event files, by a file that is added to
-    the list of the run."""
-    if not (files := sorted(folder.glob(EVENT_FILES))):
+    """Makes TensorBoard hide some updates in the event files of a folder, by one more event file.
+
+    Args:
+        folder: the folder. If it has no event files, nothing is written.
+        update: the first update to hide.
+        written: the list of the run's files, to which the new file is added.
+    """
+    files = sorted(folder.glob(EVENT_FILES))
+    if not files:
         return
     now = time.time()
     start = Event(wall_time=now, step=update, session_log=SessionLog(status=SessionLog.SessionStatus.START))
-    # Twice: TensorBoard takes the first one that it reads for the start of the run, and hides nothing.
+    # Twice: TensorBoard takes the first START that it reads for the start of the run, and hides nothing.
     events = [Event(wall_time=now, file_version="brain.Event:2"), start, start]
     path = files[-1].with_name(f"{files[-1].name}.resumed")  # read after all earlier files, and before any later one
     written.add(path)
@@ -219,7 +244,7 @@ def forget_from(folder: Path, update: int, written: FileList) -> None:
 
 
 def probe_table(records: Sequence[Record]) -> str:
-    """Makes a Markdown table of the probe sentences, their references and their translations."""
+    """Returns a Markdown table of the sources, references and translations of the probe sentences."""
     rows = ["| # | source | reference | translation |", "| --- | --- | --- | --- |"]
     for record in records:
         cells = (str(record.id), record.source, record.reference or "", record.hypothesis)
@@ -228,34 +253,40 @@ def probe_table(records: Sequence[Record]) -> str:
 
 
 NAME = "subwords"
-_UNWRITTEN = ("Cc", "Cs")  # control characters, and halves of characters, which UTF-8 does not have
-COUNTED_TOKENS = 10_000_000  # of each side, whose ids are counted
+_ESCAPED_CATEGORIES = ("Cc", "Cs")  # control characters, and lone surrogates, which UTF-8 cannot encode
+COUNTED_TOKENS = 10_000_000  # the first tokens of each side, whose ids are counted
 
 
 def write_projector(
     run: RunDirectory, pieces: Sequence[str], vectors: np.ndarray, counts: Mapping[str, np.ndarray] | None = None
 ) -> None:
-    """Writes the vectors, the columns with their names and colours, and the config that leads the projector to both.
+    """Writes the files of TensorBoard's projector: vectors, a table with a row for each vector, and the config.
 
     Args:
         run: the folder of the run.
-        pieces: the vocabulary's spelling of each id.
-        vectors: float `(V, d_model)`.
-        counts: how often each id is seen, `(V,)`, by the name of each side's language.
+        pieces: the spelling of each id in the vocabulary.
+        vectors: the vector of each id, float `(V, D)`, for a vocabulary of V subwords and a model of width D.
+        counts: the frequency of each id in the text of a side, int `(V,)`, by the language of the side; None if it is
+            not known.
     """
     config = ProjectorConfig()
-    paths = f"{run.projector.name}/{NAME}.tsv", f"{run.projector.name}/{NAME}_names.tsv"
-    config.embeddings.add(tensor_name=NAME, tensor_path=paths[0], metadata_path=paths[1])
+    vectors_path = f"{run.projector.name}/{NAME}.tsv"
+    names_path = f"{run.projector.name}/{NAME}_names.tsv"
+    config.embeddings.add(tensor_name=NAME, tensor_path=vectors_path, metadata_path=names_path)
     rows = ("\t".join(f"{value:.5g}" for value in vector) for vector in vectors.astype(float))
-    write_atomically(run.root / paths[0], "".join(f"{row}\n" for row in rows).encode())
+    write_atomically(run.root / vectors_path, "".join(f"{row}\n" for row in rows).encode())
     table = zip(map(_spell_name, pieces), *_columns(pieces, counts or {}), strict=True)
     lines = [("subword", "characters", "language", "log10 of frequency"), *table]
-    write_atomically(run.root / paths[1], "".join("\t".join(map(str, line)) + "\n" for line in lines).encode())
+    write_atomically(run.root / names_path, "".join("\t".join(map(str, line)) + "\n" for line in lines).encode())
     write_atomically(run.projector_config, text_format.MessageToString(config).encode())
 
 
 def _columns(pieces: Sequence[str], counts: Mapping[str, np.ndarray]) -> list[list[Any]]:
-    """Returns length, language and frequency of each subword; its language has nine tenths of what is seen of it."""
+    """Returns three columns: each subword's length in characters, its language, and the logarithm of its frequency.
+
+    The language is the side on which a subword has nine tenths of its occurrences or more; `both` if neither side has;
+    `none` if it does not occur.
+    """
     sides = np.array([*counts.values(), np.zeros(len(pieces))])[:, : len(pieces)]
     total = sides.sum(axis=0)
     names = np.array([*counts, "none"])
@@ -265,17 +296,23 @@ def _columns(pieces: Sequence[str], counts: Mapping[str, np.ndarray]) -> list[li
 
 
 def count_ids(ids: np.ndarray, vocabulary_size: int) -> np.ndarray:
-    """Counts each id among the first `COUNTED_TOKENS`."""
+    """Returns the frequency of each id in the first `COUNTED_TOKENS` tokens, int `(vocabulary_size,)`."""
     return np.bincount(ids[:COUNTED_TOKENS], minlength=vocabulary_size)
 
 
 def _spell_name(piece: str) -> str:
-    """Returns a name that is a line of its own: TensorBoard skips lines of white space, which shifts all names after
-    them, and takes a first line with a tab for headings."""
+    """Returns the spelling of a subword for TensorBoard, with white space and control characters escaped.
+
+    TensorBoard skips a line of white space, which would shift all names after it. It takes a first line with a tab for
+    headings.
+    """
     if not any(character.isprintable() and character != " " for character in piece):
         return "".join(map(_escape, piece)) or "''"
-    escaped = {one for one in piece if one != " " and (one.isspace() or category(one) in _UNWRITTEN)}
-    return "".join(_escape(one) if one in escaped else one for one in piece)
+    return "".join(_escape(character) if _needs_escape(character) else character for character in piece)
+
+
+def _needs_escape(character: str) -> bool:
+    return character != " " and (character.isspace() or category(character) in _ESCAPED_CATEGORIES)
 
 
 def _escape(character: str) -> str:

@@ -25,7 +25,9 @@ def test_pairs_are_chosen_and_placed_by_their_own_files():
     chosen = joined.select(np.array([0, 2, 4, 8]))
     assert list(chosen.pairs()) == [("a0", "A0"), ("a2", "A2"), ("b1", "B1"), ("c3", "C3")]
     assert (
-        [chosen.place(i) for i in range(4)] == ["a:1", "a:3", "b:6", "c:4"] == [chosen.shown_line(i) for i in range(4)]
+        [chosen.location(i) for i in range(4)]
+        == ["a:1", "a:3", "b:6", "c:4"]
+        == [chosen.shown_line(i) for i in range(4)]
     )
     assert chosen.ends == [2, 3, 4]
     assert joined.select(np.array([5])).ends == [0, 0, 1]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from qkv.config.choices.text import CORPUS_FILTERS
-from qkv.text.corpora.filters import TextFilters, with_near_duplicates
+from qkv.text.corpora.filters import TextFilters, mark_near_duplicates
 
 NAMES = [None, *CORPUS_FILTERS]
 
@@ -57,11 +57,11 @@ def test_near_duplicates_differ_in_capitals_digits_marks_and_spaces_alone():
         ([0, 1, 1, 1, 1, 1], [0, 0, number, 0, 0, number]),  # what is left out anyway has no duplicates
     ):
         reasons = filters.find(sources, targets)
-        with_near_duplicates(reasons, digests, np.array(kept, bool))
+        mark_near_duplicates(reasons, digests, np.array(kept, bool))
         assert reasons.tolist() == expected
 
 
 def test_what_another_filter_has_found_is_no_near_duplicate_and_has_none():
     reasons = np.array([1, 0, 0], np.uint8)
-    with_near_duplicates(reasons, np.array([7, 7, 7], np.uint64), np.ones(3, bool))
+    mark_near_duplicates(reasons, np.array([7, 7, 7], np.uint64), np.ones(3, bool))
     assert reasons.tolist() == [1, 0, NAMES.index("near_duplicate")]

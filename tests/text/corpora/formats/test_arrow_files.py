@@ -50,7 +50,7 @@ def test_columns_are_read_by_name_also_within_others_and_by_number(table):
     labels.write_text("train\ntest\ntrain\ntest\ntrain\n")
     split = {"split_file": labels, "split": "test"}
     corpus = read_corpus(CorpusSettings(table=table, source_column=1, target_column=2, **split))
-    assert list(corpus.pairs()) == expected[1::2] and corpus.place(1) == f"{table}:4"
+    assert list(corpus.pairs()) == expected[1::2] and corpus.location(1) == f"{table}:4"
     chosen = corpus.select(np.array([1]))
     assert list(chosen.source) == [SOURCES[3]] and chosen.line_numbers[0] == 4
 

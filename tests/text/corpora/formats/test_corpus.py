@@ -83,7 +83,7 @@ def test_columns_are_chosen_by_name_in_any_order(write):
     path = write("id\tfrench\tenglish\n7\tva\tgo\n8\tsalut\thi\n")
     corpus = read_corpus_table(path, "english", "french", header=True)
     assert read(corpus) == [["go", "hi"], ["va", "salut"], [2, 3]]
-    assert corpus.place(1) == f"{path}:3"
+    assert corpus.location(1) == f"{path}:3"
 
 
 def test_a_split_keeps_the_line_numbers_of_the_file(write):

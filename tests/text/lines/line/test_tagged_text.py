@@ -3,7 +3,7 @@
 import pytest
 
 from qkv.errors import InputError
-from qkv.text.lines.line import beyond_tag, find_tag, tagged_lines, without_tag
+from qkv.text.lines.line import find_tag, tagged_lines, without_tag
 from qkv.text.tokens.run_tokenizer import train_tokenizer
 from qkv.text.tokens.special_tokens import EOS
 from qkv.text.tokens.tokenizer import Tokenizer
@@ -26,8 +26,6 @@ def test_a_line_begins_with_a_tag_if_its_first_word_is_one():
     for line, expected in {"<de> a b": "a b", "<de>": "", "<de>  a": " a", "<fr> a": "<fr> a"}.items():
         assert without_tag(line, TAGS) == expected
     assert tagged_lines(["a", "b"], ["<de>", None]) == ["<de> a", "b"]
-    assert beyond_tag(str.upper, TAGS)("<de> a") == "<de> A" and beyond_tag(str.upper, TAGS)("<fr> a") == "<FR> A"
-    assert beyond_tag(str.upper, ()) is str.upper
 
 
 def test_tags_have_the_ids_after_the_special_tokens(tokenizer):

@@ -56,8 +56,8 @@ def test_a_setting_comes_before_what_is_known_and_that_before_what_is_found():
 
 def test_only_sides_without_a_setting_are_told_of(caplog):
     with caplog.at_level("INFO"):
-        WordSegmenter("characters").log_found(WordUnits("characters", "subwords"))
-        WordSegmenter().log_found(BETWEEN_SPACES)
+        WordSegmenter("characters").log_units(WordUnits("characters", "subwords"))
+        WordSegmenter().log_units(BETWEEN_SPACES)
     assert caplog.messages == [
         "the target has no spaces between words: its subwords count as words (data.words.target)"
     ]

@@ -1,7 +1,7 @@
 "use strict";
-// The header, the controls, which say what is shown and which sentences are listed, and the keyboard.
+// The header, the controls of the page and of the list of sentences, and the keyboard.
 
-// Fills the title and the facts of the run; where there are several, each stands over its own pictures.
+// Fills the title and the facts of the run. If there are several runs, their facts are above their pictures instead.
 function fillHeader(header, data) {
   document.title = data.title;
   header.querySelector("h1").textContent = data.title;
@@ -11,7 +11,7 @@ function fillHeader(header, data) {
   header.querySelector("#facts").textContent = facts.join(" · ");
 }
 
-// The button copies the link; where the browser does not let it, the link is shown to be copied by hand.
+// Makes the button copy the link. If the browser forbids that, the link is shown, so that the user can copy it.
 function listenToCopy(button, status) {
   button.addEventListener("click", async () => {
     const copied = await copyLink();
@@ -30,7 +30,7 @@ function optionsOf(rows) {
   return rows.map(([value, text]) => htmlElement("option", { value }, text));
 }
 
-// `gold`: whether there are gold links to show.
+// Fills the form with the controls. `gold`: whether any sentence has gold links.
 function fillControls(form, store, { sides, gold }) {
   const select = (name, rows, label) => {
     const element = htmlElement("select", { name });
@@ -67,7 +67,7 @@ function viewButtons(store) {
   return group;
 }
 
-// The slider over the stages of a training.
+// Returns the slider over the stages of a training.
 function stageSlider(store) {
   const slider = htmlElement("input", { type: "range", name: "stage", min: 0, max: store.runs.length - 1, step: 1, "aria-label": "Stage of training" });
   slider.addEventListener("input", () => store.set({ stage: Number(slider.value), aside: false }, "step"));
@@ -84,7 +84,7 @@ function nameStage(slider, wrapper, store) {
   wrapper.querySelector("output").textContent = name;
 }
 
-// Sets every control to the state.
+// Sets every control of a form to the value in the state.
 function showState(form, state) {
   for (const element of form.elements) {
     if (!(element.name in state)) continue;
@@ -136,7 +136,7 @@ function listenToKeys(store, list, search) {
   });
 }
 
-// Steps through the heads of a layer, its mean first, and on to the next layer.
+// Moves to another head: through the mean and the heads of a layer, then on to the next layer.
 function turnHead(store, step) {
   const [layers, heads] = store.size(), { layer, head } = store.state;
   const place = layer * (heads + 1) + (head === "mean" ? 0 : head + 1) + step;

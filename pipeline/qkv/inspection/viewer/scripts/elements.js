@@ -1,6 +1,6 @@
 "use strict";
-// Elements of HTML and SVG, labels in pictures, and many places that are one stop of the Tab key. Text is only ever set
-// as text.
+// Elements of HTML and SVG, labels of pictures, and groups of elements that are one stop of the Tab key. Text is always
+// set as text, never as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -13,7 +13,7 @@ function fillElement(element, attributes, text) {
   return element;
 }
 
-// Attributes that are `null` or `false` are left out; write "false" where the word is wanted.
+// Sets the attributes of an element. Those that are null or false are left out; for the word, write "false" as text.
 function svgElement(name, attributes = {}, text = null) {
   return fillElement(document.createElementNS(SVG, name), attributes, text);
 }
@@ -22,7 +22,7 @@ function htmlElement(name, attributes = {}, text = null) {
   return fillElement(document.createElement(name), attributes, text);
 }
 
-// A button with a text or, where that is null, with what is appended to it.
+// Returns a button with a text. If the text is null, the caller appends the content.
 function makeButton(text, attributes, click) {
   const button = htmlElement("button", { type: "button", ...attributes }, text);
   button.addEventListener("click", click);
@@ -36,12 +36,12 @@ function shorten(label) {
   return characters.length > LONGEST_LABEL ? characters.slice(0, LONGEST_LABEL - 1).join("") + "…" : label;
 }
 
-// Keeps the letters and punctuation of a word that is written from right to left apart from the text around it.
+// Isolates a word that is written from right to left, so that it does not reorder the text around it.
 function isolate(label) {
   return /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(label) ? `\u2068${label}\u2069` : label;
 }
 
-// The width of a text in a picture, in pixels; `size` as the style sheet's `svg text`.
+// Returns the width of a text in a picture, in pixels. The default of `size` is that of `svg text` in the style sheet.
 function textWidth(text, size = 13) {
   textWidth.context ??= document.createElement("canvas").getContext("2d");
   textWidth.context.font = `${size}px system-ui, sans-serif`;
@@ -52,7 +52,8 @@ function widest(labels, size) {
   return Math.max(0, ...labels.map((label) => textWidth(shorten(label), size)));
 }
 
-// `items` are in rows of `width`; `first` is the one that the Tab key reaches. Home and End go to the ends of a row.
+// Lets arrow keys move through items, so that the group is one stop of the Tab key. The items are in rows of `width`.
+// Tab reaches the item `first`. Home and End move to the ends of a row.
 function makeRoving(root, items, width, first = 0) {
   const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: width, ArrowUp: -width };
   const target = (place, key) => {
@@ -79,7 +80,8 @@ function makeRoving(root, items, width, first = 0) {
 
 const SCROLLED = ".picture, .heads";
 
-// Draws, and leaves the focus and what is scrolled where they were: the focus on what has the same name, `data-focus`.
+// Calls `draw`, and restores the focus and the scrolling afterwards. The focus goes to the element with the same
+// `data-focus`.
 function keepPlace(root, draw) {
   const focused = root.contains(document.activeElement) ? document.activeElement.dataset.focus : null;
   const scrolled = [...root.querySelectorAll(SCROLLED)].map(({ scrollLeft, scrollTop }) => [scrollLeft, scrollTop]);
@@ -94,7 +96,7 @@ function keepPlace(root, draw) {
   same?.focus({ preventScroll: true });
 }
 
-// Scrolls to the chosen one of some buttons, without scrolling the page.
+// Scrolls a group of buttons to the chosen button, without scrolling the page.
 function revealPressed(part) {
   const button = part.querySelector('[aria-pressed="true"]');
   if (!button || !part.matches(".heads")) return;

@@ -1,12 +1,14 @@
 "use strict";
 // The heads of a site as a grid of small pictures: a row for each layer, its mean first.
 //
-// The head that opens first is the one that tells most. A head tells something if its rows look at different places,
-// each at few: a head that always looks at the full stop is sharp and says nothing, and so is one that looks everywhere.
-// Both are measured by the generalised Jensen-Shannon divergence of its rows (Lin 1991), the entropy of their mean less
-// the mean of their entropies: 0 where all rows are alike, log S where each looks at one of S places of its own.
+// The page opens with the head whose rows differ most, because such a head tells most. Its rows attend to few keys
+// each, and to different keys. A head that always attends to the full stop tells nothing, nor does one that attends to
+// all keys. The measure is the generalised Jensen-Shannon divergence of the rows (Lin 1991): the entropy of their mean,
+// minus the mean of their entropies. It is 0 if all rows are equal, and log S if each row attends to another one of S
+// keys.
 
-// The colour of full weight, [red, green, blue]; `#runs` has it as a colour that is resolved in every mode.
+// Returns the colour of weight 1 as [red, green, blue]. It is the caret colour of `#runs`, which browsers resolve in
+// every colour mode.
 function inkColour() {
   const context = document.createElement("canvas").getContext("2d");
   context.fillStyle = getComputedStyle(document.getElementById("runs")).caretColor;
@@ -24,7 +26,8 @@ function drawThumbnail(canvas, matrix, [red, green, blue]) {
 
 const nameOfHead = (head) => (head === "mean" ? "mean" : `head ${head}`);
 
-// The type of a head, {label, short, meaning, share}, where it is known; see `describe_types` in head_types.py.
+// Returns the type of a head, {label, short, meaning, share}, null if it has none; see `describe_types` in
+// head_types.py.
 function typeOfHead(run, site, layer, head) {
   return run.types?.[`${site}/${layer}/${head}`] ?? null;
 }
@@ -33,10 +36,15 @@ function describeType({ label, meaning, share }) {
   return `${label}: ${Math.round(100 * share)} % of its weight is on ${meaning}, over the whole set`;
 }
 
-const LABELLED_SIZE = 36; // pixels of a picture that has room for the type below it
+const LABELLED_SIZE = 36; // the smallest picture, in pixels, that has its type as a label below it
 
-// `matrixOf(layer, head)` and `choose(layer, head)` take "mean" as a head too; `typeOf(layer, head)` is as `typeOfHead`;
-// `decorate(button, {layer, head})` may give a button more classes and actions. `large` pictures fill the width; `focus` names the buttons, see `keepPlace`.
+// Returns a grid of small pictures of heads, which are buttons. In the functions, a head is an index or "mean":
+//   matrixOf(layer, head)             the weights of a picture
+//   typeOf(layer, head)               the result of `typeOfHead`
+//   choose(layer, head)               is called when the user chooses a head
+//   decorate(button, {layer, head})   is called with each button, and may add classes and listeners
+// `chosen`: the shown head, {layer, head}. `large`: whether the pictures fill the width. `focus`: the prefix of the
+// buttons' names, see `keepPlace`.
 function drawHeads({ layers, heads, chosen, matrixOf, typeOf, choose, decorate, large = false, focus }) {
   const grid = htmlElement("div", { class: large ? "heads large" : "heads", role: "group", "aria-label": "Layers and heads" });
   const names = ["mean", ...Array(heads).keys()], ink = inkColour(), buttons = [];
@@ -69,7 +77,7 @@ function drawHeads({ layers, heads, chosen, matrixOf, typeOf, choose, decorate, 
   return grid;
 }
 
-const MEASURED_SENTENCES = 50, MEASURED_WEIGHTS = 5e6; // of a site; large models are measured on fewer sentences
+const MEASURED_SENTENCES = 50, MEASURED_WEIGHTS = 5e6; // of a site; for large models the second limit leaves fewer sentences
 
 function entropy(shares) {
   let sum = 0;
@@ -77,7 +85,8 @@ function entropy(shares) {
   return sum;
 }
 
-// Rows are made to sum to one; a row of zeros has no place.
+// Returns the Jensen-Shannon divergence of the rows of a matrix. Rows are scaled to a sum of 1; rows of zeros are left
+// out.
 function divergenceOfRows(matrix) {
   const rows = matrix.map((row) => [row, row.reduce((sum, weight) => sum + weight, 0)]).filter(([, total]) => total > 0);
   if (!rows.length) return 0;
@@ -91,8 +100,8 @@ function divergenceOfRows(matrix) {
   return entropy(mean) - within;
 }
 
-// {layer, head} of the head of a site whose rows diverge most, over the first sentences of a run, each as often as it
-// has rows; null without sentences.
+// Returns {layer, head} of the head of a site whose rows differ most, null without sentences. It is a mean over the
+// first sentences of the run with this index, weighted by their numbers of rows.
 function mostTellingHead(store, index, site) {
   const run = store.runs[index], [layers, heads] = run?.sites[site] ?? [0, 0];
   let best = null, most = -1, weights = 0;

@@ -1,5 +1,5 @@
 "use strict";
-// The list of sentences, drawn only where it is in sight: its orders, and filters of what it shows.
+// The list of sentences, its orders and its filters. Only the visible rows are drawn.
 
 const SORTS = {
   "as in the file": (sentence) => sentence.id,
@@ -8,7 +8,8 @@ const SORTS = {
   "longest source first": (sentence) => -sentence.source.length,
 };
 
-// Orders by measures, as the page's data name them: lowest values first where the sign is 1, highest where it is -1.
+// Adds orders by measures, see `measure_labels` in data.py. The sign is 1 for the lowest values first, -1 for the
+// highest.
 function addOrders(orders) {
   for (const { label, measure, sign } of orders) SORTS[label] = (sentence) => sign * sentence.measures[measure];
 }
@@ -22,25 +23,26 @@ const FILTERS = {
   "with gold links": (sentence) => sentence.gold.length > 0,
 };
 
+// Returns the sentences that pass the filter `only` and contain the query, in the order `sort`.
 function chosenSentences(sentences, { query, sort, only }) {
   const wanted = query.trim().toLowerCase();
   const texts = ({ id, sourceText, reference, hypothesis }) => [String(id), sourceText, reference ?? "", hypothesis];
-  const found = sentences.filter(
+  const matches = sentences.filter(
     (sentence) => FILTERS[only](sentence) && (wanted === "" || texts(sentence).some((text) => text.toLowerCase().includes(wanted))),
   );
   const key = SORTS[sort];
-  return found.sort((one, other) => key(one) - key(other) || one.id - other.id);
+  return matches.sort((first, second) => key(first) - key(second) || first.id - second.id);
 }
 
 const ROW_HEIGHT = 54; // as .row in style.css
 
 class SentenceList {
   constructor(element, notes, choose) {
-    this.notes = notes; // [{label, measure}]: shown beside each sentence
+    this.notes = notes; // [{label, measure}], the measures that are shown with each sentence
     this.element = element;
     this.choose = choose;
     this.sentences = [];
-    this.query = ""; // hits are marked
+    this.query = ""; // its hits are marked
     this.current = null;
     this.space = htmlElement("div", { role: "presentation" });
     element.append(this.space);
@@ -69,13 +71,13 @@ class SentenceList {
     this.draw();
   }
 
-  // The id of the sentence `step` rows further down the list, or null.
+  // Returns the id of the sentence `step` rows below the current one; null if there is none.
   neighbour(step) {
     const place = this.sentences.findIndex((sentence) => sentence.id === this.current);
     return this.sentences[place + step]?.id ?? null;
   }
 
-  // The source, or the text that has the hit.
+  // Returns the source or, if only another text contains the query, that text; with its hits marked.
   drawText({ sourceText, hypothesis, reference }) {
     const hit = [sourceText, hypothesis, reference].find((text) => text && hitRanges(text, this.query).length);
     const text = hit ? cutBefore(hit, hitRanges(hit, this.query)[0].start) : sourceText || "(empty)";
@@ -104,9 +106,9 @@ class SentenceList {
   }
 }
 
-const SEEN_BEFORE = 16; // characters
+const SEEN_BEFORE = 16; // characters before a hit
 
-// Leaves out the beginning of a text, so that a place far in it is seen in a narrow column.
+// Returns a text without its beginning, so that the character at index `place` is visible in a narrow column.
 function cutBefore(text, place) {
   const start = place <= SEEN_BEFORE ? 0 : text.indexOf(" ", place - SEEN_BEFORE);
   return start > 0 && start < place ? `…${text.slice(start)}` : text;

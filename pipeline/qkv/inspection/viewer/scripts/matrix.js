@@ -1,33 +1,33 @@
 "use strict";
-// The matrix: rows are queries, columns are keys; darker cells have more weight. Labels stay in sight when it scrolls.
-// Also pointing at a cell and pinning a word, and the table, which is the picture as text.
+// The matrix: rows are queries, columns are keys, and darker cells have more weight. Its labels stay visible while it
+// scrolls. Also the pinning of a word, and the table of the strongest weights as text.
 
 function describe(shown, t, s) {
   return `${isolate(shown.rows[t])} ← ${isolate(shown.columns[s])}: ${shown.matrix[t][s].toFixed(4)}`;
 }
 
-// A pinned word is "r3", of row 3, or "c2", of column 2; null where nothing is pinned or the place is not there.
+// Parses a pinned word, "r3" for row 3 or "c2" for column 2. Returns {axis, place}, null if there is no such word.
 function readPin(pin, shown) {
-  const found = /^([rc])(\d+)$/.exec(pin ?? "");
-  if (!found) return null;
-  const place = Number(found[2]), axis = found[1] === "r" ? "row" : "column";
+  const match = /^([rc])(\d+)$/.exec(pin ?? "");
+  if (!match) return null;
+  const place = Number(match[2]), axis = match[1] === "r" ? "row" : "column";
   return place < (axis === "row" ? shown.rows : shown.columns).length ? { axis, place } : null;
 }
 
-const TOLD_LINKS = 4;
+const TOLD_LINKS = 4; // links in a description
 
-// The strongest links of a word, as text.
+// Returns a description of the strongest links of a word.
 function describeLinks(shown, { axis, place }) {
   const row = axis === "row";
   const weights = row ? [...shown.matrix[place]] : shown.matrix.map((weights) => weights[place]);
-  const others = row ? shown.columns : shown.rows;
-  const strongest = [...weights.keys()].sort((one, other) => weights[other] - weights[one]).slice(0, TOLD_LINKS);
-  const links = strongest.filter((i) => weights[i] >= 0.005).map((i) => `${isolate(others[i])} ${weights[i].toFixed(2)}`);
+  const labels = row ? shown.columns : shown.rows;
+  const strongest = [...weights.keys()].sort((first, second) => weights[second] - weights[first]).slice(0, TOLD_LINKS);
+  const links = strongest.filter((i) => weights[i] >= 0.005).map((i) => `${isolate(labels[i])} ${weights[i].toFixed(2)}`);
   const word = isolate((row ? shown.rows : shown.columns)[place]);
   return `${word} ${row ? "←" : "→"} ${links.join(" · ") || "nothing"}`;
 }
 
-// The cells of gold links, [row, column, sure]. Words that share a token have the number of the last one.
+// Returns the cells of gold links, [row, column, sure]. A token of several words has the index of its last word.
 function goldCells(shown, gold) {
   const place = (words, wanted) => words.findIndex((word) => word !== null && word >= wanted);
   const cells = gold.map(([source, target, sure]) => [place(shown.rowWords, target), place(shown.columnWords, source), sure]);
@@ -42,10 +42,12 @@ function cellSize(shown, { width, height }, { left, top }) {
   return Math.max(SMALLEST_CELL, Math.min(LARGEST_CELL, Math.floor(Math.min(wide, high))));
 }
 
-// `frame`: {width, height} of the place for it; `axes`: the names of the axes; `pin` a pinned word; `tell(text)` says
-// what is pointed at; `choose(pin)` pins a word. `focus` is the name of its cells, see `keepPlace`.
+// Returns the picture of a matrix. `frame`: {width, height} of the available space. `axes`: {rows, columns}, the names
+// of the axes. `pin`: the pinned word, {axis, place}. `tell(text)` shows a description of the cell or word under the
+// pointer. `choose(pin)` is called with the word that the user pins. `focus`: the prefix of the cells' names, see
+// `keepPlace`.
 function drawMatrix(shown, { gold, frame, axes, pin, tell, choose, focus }) {
-  const margins = (size) => ({ // for labels that are marked too, which are bold
+  const margins = (size) => ({ // with space for marked labels, which are bold
     left: Math.ceil(Math.max(1.1 * widest(shown.rows, size), textWidth(`${axes.rows} ↓`, 11)) + 12),
     top: Math.ceil(Math.max(1.1 * widest(shown.columns, size) * 0.87, 26) + 16),
   });
@@ -143,7 +145,7 @@ function listenToMatrix(picture, shown, { cell, bands, rowLabels, columnLabels, 
 
 const STEPS = 20;
 
-// The legend, from no weight to all of it.
+// Returns the colour scale from weight 0 to weight 1.
 function drawScale() {
   const width = 120, label = "Colour scale: white is weight 0, the darkest is weight 1";
   const svg = svgElement("svg", { class: "scale", width: width + 16, height: 30, role: "img", "aria-label": label });
@@ -158,7 +160,8 @@ function drawScale() {
   return svg;
 }
 
-// Lists for each row the column with the largest weight; `probabilities` are of the tokens, or null.
+// Returns a table of the largest weight of each row. `probabilities`: the log-probabilities of the tokens, null if
+// unknown.
 function drawTable(shown, probabilities, caption) {
   const table = htmlElement("table");
   if (caption) table.append(htmlElement("caption", {}, caption));

@@ -1,10 +1,10 @@
 "use strict";
-// Pictures as files that stand alone, and files that the browser saves.
+// Pictures as SVG and PNG files, and the saving of files by the browser.
 
 const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-anchor"];
 
-// The SVG file of a picture: its parts beside each other below a caption, every colour and font written out, so that
-// programs without style sheets show it too. It has the colours of the light page.
+// Returns the text of an SVG file of a picture: its parts side by side below a caption. Colours and fonts are
+// attributes, so that programs without style sheets can show it. The colours are those of the light page.
 function standalonePicture(picture, caption) {
   const root = document.documentElement;
   root.dataset.palette = "light";
@@ -35,7 +35,8 @@ function sizeOf(svg) {
   return { width: Number(svg.getAttribute("width")), height: Number(svg.getAttribute("height")) };
 }
 
-// A copy whose elements have their colours and fonts as attributes, and nothing that only the page needs.
+// Returns a copy of an element that has colours and fonts as attributes, without the attributes that only the page
+// needs.
 function paintedCopy(element) {
   const copy = element.cloneNode(false), style = getComputedStyle(element);
   for (const name of copy.getAttributeNames()) {
@@ -50,9 +51,9 @@ function fileName(parts) {
   return parts.join("-").replace(/[^\p{L}\p{N}.-]+/gu, "_");
 }
 
-const PNG_SCALE = 3; // pixels for each of the page's: sharp on paper
+const PNG_SCALE = 3; // pixels of the file for each pixel of the page, so that prints are sharp
 
-// The picture of an SVG file as a PNG file.
+// Converts the text of an SVG file to a PNG file.
 async function paintPng(text) {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;

@@ -1,9 +1,9 @@
 "use strict";
-// The section of one run: its heads, the picture of the chosen one, and the table.
+// The section of a run: its heads, the picture of the chosen head, and the table.
 
-// Draws into `section` in two steps, since the picture is made for the width of its place: `drawSection` returns the
-// second, a function. `hooks`: {heads: [decorate(button, place)], panels: [panel(section, place)]}; places say {run,
-// sentence, site} and, of heads, {layer, head}, with `run` as an index.
+// Draws a section in two steps, because the size of the picture depends on the width of the section in the page. The
+// function draws the first part and returns a function for the second, to be called when the section is in the page.
+// `hooks`: the functions of `Viewer.decorateHeads` and `Viewer.addPanel`, {heads, panels}; see viewer.js.
 function drawSection(section, store, index, hooks) {
   const { state, runs } = store, run = runs[index], sentence = store.sentence(index, state.id);
   const several = runs.length > 1, [layers, heads] = store.size(index);
@@ -69,20 +69,20 @@ function drawPicture(section, store, index, sentence, layer, head) {
     };
     if (state.view === "matrix") picture.append(drawMatrix(shown, options));
     else {
-      const one = [{ matrix: shown.matrix, look: { class: "link" } }];
-      picture.append(drawLines(shown, { ...options, strands: all ? strandsOf(store.size(index)[1], shownOf) : one }));
+      const single = [{ matrix: shown.matrix, look: { class: "link" } }];
+      picture.append(drawLines(shown, { ...options, strands: all ? strandsOf(store.size(index)[1], shownOf) : single }));
     }
     if (all) picture.before(drawHeadColours(store.size(index)[1], picture, (head) => store.set({ head, view: "lines" })));
   };
 }
 
-const LEGIBLE_CELL = 16; // pixels; where the table leaves less, it stands below the picture
+const LEGIBLE_CELL = 16; // pixels; if cells beside the table would be smaller, the table is below the picture
 
 function strandsOf(heads, shownOf) {
   return Array.from({ length: heads }, (_, head) => ({ matrix: shownOf(head).matrix, look: headLook(head), name: nameOfHead(head) }));
 }
 
-// The names of the axes: the sentence whose words are the rows, and the columns.
+// Returns {rows, columns}, the names of the axes.
 function axisNames(axes, side) {
   const row = axes[0] === "source" ? "source" : side === "output" ? "predicted" : "just read";
   return { rows: row, columns: axes[1] === "source" ? "source" : "read so far" };

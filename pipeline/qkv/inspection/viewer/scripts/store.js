@@ -1,5 +1,5 @@
 "use strict";
-// The store: the sentences of each run with their weights, and the state of the page, which is what is shown of them.
+// The store: the sentences of each run with their weights, and the state of the page: which of them it shows, and how.
 //
 //   store.addRun(run)                           adds a run {name, sites, units, facts, sentences: []} and returns its
 //                                               index; its `sites` map each site to [layers, heads]
@@ -8,30 +8,30 @@
 //                                               weights of all the run's sites in the order of `sites`, each (layer, head,
 //                                               row, column): a Uint16Array of parts of 65535, or a Float32Array
 //   store.removeSentence(run, id)               removes a sentence from one run
-//   store.select(id)                            shows that sentence of every run
+//   store.select(id)                            shows a sentence of every run
 //   store.set({layer: 1, head: "mean", ...})    changes the state; its keys are listed in `STATE`
 //   store.sentence(run, id)                     the sentence, or undefined
 //   store.matrix(run, id, site, layer, head)    an array of rows; `head` is a number or "mean"
 //   store.subscribe(listener)                   listener(changes, how): at once after every change of the state ({key:
 //                                               value}) and after sentences were added ({sentences: true})
 //
-// The last argument of `select` and `set`, `how`, is "step" for one of many small changes, such as the repeats of a key that
-// is held: together they are one step of the browser's Back.
+// The last argument of `select` and `set`, `how`, is "step" for one of many small changes, such as those of a key that
+// the user holds down. Together they are one step of the browser's Back button.
 //
-// The address follows the state: its fragment holds it, so that a link shares a view and Back returns to the one before.
+// The fragment of the address holds the state. So a link opens the same view, and Back returns to the previous view.
 
 const STATE = {
   id: null, // of the sentence
   site: null,
   layer: 0,
-  head: "mean", // or a number
+  head: "mean", // or an index
   side: "output",
   view: "matrix", // one of VIEWS
-  words: true, // words for subwords
+  words: true, // whether words are shown instead of subwords
   hideEos: false,
   gold: true,
   pin: null, // the word whose links are shown: "r3", of row 3, or "c2", of column 2
-  stage: 0, // which run, where runs are stages of a training
+  stage: 0, // the index of the shown run, if runs are stages of a training
   aside: false, // whether stages are shown side by side
   query: "",
   sort: null,
@@ -62,8 +62,7 @@ class Store {
     this.runs.push({ ...run, byId, weights: new Map() });
   }
 
-  // Gives the sentences with which the page was written their weights: run after run, sentence after sentence. Others
-  // can be added afterwards.
+  // Sets the weights of the sentences in the page's data. The array holds them run after run, sentence after sentence.
   placeWeights(array) {
     let start = 0;
     for (const run of this.runs) {
@@ -110,12 +109,12 @@ class Store {
     return this.runs[index].weights.get(id).matrix(site, layer, head);
   }
 
-  // [layers, heads] of the shown site, in a run.
+  // Returns [layers, heads] of the shown site in a run.
   size(index = 0) {
     return this.runs[index]?.sites[this.state.site] ?? [0, 0];
   }
 
-  // The indices of the runs that are shown: all, or the stage that is chosen.
+  // Returns the indices of the shown runs: all runs, or the chosen stage, or stages side by side.
   shownRuns() {
     const all = [...this.runs.keys()];
     if (!this.stages) return all;
@@ -128,13 +127,13 @@ class Store {
 
   set(changes, how) {
     const moved = ["id", "site", "side", "words", "hideEos"].some((key) => key in changes && changes[key] !== this.state[key]);
-    if (moved) this.state.pin = null; // its place is another word's now
+    if (moved) this.state.pin = null; // its index would be that of another word
     Object.assign(this.state, changes);
     this.settle();
     this.notify(changes, how);
   }
 
-  // Keeps the state within what there is.
+  // Corrects values of the state that do not exist, such as the index of a missing layer.
   settle() {
     const { state, runs } = this, sites = runs[0]?.sites ?? {};
     if (!Object.hasOwn(sites, state.site)) state.site = Object.keys(sites)[0] ?? null;
@@ -156,44 +155,44 @@ class Store {
 
 const MOST_ASIDE = 8; // stages side by side
 
-// Some of many items, with the first and the last.
+// Returns `count` of the items, evenly spread, with the first and the last among them; all if there are not more.
 function evenlySpread(items, count) {
   if (items.length <= count) return items;
   return Array.from({ length: count }, (_, i) => items[Math.round((i * (items.length - 1)) / (count - 1))]);
 }
 
-const SETTLE_MILLISECONDS = 150;
+const SETTLE_MILLISECONDS = 150; // from the last small change to its entry in the history
 
 class Address {
-  // `normal` is the state of a page that was opened without a fragment; `allowed` lists the values of some keys.
+  // `normal`: the state of a page that is opened without a fragment. `allowed`: key of the state -> list of its values.
   constructor(store, normal, allowed) {
     this.store = store;
     this.normal = normal;
     this.allowed = allowed;
     this.stepping = false; // whether the last entry of the history was made by a step
     this.timer = null;
-    this.kept = true; // false in a frame without an address of its own, such as a notebook's
+    this.isWritable = true; // false in a frame without an address, as in a notebook
     this.store.subscribe((_, how) => how === "address" || this.write(how));
     addEventListener("popstate", () => this.follow());
   }
 
-  // The changes that the fragment asks for; what makes no sense is left out. `#7` is sentence 7.
+  // Returns the changes of the state in the fragment, without unknown keys and values. `#7` stands for sentence 7.
   read() {
     const text = location.hash.slice(1), changes = {};
     if (/^\d+$/.test(text)) return { id: Number(text) };
-    for (const [key, given] of new URLSearchParams(text)) {
+    for (const [key, value] of new URLSearchParams(text)) {
       const kind = typeof STATE[key], allowed = this.allowed[key];
-      if (!Object.hasOwn(STATE, key) || (allowed && !allowed.includes(given))) continue;
-      if (key === "pin" && !/^[rc]\d+$/.test(given)) continue;
-      const number = /^\d{1,15}$/.test(given) ? Number(given) : null;
+      if (!Object.hasOwn(STATE, key) || (allowed && !allowed.includes(value))) continue;
+      if (key === "pin" && !/^[rc]\d+$/.test(value)) continue;
+      const number = /^\d{1,15}$/.test(value) ? Number(value) : null;
       if (key === "head") changes.head = number ?? "mean";
       else if (kind === "number" || key === "id") number !== null && (changes[key] = number);
-      else changes[key] = kind === "boolean" ? given === "1" : given;
+      else changes[key] = kind === "boolean" ? value === "1" : value;
     }
     return changes;
   }
 
-  // The fragment of the state: what is shown of which sentence, and all else that is not as usual.
+  // Returns the fragment of the state: sentence, site, layer and head, and all values that differ from `normal`.
   fragment() {
     const { state } = this.store, parameters = new URLSearchParams();
     for (const [key, value] of Object.entries(state)) {
@@ -204,7 +203,8 @@ class Address {
     return `#${parameters}`;
   }
 
-  // One entry of the history for each choice; steps that follow each other share one, which is written when they rest.
+  // Writes the fragment. Each change makes an entry of the history. Consecutive steps share one entry, which is written
+  // a moment after the last of them.
   write(how) {
     clearTimeout(this.timer);
     if (how === "step" && this.stepping) {
@@ -221,7 +221,7 @@ class Address {
     try {
       history[method](null, "", fragment);
     } catch {
-      this.kept = !location.protocol.startsWith("about"); // elsewhere the browser only had too many entries at once
+      this.isWritable = !location.protocol.startsWith("about"); // otherwise there were only too many entries in a short time
     }
   }
 
@@ -232,7 +232,7 @@ class Address {
   }
 }
 
-// Copies the link to what is shown; false if the browser does not let it.
+// Copies the address of the page. Returns false if the browser forbids it.
 async function copyLink() {
   try {
     await navigator.clipboard.writeText(location.href);

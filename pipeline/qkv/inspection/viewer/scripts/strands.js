@@ -1,16 +1,16 @@
 "use strict";
-// Lines between words: sources on the left, targets on the right; thicker lines have more weight. Also the legends.
+// Lines between words: keys on the left, queries on the right. Thicker lines have more weight. Also the legends.
 
 const LEAST_LINE = 0.02, ROW = 24;
 
-// The look of a head's lines as attributes: a colour, of which there are HEAD_COLOURS; from the ninth head on dashed too.
+// Returns the attributes of a head's lines: one of HEAD_COLOURS colours, and dashes when all colours have been used.
 function headLook(head) {
   const colour = head % HEAD_COLOURS, dashes = Math.floor(head / HEAD_COLOURS) % 3;
   return { class: `link head-${colour}${head < HEAD_COLOURS ? "" : ` dash-${dashes}`}`, style: `--strand: var(--head-${colour})` };
 }
 
-// `strands`: [{matrix, look, name}], one for each head that is drawn, with the attributes of its lines and the name that
-// is told; the other options as of `drawMatrix`.
+// Returns a picture of lines. `strands`: [{matrix, look, name}], the weights of each drawn head, the attributes of its
+// lines, and its name in descriptions. For the other options see `drawMatrix`.
 function drawLines(shown, { strands, gold, frame, axes, pin, tell, choose, focus }) {
   const left = Math.max(widest(shown.columns), textWidth(`${axes.columns} →`)) + 18, right = Math.max(widest(shown.rows), textWidth(axes.rows)) + 14;
   const gap = Math.max(120, Math.min(440, frame.width - left - right - 16)), top = 22;
@@ -57,10 +57,10 @@ function drawLines(shown, { strands, gold, frame, axes, pin, tell, choose, focus
 }
 
 function listenToLines(svg, shown, { words, lines, pin, tell, choose }) {
-  const only = (one) => {
-    for (const line of lines) line.classList.toggle("dim", one !== null && line.dataset[one.axis] !== String(one.place));
-    for (const word of words) word.classList.toggle("marked", one !== null && word.dataset.axis === one.axis && word.dataset.place === String(one.place));
-    if (one) tell(describeLinks(shown, one));
+  const only = (chosen) => {
+    for (const line of lines) line.classList.toggle("dim", chosen !== null && line.dataset[chosen.axis] !== String(chosen.place));
+    for (const word of words) word.classList.toggle("marked", chosen !== null && word.dataset.axis === chosen.axis && word.dataset.place === String(chosen.place));
+    if (chosen) tell(describeLinks(shown, chosen));
   };
   const rest = () => {
     only(pin);
@@ -84,7 +84,7 @@ function listenToLines(svg, shown, { words, lines, pin, tell, choose }) {
   rest();
 }
 
-// Lines of three weights.
+// Returns the legend of the lines: lines of three weights.
 function drawThickness() {
   const label = "Thicker lines have more weight; below 0.02 none is drawn";
   const svg = svgElement("svg", { class: "scale", width: 136, height: 30, role: "img", "aria-label": label });
@@ -97,7 +97,7 @@ function drawThickness() {
   return svg;
 }
 
-// A button for each head: pointing at it shows its lines alone, a click opens it. `picture` has the lines.
+// Returns a button for each head. Pointing at it highlights the head's lines in `picture`; a click calls `open(head)`.
 function drawHeadColours(heads, picture, open) {
   const legend = htmlElement("div", { class: "colours", role: "group", "aria-label": "Colours of the heads" });
   for (let head = 0; head < heads; head++) {

@@ -1,18 +1,18 @@
 "use strict";
-// The texts of a sentence, above its pictures, with marks: search hits, words that differ from the reference, dropped and
-// repeated words.
+// The texts of a sentence above its pictures, with marks: search hits, words that differ from the reference, words
+// hardly attended to, and repeated words.
 
-// The places of the words of each list that are not in their longest common subsequence: [Set, Set].
-function differences(one, other) {
-  const lengths = Array.from({ length: one.length + 1 }, () => new Uint16Array(other.length + 1));
-  for (let i = one.length - 1; i >= 0; i--) {
-    for (let j = other.length - 1; j >= 0; j--) {
-      lengths[i][j] = one[i] === other[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
+// Returns [Set, Set], the indices of the words of each list that are not in their longest common subsequence.
+function differences(first, second) {
+  const lengths = Array.from({ length: first.length + 1 }, () => new Uint16Array(second.length + 1));
+  for (let i = first.length - 1; i >= 0; i--) {
+    for (let j = second.length - 1; j >= 0; j--) {
+      lengths[i][j] = first[i] === second[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
     }
   }
-  const left = new Set(one.keys()), right = new Set(other.keys());
-  for (let i = 0, j = 0; i < one.length && j < other.length; ) {
-    if (one[i] === other[j]) {
+  const left = new Set(first.keys()), right = new Set(second.keys());
+  for (let i = 0, j = 0; i < first.length && j < second.length; ) {
+    if (first[i] === second[j]) {
       left.delete(i++);
       right.delete(j++);
     } else if (lengths[i + 1][j] >= lengths[i][j + 1]) i++;
@@ -23,7 +23,7 @@ function differences(one, other) {
 
 const LONGEST_REPETITION = 4; // words
 
-// The places of words that say at once again what was just said, one to four words of it: "the the", "of a of a".
+// Returns the indices of words that repeat the one to four words before them, as in "the the" and "of a of a".
 function repetitions(words) {
   const repeated = new Set();
   for (let length = 1; length <= LONGEST_REPETITION; length++) {
@@ -35,19 +35,20 @@ function repetitions(words) {
   return repeated;
 }
 
-// The places of the words in a text, [{start, end}]; null where tokens count as words, whose places are not known.
+// Returns [{start, end, word}], the words of a text; null if tokens count as words, because their positions are
+// unknown.
 function wordRanges(text, unit) {
   if (unit === "subwords") return null;
   const words = unit === "characters" ? /[^ ]/gu : /[^ ]+/g;
-  return [...text.matchAll(words)].map((found) => ({ start: found.index, end: found.index + found[0].length, word: found[0] }));
+  return [...text.matchAll(words)].map((match) => ({ start: match.index, end: match.index + match[0].length, word: match[0] }));
 }
 
-// The places of a search's hits in a text.
+// Returns [{start, end, kind}], the hits of a query in a text.
 function hitRanges(text, query) {
   const wanted = query.trim();
   if (wanted === "") return [];
   const pattern = new RegExp(wanted.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"), "gi");
-  return [...text.matchAll(pattern)].map((found) => ({ start: found.index, end: found.index + found[0].length, kind: "hit" }));
+  return [...text.matchAll(pattern)].map((match) => ({ start: match.index, end: match.index + match[0].length, kind: "hit" }));
 }
 
 const MEANINGS = {
@@ -58,7 +59,7 @@ const MEANINGS = {
 
 // Fills an element with a text whose ranges, [{start, end, kind}], are marked; they may overlap.
 function markText(element, text, ranges) {
-  const ends = [...new Set([0, text.length, ...ranges.flatMap(({ start, end }) => [start, end])])].sort((one, other) => one - other);
+  const ends = [...new Set([0, text.length, ...ranges.flatMap(({ start, end }) => [start, end])])].sort((first, second) => first - second);
   const pieces = ends.slice(1).map((end, i) => {
     const start = ends[i], kinds = new Set(ranges.filter((range) => range.start <= start && end <= range.end).map(({ kind }) => kind));
     const piece = text.slice(start, end), hit = kinds.delete("hit");
@@ -70,7 +71,7 @@ function markText(element, text, ranges) {
   return element;
 }
 
-// The marks in the target's texts: words of translation and reference that differ, words said again.
+// Returns {translation, reference}, the marked ranges: words that differ between the two texts, and repeated words.
 function targetMarks(sentence, unit) {
   const translation = wordRanges(sentence.hypothesis, unit), reference = wordRanges(sentence.reference ?? "", unit);
   if (!translation) return { translation: [], reference: [] };
@@ -82,27 +83,28 @@ function targetMarks(sentence, unit) {
   return { translation: [...pick(translation, added, "differs"), ...again], reference: pick(reference, missing, "differs") };
 }
 
-// The words of the source that got hardly any attention in one of the runs.
-function droppedWords(own) {
-  return own.flatMap(({ run, sentence }) => {
+// Returns the ranges of the source words that were hardly attended to in one of the runs.
+function droppedWords(versions) {
+  return versions.flatMap(({ run, sentence }) => {
     const ranges = wordRanges(sentence.sourceText, run.units.source) ?? [];
     return (sentence.underAttendedWords ?? []).map((word) => ranges[word]).filter(Boolean).map((range) => ({ ...range, kind: "dropped" }));
   });
 }
 
-// `own`: [{run, sentence}] of the runs that are shown and have the sentence; `several` names the runs.
-function drawTexts(sentence, own, several, query) {
+// Returns the texts of a sentence. `versions`: [{run, sentence}], the sentence in each shown run. `several`: whether
+// the names of the runs are shown.
+function drawTexts(sentence, versions, several, query) {
   const texts = [], kinds = new Set();
   const add = (name, text, ranges = [], kind = null) => {
     for (const range of ranges) kinds.add(range.kind);
     const marked = markText(htmlElement("span", { dir: "auto", class: kind }), text, [...ranges, ...hitRanges(text, query)]);
     texts.push(htmlElement("span", { class: "name" }, name), marked);
   };
-  const marks = own.map((one) => targetMarks(one.sentence, one.run.units.target));
-  add("source", sentence.sourceText, droppedWords(own));
-  if (sentence.reference !== null) add("reference", sentence.reference, own.length === 1 ? marks[0].reference : []);
-  own.forEach(({ run, sentence }, i) => {
-    const named = (what) => (several ? `${what}, ${run.name}` : what);
+  const marks = versions.map((version) => targetMarks(version.sentence, version.run.units.target));
+  add("source", sentence.sourceText, droppedWords(versions));
+  if (sentence.reference !== null) add("reference", sentence.reference, versions.length === 1 ? marks[0].reference : []);
+  versions.forEach(({ run, sentence }, i) => {
+    const named = (label) => (several ? `${label}, ${run.name}` : label);
     add(named(sentence.mode === "forced" ? "forced" : "translation"), sentence.hypothesis, marks[i].translation);
     if (sentence.plain !== null && sentence.plain !== sentence.hypothesis) add(named("plain text"), sentence.plain);
     if (sentence.truncated) add("", "cut short at the longest length allowed", [], "warning");
@@ -111,7 +113,7 @@ function drawTexts(sentence, own, several, query) {
   return [...texts, ...drawKey(kinds)];
 }
 
-// The key to the marks in the texts, where there are any.
+// Returns the legend of the marks in the texts; nothing without marks.
 function drawKey(kinds) {
   const labels = { differs: "differs from the other text", dropped: "hardly attended to", repeated: "repeated" };
   const shown = Object.keys(labels).filter((kind) => kinds.has(kind));

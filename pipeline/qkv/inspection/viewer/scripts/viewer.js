@@ -1,22 +1,22 @@
 "use strict";
-// The page. Scripts that another page adds extend it by `viewer`, the one instance of the class below:
+// The page. Scripts of other pages extend it through `viewer`, the only instance of the class below:
 //
 //   viewer.store                    the sentences and the state, see store.js
-//   viewer.ready                    a promise, kept when the page's own sentences can be shown
-//   viewer.decorateHeads(hook)      hook(button, {run, sentence, site, layer, head}): called for every head's picture
-//                                   whenever it is drawn; may add classes and listeners
-//   viewer.addPanel(hook)           hook(section, {run, sentence, site}): called whenever what is shown of a run is
-//                                   drawn; may append to it
-//   viewer.draw()                   draws again, after something that a hook reads has changed
+//   viewer.ready                    a promise that is fulfilled when the sentences of the page's data can be shown
+//   viewer.decorateHeads(hook)      hook(button, {run, sentence, site, layer, head}) is called for the picture of every
+//                                   head whenever it is drawn; it may add classes and listeners. `run` is an index
+//   viewer.addPanel(hook)           hook(section, {run, sentence, site}) is called whenever the section of a run is
+//                                   drawn; it may append to the section
+//   viewer.draw()                   draws again, after a change of data that a hook reads
 
 class Viewer {
   constructor(data) {
     this.data = data;
     this.hooks = { heads: [], panels: [] };
     addOrders(data.orders);
-    const { site, layer, head, side } = data, own = { sort: Object.keys(SORTS)[0], only: Object.keys(FILTERS)[0] };
-    this.toldHead = head !== null; // whether the head that opens first is known
-    this.store = new Store(data, { site, layer: layer ?? 0, head: head ?? "mean", side, ...own, stage: data.runs.length - 1 });
+    const { site, layer, head, side } = data, list = { sort: Object.keys(SORTS)[0], only: Object.keys(FILTERS)[0] };
+    this.toldHead = head !== null; // whether the first shown head has been chosen
+    this.store = new Store(data, { site, layer: layer ?? 0, head: head ?? "mean", side, ...list, stage: data.runs.length - 1 });
     this.list = new SentenceList(document.getElementById("list"), data.notes, (id) => this.store.select(id));
     this.controls = document.getElementById("controls");
     this.filters = document.getElementById("filters");
@@ -37,12 +37,12 @@ class Viewer {
     const address = new Address(store, { ...store.state }, allowed);
     Object.assign(store.state, address.read());
     store.settle();
-    store.listeners.unshift((changes, how) => this.change(changes, how)); // before the address is written
+    store.listeners.unshift((changes, how) => this.change(changes, how)); // called before the address is written
     listenToKeys(store, this.list, this.filters.elements.query);
     listenToCopy(document.getElementById("copy"), document.getElementById("copied"));
     this.watchWindow();
     store.notify({ sentences: true }, "open");
-    document.getElementById("copy").hidden = !address.kept;
+    document.getElementById("copy").hidden = !address.isWritable;
     document.documentElement.dataset.ready = "true";
   }
 
@@ -54,12 +54,12 @@ class Viewer {
     this.hooks.panels.push(hook);
   }
 
-  // Opens the head that tells most, once there are sentences, where the page was not told which.
+  // Chooses the head whose rows differ most, see heads.js, if the page's data name no head and there are sentences.
   openTellingHead() {
-    const { store } = this, found = this.toldHead ? null : mostTellingHead(store, store.stages ? store.runs.length - 1 : 0, store.state.site);
-    if (!found) return;
+    const { store } = this, telling = this.toldHead ? null : mostTellingHead(store, store.stages ? store.runs.length - 1 : 0, store.state.site);
+    if (!telling) return;
     this.toldHead = true;
-    Object.assign(store.state, found);
+    Object.assign(store.state, telling);
   }
 
   change(changes, how) {
@@ -80,15 +80,15 @@ class Viewer {
     this.controlsKind = kind;
   }
 
-  // Lists the sentences that are searched for; `open` opens the first of them, to which the list scrolls. When
-  // a search is cleared, what it found stays open.
+  // Lists the sentences that match query and filter. `open`: whether the first of them is shown. It is false when a
+  // search is cleared, so that the current sentence stays.
   filter(open) {
     const { state, runs } = this.store, { sentences } = runs[0] ?? { sentences: [] };
-    const found = chosenSentences([...sentences], state);
-    this.list.show(found, state.query);
-    const [shown, all] = [found.length, sentences.length].map((number) => number.toLocaleString("en"));
+    const matches = chosenSentences([...sentences], state);
+    this.list.show(matches, state.query);
+    const [shown, all] = [matches.length, sentences.length].map((number) => number.toLocaleString("en"));
     document.getElementById("count").textContent = `${shown === all ? "" : `${shown} of `}${all} ${all === "1" ? "sentence" : "sentences"}`;
-    if (open && found.length) Object.assign(state, { id: found[0].id, pin: null });
+    if (open && matches.length) Object.assign(state, { id: matches[0].id, pin: null });
   }
 
   draw() {
@@ -100,8 +100,9 @@ class Viewer {
       return;
     }
     const indices = store.shownRuns();
-    const own = indices.map((index) => ({ run: runs[index], sentence: store.sentence(index, state.id) })).filter((one) => one.sentence);
-    texts.replaceChildren(...drawTexts(sentence, own, own.length > 1, state.query));
+    const versions = indices.map((index) => ({ run: runs[index], sentence: store.sentence(index, state.id) }));
+    const present = versions.filter((version) => version.sentence);
+    texts.replaceChildren(...drawTexts(sentence, present, present.length > 1, state.query));
     keepPlace(place, () => {
       const sections = indices.map(() => htmlElement("section", { class: "run" }));
       const fills = sections.map((section, i) => drawSection(section, store, indices[i], hooks));
@@ -110,7 +111,7 @@ class Viewer {
     });
   }
 
-  // Pictures are made for the width of the window and the colours of the system.
+  // Draws again if the width of the page or the colours of the system change, because pictures depend on them.
   watchWindow() {
     const place = document.getElementById("runs");
     let width = place.clientWidth, waiting = 0;

@@ -1,7 +1,8 @@
 "use strict";
-// The page's weights, and matrices as they are shown: words for subwords, with or without EOS.
+// The weights of the page, and the shown matrices: by words or subwords, with or without EOS.
 
-// The bytes of a text in base64, gzipped: their sum at its end is checked while they are unpacked.
+// Unpacks a gzip file from its text in base64. The browser verifies gzip's checksum, and throws an error if it is
+// wrong.
 async function unpackBytes(text) {
   const characters = atob(text.trim()), packed = new Uint8Array(characters.length);
   for (let i = 0; i < packed.length; i++) packed[i] = characters.charCodeAt(i);
@@ -9,20 +10,21 @@ async function unpackBytes(text) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// 16-bit numbers from bytes that hold all their high bytes, then all their low bytes.
+// Joins bytes to 16-bit numbers: all high bytes come first, then all low bytes; see `byte_planes` in page.py.
 function joinBytes(bytes) {
   const numbers = new Uint16Array(Math.ceil(bytes.length / 2));
   for (let i = 0; i < numbers.length; i++) numbers[i] = (bytes[i] << 8) | bytes[numbers.length + i];
   return numbers;
 }
 
-// Decodes weights in parts of 65535.
+// Decodes the text of weights, which are stored as multiples of 1 / 65535; see `encode_weights` in page.py.
 async function readWeights(text) {
   return joinBytes(await unpackBytes(text));
 }
 
-// The tokens and words of a matrix: `axes` say which sentence its rows (queries) and columns (keys) run over, `side`
-// which target tokens label the rows. Keys of the target are always its input tokens.
+// Returns {rows, columns, rowWords, columnWords}, the tokens and words of a matrix. `axes`: the sentences of its rows
+// (queries) and columns (keys). `side`: the kind of target tokens that label the rows. Target keys are always input
+// tokens.
 function tokensOf(sentence, axes, side = "output") {
   const source = { tokens: sentence.source, words: sentence.sourceWords };
   const output = { tokens: sentence.target, words: sentence.targetWords };
@@ -32,9 +34,10 @@ function tokensOf(sentence, axes, side = "output") {
   return { rows: rows.tokens, columns: columns.tokens, rowWords: rows.words, columnWords: columns.words };
 }
 
-// The weights of one sentence: where each site's begin in an array, which may hold other sentences' weights too.
+// The weights of a sentence, in an array that may hold the weights of other sentences too.
 class SentenceWeights {
-  // `sites`: [layers, heads] by name, in the order in which the weights were written; `axes`: of each site by name.
+  // `sites`: site -> [layers, heads], in the order of the weights. `axes`: site -> its axes. `start`: the index of the
+  // sentence's first weight in the array.
   constructor(sentence, sites, axes, array, start = 0) {
     this.array = array;
     this.unit = array instanceof Uint16Array ? 1 / 65535 : 1;
@@ -47,13 +50,13 @@ class SentenceWeights {
     }
   }
 
-  // One head's matrix, or the mean of a layer's heads ("mean"), as an array of rows.
+  // Returns the matrix of a head, or the mean of a layer's heads for "mean", as an array of rows.
   matrix(site, layer, head) {
     const { start, heads, rows, columns } = this.places[site];
     const wanted = head === "mean" ? [...Array(heads).keys()] : [head];
     const matrix = Array.from({ length: rows }, () => new Float64Array(columns));
-    for (const one of wanted) {
-      let place = start + (layer * heads + one) * rows * columns;
+    for (const number of wanted) {
+      let place = start + (layer * heads + number) * rows * columns;
       for (const row of matrix) {
         for (let column = 0; column < columns; column++) row[column] += (this.array[place++] * this.unit) / wanted.length;
       }
@@ -62,7 +65,7 @@ class SentenceWeights {
   }
 }
 
-// Applies the toggles to a matrix: words for subwords (columns added up, rows averaged), EOS left out.
+// Applies the controls to a matrix: by words (columns are summed, rows averaged), and without EOS.
 function present(matrix, tokens, words, options) {
   let shown = { matrix, ...tokens };
   if (options.words) shown = mergeWords(shown, words);
@@ -86,10 +89,10 @@ function mergeWords({ matrix, rows, columns, rowWords, columnWords }, words) {
   };
 }
 
-// Leaves out EOS and BOS, and makes each row sum to one again.
+// Removes EOS and BOS from a matrix, and scales each row to a sum of 1.
 function withoutEos({ matrix, rows, columns, rowWords, columnWords }) {
-  const kept = (words) => [...words.keys()].filter((place) => words[place] !== null);
-  const keptRows = kept(rowWords), keptColumns = kept(columnWords);
+  const withWords = (words) => [...words.keys()].filter((place) => words[place] !== null);
+  const keptRows = withWords(rowWords), keptColumns = withWords(columnWords);
   const renormalise = (row) => {
     const total = row.reduce((sum, weight) => sum + weight, 0);
     return total > 0 ? row.map((weight) => weight / total) : row;
@@ -103,13 +106,14 @@ function withoutEos({ matrix, rows, columns, rowWords, columnWords }) {
   };
 }
 
-// The words of a sentence where spaces separate them; null where its tokens spell them.
+// Returns the words of a sentence that spaces separate; null if the tokens spell the words.
 function wordsOf(run, sentence, side) {
   if (run.units[side] !== "spaces") return null;
   return (side === "source" ? sentence.sourceText : sentence.hypothesis).split(" ").filter(Boolean);
 }
 
-// Groups the pieces of each word, in the order of the tokens; a token without a word (EOS, BOS) is a group of its own.
+// Returns the tokens of each word, in order: [{word, text, places}]. A token without a word, such as EOS, is a separate
+// group.
 function groupByWord(tokens, words, texts) {
   const groups = [];
   tokens.forEach((token, place) => {
@@ -123,7 +127,7 @@ function groupByWord(tokens, words, texts) {
   return groups.map((group) => (group.word === null ? group : { ...group, text: spell(group) || group.text }));
 }
 
-// The unit of words on each side where spaces do not separate them, in a sentence.
+// Returns a note on the units of words, for the sides on which spaces do not separate words.
 function describeUnits(units) {
   const sides = Object.entries(units).filter(([, unit]) => unit !== "spaces");
   return sides.map(([side, unit]) => `Words of the ${side} are its ${unit}.`).join(" ");

@@ -43,7 +43,7 @@ class Choosing:
         self.run.weights.write_bytes(b"weights")
         self.choice, self.chosen = READOUTS[1], 0
         monkeypatch.setattr(readout_selection, "choose_on_gold", self._choose)
-        monkeypatch.setattr(readout_selection, "_check_kept", lambda *_: None)
+        monkeypatch.setattr(readout_selection, "_check_saved", lambda *_: None)
 
     def in_folder(self, root, **changes):
         changes = {key.replace("__", "."): value for key, value in changes.items()}
@@ -57,7 +57,7 @@ class Choosing:
 
     def __call__(self, run=None, **settings):
         run = run or self.run
-        return choose_readout(run, read_choice_set(run.config, run.cutter), **settings)
+        return choose_readout(run, read_choice_set(run.config, run.reader.segmenter), **settings)
 
     def lose_text(self):
         self.corpus.rename(self.corpus.with_name("elsewhere"))
@@ -156,7 +156,7 @@ def test_weights_of_a_training_that_goes_on_and_of_an_ensembles_models_are_not_k
     checkpoint.parent.mkdir()
     checkpoint.write_bytes(b"weights")
     choosing(SimpleNamespace(**vars(run) | {"weights": checkpoint}))
-    choosing(keeps=False)
+    choosing(saves=False)
     assert not run.directory.alignment.exists() and choosing.chosen == 2
 
 
@@ -208,7 +208,7 @@ def test_a_damaged_file_is_told_with_what_to_do(choosing, case):
     with pytest.raises(InputError, match=r"alignment\.json: expected .*, found ") as told:
         choosing()
     assert message in str(told.value) and str(told.value).count("\n") == 0
-    assert "delete the file: it is written again where the gold alignments are" in str(told.value)
+    assert "delete the file: it is written again if the gold alignments can be read" in str(told.value)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"format": NaN}', "\xff", '{"format": 1' + "[" * 10_000])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qkv.run import train
-from qkv.training import batch_size
+from qkv.training import build
 from tests.support.run_contents import state_at
 from tests.support.tiny_runs import small_config, write_small_corpus
 
@@ -24,7 +24,7 @@ def test_a_run_goes_on_with_the_batches_that_it_found(tmp_path, monkeypatch, cap
         found.append(limit)
         return 700
 
-    monkeypatch.setattr(batch_size, "find_batch_tokens", find)
+    monkeypatch.setattr(build, "find_batch_tokens", find)
     write_small_corpus(tmp_path / "corpus")
     changes = {"batches.batch_tokens": "auto", "model.dropout": 0.1, "training.keep_checkpoints": 9}
 

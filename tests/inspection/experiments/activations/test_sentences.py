@@ -1,10 +1,10 @@
-"""What a run computes for sentences as text, and with that of another sentence in the place of its own."""
+"""The activations and scores of sentences that are given as text, and patching between them."""
 
 import numpy as np
 import pytest
 
+import qkv
 from qkv.errors import InputError
-from qkv.run.trained_run import load_run
 from tests.support import KEPT_RUNS
 
 CLEAN = "the cat eats the apple .", "le chat noir mange la pomme ."
@@ -13,7 +13,7 @@ CORRUPTED = "the cat eats the tree .", CLEAN[1]
 
 @pytest.fixture(scope="module")
 def run():
-    return load_run(KEPT_RUNS / "transformer")
+    return qkv.load(KEPT_RUNS / "transformer")
 
 
 def test_tokens_and_probabilities_belong_to_the_rows_of_the_arrays(run):
@@ -24,8 +24,8 @@ def test_tokens_and_probabilities_belong_to_the_rows_of_the_arrays(run):
     rows, columns = len(inside.target_output_tokens), len(inside.source_tokens)
     assert rows != columns
     assert inside.arrays["decoder.0.cross.weights"].shape[1:] == (rows, columns)
-    ids = [run.tokenizer.encode([side])[0] + [3] for side in CLEAN]
-    recorder = run.recorder(["cross"])
+    ids = [run.trained.tokenizer.encode([side])[0] + [3] for side in CLEAN]
+    recorder = run.trained.recorder(["cross"])
     likelihood = recorder.forced_graph(
         np.array([ids[0]]), np.array([[2, *ids[1][:-1]]]), np.array([ids[1]])
     ).log_probabilities
@@ -34,8 +34,8 @@ def test_tokens_and_probabilities_belong_to_the_rows_of_the_arrays(run):
 
 def test_a_source_alone_is_read_with_its_translation(run):
     (inside,) = run.cache([CLEAN[0]], ["*.residual"])
-    translation = run.translator.translate([CLEAN[0]])[0]
-    assert inside.target_output_tokens == run.tokenizer.pieces(translation.ids)
+    translation = run.trained.translator.translate([CLEAN[0]])[0]
+    assert inside.target_output_tokens == run.trained.tokenizer.pieces(translation.ids)
 
 
 def test_everything_patched_gives_the_clean_probabilities_and_nothing_new_gives_the_own(run):
@@ -51,7 +51,7 @@ def test_everything_patched_gives_the_clean_probabilities_and_nothing_new_gives_
 @pytest.mark.minutes
 @pytest.mark.parametrize("architecture", ["decoder_only", "recurrent"])
 def test_runs_of_other_architectures_are_read_and_patched(architecture):
-    run, other = load_run(KEPT_RUNS / architecture), ("the apple eats the cat .", CLEAN[1])
+    run, other = qkv.load(KEPT_RUNS / architecture), ("the apple eats the cat .", CLEAN[1])
     clean, corrupted = run.cache([CLEAN, other])
     assert clean.arrays["decoder.0.cross.weights"].shape[1:] == (
         len(clean.target_input_tokens),
@@ -75,7 +75,7 @@ def test_the_parts_of_a_score_are_named_after_the_tokens_of_the_sentence(run):
 
 
 def test_a_single_text_in_the_place_of_a_list_is_refused_rather_than_read_by_letters(run):
-    for read in (run.cache, run.translator.translate):
+    for read in (run.cache, run.trained.translator.translate):
         with pytest.raises(InputError, match="expected a list"):
             read(CLEAN[0])
 

@@ -1,4 +1,4 @@
-"""Checks that all workers of a training start from the same settings, text and checkpoint, and sums their votes."""
+"""Checks that all workers of a training start from the same settings, text and checkpoint; and sums of their votes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from .progress import Progress
 
 
 class SingleProcess(Workers):
-    """The `Workers` of a training in a single process, which is the chief."""
+    """The `Workers` of a training in a single process, which is the chief. Nothing is sent."""
 
     is_chief = True
 
@@ -27,15 +27,15 @@ class SingleProcess(Workers):
 
 
 class WorkerVotes:
-    """Sums numbers over all workers. All workers must ask for the same sums at the same update.
+    """The sums of numbers over all workers, by which they vote. All workers must call `sums` after the same updates.
 
     Args:
         strategy: the strategy of the training.
         workers: the workers.
 
     Attributes:
-        alone: whether a single process trains, on one device or several.
-        is_chief: whether this process is the chief.
+        alone: True if a single process trains, on one device or several.
+        is_chief: True if this process is the chief.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, workers: Workers) -> None:
@@ -49,7 +49,7 @@ class WorkerVotes:
         self._sum_over_workers = sum_over_workers
 
     def sums(self, values: Sequence[float]) -> list[float]:
-        """Returns the sum of each number over all replicas."""
+        """Returns the sum of each number over all replicas. Every replica of a worker adds the worker's number."""
         return [float(total) for total in self._sum_over_workers(tf.constant(values, tf.float32)).numpy()]
 
 
@@ -57,9 +57,17 @@ PREPARING = "to prepare the text"
 
 
 def check_equal_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
-    """Raises an `InputError` if the settings of the workers differ. `settings` has values by dotted key."""
-    chief_settings, *others = workers.exchange("settings", dict(settings), "to start")
-    for index, worker_settings in enumerate(others, 1):
+    """Checks that all workers have the same settings. Every worker must call it.
+
+    Args:
+        workers: the workers.
+        settings: the values of this worker's settings by dotted key.
+
+    Raises:
+        InputError: a setting of another worker differs from the chief's.
+    """
+    chief_settings, *other_settings = workers.exchange("settings", dict(settings), "to start")
+    for index, worker_settings in enumerate(other_settings, 1):
         for key in {**chief_settings, **worker_settings}:
             value = worker_settings.get(key)
             expected = chief_settings.get(key)
@@ -73,13 +81,21 @@ def check_equal_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
 
 
 def wait_for_text(workers: Workers) -> None:
-    """Waits until the chief has prepared the text."""
+    """Waits until the chief has prepared the text. On the chief, returns at once."""
     if not workers.is_chief:
         workers.receive(0, "text", PREPARING)
 
 
 def check_equal_text(workers: Workers, digests: Mapping[str, str]) -> None:
-    """Raises an `InputError` if workers have different files. `digests` has digests by the name of the file."""
+    """Checks that all workers have the same files. Every worker must call it.
+
+    Args:
+        workers: the workers.
+        digests: the SHA-256 digest of each file of this worker by its name. A file that the chief lacks is ignored.
+
+    Raises:
+        InputError: a file of another worker differs from the chief's.
+    """
     _compare_files(workers, "text", digests, PREPARING)
 
 
@@ -91,13 +107,14 @@ def restore_together(workers: Workers, checkpoints: Checkpoints, model: Any, opt
         checkpoints: the checkpoints in the run's folder, as this worker sees it.
         model: the model.
         optimizer: the optimizer.
-        started: whether the training has checkpoints. The chief's value counts.
+        started: True if the training has checkpoints. The chief's value counts.
 
     Returns:
-        The progress of the training; that of a new training if it has no checkpoints.
+        The progress of the training; the progress of a new training if there are no checkpoints.
 
     Raises:
-        InputError: see `Checkpoints.restore`; or a worker lacks the chief's checkpoint or has another one of its name.
+        InputError: see `Checkpoints.restore`; or a worker lacks the chief's checkpoint, or has a different file of the
+            same name.
     """
     restores = workers.is_chief and started
     progress = checkpoints.restore(model, optimizer) if restores else Progress()
@@ -117,8 +134,9 @@ def restore_together(workers: Workers, checkpoints: Checkpoints, model: Any, opt
 
 
 def _compare_files(workers: Workers, key: str, digests: Mapping[str, str], for_what: str) -> None:
-    chief_digests, *others = workers.exchange(key, dict(digests), for_what)
-    for index, worker_digests in enumerate(others, 1):
+    """Raises an `InputError` if a file of another worker has another digest than the chief's file of the same name."""
+    chief_digests, *other_digests = workers.exchange(key, dict(digests), for_what)
+    for index, worker_digests in enumerate(other_digests, 1):
         for name, digest in worker_digests.items():
             if chief_digests.get(name, digest) != digest:
                 worker = workers.cluster.describe(index)

@@ -9,13 +9,14 @@ import pytest
 import tensorflow as tf
 
 from qkv.errors import InputError
-from qkv.training import step as module
+from qkv.training import loss_scale as module
 from qkv.training.accumulation import Accumulation
 from qkv.training.checkpoints import load_checkpoint, save_checkpoint
 from qkv.training.loss import TotalLoss
+from qkv.training.loss_scale import LEAST, MOST, START, LossScale
 from qkv.training.optimizers import make_optimizer
 from qkv.training.progress import Progress
-from qkv.training.step import LEAST, MOST, START, LossScale, TrainStep
+from qkv.training.step import TrainStep
 from qkv.training.stopping import check_finite
 from tests.support.tiny_models import make_transformer
 from tests.support.training import batch_of

@@ -8,7 +8,13 @@ from qkv.errors import InputError
 from qkv.runtime.cluster import Cluster
 from qkv.training.checkpoints import Checkpoints
 from qkv.training.progress import Progress
-from qkv.training.workers import SingleProcess, check_equal_settings, check_equal_text, restore_together, wait_for_text
+from qkv.training.worker_checks import (
+    SingleProcess,
+    check_equal_settings,
+    check_equal_text,
+    restore_together,
+    wait_for_text,
+)
 
 
 class TwoWorkers:

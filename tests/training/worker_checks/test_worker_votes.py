@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import tensorflow as tf
 
-from qkv.training.workers import SingleProcess, WorkerVotes
+from qkv.training.worker_checks import SingleProcess, WorkerVotes
 
 
 class Replicas:
