@@ -254,7 +254,7 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
         return ops.swapaxes(ops.reshape(x, (batch, length, heads, width // heads)), 1, 2)
 
     def repeat_heads(self, x):
-        """Repeats each head of keys or values for its heads of queries: `(B, key_value_heads, S, K) -> (B, H, S, K)`."""
+        """Repeats heads of keys or values for their heads of queries: `(B, key_value_heads, S, K) -> (B, H, S, K)`."""
         repeats = self.num_heads // self.key_value_heads
         return x if repeats == 1 else ops.repeat(x, repeats, axis=1)
 
