@@ -92,7 +92,7 @@ class AttentionSpec:
             self.value_projection = self.projection
         self.mechanism = describe_mechanism(self.mechanism, self.score, self.dropout)
         self.score = describe_layer("score", SCORE_CLASSES, self.score)
-        # As configs, from which each projection makes an object of its own: two layers must not share an initializer.
+        # As configs, because each projection makes a new object: two layers must not share an initializer.
         self.kernel_initializer = to_json_value(self.kernel_initializer)
         self.bias_initializer = to_json_value(self.bias_initializer)
         self.kernel_regularizer = to_json_value(self.kernel_regularizer)

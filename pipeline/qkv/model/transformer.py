@@ -273,7 +273,7 @@ class BlockSpec:
         return {**arguments, **further}
 
 
-class Block(ConstructorConfig, ReplaceableLayers, keras.Layer):
+class TransformerBlock(ConstructorConfig, ReplaceableLayers, keras.Layer):
     """Base class of blocks: self-attention and a feed-forward network, each in a residual connection.
 
     A subclass defines `build`, `call` and `compute_output_spec`.
@@ -363,7 +363,7 @@ class Block(ConstructorConfig, ReplaceableLayers, keras.Layer):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class EncoderBlock(Block):
+class EncoderBlock(TransformerBlock):
     """One layer of the encoder (Vaswani et al. 2017, section 3.1); with a causal mask, of a language model.
 
     Args:
@@ -384,6 +384,9 @@ class EncoderBlock(Block):
     Returns:
         `(states, weights, (keys, values))`: the states are `(B, T, D)`, and the weights float32 `(B, H, T, L + T)`.
         Keys and values are `before` followed by the keys and values of x: `(B, key_value_heads, L + T, K or V)`.
+
+    Raises:
+        ValueError: an argument is out of its range, see `BlockSpec` and `AttentionSpec`.
 
     Example:
         >>> block = EncoderBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))
@@ -416,7 +419,7 @@ class EncoderBlock(Block):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class DecoderBlock(Block):
+class DecoderBlock(TransformerBlock):
     """One layer of the decoder (Vaswani et al. 2017, section 3.1).
 
     Args:
@@ -445,6 +448,9 @@ class DecoderBlock(Block):
         `(states, self_weights, cross_weights, (keys, values))`: the states are `(B, T, D)`, the weights of the
         self-attention float32 `(B, H, T, L + T)`, and the weights of the cross-attention float32 `(B, H, T, S)`. Keys
         and values of the self-attention are `before` followed by the keys and values of x.
+
+    Raises:
+        ValueError: an argument is out of its range, see `BlockSpec` and `AttentionSpec`.
 
     Example:
         >>> block = DecoderBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))
