@@ -76,3 +76,14 @@ def test_all_arguments_are_in_the_config():
 def test_there_are_two_matrices_and_a_vector_and_no_bias_unless_asked_for(inputs):
     assert ready(inputs).count_params() == 8 * 4 + 6 * 4 + 4
     assert ready(inputs, use_bias=True).count_params() == 8 * 4 + 6 * 4 + 4 + 4
+
+
+def test_the_spec_has_the_width_of_the_values_once_the_layer_is_built(inputs):
+    layer = AdditiveAttention(units=4, use_bias=True)
+    assert (layer.spec.value_dim, layer.spec.output_dim) == (None, None)
+    context, _ = layer(inputs[0], key=inputs[1], value=inputs[2])
+    width = inputs[2].shape[-1]
+    assert (layer.spec.value_dim, layer.spec.output_dim, context.shape[-1]) == (width, width, width)
+    assert (layer.value_dim, layer.output_dim) == (width, width)
+    assert (layer.spec.num_heads, layer.spec.key_dim, layer.spec.value_projection) == (1, 4, False)
+    assert layer.spec.score == {"class_name": "additive", "config": {"use_bias": True}}

@@ -39,7 +39,7 @@ def test_multi_head_attention_takes_keys_and_values_of_two_widths():
     layer = from_keras(peer, MultiHeadAttention)
     expected = peer(X, value, MEMORY, return_attention_scores=True)
     assert_close(layer(X, key=MEMORY, value=value), expected, 1e-6)
-    with pytest.raises(ValueError, match="keys of width 6 and values of width 7; take kind=MultiHeadAttention"):
+    with pytest.raises(ValueError, match="keys of width 6 and values of width 7; use kind=MultiHeadAttention"):
         from_keras(peer)
 
 

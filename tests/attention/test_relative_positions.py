@@ -117,7 +117,7 @@ def test_what_cannot_be_turned_or_biased_is_refused():
     with pytest.raises(ValueError, match=r"key_dim.*even size, found 5"):
         rotation(np.arange(3), 5)
     bias = alibi_bias(np.arange(T), np.arange(T), H)
-    with pytest.raises(ValueError, match=r"bias: Blockwise adds none.*softmax"):
+    with pytest.raises(ValueError, match=r"bias: Blockwise cannot add a bias.*softmax"):
         SelfAttention(H, K, mechanism="blockwise")(draw(B, T, 8), distances=Distances(bias=bias))
 
 

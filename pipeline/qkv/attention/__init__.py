@@ -1,4 +1,18 @@
-"""Attention layers, which all return `(context, weights)`, and the masks that they take."""
+"""Attention layers, which all return `(context, weights)`, and the masks that they take.
+
+The modules, in reading order:
+
+- `masks`: boolean masks, and the softmax that applies them
+- `scores`: score functions, which compare queries with keys
+- `mechanisms`: mechanisms, which compute contexts from queries, keys and values
+- `by_name`: score functions and mechanisms made from names and configs
+- `multi_head`: the arguments and the base class of attention layers, and multi-head attention
+- `relative_positions`: rotary positions and ALiBi
+- `self_attention`: attention of a sequence to itself
+- `cross_attention`: attention of a sequence to another one
+- `additive`: Bahdanau's attention
+- `from_keras`: conversion of Keras' multi-head attention
+"""
 
 from .additive import AdditiveAttention
 from .cross_attention import CrossAttention

@@ -15,18 +15,27 @@ class AdditiveAttention(MultiHeadAttention):
     the same name, it has both matrices. Values are not projected. The paper's query is the decoder's previous state.
 
     Args:
-        units: the size of the hidden layer in which query and key meet.
-        use_bias: adds b inside the tanh. The paper has none.
-        dropout: share of the weights set to zero in training; the returned weights are those before dropout.
-        mechanism: what is done with the scores: a name, such as "softmax" or (for bounded memory) "blockwise", or a
-            layer; see `qkv.attention.mechanisms`.
+        units: the size of the projected queries and keys, whose sum goes through the tanh.
+        use_bias: whether b is added inside the tanh. The paper has no bias.
+        dropout: the share of the weights set to zero in training, from 0 to 1. The returned weights are the weights
+            before dropout.
+        mechanism: how contexts are computed from the scores: a name, such as "softmax" or (for bounded memory)
+            "blockwise", or a layer; see `attention.mechanisms`.
         **kwargs: `projection`, `kernel_initializer`, `bias_initializer`, `kernel_regularizer` and `seed`, as in
             `AttentionSpec`, and arguments of `keras.Layer`.
+
+    Attributes:
+        spec: the `AttentionSpec`. Its `value_dim` and `output_dim` are the width of the values, and None until the
+            layer is built.
+        units, bias_in_score: the arguments `units` and `use_bias`.
 
     Call arguments: as in `MultiHeadAttention`.
 
     Returns:
         `(context, weights)`: `(B, T, Dv)` and float32 `(B, 1, T, S)`.
+
+    Raises:
+        ValueError: `units` is not a whole number of at least 1; otherwise as in `MultiHeadAttention`.
 
     Example:
         >>> layer = AdditiveAttention(units=4)
@@ -50,9 +59,15 @@ class AdditiveAttention(MultiHeadAttention):
         )
         self.units = units
         self.bias_in_score = use_bias
+        self._set_value_dim(None)
+
+    def _set_value_dim(self, width):
+        """Sets the size of values and context to the width of the values, which are not projected."""
+        self.spec.value_dim = self.spec.output_dim = width
+        self.value_dim = self.output_dim = width
 
     def build(self, query_shape, *, key_shape, value_shape):
-        self.value_dim = self.output_dim = value_shape[-1]  # values are not projected
+        self._set_value_dim(value_shape[-1])
         super().build(query_shape, key_shape=key_shape, value_shape=value_shape)
 
     def compute_output_shape(self, query_shape, *, key_shape, value_shape):

@@ -1,4 +1,4 @@
-"""Score functions and mechanisms by name, by config or by example."""
+"""Score functions and mechanisms, made from a name, a config or an example layer."""
 
 from collections.abc import Mapping
 
@@ -6,19 +6,20 @@ import keras
 
 
 def describe_layer(kind, table, layer):
-    """Describes a score function or mechanism as a config can store it.
+    """Describes a score function or a mechanism by a value that a config can store.
 
     Args:
-        kind: the word for it in error messages, "score" or "mechanism".
+        kind: "score" or "mechanism", for error messages.
         table: the classes by name.
-        layer: a name of `table`; `{"class_name": ..., "config": ...}` with a name of `table` or of a class registered
-            with Keras, and its arguments; or a layer that was never called, whose arguments are taken.
+        layer: a name of `table`; or a dict `{"class_name": ..., "config": ...}` with the arguments, whose class name is
+            in `table` or registered with Keras; or a layer without weights, whose arguments are taken.
 
     Returns:
-        The name as it was given, or a dict of class name and arguments, without the arguments that every layer has.
+        `layer` unchanged if it is a name. Otherwise a dict of class name and arguments, without the arguments `name`,
+        `trainable` and `dtype`.
 
     Raises:
-        ValueError: there is no class of that name, or the layer has weights already, which a copy would not share.
+        ValueError: no class has that name; or the layer has weights already, which a copy would not share.
     """
     if isinstance(layer, keras.Layer):
         if layer.weights:
@@ -27,25 +28,35 @@ def describe_layer(kind, table, layer):
     if isinstance(layer, Mapping):
         name = layer.get("class_name")
         config = {key: x for key, x in layer.get("config", {}).items() if key not in ("name", "trainable", "dtype")}
-        if config.get("seed", 0) is None:  # the layer around it has one, or none
+        if config.get("seed", 0) is None:  # then the attention layer sets the seed
             del config["seed"]
         if name not in table:
             name = layer.get("registered_name") or name
-            name = next((short for short, class_ in table.items() if class_ is _find(table, name)), name)
+            name = next((short for short, class_ in table.items() if class_ is _find_class(table, name)), name)
         layer = {"class_name": name, "config": config}
     else:
         name = layer
-    if not isinstance(name, str) or _find(table, name) is None:
+    if not isinstance(name, str) or _find_class(table, name) is None:
         raise ValueError(f"{kind}: expected one of {', '.join(table)}, or a layer, found {name!r}")
     return layer
 
 
 def make_layer(table, description, **arguments):
-    """Makes the layer that `describe_layer` describes, with further arguments such as `name` and `dtype`."""
+    """Makes the layer that a description stands for.
+
+    Args:
+        table: the classes by name.
+        description: a result of `describe_layer`.
+        **arguments: arguments of the layer, such as `name` and `dtype`. An argument in the description has precedence.
+
+    Returns:
+        A new layer.
+    """
     if isinstance(description, str):
-        return _find(table, description)(**arguments)
-    return _find(table, description["class_name"])(**{**arguments, **description["config"]})
+        return _find_class(table, description)(**arguments)
+    return _find_class(table, description["class_name"])(**{**arguments, **description["config"]})
 
 
-def _find(table, name):
+def _find_class(table, name):
+    """Returns the class of a name in the table, else the class registered with Keras; None if there is none."""
     return table.get(name) or keras.saving.get_registered_object(name)

@@ -11,26 +11,29 @@ class CrossAttention(MultiHeadAttention):
     """Multi-head attention from a sequence to a memory (Vaswani et al. 2017, section 3.2.3, first bullet).
 
     `context = concat_h(softmax(score((x + p) W_q, (memory + m) W_k)) memory W_v) W_o`, with optional positions p of the
-    queries and m of the memory. Positions help to find a place but would blur what is read there, so they are not added
-    to the values (Carion et al. 2020, DETR, appendix A.1).
+    queries and m of the memory. Positions affect the weights only: they are not added to the values (Carion et al.
+    2020, DETR, appendix A.1).
 
     Args:
         num_heads, ...: the fields of `AttentionSpec`.
+        **kwargs: the arguments of `keras.Layer`.
 
     Call arguments:
         x: `(B, T, D)`, the queries.
         memory: `(B, S, M)`, the keys and values.
-        attention_mask: bool, broadcastable to `(B, H, T, S)`; usually the padding mask of the memory.
-        memory_positions: `(S, M)` or `(B, S, M)`, added to the memory for the keys, or None.
-        positions: `(T, D)` or `(B, T, D)`, added to x for the queries, or None.
-        x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It becomes the mask of the
+        attention_mask: bool, broadcastable to `(B, H, T, S)`, usually the padding mask of the memory; or None.
+        memory_positions: m, `(S, M)` or `(B, S, M)`, or None.
+        positions: p, `(T, D)` or `(B, T, D)`, or None.
+        x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps with x. It becomes the mask of the
             context.
-        memory_mask: bool `(B, S)`; if not given, the mask that Keras keeps of the memory. It is joined with
-            `attention_mask`.
+        memory_mask: bool `(B, S)`; if not given, the mask that Keras keeps with the memory. A query may attend only to
+            positions that this mask and `attention_mask` allow.
         training: whether dropout is applied.
 
     Returns:
         `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
+
+    Raises: as `MultiHeadAttention`.
 
     Example:
         >>> layer = CrossAttention(num_heads=2, key_dim=4)
@@ -41,7 +44,7 @@ class CrossAttention(MultiHeadAttention):
 
     inputs_by_position = ("x", "memory")
 
-    # Keras finds arguments by name, so a layer with two inputs cannot have the signatures of a layer with three.
+    # Keras finds arguments by name, so a layer with two inputs cannot have the signatures of a layer with three inputs.
     def build(self, x_shape, memory_shape):  # type: ignore[override]
         super().build(x_shape, key_shape=memory_shape, value_shape=memory_shape)
 

@@ -1,33 +1,35 @@
-"""Masks: boolean arrays, made from ids, that say who may attend to whom, and the softmax that obeys them.
+"""Boolean attention masks, made from ids, and the softmax that applies them.
 
-Letters: B batch, H heads, T target (query) positions, S source (key) positions. True means "may be attended to".
+Letters: B batch, H heads, T target (query) positions, S source (key) positions. True means that a query may attend to a
+key.
 """
 
 from keras import ops
 
-LOWEST = -1e30  # finite, so that a row of nothing but masked scores still has finite gradients
+LOWEST = -1e30
+"""The score of masked pairs. It is finite, so that a row with only masked scores still has finite gradients."""
 
 
 def padding_mask(ids, padding_id=0):
-    """Lets every query attend to the real tokens of its own sentence.
+    """Returns the mask by which every query may attend to the tokens of its sentence, but not to padding.
 
     Args:
         ids: int `(B, S)`.
-        padding_id: the id with which short sentences are padded.
+        padding_id: the id of padding.
 
     Returns:
-        bool `(B, 1, 1, S)`, ready to broadcast over heads and queries.
+        bool `(B, 1, 1, S)`, which broadcasts over heads and queries.
     """
     return ops.expand_dims(ops.not_equal(ids, padding_id), (1, 2))
 
 
 def causal_mask(query_length, key_length, offset=0):
-    """Lets a query attend to keys at its own position and before.
+    """Returns the mask by which a query may attend to its own position and to earlier ones.
 
     Args:
         query_length: T.
         key_length: S.
-        offset: position of the first query among the keys; a cached decoding step at position t passes t.
+        offset: the position of the first query among the keys. A cached decoding step at position t passes t.
 
     Returns:
         bool `(1, 1, T, S)`.
@@ -38,17 +40,19 @@ def causal_mask(query_length, key_length, offset=0):
 
 
 def join_masks(mask, *key_masks):
-    """Joins a mask with the masks that Keras keeps of the sequences from which keys and values are made.
+    """Joins an attention mask with the masks that Keras keeps with the sequences of keys and values.
 
     Args:
-        mask: bool, four axes, broadcastable to `(B, H, T, S)`, or None.
+        mask: bool with four axes, broadcastable to `(B, H, T, S)`, or None.
         *key_masks: bool `(B, S)` each, True at real positions, or None.
 
     Returns:
-        bool, broadcastable to `(B, H, T, S)`: True where all of them are. If there is no other mask, `mask` itself.
+        bool, broadcastable to `(B, H, T, S)`: True where all masks are True. If all `key_masks` are None, `mask`
+        itself.
 
     Raises:
-        ValueError: a mask has other axes: to Keras two axes mean (B, S), and to others (T, S).
+        ValueError: `mask` has not four axes, or a key mask has not two. A mask with two axes would be ambiguous:
+            `(B, S)` or `(T, S)`.
     """
     if mask is not None and len(mask.shape) != 4:
         raise ValueError(f"attention_mask: expected 4 axes, as in (B, H, T, S), found shape {tuple(mask.shape)}")
@@ -61,7 +65,7 @@ def join_masks(mask, *key_masks):
 
 
 def check_keras_mask(mask):
-    """Refuses what is no mask of a sequence, `(B, T)`, as Keras keeps it."""
+    """Raises a `ValueError` unless a Keras mask has two axes, `(B, T)`."""
     if len(mask.shape) != 2:
         raise ValueError(f"mask: expected 2 axes, (B, T), found shape {tuple(mask.shape)}; attention_mask has 4")
 
@@ -70,12 +74,12 @@ def masked_softmax(scores, mask=None):
     """Turns scores into weights that sum to one over the keys that may be attended to.
 
     The softmax is computed in float32 whatever the type of the scores, because half precision cannot tell a masked
-    score from a very low one. A query that may attend to nothing gets weights of exactly zero, so its context is zero,
-    not a mean of padding.
+    score from a very low one. The weights of a query without any allowed key are exactly zero, so its context is zero
+    and not a mean of padding.
 
     Args:
         scores: `(B, H, T, S)`, any float type.
-        mask: bool, with as many axes as `scores` and broadcastable to them, or None for no mask.
+        mask: bool with as many axes as `scores` and broadcastable to them, or None for no mask.
 
     Returns:
         float32 `(B, H, T, S)`.
@@ -89,7 +93,7 @@ def masked_softmax(scores, mask=None):
 
     @ops.custom_gradient
     def softmax(scores):
-        # Keras warns of a softmax over one key, which is right for a sentence of one token.
+        # Keras would warn of a softmax over one key, although a sentence may have one token.
         if scores.shape[-1] == 1:
             weights = ops.ones_like(scores)
         else:
@@ -97,8 +101,8 @@ def masked_softmax(scores, mask=None):
         if mask is not None:
             weights = ops.where(mask, weights, 0.0)
 
-        def gradient(*received, upstream=None):  # zero wherever the weight is zero, so it needs no mask
-            upstream = received[-1] if upstream is None else upstream  # PyTorch's backend passes it by name
+        def gradient(*arguments, upstream=None):  # zero wherever the weight is zero, so it needs no mask
+            upstream = arguments[-1] if upstream is None else upstream  # PyTorch's backend passes it by name
             return weights * (upstream - ops.sum(weights * upstream, -1, keepdims=True))
 
         return weights, gradient

@@ -1,4 +1,4 @@
-"""Multi-head attention, and the base class of attention layers, wherever their queries, keys and values come from.
+"""Multi-head attention, and the base class of all attention layers.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
 """
@@ -20,41 +20,49 @@ from .mechanisms.softmax import WeightsInFloat32
 from .scores import SCORE_CLASSES
 
 
-@dataclass(frozen=True)
+@dataclass(kw_only=True)
 class AttentionSpec:
-    """The arguments of an attention layer, checked and complete: `layer.spec`.
+    """The arguments of an attention layer, checked, with all defaults filled in. A layer has it as `layer.spec`.
 
     Args:
         num_heads: H.
         key_dim: K, the size of one head's queries and keys.
-        value_dim: V, the size of one head's values; K if not given.
-        output_dim: the width of the context; H * V if not given.
+        value_dim: V, the size of one head's values. None: K.
+        output_dim: the width of the context. None: H * V.
         score: how queries and keys are compared: a name, or a layer such as `Cosine(initial_scale=5.0)`; see
-            `qkv.attention.scores`.
-        mechanism: what is done with the scores: a name, or a layer such as `Linformer(projected_length=16)`; see
-            `qkv.attention.mechanisms`. It uses the `score` and `dropout` given here.
-        projection: whether queries and keys pass through learnt matrices. If False, the inputs are split into heads as
-            they are, so their width must be H * K.
-        value_projection: whether values and the context pass through learnt matrices; `projection` if not given. If
-            False, the context is made of the values themselves, whose width must be H * V.
+            `attention.scores`.
+        mechanism: how contexts are computed from the scores: a name, or a layer such as
+            `Linformer(projected_length=16)`; see `attention.mechanisms`. It uses the `score` and `dropout` of the
+            attention layer.
+        projection: whether queries and keys pass through learnt matrices. If False, the inputs are split into heads
+            unchanged, so their width must be H * K.
+        value_projection: whether values and the context pass through learnt matrices. If False, the context is the
+            weighted mean of the values themselves, whose width must be H * V. None: as `projection`.
         use_bias: whether the projections add a bias.
-        dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
-            dropout.
-        key_value_heads: number of heads of keys and values, a divisor of H: each serves H / key_value_heads heads of
-            queries (Ainslie et al. 2023), and 1 serves all (Shazeer 2019). H if not given.
-        kernel_initializer, bias_initializer: of the projections' matrices and biases, as in
-            `keras.layers.MultiHeadAttention`. What `SelfAttention` projects together is one matrix.
-        kernel_regularizer: of the projections' matrices, as there; None for none.
-        seed: an int, from which all parts get seeds of their own: what draws weights, but for an initializer that has
-            a seed, and dropout. None for other numbers in each layer.
+        dropout: the share of the weights set to zero in training, after the softmax, from 0 to 1. The returned weights
+            are the weights before dropout.
+        key_value_heads: the number of heads of keys and values, a divisor of H. Each serves H / key_value_heads heads
+            of queries (Ainslie et al. 2023); a single one serves all (Shazeer 2019). None: H.
+        kernel_initializer, bias_initializer: the initializers of the projections' matrices and biases, as in
+            `keras.layers.MultiHeadAttention`. `SelfAttention` initializes the projections of queries, keys and values
+            as one matrix.
+        kernel_regularizer: the regularizer of the projections' matrices, as in `keras.layers.MultiHeadAttention`, or
+            None.
+        seed: an int that determines the random initial weights and dropout. An initializer that has a seed keeps it.
+            None: each layer draws different random numbers.
+
+    Attributes: as the arguments. Score, mechanism, initializers and regularizer are names or JSON values, as in a
+        config.
 
     Raises:
-        ValueError: a size, a name or a combination of arguments is not possible.
+        ValueError: a size is not a whole number of at least 1; a score or a mechanism is unknown; `key_value_heads` is
+            not a divisor of H, or is not H although there are no projections; or `output_dim` is not H * V although
+            there is no value projection.
     """
 
     num_heads: int
     key_dim: int
-    value_dim: Any = None  # as the others without a type, filled in if not given
+    value_dim: Any = None  # `Any`: None as an argument, and another value in the attribute
     output_dim: Any = None
     score: Any = "scaled_dot"
     mechanism: Any = "softmax"
@@ -69,45 +77,60 @@ class AttentionSpec:
     seed: Any = None
 
     def __post_init__(self):
-        sizes = ("num_heads", "key_dim", "value_dim", "output_dim", "key_value_heads")
-        check_sizes(**{name: getattr(self, name) for name in sizes})
-        heads = self.num_heads
-        value_dim = self.value_dim or self.key_dim
-        width = heads * value_dim
-        vars(self).update(
-            value_dim=value_dim,
-            output_dim=self.output_dim or width,
-            mechanism=describe_mechanism(self.mechanism, self.score, self.dropout),
-            score=describe_layer("score", SCORE_CLASSES, self.score),
-            value_projection=self.projection if self.value_projection is None else self.value_projection,
-            key_value_heads=self.key_value_heads or heads,
-            kernel_initializer=to_json_value(self.kernel_initializer),
-            bias_initializer=to_json_value(self.bias_initializer),
-            kernel_regularizer=to_json_value(self.kernel_regularizer),
+        check_sizes(
+            num_heads=self.num_heads,
+            key_dim=self.key_dim,
+            value_dim=self.value_dim,
+            output_dim=self.output_dim,
+            key_value_heads=self.key_value_heads,
         )
-        projected = self.projection and self.value_projection
-        if heads % self.key_value_heads or not (projected or heads == self.key_value_heads):
-            expected = f"a divisor of num_heads = {heads}" if projected else f"{heads} without projection"
+        self.value_dim = self.value_dim or self.key_dim
+        width = self.num_heads * self.value_dim
+        self.output_dim = self.output_dim or width
+        self.key_value_heads = self.key_value_heads or self.num_heads
+        if self.value_projection is None:
+            self.value_projection = self.projection
+        self.mechanism = describe_mechanism(self.mechanism, self.score, self.dropout)
+        self.score = describe_layer("score", SCORE_CLASSES, self.score)
+        # As configs, because each projection makes a new object: two layers must not share an initializer.
+        self.kernel_initializer = to_json_value(self.kernel_initializer)
+        self.bias_initializer = to_json_value(self.bias_initializer)
+        self.kernel_regularizer = to_json_value(self.kernel_regularizer)
+
+        has_all_projections = self.projection and self.value_projection
+        if has_all_projections and self.num_heads % self.key_value_heads:
+            expected = f"a divisor of num_heads = {self.num_heads}"
+            raise ValueError(f"key_value_heads: expected {expected}, found {self.key_value_heads}")
+        if not has_all_projections and self.key_value_heads != self.num_heads:
+            expected = f"{self.num_heads} without projection"
             raise ValueError(f"key_value_heads: expected {expected}, found {self.key_value_heads}")
         if not self.value_projection and self.output_dim != width:
             raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {self.output_dim}")
 
 
 class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFloat32, keras.Layer):
-    """A mechanism over heads, and the output projection. Subclasses say where queries, keys and values come from.
+    """Base class of attention layers: a mechanism over heads, and the output projection.
+
+    A subclass makes queries, keys and values from its inputs, in `call`, and passes them to `attend`.
 
     Args:
-        num_heads, ...: the fields of `AttentionSpec`, flat.
+        num_heads, ...: the fields of `AttentionSpec`.
+        **kwargs: the arguments of `keras.Layer`.
 
     Attributes:
-        inputs_by_position: the call arguments that may be given by position, the queries first; all others are given by
-            name.
+        spec: the `AttentionSpec`.
+        inputs_by_position: the names of the call arguments that may be given by position, the queries first. All other
+            call arguments are given by name.
 
-    **Masks.** As in `keras.layers.MultiHeadAttention`, `attention_mask` says who may attend to whom; it has four axes.
-    Every other mask is one of a sequence, `(B, T)`: Keras passes on what it keeps of the inputs, such as the mask of an
-    `Embedding(mask_zero=True)`. The masks of keys and values hide padding, together with `attention_mask`. The mask of
-    the queries hides nothing, because the context of a padding query is not used; it becomes the mask of the context,
-    so that a loss leaves these rows out.
+    **Masks.** As in `keras.layers.MultiHeadAttention`, `attention_mask` says which query may attend to which key; it
+    has four axes. Every other mask is the mask of a sequence, `(B, T)`. Keras passes the masks that it keeps with the
+    inputs, such as the mask of an `Embedding(mask_zero=True)`. The masks of keys and values hide padding, together with
+    `attention_mask`. The mask of the queries hides nothing, because the context of a padding query is not used. It
+    becomes the mask of the context, so that a loss ignores these rows.
+
+    Raises:
+        ValueError: the arguments are wrong, see `AttentionSpec`; in a call, the mask of the queries has not two axes.
+        TypeError: a call has more arguments by position than `inputs_by_position`.
     """
 
     inputs_by_position: tuple[str, ...] = ("query",)
@@ -132,18 +155,42 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
         **kwargs,
     ):
         super().__init__(**kwargs)
-        attends = (score, mechanism, projection, value_projection, use_bias, dropout, key_value_heads)
-        draws = (kernel_initializer, bias_initializer, kernel_regularizer, seed)
-        self.spec = spec = AttentionSpec(num_heads, key_dim, value_dim, output_dim, *attends, *draws)
-        self.num_heads, self.key_value_heads = spec.num_heads, spec.key_value_heads
-        self.key_dim, self.value_dim, self.output_dim = spec.key_dim, spec.value_dim, spec.output_dim
-        own = {"seed": seed_of("mechanism", seed), "name": "mechanism", "dtype": self.dtype_policy}
-        self.mechanism = make_layer(MECHANISM_CLASSES, spec.mechanism, score=spec.score, dropout=spec.dropout, **own)
+        self.spec = spec = AttentionSpec(
+            num_heads=num_heads,
+            key_dim=key_dim,
+            value_dim=value_dim,
+            output_dim=output_dim,
+            score=score,
+            mechanism=mechanism,
+            projection=projection,
+            value_projection=value_projection,
+            use_bias=use_bias,
+            dropout=dropout,
+            key_value_heads=key_value_heads,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            seed=seed,
+        )
+        self.num_heads = spec.num_heads
+        self.key_value_heads = spec.key_value_heads
+        self.key_dim = spec.key_dim
+        self.value_dim = spec.value_dim
+        self.output_dim = spec.output_dim
+        self.mechanism = make_layer(
+            MECHANISM_CLASSES,
+            spec.mechanism,
+            score=spec.score,
+            dropout=spec.dropout,
+            seed=seed_of("mechanism", seed),
+            name="mechanism",
+            dtype=self.dtype_policy,
+        )
         self.output_projection = self._dense(self.output_dim, "output") if spec.value_projection else None
         self._make_projections()  # last: random seeds are drawn in this order
 
     def _make_projections(self):
-        """Makes the layers that project what the subclass attends with."""
+        """Makes the projections of queries, keys and values, as attributes. Every subclass defines it."""
         raise NotImplementedError
 
     def __call__(self, *inputs, mask=None, **arguments):
@@ -156,7 +203,7 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
             mask = arguments.get(f"{self.inputs_by_position[0]}_mask")
         if mask is not None:
             check_keras_mask(mask)
-            arguments["mask"] = mask  # the name under which Keras hands it to `compute_mask`
+            arguments["mask"] = mask  # Keras passes the argument of this name to `compute_mask`
         return super().__call__(*inputs, **arguments)
 
     @property
@@ -165,6 +212,7 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
         return self.mechanism.score
 
     def _dense(self, units, name):
+        """Makes a projection to `units` with the bias, the initializers and the regularizer of the spec."""
         spec = self.spec
         return Dense(
             units,
@@ -177,19 +225,28 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
         )
 
     def _build_mechanism(self, key_size=None):
+        """Builds the mechanism and the output projection, for keys of size `key_size`, K if not given."""
         heads = (None, self.num_heads, None)
         build_once(self.mechanism, (*heads, self.key_dim), (*heads, key_size or self.key_dim), (*heads, self.value_dim))
         if self.output_projection is not None:
             build_once(self.output_projection, (None, None, self.num_heads * self.value_dim))
 
     def _check_width(self, side, width, size):
-        """Checks the width of a side that is not projected but split into heads as it is."""
+        """Raises a `ValueError` unless an input that is not projected has the width H * size."""
         expected = self.num_heads * size
         if width != expected:
             raise ValueError(f"{side}: unprojected, the width must be num_heads * size = {expected}, found {width}")
 
     def split_heads(self, x, heads=None):
-        """Splits the last axis into heads, H if not given: `(B, T, H * K) -> (B, H, T, K)`."""
+        """Splits the last axis into heads: `(B, T, heads * K) -> (B, heads, T, K)`.
+
+        Args:
+            x: `(B, T, heads * K)`.
+            heads: the number of heads; H if not given.
+
+        Raises:
+            ValueError: x has not three axes.
+        """
         if len(x.shape) != 3:
             raise ValueError(f"{self.name}: expected 3 axes, (batch, tokens, size), found shape {tuple(x.shape)}")
         heads = heads or self.num_heads
@@ -197,46 +254,52 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
         return ops.swapaxes(ops.reshape(x, (batch, length, heads, width // heads)), 1, 2)
 
     def repeat_heads(self, x):
-        """Gives each head of queries its head of keys or values, `(B, key_value_heads, S, K) -> (B, H, S, K)`."""
-        each = self.num_heads // self.key_value_heads
-        return x if each == 1 else ops.repeat(x, each, axis=1)
+        """Repeats heads of keys or values for their heads of queries: `(B, key_value_heads, S, K) -> (B, H, S, K)`."""
+        repeats = self.num_heads // self.key_value_heads
+        return x if repeats == 1 else ops.repeat(x, repeats, axis=1)
 
     def attend(self, query, key, value, mask=None, training=None, bias=None):
-        """Attends with queries, keys and values that are already projected and split into heads.
+        """Computes the context from queries, keys and values that are already projected and split into heads.
 
         Args:
             query: `(B, H, T, K)`.
             key: `(B, key_value_heads, S, K)`.
             value: `(B, key_value_heads, S, V)`.
-            mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for no mask.
+            mask: bool, broadcastable to `(B, H, T, S)`, True where a query may attend to a key; None for no mask.
             training: whether dropout is applied.
-            bias: added to the scores, broadcastable to `(B, H, T, S)`, such as an `alibi_bias`; None for nothing.
+            bias: a tensor added to the scores, broadcastable to `(B, H, T, S)`, such as an `alibi_bias`, or None.
+                Mechanisms without scores ignore it.
 
         Returns:
             `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
+
+        Raises:
+            ValueError: there is a bias, and the mechanism has scores but cannot add a bias to them.
         """
         if bias is not None and self.mechanism.uses_score and not self.mechanism.takes_bias:
-            raise ValueError(f"bias: {type(self.mechanism).__name__} adds none to its scores; use softmax")
+            raise ValueError(f"bias: {type(self.mechanism).__name__} cannot add a bias to its scores; use softmax")
         extra = {"bias": bias} if bias is not None and self.mechanism.takes_bias else {}
         key, value = self.repeat_heads(key), self.repeat_heads(value)
-        heads, own = self.mechanism(query, key, value, mask=mask, training=training, **extra)
-        weights = tap(self, "weights", own, mask=mask)
-        if weights is not own:  # not every mechanism computes contexts from weights
-            heads = where_changed(weights, own, ops.matmul(ops.cast(weights, value.dtype), value), heads)
+        heads, computed_weights = self.mechanism(query, key, value, mask=mask, training=training, **extra)
+        weights = tap(self, "weights", computed_weights, mask=mask)
+        if weights is not computed_weights:  # not every mechanism computes contexts from weights
+            changed_heads = ops.matmul(ops.cast(weights, value.dtype), value)
+            heads = where_changed(weights, computed_weights, changed_heads, heads)
         context = self.merge_heads(tap(self, "heads", heads))
         return tap(self, "output", context, weights=weights, values=value), weights
 
     def merge_heads(self, context):
-        """Puts the heads' contexts side by side and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""
+        """Concatenates the contexts of the heads and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""
         context = ops.swapaxes(context, 1, 2)
         context = ops.reshape(context, (*dynamic_shape(context)[:2], self.num_heads * self.value_dim))
         return context if self.output_projection is None else self.output_projection(context)
 
     def compute_mask(self, inputs, previous_mask=None):
-        """Passes the mask of the queries on to the context; see the class."""
+        """Returns the mask of the queries for the context, and None for the weights."""
         return previous_mask, None
 
     def _output_shapes(self, query_shape, key_shape):
+        """Returns the shapes of context and weights for inputs `(B, T, any)` and `(B, S, any)`."""
         batch, length = query_shape[:2]
         return (batch, length, self.output_dim), (batch, self.num_heads, length, key_shape[1])
 
@@ -249,25 +312,30 @@ class MultiHeadAttention(AttentionLayer):
 
     Args:
         num_heads, ...: the fields of `AttentionSpec`.
+        **kwargs: the arguments of `keras.Layer`.
 
     Call arguments:
         query: `(B, T, Dq)`, by position or by name. All other arguments are given by name, because Keras' attention
             layers take the value before the key.
         key: `(B, S, Dk)`.
         value: `(B, S, Dv)`.
-        attention_mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; see `qkv.attention.masks`.
-        query_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of the query. It becomes the mask of
-            the context.
-        key_mask, value_mask: bool `(B, S)`; if not given, the masks that Keras keeps of key and value. They are joined
-            with `attention_mask`.
+        attention_mask: bool, broadcastable to `(B, H, T, S)`, True where a query may attend to a key; see
+            `attention.masks`. None for no mask.
+        query_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps with the query. It becomes the mask
+            of the context.
+        key_mask, value_mask: bool `(B, S)`; if not given, the masks that Keras keeps with key and value. A query may
+            attend only to keys that `attention_mask` and both masks allow.
         training: whether dropout is applied.
 
     Returns:
         `(context, weights)`, always both: `(B, T, output_dim)`, and float32 `(B, H, T, S)` after the softmax and before
-        dropout. A query that may attend to nothing gets zero weights.
+        dropout. The weights of a query without any allowed key are zero.
 
     Raises:
-        ValueError: a side is not projected, and not as wide as all heads together.
+        ValueError: the arguments of the constructor are wrong, see `AttentionSpec`; the mechanism is for self-attention
+            only; an input that is not projected is not as wide as all heads together; or a mask has a wrong number of
+            axes.
+        TypeError: key, value or a mask is given by position.
 
     Example:
         >>> layer = MultiHeadAttention(num_heads=2, key_dim=4)
@@ -294,7 +362,7 @@ class MultiHeadAttention(AttentionLayer):
             build_once(self.key_projection, key_shape)
         else:
             self._check_width("query", query_shape[-1], self.key_dim)
-            # Some score functions compare vectors of two sizes.
+            # Some score functions can compare vectors of different sizes.
             if self.mechanism.sizes_may_differ and key_shape[-1] % self.num_heads == 0:
                 key_size = key_shape[-1] // self.num_heads
             self._check_width("key", key_shape[-1], key_size)
@@ -310,42 +378,48 @@ class MultiHeadAttention(AttentionLayer):
         return tap(self, "queries", self.split_heads(query))
 
     def project_memory(self, key, value):
-        """Projects keys `(B, S, Dk)` and values `(B, S, Dv)` once for many queries: to `(B, key_value_heads, S, K)` and
-        `(B, key_value_heads, S, V)`, for `attend`."""
+        """Projects keys and values and splits them into heads. Then `attend` can use them for many queries.
+
+        Args:
+            key: `(B, S, Dk)`.
+            value: `(B, S, Dv)`.
+
+        Returns:
+            `(keys, values)`: `(B, key_value_heads, S, K)` and `(B, key_value_heads, S, V)`.
+        """
         key = self.key_projection(key) if self.spec.projection else key
         key = self.split_heads(key, self.key_value_heads)
         return tap(self, "keys", key), tap(self, "values", self._project_value(value))
 
     def attend_from_rows(self, query, key, value, mask=None, training=None):
-        """Attends like `attend`, with several rows of queries to each memory: the hypotheses of a search share a
-        source.
+        """Computes contexts as `attend` does, for N rows of queries to each row of keys and values.
 
-        They are treated as more queries of one row, so the memory is neither repeated nor read again.
+        The hypotheses of a search use it, because they share a source. The N rows are treated as more queries of one
+        row, so keys and values are not repeated.
 
         Args:
-            query: `(B * N, H, T, K)`; the N rows of one memory are adjacent.
+            query: `(B * N, H, T, K)`; the N rows that share keys and values are adjacent.
             key, value, training: see `attend`.
-            mask: bool, broadcastable to `(B, H, 1, S)`.
+            mask: bool, broadcastable to `(B, H, 1, S)`, or None.
 
         Returns:
             `(context, weights)`: `(B * N, T, output_dim)` and float32 `(B * N, H, T, S)`.
         """
         rows, heads, length, size = dynamic_shape(query)
         batch, _, sources, _ = dynamic_shape(key)
-        each = rows_of_each(rows, batch)
-        query = ops.reshape(query, (batch, each, heads, length, size))
-        query = ops.reshape(ops.swapaxes(query, 1, 2), (batch, heads, each * length, size))
+        copies = rows_of_each(rows, batch)  # N
+        query = ops.reshape(query, (batch, copies, heads, length, size))
+        query = ops.reshape(ops.swapaxes(query, 1, 2), (batch, heads, copies * length, size))
         context, weights = self.attend(query, key, value, mask, training)
-        weights = ops.swapaxes(ops.reshape(weights, (batch, heads, each, length, sources)), 1, 2)
+        weights = ops.swapaxes(ops.reshape(weights, (batch, heads, copies, length, sources)), 1, 2)
         weights = ops.reshape(weights, (rows, heads, length, sources))
         return ops.reshape(context, (rows, length, self.output_dim)), weights
 
     def value_norms(self, value):
-        """Returns the length of the vector that each value adds to the context, in each head, when it has all the
-        weight.
+        """Returns the norm of the vector that each value adds to the context, in each head, if its weight is 1.
 
-        Multiplied by the weight, it measures what a value really contributes: a head with nothing to contribute often
-        puts its weight on a value that it makes short, such as EOS's (Kobayashi et al. 2020, section 3).
+        Multiplied by the weight, it measures the contribution of a value to the context. A head with nothing to
+        contribute often puts its weight on a value with a small norm, such as EOS's (Kobayashi et al. 2020, section 3).
 
         Args:
             value: `(B, S, Dv)`.
@@ -359,10 +433,11 @@ class MultiHeadAttention(AttentionLayer):
         kernel = ops.cast(self.output_projection.kernel, "float32")
         kernel = ops.reshape(kernel, (self.num_heads, self.value_dim, self.output_dim))
         products = ops.matmul(kernel, ops.swapaxes(kernel, -1, -2))  # avoids an array (B, H, S, output_dim)
-        # Einsum, because it repeats nothing: see `TanhSum.compare` for what a product would do with a single head.
+        # Einsum, because a product would repeat the matrix of a single head; see `TanhSum.compare` for the danger.
         return ops.sqrt(ops.maximum(ops.sum(ops.einsum("bhsk,hkl->bhsl", value, products) * value, axis=-1), 0.0))
 
     def _project_value(self, value):
+        """Projects values and splits them into heads: `(B, S, Dv) -> (B, key_value_heads, S, V)`."""
         value = self.value_projection(value) if self.spec.value_projection else value
         return self.split_heads(value, self.key_value_heads)
 

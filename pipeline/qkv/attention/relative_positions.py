@@ -1,6 +1,6 @@
-"""Positions inside self-attention, where scores depend on how far apart two tokens are: rotary positions and ALiBi.
+"""Rotary positions and ALiBi: in self-attention, scores depend on the distance between two tokens.
 
-Neither touches the values: positions find a place, and do not blur what is read there.
+Neither changes the values.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size of a head.
 """
@@ -15,17 +15,21 @@ from ..layers.keras_layers import check_sizes, dynamic_shape
 
 
 class Rotation(NamedTuple):
-    """The angle of each position, to turn each pair of coordinates, as float32 `(T, K / 2)` or `(B, T, K / 2)`."""
+    """The angles by which `rotate` turns each pair of coordinates at each position.
+
+    - cosines: of the angles, float32 `(T, K / 2)` or `(B, T, K / 2)`.
+    - sines: of the angles, float32 of the same shape.
+    """
 
     cosines: Any
     sines: Any
 
 
 class Distances(NamedTuple):
-    """Arguments of self-attention that make scores depend on distances.
+    """The argument of `SelfAttention` that makes scores depend on distances.
 
-    - rotation: of queries and keys, or None.
-    - bias: added to the scores, broadcastable to `(B, H, T, S)`, such as an `alibi_bias`; or None.
+    - rotation: the `Rotation` of queries and keys, or None.
+    - bias: a tensor added to the scores, broadcastable to `(B, H, T, S)`, such as an `alibi_bias`; or None.
     """
 
     rotation: Rotation | None = None
@@ -39,7 +43,7 @@ def rotation(positions, key_dim):
     """Computes the angles of rotary positions: `position / 10000^(2 i / K)` for pair i (Su et al. 2021, section 3.2.2).
 
     Args:
-        positions: int `(T,)` or `(B, T)`, where the tokens stand.
+        positions: int `(T,)` or `(B, T)`, the positions of the tokens, from 0.
         key_dim: K, an even number.
 
     Returns:
@@ -61,32 +65,42 @@ def rotation(positions, key_dim):
 
 
 def rotate(x, rotation):
-    """Turns coordinates i and K / 2 + i of queries or keys by the angle of the position (Su et al. 2021, equation 34).
+    """Rotates coordinates i and K / 2 + i of queries or keys by the position's angle (Su et al. 2021, equation 34).
 
-    The product of two turned vectors depends on their positions through the difference alone, and their lengths stay.
-    The paper pairs neighbours instead, which is the same up to the order of a projection's columns.
+    The dot product of two rotated vectors depends on the difference of their positions only. Rotation does not change
+    the norm of a vector. The paper pairs adjacent coordinates instead, which is the same up to the order of a
+    projection's columns.
 
     Args:
         x: `(B, H, T, K)`, queries or keys, any float type.
         rotation: the `Rotation` of the T positions.
 
     Returns:
-        `(B, H, T, K)` of the type of x; computed in float32 at least.
+        `(B, H, T, K)` of the type of x; computed in float32 or higher precision.
     """
     wide = "float64" if standardize_dtype(x.dtype) == "float64" else "float32"
-    # (1, T, K / 2) or (B, 1, T, K / 2); Keras rounds what it passes to a layer of half precision.
+    # (1, T, K / 2) or (B, 1, T, K / 2); Keras rounds the arguments of a layer of half precision.
     cosines, sines = (ops.expand_dims(ops.cast(side, wide), -3) for side in rotation)
     first, second = ops.split(ops.cast(x, wide), 2, axis=-1)
-    turned = ops.concatenate([first * cosines - second * sines, second * cosines + first * sines], axis=-1)
-    return ops.cast(turned, x.dtype)
+    rotated = ops.concatenate([first * cosines - second * sines, second * cosines + first * sines], axis=-1)
+    return ops.cast(rotated, x.dtype)
 
 
 def alibi_slopes(num_heads):
-    """Returns how fast each head's scores fall with the distance, float32 `(H,)` (Press et al. 2022, section 3 and its
-    appendix).
+    """Returns ALiBi's slope for each head: how fast its scores fall with the distance (Press et al. 2022, section 3 and
+    its appendix).
 
-    `2^(-8 h / H)` for head h = 1 ... H if H is a power of two. Otherwise the slopes of the next lower power of two,
-    and every other slope of the next higher.
+    If H is a power of two, the slope of head h = 1 ... H is `2^(-8 h / H)`. Otherwise the heads get the slopes for the
+    next lower power of two, and then every other slope for the next higher power.
+
+    Args:
+        num_heads: H.
+
+    Returns:
+        float32 `(H,)`.
+
+    Raises:
+        ValueError: `num_heads` is not a whole number of at least 1.
 
     Example:
         >>> alibi_slopes(4).tolist()
@@ -94,27 +108,32 @@ def alibi_slopes(num_heads):
     """
     check_sizes(num_heads=num_heads)
 
-    def of_power(heads):
+    def slopes(heads):
+        """Returns the slopes for a number of heads that is a power of two."""
         return 2.0 ** (-8 * np.arange(1, heads + 1) / heads)
 
     lower = 2 ** (num_heads.bit_length() - 1)
-    between = of_power(2 * lower)[::2]
-    return np.float32(np.concatenate([of_power(lower), between])[:num_heads])
+    between = slopes(2 * lower)[::2]
+    return np.float32(np.concatenate([slopes(lower), between])[:num_heads])
 
 
 def alibi_bias(query_positions, key_positions, num_heads):
-    """Computes what ALiBi adds to the scores: `-slope |t - s|` (Press et al. 2022, equation in section 3).
+    """Computes the bias that ALiBi adds to the scores: `-slope |t - s|` (Press et al. 2022, equation in section 3).
 
-    The paper has a causal mask, so that keys are never behind the query; here distances count in both directions, as
-    an encoder needs.
+    The paper has a causal mask, so keys are never after the query. Here distances count in both directions, because an
+    encoder has keys on both sides.
 
     Args:
-        query_positions: int `(T,)` or `(B, T)`.
-        key_positions: int `(S,)` or `(B, S)`.
+        query_positions: int `(T,)` or `(B, T)`, t.
+        key_positions: int `(S,)` or `(B, S)`, s.
         num_heads: H.
 
     Returns:
-        float32 `(1 or B, H, T, S)`, for the `Distances` of `SelfAttention`.
+        float32 `(1, H, T, S)`, or `(B, H, T, S)` if positions have two axes; for the `Distances` of
+        `SelfAttention`.
+
+    Raises:
+        ValueError: `num_heads` is not a whole number of at least 1.
 
     Example:
         >>> alibi_bias(ops.array([2]), ops.arange(4), num_heads=1)[0, 0].numpy().tolist()  # the slope is 1 / 256

@@ -1,7 +1,8 @@
-"""Score functions: how a query is compared with a key, before the softmax. The table of their names is at the end.
+"""Score functions, which compare queries with keys before the softmax. The table of their names is at the end.
 
-Every score compares prepared queries and keys in one of two ways, `pairwise` below, whose gradients are written out for
-blockwise attention, which computes every score a second time instead of keeping it.
+Every score function prepares queries and keys, and then compares them by one of two comparisons, `DotProduct` and
+`TanhSum`. The comparisons have explicit gradients for blockwise attention, which computes every score a second time
+instead of storing it.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size.
 """
@@ -17,23 +18,24 @@ from .by_name import describe_layer, make_layer
 
 
 class DotProduct:
-    """`e = q . k`."""
+    """The comparison `e = q . k`."""
 
     @staticmethod
     def numbers_a_pair(query):
-        """Returns how many numbers are held per pair during the comparison."""
+        """Returns the number of floats in memory for each pair of a query and a key during the comparison: 1."""
         return 1
 
     @staticmethod
     def compare(query, key):
-        """Compares all pairs.
+        """Compares every query with every key.
 
         Args:
             query: `(B, H, T, K)`.
             key: `(B, H, S, K)`.
 
         Returns:
-            The scores `(B, H, T, S)`, and a function from the gradient by them to those by query and key.
+            `(scores, gradients)`: the scores are `(B, H, T, S)`. `gradients` is a function from the gradient with
+            respect to the scores to the gradients with respect to query and key.
         """
 
         def gradients(upstream):
@@ -43,19 +45,19 @@ class DotProduct:
 
 
 class TanhSum:
-    """`e = v . tanh(q + k)`, one v for each head."""
+    """The comparison `e = v . tanh(q + k)`, with one v for each head."""
 
     @staticmethod
     def numbers_a_pair(query):
-        """Returns how many numbers are held per pair during the comparison."""
+        """Returns the number of floats in memory for each pair of a query and a key during the comparison: K."""
         return query.shape[-1]
 
     @staticmethod
     def compare(query, key, v):
-        """Compares all pairs.
+        """Compares every query with every key.
 
-        The `(B, H, T, S, K)` numbers are by far the largest array: the sum over K is a product with a
-        vector, which reads them once and is faster than a reduction.
+        The array `(B, H, T, S, K)` is by far the largest. The sum over K is a product with a vector, which reads the
+        array once and is faster than a reduction.
 
         Args:
             query: `(B, H, T, K)`.
@@ -63,20 +65,20 @@ class TanhSum:
             v: `(H, K)`.
 
         Returns:
-            The scores `(B, H, T, S)`, and a function from the gradient by them to those by query, key and v.
+            `(scores, gradients)`: the scores are `(B, H, T, S)`. `gradients` is a function from the gradient with
+            respect to the scores to the gradients with respect to query, key and v.
         """
         batch, heads, rows, size = dynamic_shape(query)
         columns = dynamic_shape(key)[2]
         pairs = ops.tanh(ops.expand_dims(query, 3) + ops.expand_dims(key, 2))
         flat = ops.reshape(pairs, (batch, heads, rows * columns, size))
-        # Repeated explicitly: for a single head, oneDNN reads beyond the end of a second factor that it must repeat
-        # itself.
+        # Repeated explicitly: if oneDNN must repeat the second factor, it reads beyond its end for a single head.
         repeated = ops.broadcast_to(ops.expand_dims(v, 2), (batch, heads, size, 1))
         scores = ops.reshape(ops.matmul(flat, repeated), (batch, heads, rows, columns))
 
         def gradients(upstream):
             by_v = ops.sum(ops.matmul(ops.reshape(upstream, (batch, heads, 1, rows * columns)), flat), (0, 2))
-            # tanh' = 1 - tanh^2, so the sums below are of the upstream gradient, less that times the squares.
+            # tanh' = 1 - tanh^2, so each gradient below is a sum of `upstream` minus a sum of `upstream * squares`.
             squares = ops.square(pairs)
             over_keys = ops.squeeze(ops.matmul(ops.expand_dims(upstream, 3), squares), 3)
             weighted = ops.reshape(ops.expand_dims(upstream, 4) * squares, (batch, heads, rows, columns * size))
@@ -91,14 +93,16 @@ class TanhSum:
 
 
 class Score(ConstructorConfig, ReplaceableLayers, keras.Layer):
-    """Compares every query with every key of the same head. Learnt parameters are separate for each head.
+    """Base class of score functions, which compare every query with every key of the same head.
 
-    Each side is prepared by itself, and then all pairs are compared. So blockwise attention can prepare both sides
-    once, and compare as many pairs at a time as memory allows. Subclasses override `prepare`, or `call` if the score
-    cannot be written that way; the latter do not work with blockwise attention.
+    Learnt parameters are separate for each head. `prepare` transforms queries and keys, and then `comparison` compares
+    all pairs. So blockwise attention can prepare queries and keys once, and compare as many pairs at a time as memory
+    allows. A subclass overrides `prepare`, or `call` if its score cannot be written that way. A subclass that overrides
+    `call` does not work with blockwise attention.
 
     Args:
-        seed: an int, from which learnt parameters are drawn; None for other numbers each time.
+        seed: an int that determines the random initial parameters. None: each layer draws different ones.
+        **kwargs: the arguments of `keras.Layer`.
 
     Call arguments:
         query: `(B, H, T, K)`.
@@ -108,10 +112,11 @@ class Score(ConstructorConfig, ReplaceableLayers, keras.Layer):
         The scores `(B, H, T, S)`.
 
     Attributes:
-        comparison: the comparison of prepared queries and keys, see `qkv.attention.scores`.
+        comparison: the comparison of prepared queries and keys: `DotProduct` or `TanhSum`.
         sizes_may_differ: True if queries and keys of different sizes can be compared.
-        projected: True if a recurrent model projects both sides first. The others have matrices of their own.
-        by_angle: True if scores grow as the angle between query and key shrinks, which `LSH` relies on.
+        projected: True if a recurrent model projects queries and keys before the comparison; False if the score
+            function has matrices itself.
+        by_angle: True if scores grow as the angle between query and key shrinks. `LSH` requires it.
         is_product: True if the score is `q k^T` up to a factor, so that the spectrum of `W_Q W_K^T` describes a head.
 
     Example:
@@ -135,10 +140,10 @@ class Score(ConstructorConfig, ReplaceableLayers, keras.Layer):
         self.seed = seed
 
     def build(self, query_shape, key_shape):
-        """Creates the weights: none, unless a subclass overrides it."""
+        """Creates no weights. A subclass with learnt parameters overrides it."""
 
     def prepare(self, query, key):
-        """Returns the arguments of `comparison`: queries and keys, followed by the learnt parameters."""
+        """Returns the arguments of `comparison.compare`: queries, keys, and any learnt parameters, as a tuple."""
         return query, key
 
     def call(self, query, key):
@@ -149,7 +154,14 @@ class Score(ConstructorConfig, ReplaceableLayers, keras.Layer):
 
 
 def glorot(rows, columns, seed):
-    """Makes the Glorot uniform initializer of one head's matrix; Keras would read three axes as a convolution's."""
+    """Returns the Glorot uniform initializer of one head's matrix.
+
+    Keras' own initializer would take the shape `(H, rows, columns)` for a convolution's.
+
+    Args:
+        rows, columns: the size of the matrix.
+        seed: an int or None.
+    """
     limit = (6 / (rows + columns)) ** 0.5
     return keras.initializers.RandomUniform(-limit, limit, seed)
 
@@ -193,7 +205,7 @@ class ScaledDot(Score):
 class General(Score):
     """`e = q^T W k`, one W for each head (Luong et al. 2015, section 3.1, "general").
 
-    Queries and keys may differ in size.
+    Queries and keys may differ in size. W is the weight `kernel`, `(H, query size, key size)`.
 
     Call arguments and returns: as in `Score`.
 
@@ -214,18 +226,24 @@ class General(Score):
 
 
 PRODUCTS = {"scaled_dot": ScaledDot, "dot": Dot, "general": General}
+"""The score functions by name that are a product of query and key, with or without a matrix between them."""
 
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Cosine(Score):
     """`e = g * cos(q, k)` with a learnt positive scale g for each head (Graves et al. 2014, equation 5).
 
-    A cosine lies within -1 and 1, too narrow a range for a sharp softmax: `g = exp(s)` starts at `initial_scale`.
+    A cosine lies between -1 and 1, too narrow a range for a sharp softmax. So `g = exp(s)` starts at `initial_scale`;
+    s is the weight `log_scale`.
 
     Args:
-        initial_scale: g before training.
+        initial_scale: g before training, above 0.
+        **kwargs: as in `Score`.
 
-    Call arguments and returns: as in `Score`.
+    Call arguments and returns: as in `Score`; the scores are float32.
+
+    Raises:
+        ValueError: `initial_scale` is not above 0.
 
     Example:
         >>> query, key = keras.ops.array([[[[3.0, 4.0]]]]), keras.ops.array([[[[6.0, 8.0], [-4.0, 3.0]]]])
@@ -257,11 +275,12 @@ class Cosine(Score):
 class Additive(Score):
     """`e = v . tanh(q + k [+ b])`, one v (and b) for each head (Bahdanau et al. 2015, appendix A.1.2).
 
-    The paper's W_q and W_k are the projections of the layer around it, so that they are computed once per position and
-    not once per pair. The score needs memory for B * H * T * S * K numbers.
+    The paper's W_q and W_k are the projections of the attention layer, so they are applied once per position and not
+    once per pair. The score needs memory for B * H * T * S * K numbers.
 
     Args:
-        use_bias: adds b inside the tanh. The paper has none.
+        use_bias: whether b is added inside the tanh. The paper has no bias.
+        **kwargs: as in `Score`.
 
     Call arguments and returns: as in `Score`.
 
@@ -293,12 +312,17 @@ class Additive(Score):
 class Concat(Score):
     """`e = v . tanh(W [q; k])`, one W and v for each head (Luong et al. 2015, section 3.1, "concat").
 
-    This is `Additive` after projections, since `W [q; k] = W_1 q + W_2 k`, but with matrices of its own.
+    This is `Additive` after two projections, because `W [q; k] = W_1 q + W_2 k`. The projections belong to the score
+    function.
 
     Args:
-        units: size of the hidden layer in which query and key meet; the query's size if not given.
+        units: the size of `W [q; k]`, which goes through the tanh. None: the query's size.
+        **kwargs: as in `Score`.
 
     Call arguments and returns: as in `Score`; queries and keys may differ in size.
+
+    Raises:
+        ValueError: `units` is not a whole number of at least 1.
 
     Example:
         >>> score = Concat(units=8)
@@ -330,10 +354,21 @@ class Concat(Score):
 
 
 SCORE_CLASSES: dict[str, type[Score]] = {**PRODUCTS, "cosine": Cosine, "additive": Additive, "concat": Concat}
+"""The score functions by name."""
 
 
 def make_score(score, **arguments):
-    """Makes a score function from what `describe_layer` takes, and further arguments such as `name` and `dtype`.
+    """Makes a score function.
+
+    Args:
+        score: a name, a config or a layer without weights, as for `attention.by_name.describe_layer`.
+        **arguments: further arguments, such as `name` and `dtype`. An argument in a config or a layer has precedence.
+
+    Returns:
+        A new `Score`.
+
+    Raises:
+        ValueError: see `describe_layer`.
 
     Example:
         >>> make_score("cosine").initial_scale, make_score(Cosine(initial_scale=2.0)).initial_scale

@@ -17,28 +17,33 @@ from .relative_positions import NO_DISTANCES, Distances, rotate
 class SelfAttention(AttentionLayer):
     """Multi-head attention of a sequence to itself (Vaswani et al. 2017, section 3.2.3).
 
-    `context = concat_h(softmax(score((x + p) W_q, (x + p) W_k)) x W_v) W_o`, with optional positions p, which help to
-    find a place but would blur what is read there (Carion et al. 2020, DETR, appendix A.1). Positions that act on
-    scores by distance are given as `Distances`, see `relative_positions`. The projections of x are one matrix product.
+    `context = concat_h(softmax(score((x + p) W_q, (x + p) W_k)) x W_v) W_o`, with optional positions p. Positions
+    affect the weights only: they are not added to the values (Carion et al. 2020, DETR, appendix A.1). Rotary positions
+    and ALiBi are given as `Distances`, see `attention.relative_positions`. One matrix product computes all projections
+    of x.
 
     Args:
         num_heads, ...: the fields of `AttentionSpec`.
+        **kwargs: the arguments of `keras.Layer`.
 
     Call arguments:
         x: `(B, T, D)`.
-        attention_mask: bool, broadcastable to `(B, H, T, T)`: padding in an encoder, padding and the future in a
-            decoder.
-        positions: `(T, D)` or `(B, T, D)`, added to x for queries and keys, or None.
-        distances: the `Distances` of the T positions.
-        x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with
-            `attention_mask`, and becomes the mask of the context.
+        attention_mask: bool, broadcastable to `(B, H, T, T)`, or None. In an encoder it hides padding, in a decoder
+            padding and later positions.
+        positions: p, `(T, D)` or `(B, T, D)`, or None.
+        distances: the `Distances` of the T positions; by default no rotation and no bias.
+        x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps with x. A position may attend only to
+            positions that this mask and `attention_mask` allow. It becomes the mask of the context.
         training: whether dropout is applied.
 
     Returns:
         `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, T)`.
 
     Raises:
-        ValueError: `projection` is False and the input is not as wide as all heads together.
+        ValueError: the arguments of the constructor are wrong, see `AttentionSpec`; `key_value_heads` is not H although
+            the mechanism makes queries and keys by one projection; x is not projected and not as wide as all heads
+            together; a mask has a wrong number of axes; or there is a bias, and the mechanism cannot add it.
+        TypeError: an argument of a call other than x is given by position.
 
     Example:
         >>> context, weights = SelfAttention(num_heads=2, key_dim=4)(keras.random.normal((1, 3, 8)))
@@ -63,7 +68,7 @@ class SelfAttention(AttentionLayer):
             widths["key"] = self.key_value_heads * self.key_dim
         if spec.value_projection:
             widths["value"] = self.key_value_heads * self.value_dim
-        self.widths = widths  # of the parts of one matrix, in its order
+        self.widths = widths  # of the parts of the matrix, in order
         self.qkv_projection: Any = self._dense(sum(widths.values()), "qkv") if widths else None
 
     def build(self, input_shape):
@@ -77,13 +82,24 @@ class SelfAttention(AttentionLayer):
         self._build_mechanism()
 
     def project(self, x, positions=None, distances=NO_DISTANCES, x_mask=None):
-        """Projects x `(B, T, D)` and splits it into heads, for `attend`: query `(B, H, T, K)`, key and value `(B,
-        key_value_heads, T, K or V)`. A decoder caches keys and values."""
+        """Projects x to queries, keys and values, and splits them into heads. A decoder caches keys and values.
+
+        Args:
+            x: `(B, T, D)`.
+            positions, distances: see the class.
+            x_mask: bool `(B, T)`, or None. Positions where it is False are set to zero.
+
+        Returns:
+            `(query, key, value)` for `attend`: `(B, H, T, K)`, `(B, key_value_heads, T, K)` and
+            `(B, key_value_heads, T, V)`.
+        """
         if x_mask is not None:
-            # LSH puts all positions into buckets before it masks any, so none may depend on what stands under padding.
+            # LSH hashes all positions before it masks any, so its buckets must not depend on padding.
             x = ops.where(ops.expand_dims(ops.cast(x_mask, "bool"), -1), x, ops.zeros_like(x))
-        placed = x if positions is None else x + positions
-        parts = {"key": placed, "value": x} | ({} if self.qkv_projection is None else self._split(x, positions))
+        x_with_positions = x if positions is None else x + positions
+        parts = {"key": x_with_positions, "value": x}
+        if self.qkv_projection is not None:
+            parts |= self._project_parts(x, positions)
         query, key, value = parts.get("query", parts["key"]), parts["key"], parts["value"]
         query, key = self.split_heads(query), self.split_heads(key, self.key_value_heads)
         if distances.rotation is not None and self.mechanism.uses_score:
@@ -91,22 +107,31 @@ class SelfAttention(AttentionLayer):
         value = self.split_heads(value, self.key_value_heads)
         return tap(self, "queries", query), tap(self, "keys", key), tap(self, "values", value)
 
-    def _split(self, x, positions):
-        """Returns the projected parts by their names, as wide as all their heads together."""
+    def _project_parts(self, x, positions):
+        """Projects x `(B, T, D)` by one matrix and splits the result.
+
+        Returns:
+            A dict with the keys of `widths`, some of "query", "key" and "value"; each value is `(B, T, width)`.
+        """
         widths = list(self.widths.values())
-        places = list(accumulate(widths[:-1]))
-        equal = len(set(widths)) == 1  # then a single operation splits
+        ends = list(accumulate(widths[:-1]))
         projected = self.qkv_projection(x)
-        parts = ops.split(projected, len(widths) if equal else places, axis=-1) if places else [projected]
-        found = dict(zip(self.widths, parts, strict=True))
+        if len(widths) == 1:
+            arrays = [projected]
+        elif len(set(widths)) == 1:  # then a single operation splits
+            arrays = ops.split(projected, len(widths), axis=-1)
+        else:
+            arrays = ops.split(projected, ends, axis=-1)
+        parts = dict(zip(self.widths, arrays, strict=True))
         if self.spec.projection and positions is not None:
             # The projection is linear, so the projected positions are added to the projected x.
-            placed = [name for name in self.widths if name != "value"]
-            kernel = ops.cast(self.qkv_projection.kernel, x.dtype)[:, : sum(self.widths[name] for name in placed)]
-            shifts = ops.matmul(positions, kernel)
-            shifts = [shifts] if len(placed) == 1 else ops.split(shifts, places[:1], axis=-1)
-            found |= {name: found[name] + shift for name, shift in zip(placed, shifts, strict=True)}
-        return found
+            names = [name for name in self.widths if name != "value"]
+            kernel = ops.cast(self.qkv_projection.kernel, x.dtype)[:, : sum(self.widths[name] for name in names)]
+            projected_positions = ops.matmul(positions, kernel)
+            shifts = [projected_positions] if len(names) == 1 else ops.split(projected_positions, ends[:1], axis=-1)
+            for name, shift in zip(names, shifts, strict=True):
+                parts[name] = parts[name] + shift
+        return parts
 
     def call(
         self, x, *, attention_mask=None, positions=None, distances=NO_DISTANCES, x_mask=None, mask=None, training=None

@@ -1,5 +1,8 @@
-"""Base classes of layers and models that can be subclassed as Keras' own: a config of the constructor's arguments, and
-layers that can be replaced. Seeds of parts."""
+"""Base classes that let users subclass the layers and models like Keras' own, and the seeds of a layer's parts.
+
+`ConstructorConfig` makes a config of the constructor's arguments. `ReplaceableLayers` lets attributes with layers be
+replaced.
+"""
 
 import inspect
 import random
@@ -11,15 +14,15 @@ import keras
 
 
 class ConstructorConfig:
-    """A base class, listed before `keras.Layer` or `keras.Model`, that adds the arguments of the constructor to
-    `get_config`.
+    """Base class, listed before `keras.Layer` or `keras.Model`, that adds the constructor's arguments to `get_config`.
 
-    They are the arguments with which the object was made: those that its own class names, with their defaults, and
-    those that its class takes in `*args` and `**kwargs` and passes on. `from_config` calls the same constructor with
-    them. So a subclass needs no `get_config`, and may have one that adds entries to `super().get_config()`. Arguments
-    that a subclass chooses for its base class are not in the config, because its constructor chooses them again.
+    The config contains all arguments of the call that made the object: the parameters that its class names, including
+    defaults, and the arguments in `*args` and `**kwargs`, which its class passes to the base class. `from_config` calls
+    the same constructor with them. So a subclass needs no `get_config`, but may add entries to `super().get_config()`.
+    Arguments that a subclass chooses for its base class are not in the config, because its constructor chooses them
+    again.
 
-    The entries `name`, `trainable` and `dtype` are left out if the constructor does not take them.
+    Keras' entries, such as `name`, `trainable` and `dtype`, are omitted if the constructor does not accept them.
     """
 
     _constructor_call: inspect.BoundArguments
@@ -45,20 +48,27 @@ class ConstructorConfig:
 
 
 def parameter_names(cls):
-    """Returns the names of a class' arguments by position, and of its arguments by name.
+    """Returns the names of the arguments of a class, including the arguments that its base classes name.
 
-    What a constructor takes in `*args` and `**kwargs` it passes on to that of the base class. Keras' own constructors
-    take the entries of Keras' own config by name: if all constructors have `**kwargs`, the second result is None.
+    A constructor is assumed to pass `*args` and `**kwargs` to the constructor of its base class.
+
+    Args:
+        cls: a subclass of `ConstructorConfig`.
+
+    Returns:
+        `(positional, keywords)`: a list of the arguments that may be given by position, and the set of the arguments
+        that may be given by name. `keywords` is None if all constructors have `**kwargs`: then Keras' constructor gets
+        the arguments that no other constructor names.
     """
-    ours = cls.__mro__[: cls.__mro__.index(ConstructorConfig)]
+    bases = cls.__mro__[: cls.__mro__.index(ConstructorConfig)]
     positional: list[str] = []
     keywords: set[str] = set()
     takes_args = takes_kwargs = True
-    for constructor in (vars(base)["__init__"] for base in ours if "__init__" in vars(base)):
+    for constructor in (vars(base)["__init__"] for base in bases if "__init__" in vars(base)):
         _, *parameters = inspect.signature(constructor).parameters.values()
         if takes_args:
             names = [x.name for x in parameters if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
-            # An argument that the subclass names as well is passed on before `*args`.
+            # If the subclass names an argument too, it passes the argument before `*args`.
             positional += [name for name in names if name not in positional]
         if takes_kwargs:
             keywords.update(x.name for x in parameters)
@@ -68,17 +78,17 @@ def parameter_names(cls):
 
 
 def copy_containers(x):
-    """Copies dicts, lists and tuples, also those within them, but nothing else that they hold."""
+    """Returns a copy of nested dicts, lists and tuples. Other values, within them or given as x, are not copied."""
     if isinstance(x, Mapping):
         return {name: copy_containers(value) for name, value in x.items()}
     return type(x)(map(copy_containers, x)) if type(x) in (list, tuple) else x
 
 
 class ReplaceableLayers:
-    """A base class, listed before `keras.Layer` or `keras.Model`, of layers and models that hold other layers.
+    """Base class, listed before `keras.Layer` or `keras.Model`, of layers and models that contain other layers.
 
-    An attribute that holds layers can be replaced until the object is built. The new layers take the place of the old
-    ones in `layers` and `weights`. Keras alone would keep the old ones as well.
+    An attribute with layers can be assigned again until the object is built. The new layers replace the old layers in
+    `layers` and `weights`, at the same index. Keras alone would keep the old layers as well.
     """
 
     _layers: list[keras.Layer]
@@ -92,25 +102,26 @@ class ReplaceableLayers:
             self._forget_replaced_layers(new=self._layers[count:])
 
     def _forget_replaced_layers(self, new):
+        """Removes the layers that no attribute holds any more from Keras' lists, and moves `new` to their index."""
         # Without the lists that Keras and TensorFlow keep.
         attributes = [x for name, x in vars(self).items() if name != "_layers" and not name.startswith("_self_")]
         held = {id(layer) for layer in layers_within(attributes)}
         if old := [layer for layer in self._layers if id(layer) not in held]:
             start = self._layers.index(old[0])
-            del self._layers[len(self._layers) - len(new) :]  # where Keras has put them
+            del self._layers[len(self._layers) - len(new) :]  # Keras has appended the new layers
             self._layers[start:start] = new
             for layer in old:
                 self._tracker.untrack(layer)
 
 
 def build_once(layer, *shapes, **named_shapes):
-    """Builds a layer, unless it is built already, as a layer of another model is."""
+    """Calls `layer.build` with these shapes, unless the layer is built already, for example by another model."""
     if not layer.built:
         layer.build(*shapes, **named_shapes)
 
 
 def layers_within(x) -> Iterator[keras.Layer]:
-    """Yields the layers in dicts, lists and tuples, and in those within them."""
+    """Yields the layers in nested dicts, lists and tuples; x itself if x is a layer."""
     if isinstance(x, keras.Layer):
         yield x
     elif isinstance(x, Mapping | list | tuple):
@@ -119,25 +130,45 @@ def layers_within(x) -> Iterator[keras.Layer]:
 
 
 def to_json_value(x):
-    """Returns what JSON can hold: a dict, a dataclass' fields, or a layer's, initializer's or regularizer's config."""
+    """Converts an argument to a value for a config.
+
+    Args:
+        x: any argument of a constructor.
+
+    Returns:
+        A dict of converted values for a dict or a dataclass; Keras' config for a layer, an initializer or a
+        regularizer; otherwise x unchanged.
+    """
     x = vars(x) if is_dataclass(x) else x
     if isinstance(x, Mapping):
         return {name: to_json_value(value) for name, value in x.items()}
-    of_keras = isinstance(x, keras.Layer | keras.Initializer | keras.Regularizer)
-    return keras.saving.serialize_keras_object(x) if of_keras else x
+    is_keras_object = isinstance(x, keras.Layer | keras.Initializer | keras.Regularizer)
+    return keras.saving.serialize_keras_object(x) if is_keras_object else x
 
 
 def seed_of(part, seed):
-    """Returns the seed of a part of a layer, by its name, so that no two parts draw the same; None without a seed."""
+    """Derives the seed of a part of a layer from the layer's seed, so that parts draw different random numbers.
+
+    Args:
+        part: the name of the part, such as "query".
+        seed: the seed of the layer, an int, or None.
+
+    Returns:
+        An int from 0 to 2**31 - 1, always the same for the same arguments; None if `seed` is None.
+    """
     return None if seed is None else random.Random(f"{part} {seed}").randrange(2**31)
 
 
 def seeded(initializer, seed):
-    """Returns an initializer with a seed, unless there is none, or the initializer has its own or draws nothing.
+    """Sets the seed of an initializer.
 
     Args:
         initializer: a name, the config of an initializer, or an initializer.
-        seed: an int or None.
+        seed: an int, or None.
+
+    Returns:
+        A new initializer with the seed. If `seed` is None, `initializer` unchanged. If the initializer has a seed
+        already or is not random, that initializer without a change.
     """
     if seed is None:
         return initializer

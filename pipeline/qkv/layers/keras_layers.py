@@ -1,4 +1,4 @@
-"""Dense layers, dropout and layer normalisation with fewer operations than Keras' own, and sizes of arrays."""
+"""Dense layers, dropout and layer normalisation with fewer operations than Keras' own, and shapes of arrays."""
 
 import math
 import operator
@@ -11,8 +11,10 @@ from keras import ops
 class Dense(keras.layers.Dense):
     """`activation(x W + b)` over the last axis, as `keras.layers.Dense`.
 
-    TensorFlow fuses product, bias and activation for inputs of two axes, so all but the last axis are flattened first.
-    On a GPU the gradient of b is a product with ones; see `column_sums`.
+    TensorFlow fuses product, bias and activation for inputs with two axes, so all axes but the last are flattened
+    first. On a GPU the gradient of b is computed by `column_sums`.
+
+    Args, call arguments and returns: as in `keras.layers.Dense`.
 
     Example:
         >>> Dense(3)(keras.ops.ones((2, 5, 4))).shape
@@ -31,14 +33,15 @@ class Dense(keras.layers.Dense):
 
 @ops.custom_gradient
 def _add_bias(rows, bias):
+    """Adds a bias `(N,)` to rows `(R, N)`; the gradient of the bias is computed by `column_sums`."""
     return ops.add(rows, bias), lambda upstream: (upstream, column_sums(upstream))
 
 
 def column_sums(x):
     """Sums x `(..., D)` over all axes but the last: `(D,)`.
 
-    On a GPU it is a product with ones: TensorFlow's kernels for such sums took 45 % of an update, and 0.46 ms for the
-    gradient of a bias of 16,384 rows in bfloat16 on an H200.
+    On a GPU with TensorFlow, the sum is computed as a product with ones. TensorFlow's kernels for such sums took 45 %
+    of an update, and 0.46 ms for the gradient of a bias of 16,384 rows in bfloat16 on an H200.
     """
     if not _is_on_gpu():
         return ops.sum(x, list(range(len(x.shape) - 1)))
@@ -47,7 +50,7 @@ def column_sums(x):
 
 
 def _is_on_gpu():
-    """Returns whether TensorFlow computes on a GPU; other backends have sums of their own."""
+    """Returns True if the backend is TensorFlow and a GPU is visible to it. Other backends need no faster sums."""
     if keras.backend.backend() != "tensorflow":
         return False
     import tensorflow as tf  # the layers need no TensorFlow on other backends
@@ -57,15 +60,27 @@ def _is_on_gpu():
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Dropout(keras.layers.Dropout):
-    """Sets numbers to zero at random in training and scales up the others (Srivastava et al. 2014).
+    """Sets numbers to zero at random in training and scales up the other numbers (Srivastava et al. 2014).
 
-    Unlike `keras.layers.Dropout`, which draws a float for each number, this layer draws one random byte: drawing is
+    `keras.layers.Dropout` draws a float for each number. This layer draws a random byte, because random numbers are
     most of the cost of dropout on a CPU. So the share that is dropped is the multiple of 1/256 nearest to `rate`
-    (0.1016 for 0.1), and the other numbers are scaled accordingly.
+    (0.1016 for 0.1), and the other numbers are scaled accordingly. Between 0 and 1, the share is at least 1/256 and at
+    most 255/256.
 
     Args:
-        rate: share of the numbers set to zero, within [0, 1].
-        seed: the seed of the random numbers; drawn at random if not given.
+        rate: the share of the numbers set to zero, from 0 to 1.
+        seed: an int, the seed of the random numbers; None for a random seed.
+        **kwargs: the arguments of `keras.Layer`.
+
+    Call arguments:
+        inputs: float, any shape.
+        training: whether dropout is applied; otherwise `inputs` are returned.
+
+    Returns:
+        float, of the shape and type of `inputs`.
+
+    Raises:
+        ValueError: `rate` is not from 0 to 1.
 
     Example:
         >>> layer = Dropout(0.5)
@@ -82,11 +97,11 @@ class Dropout(keras.layers.Dropout):
             return inputs
         if self.dropped_bytes == 256:
             return ops.zeros_like(inputs)
-        kept = ops.cast(self._bytes(dynamic_shape(inputs)) >= self.dropped_bytes, inputs.dtype)
-        return inputs * (kept * (256 / (256 - self.dropped_bytes)))  # one product with what has a gradient
+        mask = ops.cast(self._bytes(dynamic_shape(inputs)) >= self.dropped_bytes, inputs.dtype)
+        return inputs * (mask * (256 / (256 - self.dropped_bytes)))  # a single product has a gradient
 
     def _bytes(self, shape):
-        """Returns random numbers from 0 to 255."""
+        """Returns uint8 of a shape, random numbers from 0 to 255."""
         count = math.prod(shape)
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf  # the layers need no TensorFlow on other backends
@@ -94,19 +109,23 @@ class Dropout(keras.layers.Dropout):
             numbers = tf.bitcast(self._words_of_64_bits(count), tf.uint8)  # `ops.view` would be sixteen operations
         else:
             numbers = ops.view(self._words(count), "uint8")
-        if not (isinstance(shape[-1], int) and shape[-1] % 8 == 0):  # as many numbers as there are in whole words
+        if not (isinstance(shape[-1], int) and shape[-1] % 8 == 0):  # whole words may hold more bytes
             numbers = ops.reshape(numbers, (-1,))[:count]
         return ops.reshape(numbers, shape)
 
     def _words(self, count):
+        """Returns random int32 `(words, 1)` that hold at least `count` bytes."""
         return keras.random.randint(((count + 3) // 4, 1), -(2**31), 2**31 - 1, seed=self.seed_generator)
 
     def _words_of_64_bits(self, count):
-        """Returns the same bytes, two words in one: TensorFlow reshapes 32-bit integers in the host's memory, so that
-        every mask would travel from a GPU and back."""
+        """Returns the same bytes as `_words`, as int64 `(words, 1)`.
+
+        TensorFlow reshapes int32 in the host's memory, so every mask would be copied from a GPU and back.
+        """
         shape = (count + 7) // 8, 1
         words = keras.random.randint(shape, -(2**63), 2**63 - 1, dtype="int64", seed=self.seed_generator)
-        return ops.bitwise_xor(words, 2**31)  # the least number is added to either word: it turns the highest bit
+        # `randint` adds the lower limit, which flips the highest bit: in `_words` of both halves, here of one only.
+        return ops.bitwise_xor(words, 2**31)
 
     def get_config(self):
         config = super().get_config()
@@ -115,9 +134,9 @@ class Dropout(keras.layers.Dropout):
 
 
 def dynamic_shape(x):
-    """Returns the shape of x as `keras.ops.shape` does: a tuple of numbers, and of scalars for unknown axes.
+    """Returns the shape of x as `keras.ops.shape` does: a tuple of ints, with scalar tensors for unknown axes.
 
-    Keras puts four operations into the graph for each unknown axis; here two are enough for all of them.
+    Keras adds four operations to the graph for each unknown axis. This function adds two for all unknown axes together.
 
     Example:
         >>> dynamic_shape(ops.ones((2, 5, 4)))
@@ -135,15 +154,21 @@ def dynamic_shape(x):
 
 
 def rows_of_each(rows, batch):
-    """Returns how many of `rows` belong to each of `batch` sentences; 0 in a slice of a batch without any."""
+    """Returns the number of rows for each sentence, if `rows` rows are divided equally among `batch` sentences.
+
+    Both are ints or scalar tensors. The result is 0 if a slice of a batch has no sentences.
+    """
     return rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
 
 
 def check_sizes(**sizes):
-    """Checks sizes and numbers of parts that a constructor is given, by their names; None stands for a default.
+    """Checks that the sizes in a constructor's arguments are whole numbers of at least 1.
+
+    Args:
+        **sizes: the sizes by their names. None, for a default, is allowed.
 
     Raises:
-        ValueError: one is no whole number, or less than 1.
+        ValueError: a size is not a whole number, or is less than 1.
 
     Example:
         >>> check_sizes(num_heads=2, value_dim=None)
@@ -157,7 +182,7 @@ def check_sizes(**sizes):
 class LayerNormalization(keras.layers.LayerNormalization):
     """`(x - mean) / sqrt(variance + epsilon) * gamma + beta` over the last axis (Ba et al. 2016, equation 4).
 
-    Keras differentiates its layer operation by operation; the gradient here takes half as many passes over memory.
+    In Keras' layer every operation has a gradient. The explicit gradient here takes half as many passes over memory.
 
     Args: as in `keras.layers.LayerNormalization`; `axis` and `rms_scaling` must keep their defaults.
 
@@ -165,7 +190,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
         inputs: float `(..., D)`.
 
     Returns:
-        float `(..., D)`, in the compute dtype; calculated in float32 or higher precision.
+        float `(..., D)`, in the compute dtype; computed in float32 or higher precision.
 
     Example:
         >>> LayerNormalization(epsilon=0.0)(keras.ops.array([[1.0, 3.0]])).numpy().tolist()
@@ -179,7 +204,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
 
 def _normalize(epsilon):
-    """Returns the function of x `(..., D)`, gamma and beta `(D,)`, which has its own gradient."""
+    """Returns the normalisation as a function of x `(..., D)`, gamma and beta `(D,)`, with an explicit gradient."""
 
     @ops.custom_gradient
     def normalize(x, gamma, beta):
@@ -187,14 +212,15 @@ def _normalize(epsilon):
         inverse = ops.rsqrt(ops.mean(ops.square(centred), -1, keepdims=True) + epsilon)
         normal = centred * inverse
 
-        def gradient(*received, upstream=None):
-            upstream = received[-1] if upstream is None else upstream  # PyTorch's backend passes it by name
-            # Through gamma, less what moves the mean and what moves the variance.
+        def gradient(*arguments, upstream=None):
+            upstream = arguments[-1] if upstream is None else upstream  # PyTorch's backend passes it by name
+            # The gradient through gamma, minus its parts along the mean and along the variance.
             aligned = upstream * normal
             column = ops.expand_dims(gamma, -1) / x.shape[-1]
-            along_mean, along_normal = row_product(upstream, column), row_product(aligned, column)
-            of_x = (upstream * gamma - along_mean - normal * along_normal) * inverse
-            return of_x, column_sums(aligned), column_sums(upstream)
+            along_mean = row_product(upstream, column)
+            along_normal = row_product(aligned, column)
+            by_x = (upstream * gamma - along_mean - normal * along_normal) * inverse
+            return by_x, column_sums(aligned), column_sums(upstream)
 
         return normal * gamma + beta, gradient
 
@@ -202,10 +228,10 @@ def _normalize(epsilon):
 
 
 def row_product(x, matrix):
-    """Computes `x matrix` for x `(..., D)` and a matrix `(D, N)`: `(..., N)`.
+    """Computes the matrix product of x `(..., D)` and a matrix `(D, N)`: `(..., N)`.
 
-    All axes but the last are made one first. A product of more axes would do the same, but multiplies their lengths on
-    the device, and on a GPU waits for the result.
+    All axes but the last are flattened first. TensorFlow's product of more axes does so too, but it computes the number
+    of rows on the device, and on a GPU waits for the result.
     """
     rows = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), matrix)
     return ops.reshape(rows, (*dynamic_shape(x)[:-1], matrix.shape[-1]))

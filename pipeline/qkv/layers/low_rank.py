@@ -4,19 +4,23 @@ from typing import Any
 
 
 class LowRank:
-    """A base class of layers and models, listed before Keras' own, whose matrices LoRA can be added to."""
+    """Base class, listed before `keras.Layer` or `keras.Model`, of layers and models that LoRA can fine-tune."""
 
     weights: Any
     _flatten_layers: Any
 
     def enable_lora(self, rank):
-        """Freezes all weights, and adds trainable matrices of low rank to the matrices of attention, feed-forward
-        networks and token embeddings within (Hu et al. 2022, section 4.1).
+        """Freezes all weights, and adds a trainable matrix of low rank to each matrix of attention, feed-forward
+        networks and token embeddings in the layer or model (Hu et al. 2022, section 4.1).
 
-        Call it once, between building the layer and making an optimizer. Saved files hold the sums, as others do.
+        Call it once, after building and before making an optimizer. A saved file contains the sums of both matrices, so
+        it loads without LoRA.
 
         Args:
-            rank: the rank of what is added to each matrix, at least 1; for example 4.
+            rank: the rank of the added matrices, at least 1; for example 4.
+
+        Raises:
+            ValueError: it was called before.
         """
         for variable in self.weights:
             variable.trainable = False

@@ -1,4 +1,4 @@
-"""The tap: layers pass their values through it, so that hooks can read and replace them without changing a layer."""
+"""The tap, a function through which layers pass their values. Hooks can read and replace the values there."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from typing import Any
 from keras import ops
 
 Hook = Callable[..., Any]
-"""A function `hook(layer, part, value, **inputs)` with the arguments of `tap`; returns the value to continue with.
+"""A function `hook(layer, part, value, **inputs)` with the arguments of `tap`. It returns the value to continue with.
 
 To change nothing, a hook returns the same object that it received. Then nothing is added to a graph, and the layer
 keeps its result bit for bit.
@@ -20,7 +20,7 @@ _HOOKS: ContextVar[tuple[Hook, ...]] = ContextVar("hooks", default=())
 def tap(layer, part, value, **inputs):
     """Passes the value through all active hooks of this thread and returns the result.
 
-    The values that are tapped, with B rows, T queries, S keys, H heads, K and V sizes of a head, D width of the layer:
+    The tapped values, with B rows, T queries, S keys, H heads, K and V sizes of a head, D width of the layer:
 
     | layer | part | value |
     |---|---|---|
@@ -41,7 +41,10 @@ def tap(layer, part, value, **inputs):
         layer: the layer or model that computes the value.
         part: the name of the value within the layer.
         value: a tensor.
-        **inputs: tensors from which the value was computed, by name, if hooks need them.
+        **inputs: tensors from which the value was computed, by name, for hooks that need them.
+
+    Returns:
+        The result of the last hook; `value` itself if there are no hooks.
     """
     for hook in _HOOKS.get():
         value = hook(layer, part, value, **inputs)
@@ -50,7 +53,7 @@ def tap(layer, part, value, **inputs):
 
 @contextmanager
 def tapped(hook: Hook) -> Iterator[None]:
-    """Activates a hook for this thread until the block ends; it is called after the hooks that are active already.
+    """Activates a hook for this thread until the block ends. It is called after the hooks that are already active.
 
     A graph contains the hooks that are active when it is traced, so open the block inside the traced function. The
     replicas of `tf.distribute` run in threads that have no hooks.
@@ -70,5 +73,8 @@ def where_changed(after, before, new, old):
         before: the value that was passed to the tap, `(..., n)`.
         new: the result computed from `after`, `(..., m)`.
         old: the result computed from `before`, `(..., m)`.
+
+    Returns:
+        `(..., m)`.
     """
     return ops.where(ops.any(ops.not_equal(after, before), axis=-1, keepdims=True), new, old)

@@ -1,10 +1,13 @@
-"""The architectures, behind one interface. In reading order:
+"""The architectures of translation models, behind one interface.
 
-- `interface`: encode, decode, start_cache, and the names of what is inside
-- `transformer`: the paper's model, from the whole down to its sublayers
-- `embedding`: tokens, positions and logits
-- `decoder_only`, `recurrent`: the other two architectures
+The modules, in reading order:
+
+- `interface`: the interface of all models: encode, decode, start_cache, and names of layers
+- `transformer`: the Transformer, from the whole model down to its sublayers
+- `embedding`: embeddings of tokens and positions, and logits
+- `decoder_only`: one causal stack for source and target
+- `recurrent`: GRU encoder and decoder with attention
 - `ensemble`: several models that translate as one
-- `parts`: named parts, to freeze and to count
-- `build`: a model from settings
+- `freezing`: named parts of a model, to freeze and to count
+- `build`: a model from the settings of a config
 """

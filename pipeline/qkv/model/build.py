@@ -1,4 +1,4 @@
-"""Builds a model from settings: the only module that knows both."""
+"""Builds a model from the settings of a config. No other module of this package reads settings."""
 
 from typing import Any
 
@@ -10,16 +10,22 @@ from .interface import TranslationModel
 from .recurrent import Recurrent
 from .transformer import Transformer
 
-MODELS: dict[type, Any] = {  # the class of each section
+MODELS: dict[type, Any] = {
     TransformerSettings: Transformer,
     RecurrentSettings: Recurrent,
     DecoderOnlySettings: DecoderOnly,
 }
+"""The class of the model for each class of settings."""
 
 
 def build_model(settings: ModelSettings, vocabulary_size: int, precision: str = "float32") -> TranslationModel:
-    """Makes the model that the `model` section of a config describes, with fresh weights, for the vocabulary of a
-    tokenizer; it computes in a Keras dtype policy, and weights are float32 in any case."""
+    """Makes and builds the model that the `model` section of a config describes, with random weights.
+
+    Args:
+        settings: the `model` section.
+        vocabulary_size: the number of tokens in the vocabulary.
+        precision: the name of the Keras dtype policy in which the model computes, such as "mixed_bfloat16".
+    """
     arguments = settings.model_dump(exclude={"architecture", "attention"})
     if isinstance(settings, BlocksSettings):
         for site in type(settings.attention).model_fields:
@@ -32,14 +38,14 @@ def build_model(settings: ModelSettings, vocabulary_size: int, precision: str = 
 
 
 def _attention_arguments(settings: AttentionSettings, max_positions: int) -> dict[str, Any]:
-    """Returns the arguments of an attention layer."""
-    own = settings.model_dump(include=set(MECHANISM_INFO[settings.mechanism].settings))
+    """Returns the arguments of an attention layer for its settings, without arguments that have no value."""
+    mechanism_arguments = settings.model_dump(include=set(MECHANISM_INFO[settings.mechanism].settings))
     if settings.mechanism == "linformer":
-        own["max_length"] = max_positions
+        mechanism_arguments["max_length"] = max_positions
     names = {"mechanism", "score", "key_dim", "value_dim", "key_value_heads", "projection", "value_projection"}
     arguments = settings.model_dump(include=names)
     if not MECHANISM_INFO[settings.mechanism].compares:  # then no queries and keys are needed
         arguments["projection"] = False
-    if own:
-        arguments["mechanism"] = {"class_name": settings.mechanism, "config": own}
+    if mechanism_arguments:
+        arguments["mechanism"] = {"class_name": settings.mechanism, "config": mechanism_arguments}
     return {key: value for key, value in arguments.items() if value is not None}

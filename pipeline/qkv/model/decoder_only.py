@@ -1,7 +1,7 @@
 """One causal Transformer that reads the source and continues with the target (Liu et al. 2018; Radford et al. 2019).
 
-It reads `source EOS BOS target`; BOS, with which every target starts, separates the two. `encode` processes the source
-and keeps its keys and values, so that `decode` need not process it again.
+It reads `source EOS BOS target`. BOS, with which every target starts, separates the two. `encode` processes the source
+and returns its keys and values, so that `decode` need not process the source again.
 
 Letters: B batch, H heads, T target positions, S source positions, L cached positions, D model width, V vocabulary, K
 and V key and value size of a head.
@@ -23,14 +23,20 @@ from .transformer import BlockSpec, EncoderBlock
 class DecoderOnly(TranslationModel):
     """A causal language model of sentence pairs.
 
-    The columns of the source take the place of cross-attention. A target row divides its weight between source and
-    target, so it sums to less than one over these columns.
+    The weights on source positions replace cross-attention. A target position divides its weight between source and
+    target, so its weights on the source sum to less than 1.
 
-    Args: as in `Transformer`, and:
-        layers: number of layers.
-        source_loss: weight of the loss on source tokens.
+    Args: as in `Transformer`, except for:
+        layers: the number of blocks.
+        max_positions: the maximum number of tokens of a source or a target; both together may have twice as many.
+        decoder_self: further arguments of the self-attention as a dict, such as `{"score": "cosine"}`; or None.
+        source_loss: the weight of the loss on source tokens, at least 0.
 
     Call arguments and returns: see `TranslationModel`.
+
+    Raises:
+        ValueError: an argument is out of its range, see `AttentionSpec`; or a sentence has more than `max_positions`
+            tokens, and positions are not relative.
 
     Example:
         >>> model = DecoderOnly(vocabulary_size=20, d_model=8, num_heads=2, d_ff=16, layers=1)
@@ -60,7 +66,16 @@ class DecoderOnly(TranslationModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        spec = BlockSpec(d_model, num_heads, d_ff, norm, activation, dropout, attention_dropout, activation_dropout)
+        spec = BlockSpec(
+            d_model=d_model,
+            num_heads=num_heads,
+            d_ff=d_ff,
+            norm=norm,
+            activation=activation,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            activation_dropout=activation_dropout,
+        )
         check_sizes(layers=layers, max_positions=max_positions)
         self.d_model = d_model
         self.source_loss = source_loss
@@ -91,18 +106,19 @@ class DecoderOnly(TranslationModel):
         x = self.positions(self.source_embedding(source_ids), training=training)
         x = tap(self, "encoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length)
-        places = ops.arange(length, dtype="int32")
-        distances = self.positions.distances(self.blocks[0].self_attention, places)
-        seen = ops.logical_and(mask, causal_mask(length, length))
+        distances = self.positions.distances(self.blocks[0].self_attention, ops.arange(length, dtype="int32"))
+        causal_padding_mask = ops.logical_and(mask, causal_mask(length, length))
         weights, prepared = [], []
         for block in self.blocks:
-            x, own, keys_values = block(x, seen, positions=positions, distances=distances, training=training)
-            weights.append(own)
+            x, block_weights, keys_values = block(
+                x, causal_padding_mask, positions=positions, distances=distances, training=training
+            )
+            weights.append(block_weights)
             prepared.append(keys_values)
         return Memory(self._normalized(x), mask, tuple(weights), tuple(prepared))
 
     def start_cache(self, memory):
-        """Returns the source's keys and values; the target's are appended to them."""
+        """Returns the keys and values of the source. `decode` appends the keys and values of the target to them."""
         return memory.prepared
 
     def decode(self, target_ids, memory, cache=None, training=None):
@@ -110,34 +126,41 @@ class DecoderOnly(TranslationModel):
         source_mask = rows_for_each(memory.mask, batch)
         source_length = dynamic_shape(source_mask)[-1]
         position = 0 if cache is None else dynamic_shape(cache[0][0])[2] - source_length
-        own_length = position + length
-        self._check_length("target_ids", own_length)
-        sides = (source_mask, source_length), (causal_mask(length, own_length, position), own_length)
-        mask = ops.concatenate([ops.broadcast_to(own, (batch, 1, length, keys)) for own, keys in sides], axis=-1)
-        # The position of a target starts where its own source ends, however much padding is between them.
+        target_length = position + length
+        self._check_length("target_ids", target_length)
+        target_mask = causal_mask(length, target_length, position)
+        mask = ops.concatenate(
+            [
+                ops.broadcast_to(source_mask, (batch, 1, length, source_length)),
+                ops.broadcast_to(target_mask, (batch, 1, length, target_length)),
+            ],
+            axis=-1,
+        )
+        # The positions of a target continue from the last token of its source, without the padding between them.
         offset = position + ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True)
         x = self.positions(self.target_embedding(target_ids), offset=offset, training=training)
         x = tap(self, "decoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length, offset)
-        own_places = ops.arange(own_length, dtype="int32") + offset - position
-        source_places = ops.broadcast_to(ops.arange(source_length, dtype="int32"), (batch, source_length))
-        places = ops.concatenate([source_places, own_places], 1)
-        distances = self.positions.distances(self.blocks[0].self_attention, own_places[:, position:], places)
+        target_positions = ops.arange(target_length, dtype="int32") + offset - position
+        source_positions = ops.broadcast_to(ops.arange(source_length, dtype="int32"), (batch, source_length))
+        key_positions = ops.concatenate([source_positions, target_positions], 1)
+        query_positions = target_positions[:, position:]
+        distances = self.positions.distances(self.blocks[0].self_attention, query_positions, key_positions)
         weights, caches = [], []
         for i, block in enumerate(self.blocks):
             keys, values = (memory.prepared if cache is None else cache)[i]
             before = tap(self, f"decoder.{i}.cross.keys", keys), tap(self, f"decoder.{i}.cross.values", values)
-            x, own, keys_values = block(
+            x, block_weights, keys_values = block(
                 x, mask, before=before, positions=positions, distances=distances, training=training
             )
-            weights.append(own)
+            weights.append(block_weights)
             caches.append(keys_values)
         x = self._normalized(x)
         return DecoderOutput(
             x,
             tap(self, "logits", self.output_embedding.logits(x)),
-            tuple(own[..., :source_length] for own in weights),
-            tuple(own[..., source_length:] for own in weights),
+            tuple(block_weights[..., :source_length] for block_weights in weights),
+            tuple(block_weights[..., source_length:] for block_weights in weights),
             None if cache is None else tuple(caches),
         )
 
@@ -152,17 +175,23 @@ class DecoderOnly(TranslationModel):
         return names
 
     def _check_length(self, name, length):
-        """Checks the length of a side; together, two sides that fit fit the table of positions."""
+        """Raises a `ValueError` if a sequence has more than `max_positions` tokens, unless positions are relative.
+
+        The table of positions is large enough for a source and a target of that length.
+        """
         if self.positions.adds_to is not None:
             check_length(name, length, self.max_positions)
 
     def _normalized(self, x):
+        """Applies the last normalisation, if there is one."""
         return x if self.final_norm is None else self.final_norm(x)
 
 
 @keras.saving.register_keras_serializable(package="qkv")
 class CausalBlock(EncoderBlock):
-    """An `EncoderBlock` whose mask hides what comes later; a class of its own, since saved weights have its name.
+    """An `EncoderBlock` with a causal mask. It is a separate class because weight files contain its name.
+
+    Args, call arguments and returns: as in `EncoderBlock`; `attention_mask` must hide later positions.
 
     Example:
         >>> block = CausalBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))

@@ -15,8 +15,17 @@ from ..layers.tap import tap
 
 
 def sinusoidal_positions(length, width, halves=False):
-    """Computes `p[t, 2i] = sin(t / 10000^(2i/D))`, `p[t, 2i + 1] = cos(same)` (Vaswani et al. 2017, section 3.5):
-    float32 `(length, D)`; with `halves`, all sines stand before all cosines (Marian, Junczys-Dowmunt et al. 2018)."""
+    """Computes `p[t, 2i] = sin(t / 10000^(2i/D))`, `p[t, 2i + 1] = cos(t / 10000^(2i/D))` (Vaswani et al. 2017, section
+    3.5).
+
+    Args:
+        length: the number of positions.
+        width: D.
+        halves: if True, all sines come before all cosines (Marian, Junczys-Dowmunt et al. 2018).
+
+    Returns:
+        float32 `(length, D)`.
+    """
     angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, width, 2)[None] / width)
     table = np.zeros((length, width), "float32")
     table[:, 0::2] = np.sin(angles)
@@ -26,16 +35,25 @@ def sinusoidal_positions(length, width, halves=False):
 
 @keras.saving.register_keras_serializable(package="qkv")
 class TokenEmbedding(ConstructorConfig, keras.Layer):
-    """A table with one vector for each id, read in both directions (Press and Wolf 2017; Vaswani et al. 2017, 3.4).
+    """A table with one vector for each id, for embeddings and logits (Press and Wolf 2017; Vaswani et al. 2017, 3.4).
 
     `call(ids) = table[ids] * sqrt(D)`, and `logits(states) = states . table^T + bias`.
-    Ids may have any type of numbers.
 
     Args:
         vocabulary_size: V.
         width: D.
         scale: whether `call` multiplies by `sqrt(D)`.
         bias: whether `logits` adds a bias.
+        **kwargs: the arguments of `keras.Layer`.
+
+    Call arguments:
+        ids: whole numbers of any type, `(B, T)`.
+
+    Returns:
+        The vectors, `(B, T, D)`.
+
+    Raises:
+        ValueError: a size is not a whole number of at least 1.
 
     Example:
         >>> embedding = TokenEmbedding(vocabulary_size=20, width=8)
@@ -58,12 +76,22 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         normal = keras.initializers.RandomNormal(stddev=self.width**-0.5)
         self.table = self.add_weight(name="table", shape=(self.vocabulary_size, self.width), initializer=normal)
         if self.has_bias:
-            # It is added to logits in float32, so Keras shall not round it.
+            # Added to logits in float32, so Keras must not round it.
             self.bias = self.add_weight(name="bias", shape=(self.vocabulary_size,), initializer="zeros", autocast=False)
 
     def enable_lora(self, rank, lora_alpha=None):
-        """Freezes the table and adds to it `alpha / rank` times the product of two trainable matrices, `(V, rank)` and
-        `(rank, D)`, as `keras.layers.Embedding.enable_lora`; saved, they are one matrix again (Hu et al. 2022)."""
+        """Freezes the table and adds a trainable matrix of low rank to it, as `keras.layers.Embedding.enable_lora`.
+
+        The added matrix is `alpha / rank` times the product of two matrices, `(V, rank)` and `(rank, D)` (Hu et al.
+        2022). A saved file contains the sum.
+
+        Args:
+            rank: the rank of the added matrix, at least 1.
+            lora_alpha: alpha; `rank` if not given.
+
+        Raises:
+            ValueError: it was called before.
+        """
         if self.lora is not None:
             raise ValueError(f"{self.name}: enable_lora can be called once only")
         self.table.trainable = False
@@ -76,7 +104,7 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         self.lora_scale = (lora_alpha or rank) / rank
 
     def _matrix(self):
-        """Returns the table, with what LoRA adds to it."""
+        """Returns the table `(V, D)`, plus the matrix that LoRA adds to it, if any."""
         return self.table if self.lora is None else self.table + self.lora_scale * ops.matmul(*self.lora)
 
     def save_own_variables(self, store):
@@ -108,8 +136,15 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         return logits + ops.cast(self.bias, "float32") if self.has_bias else logits
 
     def factors(self, states):
-        """Returns the two matrices whose product are the logits: `(N, D)` and `(V, D)`, or, with a bias, both with one
-        more column, which is 1 in the first."""
+        """Returns the two matrices whose product is the logits: `logits = first . second^T`.
+
+        Args:
+            states: `(N, D)`.
+
+        Returns:
+            `(N, D)` and `(V, D)`. With a bias, `(N, D + 1)` and `(V, D + 1)`: the last column of the first is 1, and
+            the last column of the second is the bias.
+        """
         if not self.has_bias:
             return states, self._matrix()
         ones = ops.ones((dynamic_shape(states)[0], 1), states.dtype)
@@ -126,21 +161,30 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
     """Adds positions to embeddings and applies dropout.
 
     Args:
-        kind: a key of `choices.model.POSITIONS`; "rotary" and "alibi" act on self-attention and add nothing here.
-        site: "input" adds a vector for each position; "queries_and_keys" leaves that to every attention layer, which
-            takes it from `on_queries_and_keys`, so that values stay free of it (Carion et al. 2020, DETR, appendix
-            A.1).
-        max_positions: number of positions.
-        dropout: share of the coordinates set to zero in training.
+        kind: a key of `config.choices.model.POSITIONS`. "rotary" and "alibi" act on self-attention, and the layer adds
+            nothing to embeddings.
+        max_positions: the number of positions.
+        dropout: the share of the coordinates set to zero in training, from 0 to 1.
+        site: "input" adds a vector for each position to the embeddings. With "queries_and_keys" the attention layers
+            add it to queries and keys, so values do not contain positions (Carion et al. 2020, DETR, appendix A.1);
+            they get it from `on_queries_and_keys`.
+        **kwargs: the arguments of `keras.Layer`.
+
+    Attributes:
+        adds_to: `site`; None if `kind` is "rotary" or "alibi".
 
     Call arguments:
         x: `(B, T, D)`.
-        offset: the position of the first row, of all sentences or of each as `(B, 1)`; a cached decoding step at
+        offset: the position of the first row: a number for all sentences, or int `(B, 1)`. A cached decoding step at
             position t passes t.
         training: whether dropout is applied.
 
+    Returns:
+        `(B, T, D)`.
+
     Raises:
-        ValueError: there are more than `max_positions`, as far as lengths are known before the computation.
+        ValueError: `kind` or `site` is unknown; `max_positions` is not a whole number of at least 1; or a sequence has
+            more than `max_positions` positions, if lengths and offset are ints and not tensors.
 
     Example:
         >>> layer = PositionalEmbedding(max_positions=10)
@@ -170,23 +214,41 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
             self.table = sinusoidal_positions(self.max_positions, width, self.kind == "sinusoidal_halves")
 
     def on_queries_and_keys(self, length, offset=0):
-        """Returns what is added to queries and keys: `(T, D)`, `(B, T, D)` for offsets `(B, 1)`, or None."""
+        """Returns the vectors that attention layers add to queries and keys.
+
+        Args:
+            length: T.
+            offset: as in the call.
+
+        Returns:
+            `(T, D)`, or `(B, T, D)` for an offset `(B, 1)`; None unless `site` is "queries_and_keys".
+
+        Raises:
+            ValueError: see the class.
+        """
         return self._rows(length, offset) if self.adds_to == "queries_and_keys" else None
 
     def _rows(self, length, offset):
+        """Returns the vectors of `length` positions from `offset` on, `(T, D)` or `(B, T, D)`."""
         if isinstance(offset, int):
             check_length(self.name, length, self.max_positions, offset)
         positions = ops.arange(length, dtype="int32") + offset
         return ops.take(ops.cast(ops.convert_to_tensor(self.table), self.compute_dtype), positions, axis=0)
 
     def distances(self, attention, query_positions, key_positions=None):
-        """Computes the `Distances` that the self-attention layers of a stack take: none unless the kind acts on them.
+        """Computes the `Distances` for the self-attention layers of a stack.
 
         Args:
-            attention: one of these layers, which all have the same heads.
-            query_positions: int `(T,)` or `(B, T)`, where the queries stand.
-            key_positions: int `(S,)` or `(B, S)`, where the keys stand: the cached ones, then the queries' own; if not
-                given, the queries' alone.
+            attention: one of the layers; all have the same heads.
+            query_positions: int `(T,)` or `(B, T)`, the positions of the queries.
+            key_positions: int `(S,)` or `(B, S)`, the positions of the keys, cached keys first; `query_positions` if
+                not given.
+
+        Returns:
+            `Distances`: a rotation for "rotary", a bias for "alibi", neither for other kinds.
+
+        Raises:
+            ValueError: the kind is "rotary", and the key size of a head is odd.
         """
         if self.kind == "rotary":
             return Distances(rotation=rotation(query_positions, attention.key_dim))
@@ -208,10 +270,10 @@ def check_length(name, length, longest, earlier=0):
     """Raises a `ValueError` if a sequence has too many positions.
 
     Args:
-        name: the sequence, for the message.
-        length: its number of positions; a tensor, which is unknown before the computation, is not checked.
-        longest: the largest number.
-        earlier: the number of positions before it that count as well.
+        name: the name of the sequence, for the message.
+        length: the number of positions of the sequence. A tensor is not checked, because its value is unknown.
+        longest: the maximum number of positions.
+        earlier: the number of cached positions before the sequence, which count too.
     """
     if isinstance(length, int) and earlier + length > longest:
         raise ValueError(
@@ -221,22 +283,27 @@ def check_length(name, length, longest, earlier=0):
 
 
 def make_embeddings(vocabulary_size, width, tie_embeddings, dtype, scale=True, bias=False):
-    """Makes the `TokenEmbedding` of target, source and output, which may be one and the same.
+    """Makes the `TokenEmbedding`s of target, source and output. Tied embeddings are one layer.
 
     Args:
         vocabulary_size: V.
         width: D.
         tie_embeddings: which embeddings share one table: "all", "target" (target and output), or "none".
         dtype: the Keras dtype policy.
-        scale, bias: see `TokenEmbedding`; only the output has the bias.
+        scale: see `TokenEmbedding`.
+        bias: see `TokenEmbedding`; only the layer of the output has it.
+
+    Returns:
+        `(target, source, output)`.
 
     Raises:
-        ValueError: `tie_embeddings` is none of these.
+        ValueError: `tie_embeddings` is unknown, or a size is not a whole number of at least 1.
     """
     if tie_embeddings not in TIED_EMBEDDINGS:
         raise ValueError(f"tie_embeddings: expected one of {', '.join(TIED_EMBEDDINGS)}, found {tie_embeddings!r}")
 
     def make(side, bias=False):
+        """Makes the embedding of target, source or output."""
         return TokenEmbedding(vocabulary_size, width, scale, bias, name=f"{side}_embedding", dtype=dtype)
 
     target = make("target", bias=bias and tie_embeddings != "none")

@@ -1,4 +1,4 @@
-"""Several models that translate as one: the mean of their log-probabilities.
+"""An ensemble: several models that translate as one, by the mean of their log-probabilities.
 
 Letters: B batch, T target positions, S source positions, V vocabulary.
 """
@@ -9,23 +9,27 @@ from .interface import DecoderOutput, Memory, TranslationModel
 
 
 class Ensemble(TranslationModel):
-    """Predicts each token by the geometric mean of the probabilities that its members give.
+    """Predicts each token by the geometric mean of its members' probabilities.
 
-    The logits are the mean of the members' logits. Log-probabilities are logits less a number that is the same for all
-    tokens, so the softmax of that mean, which every search and every teacher-forced pass takes, is the softmax of the
-    mean of the members' log-probabilities. Members may be of any architecture, size and precision. Twice the
-    same model gives the very numbers of that model.
+    The logits are the mean of the members' logits. Log-probabilities are logits minus a number that is the same for all
+    tokens, so the softmax of the mean logits is the softmax of the mean log-probabilities. Every search and every
+    teacher-forced pass applies this softmax. Members may have any architecture, size and precision. Two copies of one
+    model give exactly that model's numbers.
 
-    An ensemble has no attention of its own. In place of layers, `DecoderOutput.cross` has one entry for each member
-    that has cross-attention, the mean over its layers and heads as `(B, 1, T, S)`: what a coverage penalty counts, in
-    which no member weighs more than another because it has more layers. What a member attends to is read from a
-    teacher-forced pass of that member. It is made to translate, never trained or saved.
+    An ensemble has no attention layers. `DecoderOutput.cross` has one entry for each member with cross-attention
+    instead of one for each layer: the mean over its layers and heads, `(B, 1, T, S)`. A coverage penalty uses it, and a
+    member with more layers does not count more. To read the attention of a member, make a teacher-forced pass of that
+    member alone. An ensemble translates, but it cannot be trained or saved.
 
     Args:
-        members: `TranslationModel`s of one vocabulary; one may be there twice.
+        members: a sequence of built `TranslationModel`s with the same vocabulary. A model may occur twice.
+        **kwargs: the arguments of `keras.Model`.
 
-    Call arguments and returns: see `TranslationModel`. `Memory.states` and `DecoderOutput.states` are tuples, with the
+    Call arguments and returns: see `TranslationModel`. `Memory.states` and `DecoderOutput.states` are tuples with the
     states of each member.
+
+    Raises:
+        ValueError: there are no members.
     """
 
     def __init__(self, members, **kwargs):
@@ -42,13 +46,14 @@ class Ensemble(TranslationModel):
         return Memory(states, masks[0], (), prepared)
 
     def start_cache(self, memory):
-        return tuple(member.start_cache(own) for member, own in zip(self.members, self._memories(memory), strict=True))
+        members = zip(self.members, self._memories(memory), strict=True)
+        return tuple(member.start_cache(member_memory) for member, member_memory in members)
 
     def decode(self, target_ids, memory, cache=None, training=None):
         caches = [None] * len(self.members) if cache is None else cache
         outputs = [
-            member.decode(target_ids, own, cache=own_cache, training=training)
-            for member, own, own_cache in zip(self.members, self._memories(memory), caches, strict=True)
+            member.decode(target_ids, member_memory, cache=member_cache, training=training)
+            for member, member_memory, member_cache in zip(self.members, self._memories(memory), caches, strict=True)
         ]
         states = tuple(output.states for output in outputs)
         return DecoderOutput(
@@ -60,7 +65,7 @@ class Ensemble(TranslationModel):
         )
 
     def _memories(self, memory):
-        """Returns each member's own memory. All have the same mask, since all read the same ids."""
+        """Returns the memory of each member. All have the same mask, because all members read the same ids."""
         return [
             Memory(states, memory.mask, (), prepared)
             for states, prepared in zip(memory.states, memory.prepared, strict=True)
@@ -68,16 +73,18 @@ class Ensemble(TranslationModel):
 
 
 class _MeanLogits:
-    """The members' output embeddings as one: see `TokenEmbedding.logits`."""
+    """The output embedding of an ensemble: the mean of the members' logits."""
 
     def __init__(self, members):
         self._members = members
 
     def logits(self, states):
+        """Returns the mean logits, float32 `(B, T, V)`, for a tuple with the states of each member."""
         pairs = zip(self._members, states, strict=True)
-        return ops.mean(ops.stack([member.output_embedding.logits(own) for member, own in pairs]), axis=0)
+        logits = [member.output_embedding.logits(member_states) for member, member_states in pairs]
+        return ops.mean(ops.stack(logits), axis=0)
 
 
 def _mean_of_layers(layers):
-    """Returns the mean of weights `(B, H, T, S)` over layers and heads: `(B, 1, T, S)`."""
+    """Returns the mean of the layers' weights `(B, H, T, S)` over layers and heads: `(B, 1, T, S)`."""
     return ops.mean(ops.stack([ops.mean(layer, axis=1, keepdims=True) for layer in layers]), axis=0)

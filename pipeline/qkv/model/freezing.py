@@ -1,4 +1,4 @@
-"""The named parts of a model, whose weights training can leave as they are."""
+"""Named parts of a model, which training can freeze."""
 
 import math
 import re
@@ -17,21 +17,34 @@ _LAYERS = {
     "feed_forward": r"\w+/feed_forward",
     "normalizations": r"\w+/\w+_residual/norm|((encoder|decoder)_)?norm",
 }
-"""Patterns of the layers of a part in the paths of variables, behind the name of the model."""
+"""For each part, the pattern of its layers in the path of a variable, after the name of the model."""
 
 PARTS = {name: re.compile(rf"[^/]+/({layers})/.+") for name, layers in _LAYERS.items()}
+"""For each part of `config.choices.model.MODEL_PARTS`, the pattern of the paths of its variables."""
 
 
 def weights_of_part(model: keras.Model, part: str) -> list[keras.Variable]:
-    """Returns the weights of a part of a model, one of `config.choices.model.MODEL_PARTS`."""
+    """Returns the weights of a part of a model.
+
+    Args:
+        model: a built model.
+        part: one of `config.choices.model.MODEL_PARTS`.
+
+    Returns:
+        The variables in the order of `model.weights`; an empty list if the model lacks the part.
+    """
     return [variable for variable in model.weights if PARTS[part].fullmatch(variable.path)]
 
 
 def freeze_parts(model: keras.Model, parts: Sequence[str]) -> None:
-    """Takes the weights of some parts from `model.trainable_variables`; before an optimizer is built for those.
+    """Freezes parts of a model. Call it before an optimizer is built.
+
+    Args:
+        model: a built model.
+        parts: names from `config.choices.model.MODEL_PARTS`.
 
     Raises:
-        InputError: a part of this model has no weights.
+        InputError: a part has no weights in this model.
     """
     for part in parts:
         if not (weights := weights_of_part(model, part)):
@@ -41,6 +54,7 @@ def freeze_parts(model: keras.Model, parts: Sequence[str]) -> None:
 
 
 def describe_parameters(model: keras.Model) -> str:
-    """Returns the number of parameters in words, and of those that are trained where some are not."""
-    count, trained = (sum(math.prod(x.shape) for x in xs) for xs in (model.weights, model.trainable_variables))
+    """Returns a text with the number of parameters; if some are frozen, also the number of trained parameters."""
+    count = sum(math.prod(weight.shape) for weight in model.weights)
+    trained = sum(math.prod(weight.shape) for weight in model.trainable_variables)
     return f"{count:,} parameters" + (f", {trained:,} of them trained" if trained < count else "")

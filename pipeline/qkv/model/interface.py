@@ -1,12 +1,12 @@
-"""The interface of all architectures, so that search, inspection and evaluation need not know which one it is.
+"""The interface of all architectures. Search, inspection and evaluation use only this interface.
 
-`encode(source_ids, training) -> Memory`
-`decode(target_ids, memory, cache, training) -> DecoderOutput`
-`start_cache(memory) -> cache`, for `decode` step by step
-`call(source_ids, target_ids) = decode(target_ids, encode(source_ids)).logits`
-`attention_layers()` and `layer_names(side)`, the layers whose values can be read and replaced on the way
+- `encode(source_ids, training) -> Memory`
+- `decode(target_ids, memory, cache, training) -> DecoderOutput`
+- `start_cache(memory) -> cache`, for `decode` step by step
+- `call(source_ids, target_ids) = decode(target_ids, encode(source_ids)).logits`
+- `attention_layers()` and `layer_names(side)`: the layers whose values hooks can read and replace
 
-Attention that an architecture lacks, such as self-attention in a recurrent model, is an empty tuple of layers.
+If an architecture lacks an attention, such as self-attention in a recurrent model, its weights are an empty tuple.
 
 Letters: B batch, H heads, T target positions, S source positions, D model width, V vocabulary.
 """
@@ -26,12 +26,12 @@ from ..layers.low_rank import LowRank
 
 
 class Memory(NamedTuple):
-    """The encoder's result, as the decoder takes it.
+    """The encoder's result, which the decoder reads.
 
     - states: `(B, S, D)`.
-    - mask: bool `(B, 1, 1, S)`, the real tokens.
-    - self_attention: the weights of the encoder, a tuple over layers of float32 `(B, H, S, S)`.
-    - prepared: data that only the architecture itself reads, such as keys, which do not depend on the target.
+    - mask: bool `(B, 1, 1, S)`, True at tokens and False at padding.
+    - self_attention: the encoder's weights, a tuple with float32 `(B, H, S, S)` for each layer.
+    - prepared: data for `decode` that do not depend on the target, such as keys. Only the architecture reads them.
     """
 
     states: Any
@@ -41,16 +41,17 @@ class Memory(NamedTuple):
 
 
 class DecoderOutput(NamedTuple):
-    """The decoder's output at each target position. Row t is computed from input token t to predict output token t.
+    """The decoder's output at each target position. Row t is computed from input token t and predicts the next token.
 
     - states: `(B, T, D)`, before the output projection.
     - logits: float32 `(B, T, V)`.
-    - cross: tuple over layers of float32 `(B, H, T, S)`; rows sum to one, except in architectures that attend to source
-      and target at once, where it is the source's part.
-    - decoder_self: tuple over layers of float32 `(B, H, T, T)`, or `(B, H, T, L + T)` with a cache of L positions.
-    - cache: what the next step needs, or None.
+    - cross: the weights on source positions, a tuple with float32 `(B, H, T, S)` for each layer. The weights of a row
+      sum to 1; to less if the layer has a sink or attends to source and target at once.
+    - decoder_self: the weights on target positions, a tuple with float32 `(B, H, T, T)` for each layer, or
+      `(B, H, T, L + T)` with a cache of L positions.
+    - cache: the cache for the next step; None if `decode` got none.
 
-    A graph never computes outputs that are not used: training uses no logits, search no attention.
+    A graph does not compute outputs that are not used: training uses no logits, and search no attention.
     """
 
     states: Any
@@ -61,38 +62,47 @@ class DecoderOutput(NamedTuple):
 
 
 def rows_for_each(nested, rows):
-    """Repeats the rows of tensors so that there are `rows`: `(B, ...) -> (B * N, ...)`; copies are adjacent.
+    """Repeats each row of tensors N times: `(B, ...) -> (B * N, ...)`. Copies of a row are adjacent.
 
     Args:
-        nested: any nested structure of tensors; scalars are left as they are.
-        rows: B * N.
+        nested: a tensor, or any nested structure of tensors. Scalars are not repeated.
+        rows: B * N, an int or a scalar tensor.
+
+    Returns:
+        The same structure with the repeated tensors.
     """
 
     def repeat(x):
         shape = dynamic_shape(x)
         if not shape:
             return x
-        each = rows_of_each(rows, shape[0])
-        copies = ops.broadcast_to(ops.expand_dims(x, 1), (shape[0], each, *shape[1:]))
-        return ops.reshape(copies, (rows, *shape[1:]))
+        copies = rows_of_each(rows, shape[0])  # N
+        repeated = ops.broadcast_to(ops.expand_dims(x, 1), (shape[0], copies, *shape[1:]))
+        return ops.reshape(repeated, (rows, *shape[1:]))
 
     return keras.tree.map_structure(repeat, nested)
 
 
 class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Model):
-    """Translates ids to ids; architectures implement `encode`, `decode` and `start_cache`.
+    """Base class of models that translate ids. A subclass defines `encode`, `decode` and `start_cache`.
+
+    Args:
+        **kwargs: the arguments of `keras.Model`.
 
     Call arguments:
-        source_ids: whole numbers of any type, `(B, S)`, 0 for padding; or the ids of both sides, as a pair or by the
-            names of these arguments in a dict, for Keras' `fit` and `predict`.
-        target_ids: the same, `(B, T)`, starting with BOS.
+        source_ids: whole numbers of any type, `(B, S)`, 0 for padding. For Keras' `fit` and `predict`, it may be a pair
+            `(source_ids, target_ids)`, or a dict with the keys "source_ids" and "target_ids".
+        target_ids: whole numbers of any type, `(B, T)`, starting with BOS; None if `source_ids` holds both.
+        training: whether dropout is applied.
 
     Returns:
         Logits, float32 `(B, T, V)`; row t predicts the token after `target_ids[:, t]`.
 
     Attributes:
-        output_embedding: the `TokenEmbedding` that turns states into logits.
-        source_loss: weight of the training loss on source tokens, which `Memory.states` then predict.
+        source_embedding, target_embedding: the `TokenEmbedding`s of source and target ids.
+        output_embedding: the `TokenEmbedding` that computes logits from states.
+        source_loss: the weight of the training loss on source tokens, at least 0. If it is not 0, `Memory.states`
+            predict the source tokens.
     """
 
     output_embedding: Any
@@ -103,68 +113,98 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         self.autocast = False  # or Keras would round ids of type float to half precision
 
     def encode(self, source_ids, training=None) -> Memory:
-        """Reads the source: int `(B, S) -> Memory`."""
+        """Encodes the source.
+
+        Args:
+            source_ids: int `(B, S)`, 0 for padding.
+            training: whether dropout is applied.
+        """
         raise NotImplementedError
 
     def decode(self, target_ids, memory, cache=None, training=None) -> DecoderOutput:
         """Predicts the token after each target token.
 
         Args:
-            target_ids: int `(B, T)`: whole targets from BOS on, or with a cache the next tokens only. Padding may
-                follow a target, since no real token attends to it.
-            memory: what `encode` returned.
-            cache: what `start_cache` or the step before returned, or None for whole targets. With a cache there may be
-                N targets for each row of the memory, in adjacent rows: the hypotheses of a search. `start_cache` makes
-                a cache for one target each; `rows_for_each` repeats its rows.
+            target_ids: int `(B, T)`: whole targets that start with BOS, or with a cache only the next tokens. Padding
+                may follow a target, because no token attends to it.
+            memory: the result of `encode`.
+            cache: the result of `start_cache`, or the `cache` of the previous step; None for whole targets. With a
+                cache there may be N targets for each row of the memory, in adjacent rows: the hypotheses of a search.
+                `start_cache` makes a cache for one target per row; `rows_for_each` repeats its rows.
             training: whether dropout is applied.
         """
         raise NotImplementedError
 
     def build_embeddings(self):
-        """Creates the tables of ids, once each, however many sides share them."""
+        """Builds the embeddings of source, target and output. A shared embedding is built once."""
         for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
             build_once(embedding, (None, None))
 
     def start_cache(self, memory):
-        """Makes the cache for the first step: any nested structure of tensors, which have a row for each target or are
-        scalars. It may grow with every step."""
+        """Makes the cache for the first step of `decode`.
+
+        Args:
+            memory: the result of `encode`.
+
+        Returns:
+            Any nested structure of tensors, each with a row for each target, or a scalar. It may grow with every step.
+        """
         raise NotImplementedError
 
     def value_norms(self, memory) -> tuple:
-        """Returns the length of the vector that each source position adds in each head of the cross-attention: a tuple
-        over layers of float32 `(B, H, S)`; empty if heads do not project values."""
+        """Returns the norms of the values of the cross-attention; see `MultiHeadAttention.value_norms`.
+
+        Args:
+            memory: the result of `encode`.
+
+        Returns:
+            A tuple with float32 `(B, H, S)` for each layer. It is empty in architectures other than `Transformer`.
+        """
         return ()
 
     def sinks(self, memory, output) -> dict[str, tuple]:
-        """Returns the share of each row that went to no key, for each of `config.choices.inspection.SITES` with a sink:
-        tuples over layers of float32 `(B, H, queries)`.
+        """Returns the weight of each query on the sink, which is 1 minus its weights on keys.
 
         Args:
-            memory: what `encode` returned.
+            memory: the result of `encode`.
             output: the `DecoderOutput` of whole targets.
+
+        Returns:
+            A dict with the sites whose attention has a sink, of `config.choices.inspection.SITES`. Each value is a
+            tuple with float32 `(B, H, queries)` for each layer.
         """
         layers = self.attention_layers()
         rows = {"encoder": [memory.self_attention], "decoder": [output.decoder_self], "cross": [output.cross]}
-        if layers.get("cross") is layers.get("decoder"):  # which divide their rows between source and target
+        if layers.get("cross") is layers.get("decoder"):  # one stack attends to source and target
             rows["decoder"] = rows["cross"] = [output.cross, output.decoder_self]
 
-        def rest(*parts):
+        def sink_weights(*parts):
             return ops.maximum(1.0 - sum(ops.sum(part, axis=-1) for part in parts), 0.0)
 
-        return {site: tuple(map(rest, *rows[site])) for site, own in layers.items() if own[0].mechanism.has_sink}
+        sites = [site for site, site_layers in layers.items() if site_layers[0].mechanism.has_sink]
+        return {site: tuple(map(sink_weights, *rows[site])) for site in sites}
 
     def attention_layers(self) -> dict[str, list[AttentionLayer]]:
-        """Returns the attention layers of each of the sites encoder, decoder and cross that the architecture has, from
-        the first layer on. One stack that attends to source and target at once is the same list at each."""
+        """Returns the attention layers by site.
+
+        Returns:
+            A dict with the sites of the architecture among "encoder", "decoder" and "cross". Each value is a list of
+            layers, the first layer first. If one stack attends to source and target at once, all sites have the same
+            list.
+        """
         return {}
 
     def layer_names(self, side: str) -> dict[keras.Layer, str]:
-        """Names the layers whose values can be read and replaced, such as `decoder.0.cross`, and the model itself by an
-        empty name; a value's name is its layer's name and its part, see `tap`. An architecture that names none has
-        none.
+        """Names the layers whose values hooks can read and replace.
+
+        The name of a value is the name of its layer and its part, see `layers.tap.tap`.
 
         Args:
             side: "encoder" for `encode`, "decoder" for `decode` without a cache.
+
+        Returns:
+            A dict from layers to names, such as `decoder.0.cross`. The name of the model itself is empty. By default
+            the dict is empty, so hooks find no values.
         """
         return {}
 
@@ -192,7 +232,7 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         return super().train_on_batch(**settings)
 
     def quantize(self, mode=None, config=None, **kwargs):
-        """Raises an error: Keras has no quantization of the layers here.
+        """Raises an error, because Keras cannot quantize the layers of this package.
 
         Raises:
             NotImplementedError: always.
@@ -203,8 +243,16 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         )
 
     def export(self, filepath, *args, input_signature=None, **kwargs):
-        """Writes the model for other programs, as `keras.Model.export` does; by default for any number of sentences and
-        any lengths, with the inputs `source_ids` and `target_ids`, int32, and the logits as the output."""
+        """Writes the model for other programs, as `keras.Model.export` does.
+
+        The default signature has the inputs `source_ids` and `target_ids`, int32, for any number of sentences and any
+        lengths. The output is the logits.
+
+        Args:
+            filepath: the file or folder to write.
+            *args, **kwargs: further arguments of `keras.Model.export`.
+            input_signature: the inputs as in `keras.Model.export`, or None for the default.
+        """
         if input_signature is None:
             names = "source_ids", "target_ids"
             input_signature = [keras.InputSpec(dtype="int32", shape=(None, None), name=name) for name in names]
@@ -212,15 +260,17 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
 
 
 def _sides(source_ids, target_ids):
-    """Returns the ids of both sides, which are given alone, as a pair or by name."""
+    """Returns `(source_ids, target_ids)` from the call arguments of a `TranslationModel`."""
     if isinstance(source_ids, Mapping):
         return source_ids["source_ids"], source_ids["target_ids"]
     return source_ids if target_ids is None else (source_ids, target_ids)
 
 
 def check_class_weight(class_weight):
-    """Raises a `ValueError` unless `class_weight` is None: Keras would take the largest id's position in a target for
-    the class of the whole sentence."""
+    """Raises a `ValueError` unless `class_weight` is None.
+
+    Keras would otherwise take the position of the largest id in a target for the class of the whole sentence.
+    """
     if class_weight is not None:
         raise ValueError(
             "class_weight: Keras has no classes of tokens; expected sample_weight with a weight for each token, as in "

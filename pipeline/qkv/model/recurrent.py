@@ -1,7 +1,7 @@
-"""Recurrent translation: a GRU reads the source, another writes the target, and attention connects them.
+"""Recurrent translation: GRUs read the source, another GRU writes the target, and attention connects them.
 
-Letters: B batch, T target positions, S source positions, E embedding size, N size of a GRU's state, M size of the
-memory's states (2 N when the source is read from both ends, else N), V vocabulary.
+Letters: B batch, T target positions, S source positions, E embedding size, N size of a GRU's state, M = 2 N size of the
+memory's states, which are the states of the forward and of the backward GRU, V vocabulary.
 """
 
 from typing import Any, NamedTuple
@@ -23,7 +23,10 @@ from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Orthogonal(keras.initializers.Orthogonal):
-    """`keras.initializers.Orthogonal` for weights of half precision, too: no backend factorises matrices of these."""
+    """`keras.initializers.Orthogonal`, also for weights of half precision.
+
+    No backend can factorise a matrix of half precision, so this initializer computes in float32 and rounds the result.
+    """
 
     def __call__(self, shape, dtype=None):
         dtype = keras.backend.standardize_dtype(dtype)
@@ -31,19 +34,21 @@ class Orthogonal(keras.initializers.Orthogonal):
         return ops.cast(super().__call__(shape, wide), dtype)
 
 
-# By name, because Keras draws its seed when it makes the initializer.
 GRU_ARGUMENTS = {"reset_after": False, "recurrent_initializer": "qkv>Orthogonal"}
+"""The arguments of all GRUs. The initializer is a name, so that each GRU makes one, and Keras draws a seed for it."""
 
 
 class RecurrentDecoder(ConstructorConfig, ReplaceableLayers, keras.Layer):
-    """A GRU that attends at every step; subclasses define at which point of the step.
+    """Base class of decoders: a GRU that attends to the memory at every step. A subclass defines `step` and `read_out`.
 
     Args:
         embedding_dim: E.
         hidden_dim: N.
-        dropout: on what is read out, before the output projection.
+        dropout: the share of the result of `read_out` set to zero in training, from 0 to 1.
+        **kwargs: the arguments of `keras.Layer`.
 
-    Methods take `attend`, a function of queries `(B, N)` that returns `(context, weights)`, `(B, M)` and `(B, S)`.
+    The argument `attend` of its methods is a function of queries `(B, N)`. It returns `(context, weights)`, `(B, M)`
+    and float32 `(B, S)`.
     """
 
     def __init__(self, embedding_dim, hidden_dim, dropout=0.0, **kwargs):
@@ -58,24 +63,42 @@ class RecurrentDecoder(ConstructorConfig, ReplaceableLayers, keras.Layer):
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def step(self, state, embedded, attend):
-        """Advances by one target position: `RecurrentState` and `(B, E)` to `RecurrentState`."""
+        """Computes the state at the next target position.
+
+        Args:
+            state: the `RecurrentState` of the position before.
+            embedded: `(B, E)`, the embedding of the target token.
+            attend: see the class.
+
+        Returns:
+            The next `RecurrentState`.
+        """
         raise NotImplementedError
 
     def read_out(self, states, embedded):
-        """Computes the input of the output embedding, `(B, T, E)`, from all states of the loop, `(B, T, ...)` each."""
+        """Computes the input of the output embedding.
+
+        Args:
+            states: the `RecurrentState`s of all positions as one, with fields `(B, T, ...)`.
+            embedded: `(B, T, E)`, the embeddings of the target tokens.
+
+        Returns:
+            `(B, T, E)`.
+        """
         raise NotImplementedError
 
     def call(self, embedded, first, attend, training=None):
-        """Steps through a target.
+        """Computes one step after another for the tokens of a target.
 
         Args:
-            embedded: `(B, T, E)`, the target tokens.
-            first: `RecurrentState` before them.
+            embedded: `(B, T, E)`, the embeddings of the target tokens.
+            first: the `RecurrentState` before the first token.
             attend: see the class.
             training: whether dropout is applied.
 
         Returns:
-            `(states, weights, last)`: `(B, T, E)`, float32 `(B, 1, T, S)`, and the last `RecurrentState`.
+            `(states, weights, last)`: the results of `read_out`, `(B, T, E)`, the attention weights, float32
+            `(B, 1, T, S)`, and the last `RecurrentState`.
         """
 
         def step(state, x):
@@ -90,12 +113,12 @@ class RecurrentDecoder(ConstructorConfig, ReplaceableLayers, keras.Layer):
 
 @keras.saving.register_keras_serializable(package="qkv")
 class BahdanauDecoder(RecurrentDecoder):
-    """The state before a step is the query, and the context enters the step (Bahdanau et al. 2015, section 3.1).
+    """The state before a step is the query, and the context is an input of the GRU (Bahdanau et al. 2015, section 3.1).
 
     `c_i = attend(s_{i-1})`, `s_i = GRU([y_{i-1}; c_i], s_{i-1})`, and the deep output with a maxout layer
     (appendix A.2.2) `t_i = maxout(U s_i + V y_{i-1} + C c_i)`; the appendix has s_{i-1} there, equation 4 has s_i.
 
-    Args: see `RecurrentDecoder`.
+    Args, call arguments and returns: see `RecurrentDecoder`.
 
     Example:
         >>> decoder = BahdanauDecoder(embedding_dim=4, hidden_dim=6)
@@ -130,13 +153,15 @@ class BahdanauDecoder(RecurrentDecoder):
 
 @keras.saving.register_keras_serializable(package="qkv")
 class LuongDecoder(RecurrentDecoder):
-    """The state after a step is the query, and the context enters the output (Luong et al. 2015, sections 3 and 3.3).
+    """The state after a step is the query, and the output uses the context (Luong et al. 2015, sections 3 and 3.3).
 
-    `s_i = GRU([y_{i-1}; o_{i-1}], s_{i-1})`, `c_i = attend(s_i)`, and the attentional vector
-    `o_i = tanh(W [c_i; s_i])`; without input feeding the GRU reads y_{i-1} alone.
+    `s_i = GRU([y_{i-1}; o_{i-1}], s_{i-1})`, `c_i = attend(s_i)`, and the attentional vector is
+    `o_i = tanh(W [c_i; s_i])`. Without input feeding the GRU reads only y_{i-1}.
 
-    Args: see `RecurrentDecoder`, and below. It is called like `BahdanauDecoder`.
-        input_feeding: whether each step also reads the attentional vector of the one before.
+    Args: as in `RecurrentDecoder`, and:
+        input_feeding: whether each step also reads the attentional vector of the step before.
+
+    Call arguments and returns: see `RecurrentDecoder`.
 
     Example:
         >>> decoder = LuongDecoder(embedding_dim=4, hidden_dim=6)
@@ -165,7 +190,7 @@ class LuongDecoder(RecurrentDecoder):
         hidden, _ = self.cell(inputs, [state.hidden])
         hidden = tap(self, "states", hidden)
         context, weights = attend(hidden)
-        # Tapped in the loop, since the next step may read it.
+        # Tapped in the loop, because the next step may read it.
         output = tap(self, "read_out", self.attentional(ops.concatenate([context, hidden], -1)))
         return RecurrentState(hidden, context, output, weights)
 
@@ -174,30 +199,37 @@ class LuongDecoder(RecurrentDecoder):
 
 
 DECODERS = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}
+"""The decoders by name."""
 
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Recurrent(TranslationModel):
     """GRU encoder and decoder (Bahdanau et al. 2015; Luong et al. 2015).
 
-    Keys are projected once for all steps, values are the encoder's states themselves, and the decoder starts from
-    `tanh(W h)`, where h is the state of the backward GRU at the first word (Bahdanau et al. 2015, appendix A.2.2).
+    Keys are projected once for all steps. Values are the encoder's states themselves. The first state of the decoder is
+    `tanh(W h)`; h is the state of the backward GRU at the first word (Bahdanau et al. 2015, appendix A.2.2).
 
     Args:
-        vocabulary_size: V, of the vocabulary that source and target share.
+        vocabulary_size: V, the size of the vocabulary that source and target share.
         embedding_dim: E.
         hidden_dim: N.
-        cross_attention: a score function (see `qkv.attention.scores`), "uniform" or "last" for fixed weights, or
-            "none": every step gets the encoder's final states, concatenated, and there are no weights to show.
-        attention_dim: the width of the projected states that are compared.
-        decoder: "bahdanau" or "luong", see `qkv.model.recurrent`.
-        input_feeding: whether each step of the luong decoder also reads the attentional vector of the one before.
-        dropout: on embeddings, on the encoder's states, and on what is read out.
+        cross_attention: the name of a score function (see `attention.scores`); "uniform" or "last" for fixed weights;
+            or "none": the context of every step is the concatenated final states of the encoder, without weights.
+        attention_dim: the width of the projected states that the score function compares.
+        decoder: "bahdanau" or "luong", see `BahdanauDecoder` and `LuongDecoder`.
+        input_feeding: whether each step of the Luong decoder also reads the attentional vector of the step before.
+        dropout: the share of embeddings, of the encoder's states and of the decoder's output set to zero in training,
+            from 0 to 1.
         tie_embeddings: which embeddings share one table: "all" (source, target and output), "target" (target and
             output), "none".
-        max_positions: the maximum number of tokens on either side; nothing here depends on it.
+        max_positions: the maximum number of tokens of a source or a target. The model does not use it.
+        **kwargs: the arguments of `keras.Model`.
 
     Call arguments and returns: see `TranslationModel`.
+
+    Raises:
+        ValueError: a size is not a whole number of at least 1; or `cross_attention`, `decoder` or `tie_embeddings` is
+            unknown.
 
     Example:
         >>> model = Recurrent(vocabulary_size=20, embedding_dim=8, hidden_dim=8, attention_dim=8)
@@ -240,7 +272,7 @@ class Recurrent(TranslationModel):
         self.forward_encoder = keras.layers.GRU(hidden_dim, name="forward_encoder", **gru)
         self.backward_encoder = keras.layers.GRU(hidden_dim, name="backward_encoder", go_backwards=True, **gru)
         for encoder in (self.forward_encoder, self.backward_encoder):
-            encoder.supports_masking = True  # from Keras 3.16 on it would warn of the mask that it is handed
+            encoder.supports_masking = True  # from Keras 3.16 on, it would otherwise warn of the mask in a call
         self.bridge = Dense(hidden_dim, activation="tanh", name="bridge", dtype=policy)
         self.attention = make_attention(cross_attention, attention_dim, hidden_dim, self.memory_size, policy)
         feeding = {"input_feeding": input_feeding} if decoder == "luong" else {}
@@ -260,9 +292,9 @@ class Recurrent(TranslationModel):
         mask = padding_mask(source_ids)
         real = mask[:, 0, 0]
         x = tap(self, "encoder.embedding", self.embedding_dropout(self.source_embedding(source_ids), training=training))
-        # A masked step repeats the state before it, so the last row is the state after the last real token.
+        # A masked step repeats the previous state, so the last row is the state after the last real token.
         states = tap(self, "encoder.forward.states", self.forward_encoder(x, mask=real))
-        # Read from its end, and put in the order of the source.
+        # The backward GRU returns its states in the order in which it reads; here they get the order of the source.
         backward = tap(self, "encoder.backward.states", ops.flip(self.backward_encoder(x, mask=real), axis=1))
         start = backward[:, 0]
         final = ops.concatenate([states[:, -1], start], -1)
@@ -303,25 +335,26 @@ class Recurrent(TranslationModel):
         """Writes the model for other programs, see `TranslationModel.export`.
 
         Raises:
-            ValueError: the format is "onnx", to which TensorFlow's loop over the target cannot be converted.
+            ValueError: the format is "onnx". TensorFlow's loop over the target cannot be converted to it.
         """
         if format == "onnx":
             raise ValueError("format: ONNX has no counterpart of the loop (tf2onnx 1.17); expected tf_saved_model")
         super().export(filepath, format, *args, **kwargs)
 
     def _attend(self, memory):
-        """Returns the function with which the decoder attends to the memory."""
+        """Returns the function by which the decoder attends to the memory; see `RecurrentDecoder`."""
         prepared = memory.prepared
         if self.attention is None:
 
-            def final(query):
-                rows, sources = dynamic_shape(query)[0], dynamic_shape(memory.states)[1]
+            def take_final_states(query):
+                rows = dynamic_shape(query)[0]
+                sources = dynamic_shape(memory.states)[1]
                 return rows_for_each(prepared["final"], rows), ops.zeros((rows, sources), "float32")
 
-            return final
+            return take_final_states
 
         def attend(query):
-            # Hypotheses of one source are queries to one memory.
+            # The hypotheses of a source share its memory.
             query = self.attention.project_query(ops.expand_dims(query, 1))
             keys_values = prepared["keys"], prepared["values"]
             context, weights = self.attention.attend_from_rows(query, *keys_values, memory.mask)
@@ -331,12 +364,12 @@ class Recurrent(TranslationModel):
 
 
 class RecurrentState(NamedTuple):
-    """The state that one step passes to the next.
+    """The state that a step of the decoder passes to the next step.
 
     - hidden: `(B, N)`, the state of the GRU.
-    - context: `(B, M)`, what the step read from the memory.
-    - output: `(B, E)`, the attentional vector that the step put out; zeros where the decoder has none.
-    - weights: float32 `(B, S)`, where the step's attention went.
+    - context: `(B, M)`, the context of the step.
+    - output: `(B, E)`, the attentional vector of the step; zeros if the decoder has none.
+    - weights: float32 `(B, S)`, the attention weights of the step; zeros if there is no attention.
     """
 
     hidden: Any
@@ -346,23 +379,33 @@ class RecurrentState(NamedTuple):
 
 
 def make_attention(kind, units, hidden_dim, memory_size, policy):
-    """Makes the layer, of one head, for a `cross_attention` of `Recurrent`; None for "none".
+    """Makes the attention layer of a `Recurrent` model, with one head. Values are not projected.
 
-    States are projected to `units` where the score needs it; queries have the size `hidden_dim`. The values are the
-    encoder's states themselves, of `memory_size`.
+    Args:
+        kind: the argument `cross_attention` of `Recurrent`.
+        units: the width of the projected queries and keys, if the score function needs projections.
+        hidden_dim: N, the size of the queries.
+        memory_size: M, the size of the encoder's states, which are keys and values.
+        policy: the Keras dtype policy.
+
+    Returns:
+        A `MultiHeadAttention`; None if `kind` is "none".
+
+    Raises:
+        ValueError: `kind` is unknown.
     """
     if kind == "none":
         return None
     if kind == "additive":
         return AdditiveAttention(units, name="attention", dtype=policy)
-    compares = kind not in MECHANISM_CLASSES  # mechanisms of fixed weights have no score
+    has_score = kind not in MECHANISM_CLASSES  # otherwise it is a mechanism of fixed weights
     projected = kind in SCORE_CLASSES and SCORE_CLASSES[kind].projected
     score = Concat(units=units) if kind == "concat" else kind
     return MultiHeadAttention(
-        1,
-        units if projected else hidden_dim,
+        num_heads=1,
+        key_dim=units if projected else hidden_dim,
         value_dim=memory_size,
-        **({"score": score} if compares else {"mechanism": kind}),
+        **({"score": score} if has_score else {"mechanism": kind}),
         projection=projected,
         value_projection=False,
         use_bias=False,

@@ -1,12 +1,12 @@
 """The Transformer of Vaswani et al. (2017), with a choice of attention at each of its three sites.
 
-Letters: B batch, H heads, T target positions, S source positions, L cached positions, D model width, K key size, N
-targets of one source, in adjacent rows, V vocabulary.
+Letters: B batch, H heads, T target positions, S source positions, L cached positions, D model width, K and V key and
+value size of a head, N targets of one source, in adjacent rows. V also stands for the vocabulary, in logits.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -26,33 +26,45 @@ from .interface import DecoderOutput, Memory, TranslationModel
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Transformer(TranslationModel):
-    """Encoder and decoder of blocks.
+    """An encoder and a decoder, each a stack of blocks.
 
     Args:
-        vocabulary_size: V, of the vocabulary that source and target share.
+        vocabulary_size: V, the size of the vocabulary that source and target share.
         d_model: D.
         num_heads: H, a divisor of D unless `key_dim` and `value_dim` of the attention are given.
-        d_ff: width of the feed-forward networks' hidden layer.
-        encoder_layers: number of encoder layers.
-        decoder_layers: number of decoder layers.
-        dropout: on the embeddings and on the output of each sublayer.
-        attention_dropout: on the attention weights.
-        activation_dropout: on the feed-forward networks' hidden layers.
+        d_ff: the width of the feed-forward networks' hidden layer.
+        encoder_layers: the number of encoder blocks.
+        decoder_layers: the number of decoder blocks.
+        dropout: the share of the embeddings and of the output of each sublayer set to zero in training, from 0 to 1.
+        attention_dropout: the share of the attention weights set to zero in training.
+        activation_dropout: the share of the feed-forward networks' hidden units set to zero in training.
         norm: "pre" or "post", see `Residual`.
-        positions: a key of `choices.model.POSITIONS`. "rotary" and "alibi" act on both self-attentions: tokens of two
-            sentences have no distance, so cross-attention has no positions then.
-        positions_on: "input", or "queries_and_keys" of every attention (Carion et al. 2020, DETR, appendix A.1).
-        activation: of the feed-forward networks.
+        positions: a key of `config.choices.model.POSITIONS`. "rotary" and "alibi" act on both self-attentions.
+            Cross-attention then has no positions, because tokens of two sentences have no distance.
+        positions_on: "input" adds positions to the embeddings; "queries_and_keys" adds them to the queries and keys of
+            every attention (Carion et al. 2020, DETR, appendix A.1).
+        activation: the name of the Keras activation of the feed-forward networks.
         tie_embeddings: which embeddings share one table: "all" (source, target and output), "target" (target and
             output), "none".
         scale_embeddings: whether embeddings are multiplied by `sqrt(D)`.
         output_bias: whether the logits have a bias.
-        max_positions: the maximum number of tokens on either side.
+        max_positions: the maximum number of tokens of a source or a target.
         encoder_self: further arguments of the encoder's self-attention as a dict, such as `{"score": "cosine"}`.
-        decoder_self: of the decoder's self-attention.
-        cross: of the cross-attention.
+        decoder_self: further arguments of the decoder's self-attention as a dict.
+        cross: further arguments of the cross-attention as a dict.
+        **kwargs: the arguments of `keras.Model`.
+
+    Attributes:
+        source_embedding, target_embedding, output_embedding: the `TokenEmbedding`s.
+        source_positions, target_positions: the `PositionalEmbedding`s.
+        encoder_blocks, decoder_blocks: lists of `EncoderBlock` and `DecoderBlock`, the first block first.
+        final_norms: the `FinalNorms`, or an empty sequence if `norm` is "post".
 
     Call arguments and returns: see `TranslationModel`.
+
+    Raises:
+        ValueError: an argument is out of its range, see `AttentionSpec`; or a sentence has more than `max_positions`
+            tokens, and positions are not relative.
 
     Example:
         >>> model = Transformer(vocabulary_size=20, d_model=8, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
@@ -89,7 +101,16 @@ class Transformer(TranslationModel):
     ):
         super().__init__(**kwargs)
         check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
-        spec = BlockSpec(d_model, num_heads, d_ff, norm, activation, dropout, attention_dropout, activation_dropout)
+        spec = BlockSpec(
+            d_model=d_model,
+            num_heads=num_heads,
+            d_ff=d_ff,
+            norm=norm,
+            activation=activation,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            activation_dropout=activation_dropout,
+        )
         self.d_model = d_model
         policy = self.dtype_policy
         self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
@@ -105,20 +126,20 @@ class Transformer(TranslationModel):
         self.decoder_blocks = [
             DecoderBlock(spec, decoder_self, cross, name=f"decoder_{i}", dtype=policy) for i in range(decoder_layers)
         ]
-        # Only pre-norm leaves the sum of all sublayers without a normalisation after it.
-        sides = ("encoder", "decoder") if norm == "pre" else ()
-        self.final_norms: list[Any] = [
-            LayerNormalization(epsilon=1e-5, name=f"{side}_norm", dtype=policy) for side in sides
-        ]
+        self.final_norms: Any = ()
+        if norm == "pre":  # blocks of post-norm end in a normalisation
+            self.final_norms = FinalNorms(
+                encoder=LayerNormalization(epsilon=1e-5, name="encoder_norm", dtype=policy),
+                decoder=LayerNormalization(epsilon=1e-5, name="decoder_norm", dtype=policy),
+            )
 
     def build(self, input_shape=None):
         states = (None, None, self.d_model)
         # Assigned again, because Keras does not notice that an element of a list was replaced.
-        self.encoder_blocks, self.decoder_blocks, self.final_norms = (
-            self.encoder_blocks,
-            self.decoder_blocks,
-            self.final_norms,
-        )
+        self.encoder_blocks = self.encoder_blocks
+        self.decoder_blocks = self.decoder_blocks
+        if self.final_norms:  # a subclass may have replaced them by a list
+            self.final_norms = FinalNorms(*self.final_norms)
         self.build_embeddings()
         for layer in (self.source_positions, self.target_positions, *self.encoder_blocks, *self.final_norms):
             build_once(layer, states)
@@ -139,7 +160,7 @@ class Transformer(TranslationModel):
             x, layer_weights, _ = block(x, mask, positions=positions, distances=distances, training=training)
             weights.append(layer_weights)
         if self.final_norms:
-            x = self.final_norms[0](x)
+            x = self.final_norms.encoder(x)
         prepared = tuple(block.project_memory(x, positions) for block in self.decoder_blocks)
         return Memory(x, mask, tuple(weights), prepared)
 
@@ -156,11 +177,13 @@ class Transformer(TranslationModel):
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
         x = tap(self, "decoder.embedding", x)
         positions = self.target_positions.on_queries_and_keys(length, position)
-        places = ops.arange(position + length, dtype="int32")
-        distances = self.target_positions.distances(self.decoder_blocks[0].self_attention, places[position:], places)
+        key_positions = ops.arange(position + length, dtype="int32")
+        distances = self.target_positions.distances(
+            self.decoder_blocks[0].self_attention, key_positions[position:], key_positions
+        )
         self_weights, cross_weights, caches = [], [], []
         for i, block in enumerate(self.decoder_blocks):
-            x, own, cross, keys_values = block(
+            x, own_weights, source_weights, keys_values = block(
                 x,
                 memory.states,
                 projected=memory.prepared[i],
@@ -171,11 +194,11 @@ class Transformer(TranslationModel):
                 distances=distances,
                 training=training,
             )
-            self_weights.append(own)
-            cross_weights.append(cross)
+            self_weights.append(own_weights)
+            cross_weights.append(source_weights)
             caches.append(keys_values)
         if self.final_norms:
-            x = self.final_norms[1](x)
+            x = self.final_norms.decoder(x)
         cache = None if cache is None else tuple(caches)
         logits = tap(self, "logits", self.output_embedding.logits(x))
         return DecoderOutput(x, logits, tuple(cross_weights), tuple(self_weights), cache)
@@ -195,9 +218,25 @@ class Transformer(TranslationModel):
         return names
 
 
+class FinalNorms(NamedTuple):
+    """The normalisations after the last block of the encoder and of the decoder, `LayerNormalization`s.
+
+    A weight file has them as elements of `final_norms`, in this order.
+    """
+
+    encoder: Any
+    decoder: Any
+
+
 @dataclass(frozen=True)
 class BlockSpec:
-    """The arguments that all blocks of a stack share, see `Transformer`."""
+    """The arguments that all blocks of a stack share.
+
+    Args: as in `Transformer`.
+
+    Raises:
+        ValueError: `d_model`, `num_heads` or `d_ff` is not a whole number of at least 1.
+    """
 
     d_model: int
     num_heads: int
@@ -212,44 +251,37 @@ class BlockSpec:
         check_sizes(d_model=self.d_model, num_heads=self.num_heads, d_ff=self.d_ff)
 
     def attention(self, further: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Returns the arguments of one of the attention layers, with further ones such as `{"score": "cosine"}`."""
+        """Returns the arguments of one of the attention layers as a dict.
+
+        Args:
+            further: arguments with precedence over the arguments of the block, such as `{"score": "cosine"}`; or None.
+
+        Raises:
+            ValueError: D is not a multiple of H, and `further` has not both `key_dim` and `value_dim`.
+        """
         further = further or {}
         if self.d_model % self.num_heads and not {"key_dim", "value_dim"} <= set(further):
             raise ValueError(f"d_model: expected a multiple of num_heads = {self.num_heads}, found {self.d_model}")
         size = self.d_model // self.num_heads
-        own = {"num_heads": self.num_heads, "key_dim": size, "value_dim": size, "output_dim": self.d_model}
-        return {**own, "dropout": self.attention_dropout, **further}
+        arguments = {
+            "num_heads": self.num_heads,
+            "key_dim": size,
+            "value_dim": size,
+            "output_dim": self.d_model,
+            "dropout": self.attention_dropout,
+        }
+        return {**arguments, **further}
 
 
-@keras.saving.register_keras_serializable(package="qkv")
-class EncoderBlock(ConstructorConfig, ReplaceableLayers, keras.Layer):
-    """One layer of the encoder (Vaswani et al. 2017, section 3.1), or with a causal mask of a language model:
-    self-attention and a feed-forward network, each in a residual connection.
+class TransformerBlock(ConstructorConfig, ReplaceableLayers, keras.Layer):
+    """Base class of blocks: self-attention and a feed-forward network, each in a residual connection.
+
+    A subclass defines `build`, `call` and `compute_output_spec`.
 
     Args:
-        spec: `BlockSpec`, or its fields as a dict.
-        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
-
-    Call arguments:
-        x: `(B, T, D)`.
-        attention_mask: bool, broadcastable to `(B, H, T, L + T)`.
-        before: (keys, values) of the L positions before x, each `(B, key_value_heads, L, K or V)`, or None.
-        positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
-        distances: `Distances`; the bias covers all keys.
-        x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with
-            `attention_mask` if `before` is None.
-        training: whether dropout is applied.
-
-    Returns:
-        `(states, weights, (keys, values))`: `(B, T, D)`, float32 `(B, H, T, L + T)`, and all keys and values: `before`,
-        then x's own.
-
-    Example:
-        >>> block = EncoderBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))
-        >>> states, weights, keys_values = block(keras.random.normal((1, 3, 8)))
-        >>> states, weights, _ = block(keras.random.normal((1, 1, 8)), before=keys_values)  # the step after
-        >>> states.shape, weights.shape
-        (TensorShape([1, 1, 8]), TensorShape([1, 2, 1, 4]))
+        spec: a `BlockSpec`, or its fields as a dict.
+        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`; or None.
+        **kwargs: the arguments of `keras.Layer`.
     """
 
     def __init__(self, spec, self_attention=None, **kwargs):
@@ -264,11 +296,108 @@ class EncoderBlock(ConstructorConfig, ReplaceableLayers, keras.Layer):
         self.feed_forward_residual = self._residual("feed_forward_residual")
 
     def _residual(self, name):
+        """Makes the residual connection of a sublayer."""
         return Residual(self.spec.norm, self.spec.dropout, name=name, dtype=self.dtype_policy)
 
-    def build(self, x_shape):
+    def build_sublayers(self, x_shape):
+        """Builds self-attention, feed-forward network and their residual connections for states `(B, T, D)`."""
         for layer in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
             build_once(layer, x_shape)
+
+    def attend_to_self(self, x, mask, x_mask, before, positions, distances, training):
+        """Applies self-attention in its residual connection.
+
+        Args: as the call arguments of `EncoderBlock`; `mask` is its `attention_mask`.
+
+        Returns:
+            `(states, weights, (keys, values))`, see `EncoderBlock`.
+        """
+        attention = self.self_attention
+        distances = Distances(*distances)  # a list in a functional model that Keras has loaded
+        if before is None:
+            mask = join_masks(mask, x_mask)
+        query, keys, values = attention.project(self.self_attention_residual.enter(x), positions, distances, x_mask)
+        if before is not None:
+            keys, values = (ops.concatenate(pair, axis=2) for pair in zip(before, (keys, values), strict=True))
+        y, weights = attention.attend(query, keys, values, mask, training, distances.bias)
+        return self.self_attention_residual.leave(x, y, training=training), weights, (keys, values)
+
+    def transform(self, x, training=None):
+        """Applies the feed-forward network in its residual connection: `(B, T, D) -> (B, T, D)`."""
+        y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
+        return self.feed_forward_residual.leave(x, y, training=training)
+
+    def layer_names(self, name):
+        """Names the layers of a block, see `TranslationModel.layer_names`.
+
+        Args:
+            name: the name of the block, such as `encoder.0`.
+
+        Returns:
+            A dict from layers to names, such as `encoder.0.self`.
+        """
+        return {
+            self.self_attention: f"{name}.self",
+            self.self_attention_residual: f"{name}.self",
+            self.feed_forward: f"{name}.feed_forward",
+            self.feed_forward_residual: f"{name}.feed_forward",
+        }
+
+    def compute_mask(self, inputs, previous_mask=None):
+        """Returns the mask of x for the states, and no mask for the other results."""
+        return (previous_mask,)
+
+    def self_attention_outputs(self, x, before):
+        """Returns the results of `attend_to_self` as symbolic tensors, for `compute_output_spec`.
+
+        Keras alone would follow the call, and on PyTorch take keys and values for float32 under mixed precision.
+        """
+        attention = self.self_attention
+        batch, length = x.shape[:2]
+        earlier = 0 if before is None else before[0].shape[2]
+        total = None if None in (earlier, length) else earlier + length
+        weights = keras.KerasTensor((batch, attention.num_heads, length, total), "float32")
+        sides = ((batch, attention.key_value_heads, total, n) for n in (attention.key_dim, attention.value_dim))
+        keys_values = tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in sides)
+        return keras.KerasTensor(x.shape, self.compute_dtype), weights, keys_values
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class EncoderBlock(TransformerBlock):
+    """One layer of the encoder (Vaswani et al. 2017, section 3.1); with a causal mask, of a language model.
+
+    Args:
+        spec: a `BlockSpec`, or its fields as a dict.
+        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`; or None.
+        **kwargs: the arguments of `keras.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        attention_mask: bool, broadcastable to `(B, H, T, L + T)`, or None.
+        before: (keys, values) of the L positions before x, each `(B, key_value_heads, L, K or V)`, or None.
+        positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
+        distances: `Distances`; its bias covers all keys.
+        x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps with x. If `before` is None, a position
+            may attend only to positions that this mask and `attention_mask` allow.
+        training: whether dropout is applied.
+
+    Returns:
+        `(states, weights, (keys, values))`: the states are `(B, T, D)`, and the weights float32 `(B, H, T, L + T)`.
+        Keys and values are `before` followed by the keys and values of x: `(B, key_value_heads, L + T, K or V)`.
+
+    Raises:
+        ValueError: an argument is out of its range, see `BlockSpec` and `AttentionSpec`.
+
+    Example:
+        >>> block = EncoderBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))
+        >>> states, weights, keys_values = block(keras.random.normal((1, 3, 8)))
+        >>> states, weights, _ = block(keras.random.normal((1, 1, 8)), before=keys_values)  # the step after
+        >>> states.shape, weights.shape
+        (TensorShape([1, 1, 8]), TensorShape([1, 2, 1, 4]))
+    """
+
+    def build(self, x_shape):
+        self.build_sublayers(x_shape)
 
     def call(
         self,
@@ -285,76 +414,43 @@ class EncoderBlock(ConstructorConfig, ReplaceableLayers, keras.Layer):
         x, weights, keys_values = self.attend_to_self(x, attention_mask, x_mask, before, positions, distances, training)
         return self.transform(x, training=training), weights, keys_values
 
-    def attend_to_self(self, x, mask, x_mask, before, positions, distances, training):
-        """Applies self-attention in its residual: `(states, weights, (keys, values))`, see the class."""
-        attention = self.self_attention
-        distances = Distances(*distances)  # a list in a functional model that Keras has loaded
-        if before is None:
-            mask = join_masks(mask, x_mask)
-        query, keys, values = attention.project(self.self_attention_residual.enter(x), positions, distances, x_mask)
-        if before is not None:
-            keys, values = (ops.concatenate(pair, axis=2) for pair in zip(before, (keys, values), strict=True))
-        y, weights = attention.attend(query, keys, values, mask, training, distances.bias)
-        return self.self_attention_residual.leave(x, y, training=training), weights, (keys, values)
-
-    def transform(self, x, training=None):
-        """Applies the feed-forward network in its residual: `(B, T, D) -> (B, T, D)`."""
-        y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
-        return self.feed_forward_residual.leave(x, y, training=training)
-
-    def layer_names(self, name):
-        """Names the block's layers, see `TranslationModel.layer_names`, given its own name."""
-        return {
-            self.self_attention: f"{name}.self",
-            self.self_attention_residual: f"{name}.self",
-            self.feed_forward: f"{name}.feed_forward",
-            self.feed_forward_residual: f"{name}.feed_forward",
-        }
-
-    def compute_mask(self, inputs, previous_mask=None):
-        """Passes the mask of x on to the states."""
-        return (previous_mask,)
-
-    # Keras would follow the call, and on PyTorch take keys and values for float32 under mixed precision.
     def compute_output_spec(self, x, attention_mask=None, before=None, **others):
-        attention = self.self_attention
-        batch, length = x.shape[:2]
-        earlier = 0 if before is None else before[0].shape[2]
-        total = None if None in (earlier, length) else earlier + length
-        weights = keras.KerasTensor((batch, attention.num_heads, length, total), "float32")
-        sides = ((batch, attention.key_value_heads, total, n) for n in (attention.key_dim, attention.value_dim))
-        keys_values = tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in sides)
-        return keras.KerasTensor(x.shape, self.compute_dtype), weights, keys_values
+        return self.self_attention_outputs(x, before)
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class DecoderBlock(EncoderBlock):
+class DecoderBlock(TransformerBlock):
     """One layer of the decoder (Vaswani et al. 2017, section 3.1).
 
     Args:
-        spec: `BlockSpec`, or its fields as a dict.
-        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
-        cross_attention: further arguments of `CrossAttention` as a dict.
+        spec: a `BlockSpec`, or its fields as a dict.
+        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`; or None.
+        cross_attention: further arguments of `CrossAttention` as a dict, or None.
+        **kwargs: the arguments of `keras.Layer`.
 
     Call arguments:
         x: `(B, T, D)`.
         memory: `(B, S, D)`, the encoder's states.
-        projected: what `project_memory` returned for the memory, or None to project it here.
-        self_mask: bool, broadcastable to `(B, H, T, T)`, or `(B, H, T, L + T)` with `before`.
-        cross_mask: bool, broadcastable to `(B, H, T, S)`.
-        before: (keys, values) of the L positions before x, each `(B * N, key_value_heads, L, K or V)`, or None for a
-            whole target. With them, x may have N rows for each row of the memory.
-        positions: `(T, D)`, added to the queries and the self-attention's keys, or None.
-        distances: `Distances` of the self-attention; the bias covers all keys.
-        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `self_mask` if
-            `before` is None.
-        memory_mask: bool `(B, S)`; if not given, the mask that Keras keeps of the memory. It is joined with
-            `cross_mask`.
+        projected: the result of `project_memory` for the memory; None to compute it in the call.
+        self_mask: bool, broadcastable to `(B, H, T, L + T)`, or None.
+        cross_mask: bool, broadcastable to `(B, H, T, S)`, or None.
+        before: (keys, values) of the L positions before x, each `(B * N, key_value_heads, L, K or V)`; None for a whole
+            target, with L = 0. If given, x may have N rows for each row of the memory, `(B * N, T, D)`.
+        positions: `(T, D)`, added to the queries and to the keys of the self-attention, or None.
+        distances: the `Distances` of the self-attention; its bias covers all keys.
+        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps with x. If `before` is None, a position may
+            attend only to positions that this mask and `self_mask` allow.
+        memory_mask: bool `(B, S)`; if not given, the mask that Keras keeps with the memory. A position may attend only
+            to positions of the memory that this mask and `cross_mask` allow.
         training: whether dropout is applied.
 
     Returns:
-        `(states, self_weights, cross_weights, (keys, values))`: `(B, T, D)`, float32 `(B, H, T, L + T)` and
-        `(B, H, T, S)`, and all keys and values of the self-attention: `before`, then x's own.
+        `(states, self_weights, cross_weights, (keys, values))`: the states are `(B, T, D)`, the weights of the
+        self-attention float32 `(B, H, T, L + T)`, and the weights of the cross-attention float32 `(B, H, T, S)`. Keys
+        and values of the self-attention are `before` followed by the keys and values of x.
+
+    Raises:
+        ValueError: an argument is out of its range, see `BlockSpec` and `AttentionSpec`.
 
     Example:
         >>> block = DecoderBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))
@@ -370,30 +466,43 @@ class DecoderBlock(EncoderBlock):
         self.cross_attention = CrossAttention(**arguments, name="cross_attention", dtype=self.dtype_policy)
         self.cross_attention_residual = self._residual("cross_attention_residual")
 
-    # Keras finds arguments by name, so a layer with two inputs cannot have the signature of a layer with one input.
-    def build(self, x_shape, memory_shape):  # type: ignore[override]
-        super().build(x_shape)
+    def build(self, x_shape, memory_shape):
+        self.build_sublayers(x_shape)
         build_once(self.cross_attention, x_shape, memory_shape)
         build_once(self.cross_attention_residual, x_shape)
 
     def start_cache(self, batch):
-        """Makes the keys and values before the first token of `batch` targets: none. They grow, so their length is not
-        a constant of a graph."""
+        """Makes the argument `before` of the first step: keys and values of no positions.
+
+        Args:
+            batch: the number of targets, an int or a scalar tensor.
+
+        Returns:
+            (keys, values), each `(batch, key_value_heads, 0, K or V)`. The length is not a constant of a graph, because
+            it grows.
+        """
         attention = self.self_attention
         shape = (batch, attention.key_value_heads, 0 * batch)
         return tuple(ops.zeros((*shape, size), self.compute_dtype) for size in (attention.key_dim, attention.value_dim))
 
     def project_memory(self, memory, memory_positions=None):
-        """Projects a memory `(B, S, D)` to keys and values `(B, key_value_heads, S, K or V)`, which no query changes;
-        positions `(S, D)` are added for the keys."""
+        """Projects a memory to the keys and values of the cross-attention, which no query changes.
+
+        Args:
+            memory: `(B, S, D)`.
+            memory_positions: `(S, D)`, added for the keys, or None.
+
+        Returns:
+            (keys, values), each `(B, key_value_heads, S, K or V)`.
+        """
         keys = memory if memory_positions is None else memory + memory_positions
         return self.cross_attention.project_memory(keys, memory)
 
     def layer_names(self, name):
-        own = {self.cross_attention: f"{name}.cross", self.cross_attention_residual: f"{name}.cross"}
-        return {**super().layer_names(name), **own}
+        cross_names = {self.cross_attention: f"{name}.cross", self.cross_attention_residual: f"{name}.cross"}
+        return {**super().layer_names(name), **cross_names}
 
-    def call(  # type: ignore[override]
+    def call(
         self,
         x,
         memory,
@@ -412,16 +521,13 @@ class DecoderBlock(EncoderBlock):
         query = self.cross_attention_residual.enter(x)
         query = self.cross_attention.project_query(query if positions is None else query + positions)
         memory_keys, memory_values = projected or self.project_memory(memory)
-        cross = self.cross_attention
-        attend: Callable = cross.attend if before is None else cross.attend_from_rows
+        attend = self.cross_attention.attend if before is None else self.cross_attention.attend_from_rows
         y, cross_weights = attend(query, memory_keys, memory_values, cross_mask, training=training)
         x = self.cross_attention_residual.leave(x, y, training=training)
         return self.transform(x, training=training), self_weights, cross_weights, keys_values
 
-    def compute_output_spec(  # type: ignore[override]
-        self, x, memory, projected=None, self_mask=None, cross_mask=None, before=None, **others
-    ):
-        states, self_weights, keys_values = super().compute_output_spec(x, before=before)
+    def compute_output_spec(self, x, memory, projected=None, self_mask=None, cross_mask=None, before=None, **others):
+        states, self_weights, keys_values = self.self_attention_outputs(x, before)
         cross_weights = keras.KerasTensor((*self_weights.shape[:3], memory.shape[1]), "float32")
         return states, self_weights, cross_weights, keys_values
 
@@ -431,10 +537,11 @@ class FeedForward(ConstructorConfig, ReplaceableLayers, LowRank, keras.Layer):
     """`W_2 dropout(activation(W_1 x + b_1)) + b_2` at every position (Vaswani et al. 2017, section 3.3).
 
     Args:
-        width: D, of input and output.
+        width: D, the width of input and output.
         hidden_dim: the width between the two projections.
         activation: the name of a Keras activation.
-        dropout: share of the hidden units set to zero in training.
+        dropout: the share of the hidden units set to zero in training, from 0 to 1.
+        **kwargs: the arguments of `keras.Layer`.
 
     Call arguments:
         x: `(B, T, D)`.
@@ -442,6 +549,9 @@ class FeedForward(ConstructorConfig, ReplaceableLayers, LowRank, keras.Layer):
 
     Returns:
         `(B, T, D)`.
+
+    Raises:
+        ValueError: a size is not a whole number of at least 1.
 
     Example:
         >>> FeedForward(width=8, hidden_dim=16)(keras.random.normal((1, 3, 8))).shape
@@ -468,16 +578,29 @@ class FeedForward(ConstructorConfig, ReplaceableLayers, LowRank, keras.Layer):
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Residual(ConstructorConfig, ReplaceableLayers, keras.Layer):
-    """The residual connection around a sublayer f, with the normalisation before or after it.
+    """The residual connection around a sublayer f, with the normalisation before or after f.
 
     - `post`: `norm(x + dropout(f(x)))` (Vaswani et al. 2017, section 5.4).
     - `pre`: `x + dropout(f(norm(x)))` (Xiong et al. 2020, table 1); the stack then needs a last normalisation.
 
-    It is used as `y = residual.leave(x, f(residual.enter(x)))`, so that f may return attention weights on the way.
+    Call it as `y = residual.leave(x, f(residual.enter(x)))`. The two steps are separate because f may also return
+    attention weights.
 
     Args:
         norm: "pre" or "post".
-        dropout: share of the sublayer's output set to zero in training.
+        dropout: the share of the sublayer's output set to zero in training, from 0 to 1.
+        **kwargs: the arguments of `keras.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`, the input of the block.
+        y: `(B, T, D)`, the output of the sublayer.
+        training: whether dropout is applied.
+
+    Returns:
+        `(B, T, D)`, the result of `leave`.
+
+    Raises:
+        ValueError: `norm` is neither "pre" nor "post".
 
     Example:
         >>> residual, x = Residual("pre"), keras.ops.array([[[1.0, 3.0]]])
@@ -497,11 +620,11 @@ class Residual(ConstructorConfig, ReplaceableLayers, keras.Layer):
         build_once(self.normalization, x_shape)
 
     def enter(self, x):
-        """Returns the input of the sublayer, of the shape of x."""
+        """Returns the input of the sublayer, `(B, T, D)`, for the block's input x `(B, T, D)`."""
         return self.normalization(x) if self.norm == "pre" else x
 
     def leave(self, x, y, training=None):
-        """Joins the block's input x and the sublayer's output y, both `(B, T, D)`."""
+        """Adds the sublayer's output y, after dropout, to the block's input x: `(B, T, D)` all three."""
         joined = x + self.dropout(y, training=training)
         return tap(self, "residual", self.normalization(joined) if self.norm == "post" else joined)
 

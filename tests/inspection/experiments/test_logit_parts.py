@@ -38,7 +38,7 @@ def test_a_part_of_the_last_layer_is_what_its_value_adds_with_the_last_norm_held
     model = in_float64(shared_transformer(**TWO_LAYERS))
     found, _ = read_activations(model, PAIR)
     row, token, head, place = 2, 9, 1, 3
-    cross, norm = model.decoder_blocks[1].cross_attention, model.final_norms[1]
+    cross, norm = model.decoder_blocks[1].cross_attention, model.final_norms.decoder
     kernel = cross.output_projection.kernel.numpy().reshape(2, 4, 8)[head]
     vector = found["decoder.1.cross.weights"][head, row, place] * found["decoder.1.cross.values"][head, place] @ kernel
     stream = found["decoder.1.feed_forward.residual"][row]

@@ -64,7 +64,7 @@ def test_the_lines_compute_what_the_model_computes(settings, tmp_path):
 def test_a_value_alone_gives_the_logits_of_its_own_vector():
     model = in_float64(shared_transformer(**TWO_LAYERS))
     values = row_steps(model, PAIR, "decoder.1.cross", HEAD, ROW, TOKEN).values
-    cross, norm = model.decoder_blocks[1].cross_attention, model.final_norms[1]
+    cross, norm = model.decoder_blocks[1].cross_attention, model.final_norms.decoder
     kernel = cross.output_projection.kernel.numpy().reshape(2, 4, 8)[HEAD]
     expected = model.output_embedding.logits(norm((values["v"] @ kernel)[None]))[0]
     np.testing.assert_allclose(values["alone"], expected, rtol=1e-5)

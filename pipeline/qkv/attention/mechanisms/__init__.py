@@ -1,4 +1,13 @@
-"""The mechanisms by name: what is done with the scores."""
+"""Mechanisms, which compute the context of each head from its queries, keys and values, and their table by name.
+
+The modules, in reading order:
+
+- `softmax`: the interface of mechanisms, the softmax, and the softmax with a learnt sink
+- `fixed_weights`: all weight on one key, or equal weights
+- `blockwise`: the softmax in bounded memory
+- `linformer`: attention to a fixed number of mixtures of the keys
+- `lsh`: attention among positions with similar vectors, found by hashing
+"""
 
 from ..by_name import describe_layer
 from ..scores import SCORE_CLASSES
@@ -18,27 +27,37 @@ MECHANISM_CLASSES: dict[str, type[Mechanism]] = {
     "uniform": Uniform,
     "last": Last,
 }
+"""The mechanisms by name."""
 
 
 def describe_mechanism(mechanism, score="scaled_dot", dropout=0.0):
-    """Describes a mechanism as the config of an attention layer stores it; see `describe_layer`.
+    """Describes a mechanism by a value that the config of an attention layer can store.
 
     Score and dropout are arguments of the attention layer, so the description does not contain them.
 
+    Args:
+        mechanism: a name, a config or a layer without weights, as for `attention.by_name.describe_layer`.
+        score: the score function of the attention layer, in the same forms.
+        dropout: the dropout of the attention layer, from 0 to 1.
+
+    Returns:
+        A name, or a dict of class name and arguments; see `describe_layer`.
+
     Raises:
-        ValueError: no mechanism has that name, or a mechanism that is given as a layer has another score or dropout.
+        ValueError: no mechanism has that name; or the mechanism has an explicit score or dropout that differs from the
+            attention layer's.
     """
     description = describe_layer("mechanism", MECHANISM_CLASSES, mechanism)
     if isinstance(description, str):
         return description
     config = {"score": "scaled_dot", "dropout": 0.0, **description["config"]}
-    of_mechanism = {
+    mechanism_values = {
         "score": describe_layer("score", SCORE_CLASSES, config.pop("score")),
         "dropout": config.pop("dropout"),
     }
-    of_layer = {"score": describe_layer("score", SCORE_CLASSES, score), "dropout": dropout}
+    layer_values = {"score": describe_layer("score", SCORE_CLASSES, score), "dropout": dropout}
     for name, default in {"score": "scaled_dot", "dropout": 0.0}.items():
-        if of_mechanism[name] not in (default, of_layer[name]):
-            both = f"the layer has {of_layer[name]!r}, its mechanism {of_mechanism[name]!r}"
+        if mechanism_values[name] not in (default, layer_values[name]):
+            both = f"the layer has {layer_values[name]!r}, its mechanism {mechanism_values[name]!r}"
             raise ValueError(f"{name}: {both}; give {name} to the layer alone")
     return {**description, "config": config}

@@ -1,4 +1,4 @@
-"""Mechanisms that give all weight to one key, or the same weight to all: for teaching, and as baselines.
+"""Mechanisms that give all weight to one key, or equal weights to all keys: for teaching, and as baselines.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
 """
@@ -13,10 +13,12 @@ from .softmax import Mechanism, PairwiseMechanism
 
 @keras.saving.register_keras_serializable(package="qkv")
 class OneHot(PairwiseMechanism):
-    """`weights = one_hot(argmax(score(q, k)))`: a look-up, of which the softmax is the smooth form.
+    """`weights = one_hot(argmax(score(q, k)))`: a look-up. The softmax is its smooth form.
 
-    Of equal scores the first wins. The argmax has no gradient, so the gradient of the softmax replaces it (the
-    straight-through estimator, Bengio et al. 2013): it is biased, but queries and keys learn.
+    If keys tie, the first gets the weight. The argmax has no gradient, so the gradient of the softmax replaces it (the
+    straight-through estimator, Bengio et al. 2013). This gradient is biased, but queries and keys can learn.
+
+    Args and call arguments: as in `Mechanism`.
 
     Example:
         >>> query, key = keras.ops.array([[[[1.0, 0.0]]]]), keras.ops.array([[[[0.0, 1.0], [2.0, 0.0], [1.0, 0.0]]]])
@@ -28,7 +30,7 @@ class OneHot(PairwiseMechanism):
     def weigh(self, scores, mask=None):
         scores = ops.cast(scores, "float32")
         soft = masked_softmax(scores, mask)
-        # Not the argmax of the softmax, in which scores that differ by little are equal.
+        # Not the argmax of the softmax: scores that differ little may have equal weights.
         allowed = scores if mask is None else ops.where(mask, scores, -float("inf"))
         hard = ops.one_hot(ops.argmax(allowed, axis=-1), dynamic_shape(scores)[-1], dtype="float32")
         hard = hard if mask is None else ops.where(mask, hard, 0.0)
@@ -36,12 +38,19 @@ class OneHot(PairwiseMechanism):
 
 
 class FixedWeights(Mechanism):
-    """Weights that depend on the mask alone, not on queries and keys; subclasses define which keys get them."""
+    """Base class of mechanisms whose weights depend on the mask only. A subclass defines `choose`."""
 
     uses_score = False
 
     def choose(self, equal):
-        """Returns weights, given equal weights over the keys that the mask allows: both `(B, H, T, S)`."""
+        """Returns the weights.
+
+        Args:
+            equal: float32 `(B, H, T, S)`, equal weights on all keys that the mask allows.
+
+        Returns:
+            float32 `(B, H, T, S)`.
+        """
         raise NotImplementedError
 
     def call(self, query, key, value, mask=None, training=None):
@@ -52,9 +61,11 @@ class FixedWeights(Mechanism):
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Uniform(FixedWeights):
-    """The same weight on every key that the mask allows: the context is the mean of its values.
+    """Equal weights on all keys that the mask allows: the context is the mean of their values.
 
     Comparing it with softmax attention shows what attention contributes.
+
+    Args and call arguments: as in `Mechanism`; `score` is ignored.
 
     Example:
         >>> query, key = keras.ops.ones((1, 1, 1, 4)), keras.ops.ones((1, 1, 4, 4))
@@ -71,7 +82,9 @@ class Last(FixedWeights):
     """All weight on the last key that the mask allows.
 
     Over the states of a recurrent encoder, this is the single context vector that translation used before attention
-    (Sutskever et al. 2014, section 2). Under a causal mask the last key is the position's own.
+    (Sutskever et al. 2014, section 2). With a causal mask, each position attends to itself.
+
+    Args and call arguments: as in `Mechanism`; `score` is ignored.
 
     Example:
         >>> query, key = keras.ops.ones((1, 1, 1, 4)), keras.ops.ones((1, 1, 4, 4))

@@ -1,4 +1,4 @@
-"""Attention to a fixed number of mixtures of the keys, instead of to the keys.
+"""Attention to a fixed number of mixtures of the keys, instead of to the keys themselves.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head,
 P projected length (the paper's k).
@@ -16,28 +16,29 @@ from .softmax import Mechanism
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Linformer(Mechanism):
-    """`context = softmax(score(q, E k)) F v`, with learnt E and F of each head along the length (Wang et al. 2020,
+    """`context = softmax(score(q, E k)) F v`, with learnt matrices E and F `(P, S)` for each head (Wang et al. 2020,
     equation 7).
 
-    P mixtures of the keys and values replace all S of them, so time and memory grow with S and not with its square.
-    Masked keys are set to zero before they are mixed. A mixture cannot be visible to one query and hidden from another,
-    so a mask that differs between queries, such as a causal one, is refused.
+    P mixtures of the keys and values replace the S keys and values, so time and memory grow with S and not with its
+    square. Masked keys and values are set to zero before they are mixed. A mixture is visible to all queries, so a mask
+    that differs between queries, such as a causal mask, is an error.
 
-    The returned weights are the effective ones, `softmax(score(q, E k)) F`, so that `context = weights value` as in
-    every mechanism. They are the factors of the values, not a distribution: some are negative, and rows have any sum.
-    They alone take memory for T * S numbers; a graph (`tf.function`, `jax.jit`) omits them if they are not used.
+    The returned weights are `softmax(score(q, E k)) F`, so that `context = weights value` as in every mechanism. They
+    are factors of the values and not a distribution: some are negative, and rows have any sum. Only the weights take
+    memory for T * S numbers. A graph (`tf.function`, `jax.jit`) omits them if they are not used.
 
     Args:
         projected_length: P.
-        max_length: the largest S. E and F have a column for each source position, so positions matter here even without
-            position embeddings.
-        score, dropout, seed: as in `Mechanism`; dropout is on the weights of the mixtures.
+        max_length: the largest S. E and F have a column for each source position, so they distinguish positions even
+            without position embeddings.
+        score, dropout, seed, **kwargs: as in `Mechanism`; dropout acts on the weights of the mixtures.
 
-    Call arguments and returns: as in `Mechanism`; the mask's third axis has one element.
+    Call arguments and returns: as in `Mechanism`; the mask's third axis has size 1.
 
     Raises:
-        ValueError: the source is longer than `max_length`, or the mask differs between queries. A length that is
-            unknown until the graph runs fails when it runs, in an operation named source_is_longer_than_max_length.
+        ValueError: a size is not a whole number of at least 1; the source is longer than `max_length`; or the mask
+            differs between queries. If the length is unknown until a graph runs, the graph fails in an operation named
+            source_is_longer_than_max_length.
 
     Example:
         >>> query, key, value = (keras.random.normal(shape) for shape in [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)])
@@ -56,36 +57,39 @@ class Linformer(Mechanism):
         shape = (key_shape[1], self.projected_length, self.max_length)
 
         def mixing(name):
+            """Makes E or F, `(H, P, max_length)`."""
             return self.add_weight(name=name, shape=shape, initializer=glorot(*shape[1:], seed_of(name, self.seed)))
 
-        self.key_mixing, self.value_mixing = mixing("key_mixing"), mixing("value_mixing")
+        self.key_mixing = mixing("key_mixing")
+        self.value_mixing = mixing("value_mixing")
         super().build(query_shape, (*key_shape[:2], self.projected_length, key_shape[-1]), value_shape)
 
     def call(self, query, key, value, mask=None, training=None):
         self._check(key, mask)
         length = dynamic_shape(key)[2]
         if mask is not None:
-            keep = ops.swapaxes(mask, -1, -2)  # (B, H, S, 1)
-            key, value = (ops.where(keep, side, ops.zeros_like(side)) for side in (key, value))
+            real = ops.swapaxes(mask, -1, -2)  # (B, H, S, 1)
+            key, value = (ops.where(real, side, ops.zeros_like(side)) for side in (key, value))
         weights = masked_softmax(self.score(query, ops.matmul(self._columns(self.key_mixing, length, key.dtype), key)))
         value_mixing = self._columns(self.value_mixing, length, value.dtype)
-        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
-        context = ops.matmul(kept, ops.matmul(value_mixing, value))
-        # The matrix of a single head goes without its axis: see `TanhSum.compare` for why.
+        after_dropout = ops.cast(self.dropout(weights, training=training), value.dtype)
+        context = ops.matmul(after_dropout, ops.matmul(value_mixing, value))
+        # The matrix of a single head is passed without its axis; see `TanhSum.compare` for the reason.
         mixing = value_mixing[0] if value_mixing.shape[0] == 1 else value_mixing
         effective = ops.matmul(weights, ops.cast(mixing, "float32"))
         return context, effective if mask is None else ops.where(mask, effective, 0.0)
 
     def _check(self, key, mask):
+        """Raises a `ValueError` if there are too many keys, or if the mask differs between queries."""
         if key.shape[2] is not None and key.shape[2] > self.max_length:
             raise ValueError(f"source length: expected max_length = {self.max_length} at most, found {key.shape[2]}")
         if mask is not None and (len(mask.shape) != 4 or mask.shape[2] != 1):
             raise ValueError(
-                "mask: linformer mixes keys before any query sees them, so all queries must be allowed the same keys: "
-                f"expected (B, H, 1, S), found {tuple(mask.shape)}; for a causal mask take softmax, blockwise or lsh"
+                "mask: linformer mixes the keys before queries attend to them, so all queries need the same mask: "
+                f"expected (B, H, 1, S), found {tuple(mask.shape)}; for a causal mask use softmax, blockwise or lsh"
             )
 
     def _columns(self, mixing, length, dtype):
-        """Returns the first `length` columns of a matrix that has `max_length` of them."""
-        with keras.name_scope("source_is_longer_than_max_length"):  # what a graph that fails here will say
+        """Returns the first `length` columns of a matrix with `max_length` columns, in the given dtype."""
+        with keras.name_scope("source_is_longer_than_max_length"):  # the message of a graph that fails here
             return ops.slice(ops.cast(mixing, dtype), (0, 0, 0), (*mixing.shape[:2], length))

@@ -1,7 +1,8 @@
 """Self-attention among positions with similar vectors, which are found by hashing instead of comparing all pairs.
 
-Letters: B batch, H heads, T target (query) positions, S source (key) positions and as many, K key size, V value size of
-a head, C chunks, m positions in a chunk. A position in a chunk is called a slot; some are empty.
+Letters: B batch, H heads, T query positions, S key positions (T = S), K key size, V value size of a head, C chunks, m
+slots of a chunk. A slot holds one position or is empty. The window of a query is its chunk and the chunk before: 2 m
+slots, the slots of the chunk before first.
 """
 
 import math
@@ -15,48 +16,53 @@ from ..masks import LOWEST, masked_softmax
 from ..scores import SCORE_CLASSES
 from .softmax import Mechanism
 
-SELF_SCORE = -1e15  # below every score and above every masked one
+SELF_SCORE = -1e15
+"""The score of a position with itself: below all other scores, and above `LOWEST`, the score of masked keys."""
 
 
 @keras.saving.register_keras_serializable(package="qkv")
 class LSH(Mechanism):
-    """Softmax over those keys that a locality-sensitive hash finds (Reformer, Kitaev et al. 2020, section 2).
+    """Softmax over the keys that a locality-sensitive hash finds (Reformer, Kitaev et al. 2020, section 2).
 
-    Queries and keys are one projection, keys brought to unit length. A hash `argmax([k R; -k R])` with random R puts
-    each position into one of `buckets`; similar keys are likely to share one. The positions of a bucket, in order, are
-    cut into chunks of `chunk_length`, and a query attends to its own chunk and the one before it in its bucket. Over
-    several `rounds` it attends to the union of what it found, each key counted once: round r adds
-    `exp(z_r - z) softmax_r(score - log N) value`, where z_r is the log of the sum of exponentials in the round, z in
-    all rounds, and N the number of rounds that found the key (appendix A, equations 14 to 16). A position attends to
-    itself only if the mask hides all other keys that it found.
+    One projection makes queries and keys, and keys are scaled to unit norm. A hash `argmax([k R; -k R])` with a random
+    matrix R puts each position into one of `buckets`; similar keys are likely to share a bucket. The positions of a
+    bucket, in order, are divided into chunks of `chunk_length`. A query attends to its chunk and to the chunk before it
+    in the same bucket.
+
+    Hashing is repeated in several `rounds`. A query attends to the union of the keys that the rounds find; each key
+    counts once. Round r adds `exp(z_r - z) softmax_r(score - log N) value` to the context (appendix A, equations 14 to
+    16): z_r is the log-sum-exp of the scores in the round, z the log-sum-exp in all rounds, and N the number of rounds
+    that find the key. A position attends to itself only if the mask hides all other keys that the rounds find.
 
     The number of scores is at most `rounds * (S + buckets * (chunk_length - 1)) * 2 * chunk_length`, which is linear in
-    S. `buckets=1` with `chunk_length >= S` compares everything and is softmax attention, except for the rule that a
-    position does not attend to itself.
+    S. `buckets=1` with `chunk_length >= S` compares all pairs. This is softmax attention, except that a position does
+    not attend to itself.
 
-    **Difference from the paper.** In the paper all positions, sorted by bucket, are cut as one row. Where a chunk
-    begins then depends on later positions, so the keys that a position sees would reveal its future. Here every bucket
-    starts a chunk of its own: under a causal mask a context is a function of the past alone, and padding at the end
-    changes nothing. The price is at most `buckets * (chunk_length - 1)` empty slots.
+    **Difference from the paper.** The paper sorts all positions by bucket and divides the sorted row into chunks. The
+    start of a chunk then depends on later positions, so a causal mask would not hide the future. Here every bucket
+    starts a new chunk: with a causal mask a context depends on earlier positions only, and padding at the end changes
+    nothing. The cost is at most `buckets * (chunk_length - 1)` empty slots.
 
-    **Randomness.** In training R is drawn anew each time, so that no two positions stay separated for good. Otherwise R
-    is a non-trainable weight: the same input always gets the same attention, also after saving and loading.
+    **Randomness.** In training, each call draws a new R, so that no two positions are always separated. Otherwise R is
+    a non-trainable weight: the same input always gets the same attention, also after saving and loading.
 
-    The returned weights are summed over the rounds. They alone take memory for T * S numbers; a graph
-    (`tf.function`, `jax.jit`) omits them if they are not used.
+    The returned weights are summed over the rounds. Only they take memory for T * S numbers. A graph (`tf.function`,
+    `jax.jit`) omits them if they are not used.
 
     Args:
-        buckets: 1, or an even number.
+        buckets: the number of buckets of a hash: 1, or an even number.
         chunk_length: m. Few slots stay empty if it is at most about half the average bucket, `S / buckets`.
-        rounds: number of hash functions; more of them find more of the keys to which the full softmax gives weight.
-        seed: as in `Mechanism`, and the seed of the random R.
-        score: dot, scaled_dot or cosine, which grow as the angle shrinks; the hash sorts by angle.
-        dropout: as in `Mechanism`.
+        rounds: the number of hashes. More rounds find more of the keys to which the full softmax gives weight.
+        seed: as in `Mechanism`; it also determines the random R.
+        score: dot, scaled_dot or cosine. They grow as the angle between query and key shrinks, and the hash depends on
+            this angle.
+        dropout, **kwargs: as in `Mechanism`.
 
     Call arguments and returns: as in `Mechanism`, with T = S, and queries and keys from one projection.
 
     Raises:
-        ValueError: an odd number of buckets, a score that does not depend on the angle, or T other than S.
+        ValueError: a size is not a whole number of at least 1; `buckets` is odd and not 1; the score does not depend on
+            the angle; there are more or fewer queries than keys; or the mask has not four axes.
 
     Example:
         >>> x = keras.random.normal((1, 2, 5, 4))
@@ -97,17 +103,24 @@ class LSH(Mechanism):
         if mask is not None and len(mask.shape) != 4:
             raise ValueError(f"mask: expected shape (B or 1, H or 1, T or 1, S), found {tuple(mask.shape)}")
         rotations = keras.random.normal(self.rotations.shape, seed=self.seed_generator) if training else self.rotations
-        rounds = [place(self._hash(unit, rotations[r]), self.buckets, self.chunk_length) for r in range(self.rounds)]
+        rounds = [
+            assign_chunks(self._hash(unit, rotations[r]), self.buckets, self.chunk_length) for r in range(self.rounds)
+        ]
         unit = ops.cast(unit, key.dtype)
-        found = [self._attend(query, unit, value, mask, rounds, r, training) for r in range(self.rounds)]
-        parts, log_sums, windows = zip(*found, strict=True)
+        attended = [self._attend(query, unit, value, mask, rounds, r, training) for r in range(self.rounds)]
+        contexts, log_sums, windows = zip(*attended, strict=True)
         shares = ops.split(masked_softmax(ops.concatenate(log_sums, axis=-1)), self.rounds, axis=-1)
-        context = sum(ops.cast(share, part.dtype) * part for share, part in zip(shares, parts, strict=True))
-        weights = [scatter_to_keys(window, places) for window, places in zip(windows, rounds, strict=True)]
+        context = sum(ops.cast(share, part.dtype) * part for share, part in zip(shares, contexts, strict=True))
+        weights = [scatter_to_keys(window, positions) for window, positions in zip(windows, rounds, strict=True)]
         return context, sum(share * part for share, part in zip(shares, weights, strict=True))
 
     def _hash(self, unit, rotation):
-        """Returns the bucket of each position by one hash: `(B, H, S, K)`, `(H, K, buckets / 2) -> (B, H, S)`."""
+        """Returns the bucket of each position by one hash: int `(B, H, S)`.
+
+        Args:
+            unit: the keys, `(B, H, S, K)`.
+            rotation: R, `(H, K, buckets / 2)`.
+        """
         rotated = ops.einsum("bhsk,hkn->bhsn", unit, ops.cast(rotation, unit.dtype))
         if self.buckets == 1:
             return ops.zeros_like(rotated[..., 0], dtype="int32")
@@ -116,17 +129,27 @@ class LSH(Mechanism):
     def _attend(self, query, key, value, mask, rounds, r, training):
         """Attends to the keys that round r finds.
 
+        Args:
+            query: `(B, H, S, K)`.
+            key: `(B, H, S, K)`, of unit norm.
+            value: `(B, H, S, V)`.
+            mask: bool with four axes, broadcastable to `(B, H, S, S)`, or None.
+            rounds: the `ChunkPositions` of all rounds.
+            r: the index of the round.
+            training: whether dropout is applied.
+
         Returns:
-            For each position its context `(B, H, S, V)`, the log of the sum of the exponentials of its scores
-            `(B, H, S, 1)`, and its weights `(B, H, S, 2 m)` on the chunk before its own and its own.
+            `(context, log_sum, weights)` for each position: its context `(B, H, S, V)`, the log-sum-exp of its scores
+            `(B, H, S, 1)`, and its weights on the slots of its window, `(B, H, S, 2 m)`.
         """
         batch, heads, length = dynamic_shape(query)[:3]
         slots = (batch, count_chunks(length, self.buckets, self.chunk_length), heads, self.chunk_length)
-        # The index of each slot's position among all of the batch, (B, H, S) flattened; -1 in an empty slot.
+        # For each slot the index of its position among all positions of the batch, (B, H, S) flattened; -1 if empty.
         numbers = ops.arange(1, batch * heads * length + 1, dtype="int32")
         source = ops.scatter(ops.reshape(rounds[r].slot, (-1, 1)), numbers, (math.prod(slots),)) - 1
         source = ops.reshape(source, slots)
-        filled, source = source >= 0, ops.maximum(source, 0)
+        is_filled = source >= 0
+        source = ops.maximum(source, 0)
 
         query = take_rows(query, source)
         key = with_chunk_before(take_rows(key, source), axis=-2)
@@ -134,14 +157,14 @@ class LSH(Mechanism):
         scores = self.score(*(ops.reshape(side, (-1, heads, *side.shape[-2:])) for side in (query, key)))
         scores = ops.reshape(ops.cast(scores, "float32"), (*slots, 2 * self.chunk_length))
 
-        seen = [shares_window(places, source) for places in rounds]
-        times = sum(ops.cast(pairs, "float32") for pairs in seen)
-        allowed = ops.logical_and(seen[r], ops.expand_dims(with_chunk_before(filled, axis=-1), -2))
+        found_by_round = [is_in_window(positions, source) for positions in rounds]
+        found_times = sum(ops.cast(pairs, "float32") for pairs in found_by_round)  # N
+        allowed = ops.logical_and(found_by_round[r], ops.expand_dims(with_chunk_before(is_filled, axis=-1), -2))
         queries = ops.expand_dims(source % length, -1)
         keys = ops.expand_dims(with_chunk_before(source % length, axis=-1), -2)
         if mask is not None:
             allowed = ops.logical_and(allowed, pick_mask(mask, queries, keys))
-        scores = ops.where(queries == keys, SELF_SCORE, scores - ops.log(ops.maximum(times, 1.0)))
+        scores = ops.where(queries == keys, SELF_SCORE, scores - ops.log(ops.maximum(found_times, 1.0)))
         log_sum = ops.logsumexp(ops.where(allowed, scores, LOWEST), axis=-1, keepdims=True)
         weights = masked_softmax(scores, allowed)
         context = ops.matmul(ops.cast(self.dropout(weights, training=training), value.dtype), value)
@@ -149,13 +172,13 @@ class LSH(Mechanism):
 
 
 class ChunkPositions(NamedTuple):
-    """The places of the positions after one round of hashing. All are int `(B, H, S)`.
+    """The chunks and slots of all positions after one round of hashing. All fields are int `(B, H, S)`.
 
     Args:
-        chunk: the chunk of a position.
-        before: the chunk before that one in the same bucket, or -1.
-        offset: the position's place in its chunk.
-        slot: its index among the slots of the whole batch, `(B, C, H, m)` flattened.
+        chunk: the chunk of each position, from 0 to C - 1.
+        before: the chunk before it in the same bucket; -1 if there is none.
+        offset: the index of the position's slot in its chunk, from 0 to m - 1.
+        slot: the index of the position's slot among all slots of the batch, `(B, C, H, m)` flattened.
     """
 
     chunk: Any
@@ -165,64 +188,101 @@ class ChunkPositions(NamedTuple):
 
 
 def count_chunks(length, buckets, chunk_length):
-    """Returns C, a number of chunks that suffices however the positions are distributed over the buckets."""
+    """Returns C: the number of chunks that is enough for any distribution of `length` positions over the buckets."""
     return (length + buckets * (chunk_length - 1)) // chunk_length
 
 
-def place(bucket, buckets, chunk_length):
-    """Sorts positions by their buckets, int `(B, H, S)`, with a counting sort: within a bucket they stay in order, and
-    each bucket starts a chunk of `chunk_length`."""
-    member = ops.one_hot(bucket, buckets, dtype="int32")  # (B, H, S, buckets)
-    rank = ops.sum(ops.cumsum(member, axis=2) * member, axis=-1) - 1
-    chunks = -(-ops.sum(member, axis=2, keepdims=True) // chunk_length)
-    first = ops.sum((ops.cumsum(chunks, axis=-1) - chunks) * member, axis=-1)
-    chunk, offset = first + rank // chunk_length, rank % chunk_length
+def assign_chunks(bucket, buckets, chunk_length):
+    """Assigns positions to chunks by a counting sort of their buckets.
+
+    Positions of a bucket stay in order, and each bucket starts a new chunk.
+
+    Args:
+        bucket: int `(B, H, S)`, the bucket of each position.
+        buckets: the number of buckets.
+        chunk_length: m.
+
+    Returns:
+        `ChunkPositions`.
+    """
+    is_in_bucket = ops.one_hot(bucket, buckets, dtype="int32")  # (B, H, S, buckets)
+    rank = ops.sum(ops.cumsum(is_in_bucket, axis=2) * is_in_bucket, axis=-1) - 1
+    chunks = -(-ops.sum(is_in_bucket, axis=2, keepdims=True) // chunk_length)
+    first_chunk = ops.sum((ops.cumsum(chunks, axis=-1) - chunks) * is_in_bucket, axis=-1)
+    chunk = first_chunk + rank // chunk_length
+    offset = rank % chunk_length
     before = ops.where(rank < chunk_length, -1, chunk - 1)
     batch, heads, length = dynamic_shape(bucket)
     row = range_along(batch, 0, 3) * count_chunks(length, buckets, chunk_length) + chunk
     return ChunkPositions(chunk, before, offset, (row * heads + range_along(heads, 1, 3)) * chunk_length + offset)
 
 
-def scatter_to_keys(window, places):
-    """Spreads weights on two chunks over all keys: `(B, H, T, 2 m) -> (B, H, T, S)`."""
+def scatter_to_keys(window, positions):
+    """Assigns weights on the slots of windows to keys: `(B, H, T, 2 m) -> (B, H, T, S)`, zero outside the window.
+
+    Args:
+        window: the weights of each query on the slots of its window.
+        positions: the `ChunkPositions` of the round.
+    """
     width = window.shape[-1]
-    batch, heads, length = dynamic_shape(places.chunk)
-    distance = ops.expand_dims(places.chunk, 2) - ops.expand_dims(places.chunk, 3)  # (B, H, T, S)
-    column = (distance + 1) * (width // 2) + ops.expand_dims(places.offset, 2)
-    inside = ops.logical_and(column >= 0, column < width)
+    batch, heads, length = dynamic_shape(positions.chunk)
+    distance = ops.expand_dims(positions.chunk, 2) - ops.expand_dims(positions.chunk, 3)  # (B, H, T, S)
+    column = (distance + 1) * (width // 2) + ops.expand_dims(positions.offset, 2)
+    is_inside = ops.logical_and(column >= 0, column < width)
     rows = ops.reshape(ops.arange(batch * heads * length, dtype="int32"), (batch, heads, length, 1))
-    return ops.where(inside, ops.take(ops.reshape(window, (-1,)), rows * width + ops.clip(column, 0, width - 1)), 0.0)
+    weights = ops.take(ops.reshape(window, (-1,)), rows * width + ops.clip(column, 0, width - 1))
+    return ops.where(is_inside, weights, 0.0)
 
 
-def shares_window(places, source):
-    """Returns where a round puts the key into the query's chunk or the one before it in their bucket: bool
-    `(B, C, H, m, 2 m)`, for the positions int `(B, C, H, m)` with their own chunk and the one before as keys."""
-    chunk, before = (ops.expand_dims(take_rows(table, source), -1) for table in (places.chunk, places.before))
+def is_in_window(positions, source):
+    """Returns whether a round puts a key into the window of a query, for the pairs of any round's windows.
+
+    Args:
+        positions: the `ChunkPositions` of the round.
+        source: int `(B, C, H, m)`, the position in each slot as an index of `(B, H, S)` flattened. Each slot is a
+            query; its keys are the slots of its window.
+
+    Returns:
+        bool `(B, C, H, m, 2 m)`.
+    """
+    chunk, before = (ops.expand_dims(take_rows(x, source), -1) for x in (positions.chunk, positions.before))
     keys = ops.expand_dims(with_chunk_before(ops.squeeze(chunk, -1), axis=-1), -2)
     return ops.logical_or(keys == chunk, keys == before)
 
 
 def with_chunk_before(x, axis):
-    """Joins each chunk of `(B, C, H, m, ...)` to the previous one along `axis`; the first is joined to zeros."""
+    """Concatenates the previous chunk and each chunk of x `(B, C, H, m, ...)` along an axis.
+
+    Zeros stand for the chunk before the first.
+    """
     before = ops.concatenate([ops.zeros_like(x[:, :1]), x[:, :-1]], axis=1)
     return ops.concatenate([before, x], axis=axis)
 
 
 def take_rows(x, index, axes=3):
-    """Takes rows of x, whose first `axes` axes are indexed as one."""
+    """Flattens the first `axes` axes of x into one, and takes the rows with these indices."""
     return ops.take(ops.reshape(x, (-1, *x.shape[axes:])), index, axis=0)
 
 
 def pick_mask(mask, queries, keys):
-    """Returns the mask for pairs of positions: queries `(B, C, H, m, 1)` and keys `(B, C, H, 1, 2 m)`."""
+    """Returns the elements of a mask for pairs of positions.
+
+    Args:
+        mask: bool with four axes, broadcastable to `(B, H, S, S)`.
+        queries: int `(B, C, H, m, 1)`, positions from 0 to S - 1.
+        keys: int `(B, C, H, 1, 2 m)`, positions from 0 to S - 1.
+
+    Returns:
+        bool, broadcastable to `(B, C, H, m, 2 m)`.
+    """
     batch, _, heads = dynamic_shape(queries)[:3]
     index = 0
-    for axis, place in enumerate((range_along(batch, 0, 5), range_along(heads, 2, 5), queries, keys)):
+    for axis, coordinate in enumerate((range_along(batch, 0, 5), range_along(heads, 2, 5), queries, keys)):
         size = dynamic_shape(mask)[axis]
-        index = index * size + (0 if mask.shape[axis] == 1 else ops.minimum(place, size - 1))
+        index = index * size + (0 if mask.shape[axis] == 1 else ops.minimum(coordinate, size - 1))
     return ops.take(ops.reshape(mask, (-1,)), index)
 
 
 def range_along(size, axis, axes):
-    """Returns 0, 1, ... along one of `axes` axes."""
+    """Returns 0, 1, ..., size - 1 along one of `axes` axes, as an array that broadcasts along the others."""
     return ops.reshape(ops.arange(size, dtype="int32"), [size if a == axis else 1 for a in range(axes)])

@@ -1,5 +1,5 @@
-"""The interface of mechanisms, which turn queries, keys and values of each head into contexts; the softmax, and the
-softmax with a place to rest.
+"""The interface of mechanisms, which compute the context of each head from its queries, keys and values; the softmax,
+and the softmax with a learnt sink.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
 """
@@ -18,8 +18,10 @@ from ..scores import SCORE_CLASSES, make_score
 
 
 class WeightsInFloat32:
-    """A base class, listed before `keras.Layer`, of layers that return a context in the compute dtype and weights in
-    float32: from their shapes, Keras takes the compute dtype for both."""
+    """Base class, listed before `keras.Layer`, of layers with a context in the compute dtype and float32 weights.
+
+    Keras alone would assume the compute dtype for both when it infers the outputs from their shapes.
+    """
 
     def compute_output_spec(self, *args, **kwargs):
         context, weights = super().compute_output_spec(*args, **kwargs)  # type: ignore[misc]
@@ -27,36 +29,42 @@ class WeightsInFloat32:
 
 
 class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.Layer):
-    """Decides how much of each value a query gets; subclasses define how.
+    """Base class of mechanisms, which compute the weight of each value for each query. A subclass defines `call`.
 
-    `context = weights value` in every mechanism, except for dropout, so weights can be shown even for mechanisms that
-    do not hold them.
+    `context = weights value` in every mechanism, except for dropout. So weights can be shown even for a mechanism that
+    computes the context without them.
 
     Args:
-        score: a score function, by name or as a layer such as `Cosine(initial_scale=5.0)`; see
-            `qkv.attention.scores`.
-        dropout: share of the weights set to zero in training. The returned weights are those before dropout.
-        seed: an int, from which dropout, the score and learnt matrices get theirs; None for other numbers each time.
+        score: a score function: a name, or a layer such as `Cosine(initial_scale=5.0)`; see `attention.scores`.
+        dropout: the share of the weights set to zero in training, from 0 to 1. The returned weights are the weights
+            before dropout.
+        seed: an int that determines dropout and the random initial weights. None: each layer draws different numbers.
+        **kwargs: the arguments of `keras.Layer`.
 
     Call arguments:
         query: `(B, H, T, K)`.
         key: `(B, H, S, K)`.
         value: `(B, H, S, V)`.
-        mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for no mask.
+        mask: bool, broadcastable to `(B, H, T, S)`, True where a query may attend to a key; None for no mask.
         training: whether dropout is applied.
-        bias: only if `takes_bias`: added to the scores, broadcastable to `(B, H, T, S)`; see `alibi_bias`.
+        bias: a tensor added to the scores, broadcastable to `(B, H, T, S)`, such as an `alibi_bias`, or None. Only
+            mechanisms with `takes_bias` have this argument.
 
     Returns:
         `(context, weights)`: `(B, H, T, V)` and float32 `(B, H, T, S)`.
 
     Attributes:
+        score: the `Score`; None if the mechanism has no scores.
+        score_description: the result of `attention.by_name.describe_layer` for the argument `score`.
         shares_query_and_key: True if one projection makes queries and keys, so that only self-attention can use the
             mechanism.
-        uses_score: False if queries are not compared with keys: the argument `score` is ignored and the attribute is
-            None.
-        holds_weights: True if all weights are computed on the way to the context, so that dropout can act on them.
-        takes_bias: True if a call takes `bias`.
-        has_sink: True if part of a row's weight may go to no key; the row then sums to less than one.
+        uses_score: False if queries are not compared with keys. The argument `score` is then ignored.
+        holds_weights: True if the context is computed from the weights, so that dropout can act on them.
+        takes_bias: True if a call has the argument `bias`.
+        has_sink: True if part of a query's weight may go to no key. Its weights then sum to less than 1.
+
+    Raises:
+        ValueError: the score function is unknown, or it is a layer with weights.
 
     Example:
         >>> class First(Mechanism):
@@ -81,8 +89,9 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
         self.score_description = describe_layer("score", SCORE_CLASSES, score)
         self.score: Any = None
         if self.uses_score:
-            own = {"seed": seed_of("score", seed), "name": "score", "dtype": self.dtype_policy}
-            self.score = make_score(self.score_description, **own)
+            self.score = make_score(
+                self.score_description, seed=seed_of("score", seed), name="score", dtype=self.dtype_policy
+            )
         self.dropout = Dropout(dropout, seed_of("dropout", seed), name="dropout", dtype=self.dtype_policy)
 
     def build(self, query_shape, key_shape, value_shape):
@@ -90,17 +99,17 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
             build_once(self.score, query_shape, key_shape)
 
     def compare(self, query, key, bias=None):
-        """Returns the scores, with the bias if there is one: `(B, H, T, S)`."""
+        """Returns the scores plus the bias, `(B, H, T, S)`; without a bias, just the scores."""
         scores = self.score(query, key)
         return scores if bias is None else ops.cast(scores, "float32") + ops.cast(bias, "float32")
 
     def mix(self, weights, value, training=None):
-        """Returns the context: the values, weighed after dropout."""
+        """Applies dropout to weights `(B, H, T, S)` and returns the context, `(B, H, T, V)`."""
         return ops.matmul(ops.cast(self.dropout(weights, training=training), value.dtype), value)
 
     @property
     def score_name(self):
-        """The name of the score function."""
+        """The name of the score function, also if the mechanism does not use it."""
         description = self.score_description
         return description if isinstance(description, str) else description["class_name"]
 
@@ -110,23 +119,26 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
         return self.score is None or self.score.sizes_may_differ
 
     def compute_mask(self, *arguments):
-        """Returns no mask: masks are passed explicitly, and Keras would attach this one to the context."""
+        """Returns None: Keras would otherwise attach a mask to the context, but masks here are explicit arguments."""
 
     def compute_output_shape(self, query_shape, key_shape, value_shape):
         return (*query_shape[:-1], value_shape[-1]), (*query_shape[:-1], key_shape[-2])
 
 
 class PairwiseMechanism(Mechanism):
-    """A mechanism whose weights follow, row by row, from a score of each pair; subclasses define how."""
+    """Base class of mechanisms that compute the weights of each query from its scores. A subclass defines `weigh`."""
 
     takes_bias = True
 
     def weigh(self, scores, mask=None):
-        """Turns scores into weights: `(B, H, T, S)` to float32 `(B, H, T, S)`.
+        """Computes weights from scores.
 
         Args:
-            scores: of all pairs, also of those that the mask hides.
+            scores: `(B, H, T, S)`, including the scores of masked keys.
             mask: as in the call.
+
+        Returns:
+            float32 `(B, H, T, S)`.
         """
         raise NotImplementedError
 
@@ -154,18 +166,17 @@ class Softmax(PairwiseMechanism):
 class Sink(PairwiseMechanism):
     """`weights = exp(score(q, k)) / (exp(sink) + sum over keys of exp(score))`, with one learnt `sink` for each head.
 
-    A softmax must put all its weight on some keys, even where none is of use; heads then choose one that says little,
-    such as the first token or the end of the sentence (Xiao et al. 2024, section 3.1). Here such weight goes to the
-    sink, which has no value: the context gets smaller, and a word without counterpart need not point anywhere. It is a
-    softmax over the keys and one more, whose score does not depend on the query (as in gpt-oss, OpenAI 2025; Miller
-    2023 fixes it at 0).
-
-    Only the weights of the keys are returned; what a row lacks to one is the share of the sink.
+    A softmax must distribute all its weight over the keys, even if no key is useful. Heads then choose a key with
+    little content, such as the first token or the end of the sentence (Xiao et al. 2024, section 3.1). Here such weight
+    goes to the sink, which has no value. So the context gets smaller, and a word without counterpart need not attend to
+    any word. It is a softmax over the keys and one more score, which does not depend on the query (as in gpt-oss,
+    OpenAI 2025; Miller 2023 fixes that score at 0).
 
     Args:
-        score, dropout: as in `Mechanism`.
+        score, dropout, seed, **kwargs: as in `Mechanism`.
 
-    Call arguments and returns: as in `Mechanism`.
+    Call arguments and returns: as in `Mechanism`. Only the weights of the keys are returned; 1 minus their sum is the
+    weight of the sink.
 
     Example:
         >>> query, key, value = (keras.random.normal(shape) for shape in [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)])
@@ -177,36 +188,38 @@ class Sink(PairwiseMechanism):
     has_sink = True
 
     def build(self, query_shape, key_shape, value_shape):
-        # Scores are compared in float32, so Keras shall not round it.
+        # Compared with scores in float32, so Keras must not round it.
         self.sink = self.add_weight(name="sink", shape=(query_shape[1],), initializer="zeros", autocast=False)
         super().build(query_shape, key_shape, value_shape)
 
     def weigh(self, scores, mask=None):
         scores = ops.cast(scores, "float32")
         sinks = ops.reshape(ops.cast(self.sink, "float32"), (1, -1, 1, 1))
-        return _softmax_beside(scores, ops.broadcast_to(sinks, (*dynamic_shape(scores)[:3], 1)), mask)
+        return _softmax_with_sink(scores, ops.broadcast_to(sinks, (*dynamic_shape(scores)[:3], 1)), mask)
 
 
-def _softmax_beside(scores, other, mask):
-    """Returns the weights of the keys in a softmax over them and one more.
+def _softmax_with_sink(scores, sink, mask):
+    """Returns the weights of the keys, float32 `(B, H, T, S)`, in a softmax over the keys and the sink.
 
-    The other score `(B, H, T, 1)` is never joined to the scores of the keys, so these are not copied; the gradient is
-    a softmax's.
+    The sink's score `(B, H, T, 1)` is not concatenated to the keys' scores, which would copy them. The gradient is
+    the softmax's.
     """
 
     @ops.custom_gradient
-    def weigh(scores, other):
+    def weigh(scores, sink):
         allowed = scores if mask is None else ops.where(mask, scores, LOWEST)
-        highest = ops.maximum(ops.max(allowed, -1, keepdims=True), other)
-        weights, share = ops.exp(allowed - highest), ops.exp(other - highest)
-        total = ops.sum(weights, -1, keepdims=True) + share
-        weights, share = weights / total, share / total
+        highest = ops.maximum(ops.max(allowed, -1, keepdims=True), sink)
+        weights = ops.exp(allowed - highest)
+        sink_weight = ops.exp(sink - highest)
+        total = ops.sum(weights, -1, keepdims=True) + sink_weight
+        weights = weights / total
+        sink_weight = sink_weight / total
 
-        def gradient(*received, upstream=None):
-            upstream = received[-1] if upstream is None else upstream  # PyTorch's backend passes it by name
+        def gradient(*arguments, upstream=None):
+            upstream = arguments[-1] if upstream is None else upstream  # PyTorch's backend passes it by name
             mean = ops.sum(weights * upstream, -1, keepdims=True)
-            return weights * (upstream - mean), -share * mean
+            return weights * (upstream - mean), -sink_weight * mean
 
         return weights, gradient
 
-    return weigh(scores, other)
+    return weigh(scores, sink)

@@ -252,8 +252,8 @@ def _prediction(model: Any, token: int, arrays: dict[str, np.ndarray]) -> list[S
     alone = "v @ W_o"
     end = "end"
     if model.final_norms:
-        alone = _normalization(alone, model.final_norms[1], "end", arrays)
-        end = _normalization(end, model.final_norms[1], "end", arrays)
+        alone = _normalization(alone, model.final_norms.decoder, "end", arrays)
+        end = _normalization(end, model.final_norms.decoder, "end", arrays)
     return [
         Step("alone", f"{alone} @ table.T", "the logits that each value alone would give"),
         Step("logits", f"{end} @ table.T{bias}", "the logits"),

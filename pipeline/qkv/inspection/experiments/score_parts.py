@@ -367,7 +367,7 @@ def read_stream(model: Any, side: str, ids: Any, activations: Mapping[str, np.nd
             parts |= _output_summands(name, sublayer, activations)
             parts = _normalize(parts, residual.normalization, name) if residual.norm == "post" else parts
     if model.final_norms:
-        parts = _normalize(parts, model.final_norms[[*LANGUAGE_OF_SIDE].index(side)], side)
+        parts = _normalize(parts, getattr(model.final_norms, side), side)
     return _add_positions(parts, positions) if side == "encoder" else parts
 
 

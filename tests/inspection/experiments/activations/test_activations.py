@@ -172,7 +172,7 @@ def test_logits_follow_from_the_transformers_residual_stream():
     for case in ("transformer", "post"):
         model, (found, logits) = model_of(case), reading_of(case)
         last = found[f"decoder.{len(model.decoder_blocks) - 1}.feed_forward.residual"][None]
-        states = model.final_norms[1](last) if model.final_norms else last
+        states = model.final_norms.decoder(last) if model.final_norms else last
         np.testing.assert_allclose(model.output_embedding.logits(states)[0], logits, atol=1e-5)
 
 
