@@ -19,7 +19,22 @@ ENTRY = re.compile(r"- (`\w+`(?:, `\w+`)*): \S")
 
 REFERENCE = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\([^`]*\))?`")
 NAME = re.compile(r"`(_?[A-Za-z]+(?:_[A-Za-z]+)+|_[A-Za-z]+|[A-Z]{3,}|(?:[A-Z][a-z]+){2,})`")
-EXTENSIONS = {"csv", "html", "js", "json", "jsonl", "keras", "npz", "py", "safetensors", "tsv", "yaml"}
+EXTENSIONS = {
+    "csv",
+    "html",
+    "js",
+    "json",
+    "jsonl",
+    "keras",
+    "npz",
+    "pdf",
+    "png",
+    "py",
+    "safetensors",
+    "svg",
+    "tsv",
+    "yaml",
+}
 OF_KERAS_MODELS = {"save", "stop_training", "trainable_variables"}
 FROM_ELSEWHERE = {
     *["ConcreteFunction", "initial_epoch", "rms_scaling", "steps_per_epoch"],  # of Keras and TensorFlow

@@ -79,7 +79,7 @@ ATTENTION_CASES = {
     "self with shared keys and values": LayerCase(
         heads(SelfAttention, value_dim=3, key_value_heads=1), {"x": (B, S, 6)}, ("x",), 2
     ),
-    "sink": LayerCase(heads(CrossAttention, mechanism="sink"), TWO, ("memory",), 2, exempt=SINK),
+    "sink": LayerCase(heads(CrossAttention, mechanism="sink", seed=1), TWO, ("memory",), 2, exempt=SINK),
     "one-hot": LayerCase(heads(MultiHeadAttention, mechanism="one_hot"), THREE, ("key", "value"), 2, exempt=ONE_HOT),
     "uniform": LayerCase(heads(MultiHeadAttention, mechanism="uniform"), THREE, ("key", "value"), 2),
     "last": LayerCase(heads(CrossAttention, mechanism="last"), TWO, ("memory",), 2, exempt=LAST),
@@ -98,7 +98,7 @@ MASKED_CASES = {
         heads(CrossAttention, score="additive", **blockwise), TWO, masks={"attention_mask": (B, 1, T, S)}
     ),
     "sink": LayerCase(
-        heads(MultiHeadAttention, mechanism="sink"), THREE, masks={"attention_mask": (B, 2, T, S)}, exempt=SINK
+        heads(MultiHeadAttention, mechanism="sink", seed=1), THREE, masks={"attention_mask": (B, 2, T, S)}, exempt=SINK
     ),
     "one-hot": LayerCase(
         heads(MultiHeadAttention, mechanism="one_hot"), THREE, masks={"attention_mask": (B, 2, T, S)}, exempt=ONE_HOT

@@ -222,8 +222,8 @@ def read_head_types(path: Path) -> pd.DataFrame:
     try:
         table = pd.read_csv(path, keep_default_na=False, na_values={"share": "", "chance": "", "p": ""}).astype(types)
     except DAMAGE as error:
-        raise InputError(f"{path}: not a table of types of heads ({error}); delete it, or evaluate anew") from None
+        raise InputError(f"{path}: not a table of types of heads ({error}); delete it, or evaluate again") from None
     is_valid = table["type"].isin(list(HEAD_TYPES)) & table["share"].between(0, 1)
     for row in table[table["named"] & ~is_valid].itertuples():
-        raise InputError(f"{path}: no such type or share: {row.type}, {row.share}; delete it, or evaluate anew")
+        raise InputError(f"{path}: no such type or share: {row.type}, {row.share}; delete it, or evaluate again")
     return table

@@ -5,6 +5,7 @@ import pytest
 
 import qkv
 from qkv.errors import InputError
+from qkv.inspection.experiments.activations import Inside
 from tests.support import KEPT_RUNS
 
 CLEAN = "the cat eats the apple .", "le chat noir mange la pomme ."
@@ -18,6 +19,7 @@ def run():
 
 def test_tokens_and_probabilities_belong_to_the_rows_of_the_arrays(run):
     (inside,) = run.cache([CLEAN], ["decoder.*.cross.weights"])
+    assert isinstance(inside, Inside)
     assert set(inside.arrays) == {f"decoder.{i}.cross.weights" for i in range(len(run.model.decoder_blocks))}
     assert inside.target_input_tokens[1:] == inside.target_output_tokens[:-1]
     assert (inside.target_input_tokens[0], inside.target_output_tokens[-1]) == ("<s>", "</s>")
