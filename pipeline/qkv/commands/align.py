@@ -143,9 +143,9 @@ def main(arguments: list[str]) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raises an `InputError` if options contradict each other or the settings of the runs.
+    """Raises an `InputError` if options contradict each other, or if a run does not support them.
 
-    It is called before TensorFlow is imported.
+    Call it before TensorFlow is imported, so that the user gets the error at once.
     """
     if bool(options.set) == bool(options.source or options.target) or bool(options.source) != bool(options.target):
         raise InputError("expected a text to align: --source and --target, or --set")

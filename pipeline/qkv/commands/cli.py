@@ -52,6 +52,7 @@ class ArgumentParser(argparse.ArgumentParser):
 
         Raises:
             InputError: an argument is wrong or unknown.
+            SystemExit: with status 0, after `--help` has been printed.
         """
         options, unknown = self.parse_known_args(args)
         if not unknown:
@@ -68,7 +69,7 @@ class ArgumentParser(argparse.ArgumentParser):
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """Converts the values of an argument; called by the standard parser.
 
-        The standard parser removes a value `--`, even that of `--option=--`. Here it is converted like any other value.
+        The standard parser would remove the value `--` of `--option=--`. Here it is converted like any other value.
         """
         if action.option_strings and arg_strings == ["--"]:
             value = self._get_value(action, "--")
@@ -127,7 +128,9 @@ def run_folder(text: str) -> RunDirectory:
 
 
 def checked_path(check: Callable[[Path], None]) -> Callable[[str], Path]:
-    """Returns a `type` for `add_argument` that converts a text to a path and checks it.
+    """Returns a function that converts a text to a path and checks it. Used as the `type` of `add_argument`.
+
+    The function raises an `ArgumentTypeError` for an empty text, and the errors of `check`.
 
     Args:
         check: a function that raises an `InputError` if the path is wrong.
@@ -149,10 +152,10 @@ folder_to_write = checked_path(check_folder_to_write)
 
 
 def result_name(text: str) -> str:
-    """Returns the name of a folder of results. Used as the `type` of `add_argument`.
+    """Checks the name of a folder for results, and returns it unchanged. Used as the `type` of `add_argument`.
 
     Raises:
-        argparse.ArgumentTypeError: no folder of results can have this name.
+        argparse.ArgumentTypeError: no folder can have this name, see `files.paths.name_problem`.
     """
     if problem := name_problem(text):
         raise argparse.ArgumentTypeError(problem)
@@ -160,7 +163,10 @@ def result_name(text: str) -> str:
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:
-    """Returns a `type` for `add_argument` that converts a text to an integer from `least` to `most`."""
+    """Returns a function that converts a text to an integer. Used as the `type` of `add_argument`.
+
+    The function raises an `ArgumentTypeError` unless the text is an integer from `least` to `most`.
+    """
 
     def read(text: str) -> int:
         if not re.fullmatch(r"-?[0-9]{1,18}", text) or not least <= int(text) <= most:
@@ -192,7 +198,7 @@ def add_members_argument(parser: argparse.ArgumentParser) -> None:
 def add_checkpoint_option(parser: argparse.ArgumentParser, side_by_side: bool = False) -> None:
     """Adds the option for the weights to use: `options.checkpoint`, `best` or `last`.
 
-    If `side_by_side` is True, it may also be `both`.
+    If `side_by_side` is True, the value may also be `both`.
     """
     parser.add_argument(
         "--checkpoint",
@@ -225,7 +231,7 @@ def add_normalize_option(parser: argparse._ActionsContainer) -> None:
 
 
 def add_set_option(parser: argparse.ArgumentParser) -> None:
-    """Adds the option for the evaluation of a run to read: `options.set`, its name."""
+    """Adds the option for the name of the evaluation to read from a run: `options.set`, by default `test`."""
     parser.add_argument(
         "--set",
         type=result_name,
@@ -240,7 +246,7 @@ def add_links_options(parser: argparse._ActionsContainer, default: str = "") -> 
 
     Args:
         parser: the parser or the group of options.
-        default: text about the default of `--alignments`, in brackets.
+        default: a note about the default of `--alignments` for its help text, in brackets.
     """
     parser.add_argument(
         "--alignments",
@@ -306,7 +312,7 @@ def add_constraint_options(parser: argparse.ArgumentParser, note: str = "") -> N
 
     Args:
         parser: the parser.
-        note: text for the description of the options.
+        note: text to append to the description of the options in the help.
     """
     group = parser.add_argument_group(
         "constraints on the translations", f"Text files, with words in the form of the training text{note}."
@@ -333,18 +339,21 @@ def add_constraint_options(parser: argparse.ArgumentParser, note: str = "") -> N
 
 
 def read_search(options: argparse.Namespace, tuned: bool = True) -> RunConfig:
-    """Reads the settings of the first run, applies the options for the search, and checks that all runs support it.
+    """Reads the settings of the first run, and changes them by the options of the search.
+
+    Also checks that all runs have the weights and support the search.
 
     Args:
-        options: the options of the command, of the functions above.
+        options: the options of the command: the runs, `--checkpoint`, `--workers`, and those of decoding, of the seed
+            and of constraints.
         tuned: if True, settings of the run's `decoding.yaml` are used, see `config.run.load_trained_run`.
 
     Returns:
-        All settings.
+        All settings of the first run, changed by the options.
 
     Raises:
-        InputError: a run lacks the weights of `--checkpoint`, an option is wrong or contradicts others, or the runs
-            cannot translate as an ensemble.
+        InputError: a config cannot be read, a run lacks the weights of `--checkpoint`, an option is wrong or
+            contradicts others, or the runs cannot translate as an ensemble.
     """
     runs = [options.run, *options.others]
     for run in runs:
@@ -371,7 +380,15 @@ def read_search(options: argparse.Namespace, tuned: bool = True) -> RunConfig:
 
 
 def make_processes(options: argparse.Namespace, config: RunConfig) -> RunParts | None:
-    """Returns the division of the work of the runs between `options.workers` processes; None for a single process."""
+    """Describes the processes that `--workers` starts, and the runs that each of them loads.
+
+    Args:
+        options: the options of the command, as for `read_search`.
+        config: the settings of the first run.
+
+    Returns:
+        The description, by which work can be divided between processes; None if there is a single process.
+    """
     if options.workers == 1:
         return None
     roots = tuple(run.root for run in (options.run, *options.others))
@@ -398,7 +415,7 @@ def _fail(message: str, status: int) -> int:
 
 
 def _report(error: BaseException) -> int:
-    """Reports an error that the user can fix by a message, and returns the exit status; raises other errors again."""
+    """Writes a message for an error that the user can fix, and returns the exit status; raises any other error."""
     if isinstance(error, KeyboardInterrupt):
         return _fail("interrupted", 130)
     assert isinstance(error, Exception)
@@ -420,14 +437,16 @@ def _check_unicode(arguments: Sequence[str]) -> None:
 
 
 def exit_cleanly(main: Callable[[list[str]], int | None]) -> Callable[..., int]:
-    """Decorates the main function of a command: errors are reported by a message, and give an exit status.
+    """Decorates the main function of a command: an error becomes a message and an exit status.
 
-    The status is 2 after an `InputError`, 1 if the disk refuses to write, 130 after Ctrl-C, and 75 if another worker is
-    lost. The options of every command may be anywhere among the arguments, and are removed from them: `--plugins FILE`
-    runs a plugin file first, and `--debug` raises errors with their traceback.
+    The status is 2 after an `InputError` or for a wrong path, 1 for another error of the file system such as a full
+    disk, 130 after Ctrl-C, and 75 if another worker is lost. Other errors are raised.
+
+    The decorator also handles the options of every command, which `main` does not get: `--plugins FILE` runs a plugin
+    file first, and `--debug` raises every error with its traceback.
 
     Args:
-        main: the function, of the arguments of the command. It returns an exit status, or None for 0.
+        main: the main function. It takes the arguments of the command, and returns an exit status, or None for 0.
 
     Returns:
         A function of the arguments, by default `sys.argv[1:]`, that returns the exit status.

@@ -69,7 +69,13 @@ def main(arguments: list[str]) -> None:
 
 
 def _make_program(shtab: Any) -> argparse.ArgumentParser:
-    """Returns a parser with all commands as subcommands, marked with the kinds of files that shtab completes."""
+    """Returns a parser with all commands as subcommands, for the library shtab.
+
+    Each argument that is a path is marked with the kind of files by which shtab completes it.
+
+    Args:
+        shtab: the imported module.
+    """
     runs = {**shtab.DIRECTORY, "bash": "_qkv_run_dirs"}
     kinds = dict.fromkeys(("RUN", "RUN2", "REVERSE_RUN", "ARCHIVE"), runs)
     kinds |= {"FOLDER": shtab.DIRECTORY, "FILE": shtab.FILE, "CONFIG": shtab.FILE}

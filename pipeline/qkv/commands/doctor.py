@@ -29,7 +29,7 @@ from .train import parse_train_arguments
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line, without the settings."""
+    """Returns the parser of the command line, without the options of settings such as `--model.d_model`."""
     parser = ArgumentParser(
         "doctor",
         description="Checks a training run before it starts: settings, text, machine, memory, disk and a few updates. "
@@ -57,7 +57,7 @@ def edited_config(path: Path, settings: Mapping[str, Any]) -> bytes:
         settings: new values by dotted key.
 
     Raises:
-        InputError: the file cannot be read any more, or it cannot be edited so that only these settings change.
+        InputError: the file cannot be read, or it cannot be edited so that only these settings change.
     """
     try:
         content = path.read_bytes()
@@ -74,39 +74,40 @@ def edited_config(path: Path, settings: Mapping[str, Any]) -> bytes:
 
 
 def check_can_be_edited(config: Path) -> None:
-    """Raises an `InputError` if proposed settings could not be written into the text of a config file."""
+    """Raises an `InputError` if a config file cannot be read, or cannot be edited to have proposed settings."""
     example = propose(pairs=1, tokens_per_pair=1, minutes=1, work_per_second=1).settings()
     edited_config(config, dict.fromkeys(example, "proposed"))
 
 
-def write_proposal(path: Path, file: Path, config: RunConfig, settings: Mapping[str, Any]) -> None:
-    """Writes a copy of a config file with the proposed settings.
+def write_proposal(path: Path, output: Path, config: RunConfig, settings: Mapping[str, Any]) -> None:
+    """Writes a copy of a config file with the proposed settings, and prints a line about it.
 
     Args:
         path: the config file.
-        file: the file to write, which may be the config file.
+        output: the file to write, which may be the config file.
         config: the settings that were checked: those of the config file, changed by options.
         settings: the proposed values by dotted key.
 
     Raises:
-        InputError: the proposed settings contradict others, or the config file cannot be read or edited any more.
+        InputError: the proposed settings contradict others, or the config file cannot be read or edited.
+        OSError: the output file cannot be written.
     """
     try:
         make_run_config(config.model_dump(), {}, str(config.run.name), settings, "proposal")
     except InputError as error:
-        raise InputError(f"{file}: not written, since the proposal contradicts other settings: {error}") from None
+        raise InputError(f"{output}: not written, since the proposal contradicts other settings: {error}") from None
     old_content = edited_config(path, {})
     content = edited_config(path, settings)
-    write_output(file, content)
+    write_output(output, content)
     note = " without changes, since nothing better is proposed" if content == old_content else ""
-    sys.stdout.write(f"{file}: written{note}\n")
+    sys.stdout.write(f"{output}: written{note}\n")
 
 
 @contextmanager
-def minding_interrupts() -> Iterator[None]:
+def raising_interrupts() -> Iterator[None]:
     """Makes sure that Ctrl-C within the block raises a `KeyboardInterrupt`, at the latest at the end of the block.
 
-    TensorFlow may swallow the first one.
+    Without this, Ctrl-C has no effect if TensorFlow catches the `KeyboardInterrupt`.
     """
     interrupted = False
 
@@ -128,9 +129,12 @@ def minding_interrupts() -> Iterator[None]:
 
 
 def describe_exports(model: BaseModel) -> Iterator[str]:
-    """Yields a message for each program that runs can be exported for but that does not support this model.
+    """Yields a message for each program, CTranslate2 or Hugging Face, to which a model cannot be exported.
 
     The message names a setting of the model that the program does not support.
+
+    Args:
+        model: the settings of section `model`.
     """
     from ..exchange.compatibility import STANDARD_TRANSFORMER, check_supported
     from ..exchange.marian_export import SUPPORTED
@@ -162,7 +166,7 @@ def main(arguments: list[str]) -> None:
         check_can_be_edited(Path(options.config))
     logging.basicConfig(handlers=[OutputHandler()])
     proposed: Mapping[str, Any] = {}
-    with minding_interrupts():
+    with raising_interrupts():
         with importing_tensorflow():
             from ..run.doctor import CheckupLine, check_up
         export_lines = (CheckupLine("export", message) for message in describe_exports(config.model))

@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> None:
     origin = origin_of([evaluation.attention])
     output = options.output
     if output is None:
-        output = _name_picture(run, evaluation, options)
+        output = _picture_path(run, evaluation, options)
         refuse_other_file(output, origin, "a picture of this evaluation")
     if output.suffix not in SUFFIXES:
         raise InputError(f"--output: expected a name that ends in {', '.join(SUFFIXES)}, found {str(output)!r}")
@@ -83,10 +83,11 @@ def main(arguments: list[str]) -> None:
     sys.stdout.write(f"{output}\n")
 
 
-def _name_picture(run: RunDirectory | None, evaluation: EvaluationDirectory, options: argparse.Namespace) -> Path:
-    """Returns the default name of the picture, from run, evaluation, sentence, site, layer, head and side.
+def _picture_path(run: RunDirectory | None, evaluation: EvaluationDirectory, options: argparse.Namespace) -> Path:
+    """Returns the default path of the picture, such as `demo_test_7_cross_layer_0.png`, in the working directory.
 
-    A head or a side that is the default is left out.
+    The name has the run, the evaluation, the sentence, the site and the layer; then `--head` and `--side`, unless they
+    have their defaults.
     """
     head = "" if options.head is None else f"_head_{options.head}"
     side = "" if options.side == "output" else f"_{options.side}"

@@ -87,10 +87,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def results_name(options: argparse.Namespace) -> str:
-    """Returns the name of the folder for the results: `--name`, or the set or file extended by some options.
+    """Returns the name of the folder for the results: `--name`, or by default the name of the set or of the file.
 
-    The options that change the attention (`--forced`, constraints and other runs) extend the name, so that their
-    results do not replace those of a plain evaluation.
+    The default name gets a suffix for `--forced`, for each constraint and for the other runs of an ensemble, so that
+    such results do not replace those of a plain evaluation.
     """
     if options.name is not None:
         return options.name
@@ -103,13 +103,14 @@ def results_name(options: argparse.Namespace) -> str:
 
 
 def check_options(options: argparse.Namespace) -> RunConfig:
-    """Checks the options against each other and the run, before TensorFlow is imported.
+    """Checks that the options fit each other and the run. Call it before TensorFlow is imported.
 
     Returns:
         The settings of the run, changed by the options.
 
     Raises:
-        InputError: options contradict each other or the run, or the run does not have the set.
+        InputError: options contradict each other or the settings of the run, a run cannot be read or has no weights,
+            the run does not have the set, or the results cannot be written.
     """
     for name in ("reference", "alignments"):
         if getattr(options, name) and not options.source:
@@ -153,9 +154,15 @@ def check_options(options: argparse.Namespace) -> RunConfig:
 
 
 def _describe_search(options: argparse.Namespace, config: RunConfig, metrics: dict[str, Any]) -> str | None:
-    """Returns a line about the search for the end of the output; None if there is nothing to say.
+    """Returns the last line of the output, about the search; None if there is no such line.
 
-    It says that the settings are those of `--tune`, or recommends `--tune` if the translations are short.
+    If the run has settings from `--tune`, the line names them. Otherwise, if the translations are too short, it
+    recommends `--tune`.
+
+    Args:
+        options: the options of the command.
+        config: the settings of the run, changed by the options.
+        metrics: the results, of which `brevity_penalty` is used.
     """
     run = options.run
     if run.decoding.exists():

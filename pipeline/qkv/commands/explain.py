@@ -109,8 +109,10 @@ def main(arguments: list[str]) -> None:
 def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:
     """Returns the text for `--sentence`: the steps of a row, and the parts of the logit of the token that it predicts.
 
-    Raises an `InputError` if the sentence is empty or `--token` does not fit one token. Writes `--arrays` if it is
-    given.
+    If `--arrays` is given, the arrays of the row are written into this file.
+
+    Raises:
+        InputError: the sentence has no tokens, or `--token` does not match exactly one token.
     """
     from ..inspection.experiments.activations import read_ids
     from ..inspection.experiments.logit_parts import split_logit
@@ -166,12 +168,13 @@ def _find_token(text: str, ids: Sequence[int], tokenizer: "Tokenizer") -> int:
     """Returns the position of a token in a sentence.
 
     Args:
-        text: the position as a number, or the token, or a word; of a word of several tokens, the first is returned.
+        text: the position from 0, the token, or a word. For a word of several tokens, the result is the position of
+            its first token.
         ids: the token ids of the sentence.
         tokenizer: the tokenizer of the sentence's language.
 
     Raises:
-        InputError: the text fits no token or several.
+        InputError: the text matches no token, or several.
     """
     tokens = tokenizer.pieces(ids)
     if re.fullmatch("[0-9]{1,9}", text) and int(text) < len(tokens):
@@ -193,12 +196,15 @@ def _find_token(text: str, ids: Sequence[int], tokenizer: "Tokenizer") -> int:
 
 
 def _keys_table(steps: "RowSteps", tokens: Sequence[str], pieces: Any) -> "pd.DataFrame":
-    """Returns a table with a row for each key: its product with the query, score, weight, and projected value's length.
+    """Returns a table with a row for each key of a row of attention.
+
+    Its columns are the token, the product with the query, the score, the weight, and the length of the projected value.
+    If the steps have it, there is also the column `alone`.
 
     Args:
         steps: the steps of the row of attention.
-        tokens: the tokens of the keys.
-        pieces: a function that returns the tokens of a list of ids.
+        tokens: the tokens of the keys, and perhaps of later positions.
+        pieces: a function that converts a list of token ids to tokens.
     """
     import numpy as np
     import pandas as pd
@@ -221,9 +227,11 @@ def _keys_table(steps: "RowSteps", tokens: Sequence[str], pieces: Any) -> "pd.Da
 
 
 def _step_lines(steps: "RowSteps", arrays: Path | None) -> Iterator[str]:
-    """Yields the lines of NumPy that compute the row, each with a comment about its result.
+    """Yields the lines of a NumPy program that computes the row of attention, with comments about each result.
 
-    If `arrays` is a path, a line loads the arrays from this file.
+    Args:
+        steps: the steps of the row.
+        arrays: the file from which the program loads the arrays; None leaves this line out.
     """
     import numpy as np
 
@@ -244,7 +252,9 @@ def _step_lines(steps: "RowSteps", arrays: Path | None) -> Iterator[str]:
 
 
 def _logit_lines(parts: "pd.DataFrame", source: Sequence[str], token: str) -> Iterator[str]:
-    """Yields lines with the parts of a token's logit, and the part of cross-attention by source token.
+    """Yields lines with the parts that add up to a token's logit, less the mean logit of all tokens.
+
+    The part of cross-attention is also divided by source token, with a bar for each.
 
     Args:
         parts: the table of `inspection.experiments.logit_parts.split_logit`.
@@ -265,7 +275,10 @@ def _logit_lines(parts: "pd.DataFrame", source: Sequence[str], token: str) -> It
 
 
 def _explain_changes(run: "TrainedRun") -> str:
-    """Returns the text for `--change`: the effects of changes of the cross-attention on the run's test set."""
+    """Returns the text for `--change`: the share of next tokens of the test set that the model predicts correctly.
+
+    There is a line for each change of the cross-attention, see `inspection.experiments.changed_mechanism`.
+    """
     import numpy as np
 
     from ..evaluation.request import TokenisedSet, read_configured_set
@@ -286,9 +299,14 @@ def _explain_changes(run: "TrainedRun") -> str:
 
 
 def _explain_pronouns(run: "TrainedRun", path: Path) -> str:
-    """Returns the text for `--pronouns`: the heads that attend from a pronoun to its noun, and the effect of ablation.
+    """Returns the text for `--pronouns`: the encoder heads that attend from a pronoun to its noun, and their effect.
 
-    The effect is the fall of the probability of the right pronoun without these heads, and without other heads.
+    The effect is shown by the mean probability of the right pronoun in the translation: with all heads, without these
+    heads, and without the same number of other heads.
+
+    Args:
+        run: the run.
+        path: the file with the sentences, see `inspection.experiments.pronouns.read_cases`.
     """
     from ..inspection.experiments.pronouns import control_sets, find_pointing_heads, measure_without, read_cases
 

@@ -67,9 +67,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _address(text: str) -> str:
-    """Returns an address to listen on. Used as the `type` of `add_argument`.
+    """Checks the address for the server to listen on, and returns it unchanged. Used as the `type` of `add_argument`.
 
-    Raises an `ArgumentTypeError` if it is not an address, or empty, which would mean every address.
+    Raises an `ArgumentTypeError` if the text is not an address. An empty text is refused too: it would mean every
+    address of the machine.
     """
     with suppress(OSError, UnicodeError):
         if text and socket.getaddrinfo(text, None):
@@ -77,7 +78,7 @@ def _address(text: str) -> str:
     raise argparse.ArgumentTypeError(f"expected an address of this machine, such as 127.0.0.1, found {quoted(text)}")
 
 
-def _demo() -> RunDirectory:
+def _demo_run() -> RunDirectory:
     """Returns the demo run; raises an `InputError` if it does not exist."""
     if not DEMO.is_dir():
         raise InputError(
@@ -91,7 +92,7 @@ def _demo() -> RunDirectory:
 def main(arguments: list[str]) -> None:
     """Loads the runs, and serves the page until Ctrl-C; with `--page`, writes a file instead."""
     options = make_parser().parse_args(arguments)
-    models = choose_models([run.root for run in options.runs or [_demo()]], options.checkpoint)
+    models = choose_models([run.root for run in options.runs or [_demo_run()]], options.checkpoint)
     if options.page is not None and len(models) > 1:
         raise InputError(f"--page: expected one run with one checkpoint, found {len(models)}")
     for root, checkpoint in models:  # errors are reported before TensorFlow is imported

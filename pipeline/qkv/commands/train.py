@@ -137,7 +137,7 @@ def make_parser(section: str | None = None) -> argparse.ArgumentParser:
 def _add_section(parser: argparse.ArgumentParser, name: str) -> None:
     """Adds the options of a section to a parser, with a group for each section within it.
 
-    A setting that several of these sections have is explained in the first only. The others refer to it.
+    If several of these sections have the same setting, only the first explains it. The others refer to the first.
     """
     explained_in: dict[tuple[str, str | None], str] = {}  # from (name, description) of a setting to the group's title
     for key, section_field in walk(RunConfig):
@@ -159,7 +159,7 @@ def _add_section(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def _add_setting(group: argparse._ArgumentGroup, key: str, field: FieldInfo | None) -> None:
-    """Adds the option of a setting, with the help of its field; without help if the field is None."""
+    """Adds the option of a setting, with the help of its field; if the field is None, the help does not list it."""
     group.add_argument(f"--{key}", metavar="VALUE", help=_help(field) if field else argparse.SUPPRESS)
 
 

@@ -111,8 +111,8 @@ class _Window(NamedTuple):
     """Lines that are read and translated together.
 
     - first_number: the number of the first line, from 1.
-    - text: the sentences of the lines, and their ids.
-    - prefix_ids: the ids with which the translation of each sentence begins; None without `--prefix`.
+    - text: the sentences of the lines, and their token ids.
+    - prefix_ids: the token ids with which the translation of each sentence must begin; None without `--prefix`.
     - required: the required phrases of each sentence; None without `--require`.
     """
 
@@ -125,7 +125,13 @@ class _Window(NamedTuple):
 def _read_windows(
     windows: Iterable[Sequence[str]], reader: "TypedText", constraints: "ConstraintFiles | None"
 ) -> Iterator[_Window]:
-    """Yields windows of lines as ids, each with the constraints on its sentences, if there are constraints."""
+    """Converts windows of lines to token ids, and adds the constraints on their sentences.
+
+    Args:
+        windows: the lines of each window.
+        reader: divides lines into sentences, and converts these to ids.
+        constraints: the constraints on all sentences; None if there are none.
+    """
     first_number = 1
     for lines in windows:
         text = reader.read_paragraphs(lines, range(first_number, first_number + len(lines)))
@@ -142,7 +148,7 @@ def _translate_window(run: "TrainedRun", window: _Window) -> "tuple[_Window, lis
 def _write_window(
     window: _Window, n_bests: "Sequence[Sequence[Translation]]", run: "TrainedRun", options: argparse.Namespace
 ) -> None:
-    """Writes the translations of a window to standard output, in the form that the options name."""
+    """Writes the translations of a window to standard output: as text, as n-best lists or as JSON, by the options."""
     if options.n_best is None:
         n_bests = [n_best[:1] for n_best in n_bests]
     if options.detokenize:
@@ -202,14 +208,14 @@ def format_n_best(number: int, translations: Sequence["Translation"]) -> str:
 def _json_lines(
     number: int, n_bests: Sequence[Sequence["Translation"]], tokenizer: "Tokenizer", records: Iterator["Record | None"]
 ) -> Iterator[str]:
-    """Yields a JSON object on a line for each translation of the sentences of an input line.
+    """Yields a line with a JSON object for each translation of each sentence of an input line.
 
     Args:
         number: the number of the input line, from 1.
-        n_bests: the translations of each sentence.
+        n_bests: the n-best list of each sentence of the line.
         tokenizer: the tokenizer of the run.
-        records: the record of each translation, or None for each without `--attention`. It is advanced by the number of
-            translations.
+        records: the attention records of these translations, and then of later lines, which are not consumed. Without
+            `--attention` it yields None for each translation.
     """
     for sentence, n_best in enumerate(n_bests, 1):
         for rank, (translation, record) in enumerate(zip(n_best, records, strict=False), 1):
@@ -231,7 +237,13 @@ def _json_lines(
 def _record(
     run: "TrainedRun", sources: Sequence[str], n_bests: Sequence[Sequence["Translation"]]
 ) -> Iterator["Record"]:
-    """Yields a record with the cross-attention of each translation, sentence by sentence."""
+    """Yields a record with the cross-attention of each translation.
+
+    Args:
+        run: the run.
+        sources: the source sentences.
+        n_bests: the n-best list of each source sentence. The records come in the order of these lists.
+    """
     from ..inspection.recorder import pair_translations  # not at the top: it imports TensorFlow
 
     repeated = [source for source, n_best in zip(sources, n_bests, strict=True) for _ in n_best]
@@ -240,5 +252,5 @@ def _record(
 
 
 def one_line(text: str) -> str:
-    """Returns a text without line ends: line i of the output is the translation of line i of the input."""
+    """Returns a text with a space for each line feed and carriage return, so that it takes one line of the output."""
     return text.replace("\n", " ").replace("\r", " ")

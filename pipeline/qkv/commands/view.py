@@ -90,10 +90,10 @@ def main(arguments: list[str]) -> None:
 
 
 def _name_all(evaluations: list[tuple[RunDirectory | None, EvaluationDirectory]]) -> list[tuple[str, str]]:
-    """Returns the names of the run and the set of each evaluation.
+    """Returns a pair of names for each evaluation: of its run, and of its set.
 
-    An archive without a run has its name in place of a run's, and no set. If two folders have equal names, the name of
-    an archive includes that of the folder above it.
+    For an archive without a run, the pair is the name of its folder and an empty text. If two folders have equal names,
+    the name of the folder above is put before it.
     """
     roots = [evaluation.root.absolute() for _, evaluation in evaluations]
     has_equal_names = len({root.name for root in roots}) < len(roots)
@@ -109,7 +109,14 @@ def _name_all(evaluations: list[tuple[RunDirectory | None, EvaluationDirectory]]
 
 
 def _read_run(name: str, run: RunDirectory | None, evaluation: EvaluationDirectory, sentences: int) -> "ViewerRun":
-    """Reads an evaluation for the page: the facts about it, its scores, and its first sentences with attention."""
+    """Reads an evaluation for the page: facts about it, scores of all sentences, and attention of the first sentences.
+
+    Args:
+        name: the name of the run on the page.
+        run: the run; None for an archive without a run.
+        evaluation: the folder of the evaluation.
+        sentences: the largest number of sentences to read with their attention.
+    """
     from ..evaluation.systems import read_page_facts
     from ..evaluation.tables import read_translations
     from ..inspection import AttentionArchive

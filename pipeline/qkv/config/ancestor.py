@@ -18,13 +18,14 @@ TOKENIZER_SETTINGS = ("kind", "vocabulary_size", "character_coverage")
 
 
 def check_ancestor(config: RunConfig) -> RunConfig | None:
-    """Checks that the model and tokenizer settings of a config equal those of the run in `training.start_from`.
+    """Checks that a new run has the model, the tokenizer and the tags of its ancestor, the run `training.start_from`.
 
     Returns:
-        The settings of that run; None if `training.start_from` is null.
+        The settings of the ancestor; None if `training.start_from` is null.
 
     Raises:
-        InputError: `training.start_from` is not a run, or settings differ; the message lists all of them.
+        InputError: `training.start_from` is not a run that can be read, or a setting of the model or the tokenizer
+            differs, or a tag in `data.train` is unknown to the ancestor. The message lists all differences.
     """
     root = config.training.start_from
     if root is None:
@@ -33,7 +34,7 @@ def check_ancestor(config: RunConfig) -> RunConfig | None:
         ancestor = load_started_run(RunDirectory.open(root).config)
     except InputError as error:
         raise InputError(f"training.start_from: {error}") from None
-    differences = list(_differences(config, ancestor))
+    differences = list(_model_differences(config, ancestor))
     known_tags = ancestor.data.tags
     if unknown := [tag for tag in config.data.tags if tag not in known_tags]:
         expected = " and ".join(known_tags) or "none"
@@ -48,8 +49,8 @@ def check_ancestor(config: RunConfig) -> RunConfig | None:
     return ancestor
 
 
-def _differences(config: RunConfig, ancestor: RunConfig) -> Iterator[str]:
-    """Yields a message for each setting of the model or the tokenizer that differs and must not."""
+def _model_differences(config: RunConfig, ancestor: RunConfig) -> Iterator[str]:
+    """Yields a message for each setting of the model or the tokenizer that must be equal in both runs but differs."""
     expected = _compared_settings(ancestor)
     actual = _compared_settings(config)
     for key in (*expected, *(key for key in actual if key not in expected)):
@@ -61,7 +62,7 @@ def _differences(config: RunConfig, ancestor: RunConfig) -> Iterator[str]:
 
 
 def _compared_settings(config: RunConfig) -> dict[str, Any]:
-    """Returns the settings of the model and `TOKENIZER_SETTINGS`, by dotted key."""
+    """Returns the value of each model setting, and of each of `TOKENIZER_SETTINGS`, by dotted key."""
     included: dict[str, Any] = {"tokenizer": set(TOKENIZER_SETTINGS), "model": True}
     return dict(flat_settings(config.model_dump(mode="json", include=included)))
 
@@ -74,10 +75,13 @@ def _has_weights_by_position(model: ArchitectureSettings) -> bool:
     return any("projected_length" in MECHANISM_INFO[site.mechanism].settings for _, site in sites)
 
 
-def other_text(config: RunConfig, ancestor: RunConfig) -> list[str]:
-    """Returns a message for each of three settings of the text that differs from the ancestor's, perhaps on purpose.
+def text_differences(config: RunConfig, ancestor: RunConfig) -> list[str]:
+    """Compares the two languages and `data.tokenized` of a run with those of its ancestor.
 
-    The settings are the two languages and `data.tokenized`.
+    These settings may differ, but often differ by mistake. `run.ancestor` warns of them.
+
+    Returns:
+        A message for each setting that differs, such as `data.tokenized: true there, false here`.
     """
     messages = []
     for key in ("source_language", "target_language", "tokenized"):

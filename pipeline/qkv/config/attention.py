@@ -69,8 +69,9 @@ class AttentionSettings(Settings):
             num_heads: the number of heads.
 
         Raises:
-            ValueError: `key_value_heads` does not divide `num_heads`, or heads without a projection do not add up to
-                `d_model`, or the mechanism or the score does not work with the positions.
+            ValueError: `key_value_heads` does not divide `num_heads`. Or `num_heads` times the size of unprojected
+                keys or values is not `d_model`. Or the mechanism, the score or an odd `key_dim` does not work with the
+                positions.
         """
         if self.key_value_heads is not None and num_heads % self.key_value_heads:
             raise ValueError(
@@ -107,7 +108,7 @@ class AttentionSettings(Settings):
 
 
 class FullAttentionSettings(AttentionSettings):
-    """Attention to all positions, without a causal mask."""
+    """The attention at one site without a causal mask, so that a query can attend to all positions."""
 
     projected_length: int = Field(default=64, ge=1, le=100_000)
     """With linformer: mix keys and values down to this number."""

@@ -75,10 +75,11 @@ class CorpusSettings(LinkedTextSettings):
         return character
 
     def file_sets(self) -> list[dict[str, Path]]:
-        """Returns the files of the corpus, by the names of their settings, such as `source` and `target`.
+        """Finds the files of the corpus, which may be given as patterns.
 
         Returns:
-            A list of one dict; if the settings are patterns, one dict for each group of matching files.
+            A dict for each group of files that belong together, from the name of a setting, such as `source`, to its
+            file. Without patterns there is one group.
 
         Raises:
             InputError: a pattern matches no file, or two patterns match different numbers of files.
@@ -124,7 +125,7 @@ class SetSettings(CorpusSettings):
         return self.share is not None or self.pairs is not None
 
     def held_out_pairs(self, total: int) -> int:
-        """Returns the number of pairs to hold out, given the `total` number of pairs in the training files."""
+        """Returns the number of pairs to hold out of the training files, which have `total` pairs."""
         return self.pairs if self.pairs is not None else round((self.share or 0.0) * total)
 
     @model_validator(mode="after")
@@ -141,7 +142,12 @@ class SetSettings(CorpusSettings):
 
 
 def check_tag(value: str) -> str:
-    """Returns a tag unchanged; raises a `ValueError` if it is not one printable word, or names a special token."""
+    """Checks the tag of a corpus, such as `<back>`, and returns it unchanged.
+
+    Raises:
+        ValueError: the tag is not a single word of printable characters, has the character U+2581, or is a special
+            token such as `</s>`.
+    """
     if value.split() != [value] or not value.isprintable() or "\u2581" in value:
         raise ValueError(f"expected one word without spaces, such as <back>, found {value!r:.60}")
     if value in ("<pad>", "<unk>", "<s>", "</s>"):
@@ -163,12 +169,12 @@ class ListedCorpusSettings(CorpusSettings):
 
 
 def _form_of(value: Any) -> str:
-    """Returns the tag of the alternative of `TrainingTextSettings` that a value is meant for."""
+    """Returns pydantic's tag for a value of `data.train`: `null`, `list` for a list of corpora, else `files`."""
     return "null" if value is None else "list" if isinstance(value, list | tuple) else "files"
 
 
 def check_list(corpora: tuple[ListedCorpusSettings, ...]) -> tuple[ListedCorpusSettings, ...]:
-    """Returns a list of corpora unchanged, after checking its weights.
+    """Checks the weights of a list of corpora, and returns the list unchanged.
 
     Raises:
         ValueError: the list is empty, or some corpora have a weight and some not, or all weights are 0.

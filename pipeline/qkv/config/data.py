@@ -15,9 +15,9 @@ Script = Annotated[str, BeforeValidator(lambda name: name.title() if isinstance(
 
 
 class FilterSettings(Settings):
-    """Filters that leave out further training pairs. All are off unless they are set.
+    """Optional filters of the training pairs, in addition to the limits of length. All are off by default.
 
-    `corpus_report.json` counts the pairs that each leaves out.
+    `corpus_report.json` has the number of pairs that each filter leaves out.
     """
 
     source_script: Script | None = None
@@ -36,9 +36,9 @@ class FilterSettings(Settings):
 
 
 class NormalizeSettings(Settings):
-    """Changes to a sentence that the user has typed, so that its style is that of the training text.
+    """Changes that give a sentence that the user types the style of the training text.
 
-    Sentences that have the style already are not changed, nor are the sentences of sets.
+    Sentences that have this style already are not changed, nor are the sentences of the run's sets.
     """
 
     lowercase: bool = False
@@ -49,7 +49,7 @@ class NormalizeSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _drop_europarl(cls, values: Any) -> Any:
-        """Drops `europarl`, a switch of older versions that is in the configs of their runs, if it is off."""
+        """Returns the values without `europarl`, a switch of older versions; raises a `ValueError` if it is on."""
         if not isinstance(values, Mapping) or "europarl" not in values:
             return values
         if values["europarl"] not in (False, None):
@@ -73,7 +73,7 @@ class WordSettings(Settings):
 
 
 class DataSettings(Settings):
-    """The parallel text, and what happens to unsuitable pairs."""
+    """The parallel text: its languages and files, and the rules by which pairs are left out or added."""
 
     source_language: str = Field(min_length=1)
     """Name the source language by its code, such as en."""
@@ -116,12 +116,12 @@ class DataSettings(Settings):
 
     @property
     def scoring_tokenizer(self) -> str:
-        """The name of the tokenizer that BLEU is computed with."""
+        """The name of the tokenizer for BLEU, in `BLEU_TOKENIZERS`: `bleu_tokenizer`, or its default if it is None."""
         return self.bleu_tokenizer or ("none" if self.tokenized else bleu_tokenizer_of(self.target_language))
 
     @property
     def held_out(self) -> dict[str, SetSettings]:
-        """The sets that are held out from the training files, by name."""
+        """The sets that are held out from the training files, by name: `validation`, `test`, both or none."""
         sets = {"validation": self.validation, "test": self.test}
         return {name: settings for name, settings in sets.items() if settings is not None and settings.is_held_out}
 

@@ -12,7 +12,7 @@ from .schema import KEPT, OneOf, Settings, Text
 
 
 class DecodingSettings(Settings):
-    """The search for translations."""
+    """The settings of the search for translations."""
 
     search: Annotated[str, OneOf(SEARCHES)] = "beam"
     """Search for translations in this way."""

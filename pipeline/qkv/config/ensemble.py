@@ -13,7 +13,11 @@ LANGUAGES = ("source_language", "target_language")
 
 
 def check_members(runs: Sequence[RunDirectory]) -> None:
-    """Raises an `InputError` if two runs have different tokenizers or different languages."""
+    """Checks that all runs have the same tokenizer and the same languages.
+
+    Raises:
+        InputError: the tokenizer or a language of a run differs from the first run's, or a config cannot be read.
+    """
     first, *others = runs
     for other in others:
         tokenizers = first.tokenizer, other.tokenizer
@@ -39,14 +43,17 @@ def check_members(runs: Sequence[RunDirectory]) -> None:
                 )
 
 
-def check_members_search(config: RunConfig, others: Sequence[RunDirectory]) -> None:
-    """Raises an `InputError` if the model of another run does not support the search of an ensemble.
+def check_members_search(config: RunConfig, other_runs: Sequence[RunDirectory]) -> None:
+    """Checks that the models of all runs support the search, which the settings of the first run define.
 
     Args:
-        config: the settings of the first run, whose search the ensemble uses.
-        others: the other runs of the ensemble.
+        config: the settings of the first run.
+        other_runs: the other runs of the ensemble.
+
+    Raises:
+        InputError: `config` has a coverage penalty, but the model of another run has no cross-attention.
     """
-    for run in others:
+    for run in other_runs:
         try:
             config.decoding.check_coverage(load_started_run(run.config).model)
         except ValueError as error:
@@ -54,9 +61,10 @@ def check_members_search(config: RunConfig, others: Sequence[RunDirectory]) -> N
 
 
 def member_names(roots: Sequence[Path]) -> list[str]:
-    """Returns a different name for each run, given the folders of the runs.
+    """Returns a unique name for each run, given the folders of the runs.
 
-    It is the name of the folder. If several folders have the same name, the second gets the suffix `-2`, and so on.
+    The name of a run is the name of its folder. If several folders have the same name, the second run gets the suffix
+    `-2`, the third `-3`, and so on.
     """
     names: list[str] = []
     for root in roots:

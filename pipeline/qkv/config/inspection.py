@@ -20,7 +20,7 @@ class Probe(Settings):
 
 
 class InspectionSettings(Settings):
-    """The attention that is written and shown."""
+    """The kinds of attention that are written and shown, and the sentences that are shown during training."""
 
     probes: tuple[Probe, ...] | None = None
     """Show the translations and the attention of these sentences while training: a list of {source, reference}.
@@ -34,7 +34,7 @@ class InspectionSettings(Settings):
     null: data.validation, if it has alignments."""
 
     def check_with(self, model: ArchitectureSettings) -> None:
-        """Raises a `ValueError` if the architecture lacks a site in `attention`, or if `cross` is not in it."""
+        """Raises a `ValueError` if `attention` lacks `cross`, or has a site that the architecture does not have."""
         sites = self.attention
         if "cross" not in sites:
             raise ValueError(

@@ -30,16 +30,19 @@ MOST_PROBLEMS = 20
 
 
 def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) -> Schema:
-    """Makes settings from nested values, and checks them.
+    """Creates settings from nested values, and checks them.
 
     Args:
         schema: the class of the settings.
         values: nested dicts with the values of the settings.
         origins: the file and line, or another origin, of each dotted key, for messages.
 
+    Returns:
+        The settings, an instance of `schema`.
+
     Raises:
-        InputError: settings are wrong. The message has the key, the expected and the actual value, and the origin of
-            each.
+        InputError: settings are wrong. For each of them, the message has the key, the expected value, the actual value
+            and the origin.
     """
     try:
         return schema.model_validate(values)
@@ -50,14 +53,14 @@ def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) 
         lines = [f"{len(problems)} settings are wrong:"] if len(problems) > 1 else []
         for details in islice(problems.values(), MOST_PROBLEMS):
             key, problem = _describe(schema, details)
-            lines.append((f"{_short(key)}: " if key else "") + problem + _origin(key, origins))
+            lines.append((f"{_shorten(key)}: " if key else "") + problem + _origin(key, origins))
         if len(problems) > MOST_PROBLEMS:
             lines.append(f"and {len(problems) - MOST_PROBLEMS:,} more")
         raise InputError("\n  ".join(lines)) from error
 
 
 def parse_value(key: str, field: FieldInfo, text: str) -> Any:
-    """Parses the value of an option as in a config file, but text needs no quotes.
+    """Parses the value of a command-line option by the rules of a config file, but text needs no quotes.
 
     Args:
         key: the name of the setting, for the message.
@@ -76,18 +79,19 @@ def parse_value(key: str, field: FieldInfo, text: str) -> Any:
     try:
         return parse_yaml(text)
     except ValueError as error:
-        raise InputError(f"{key}: expected {expectation(field)}, found {_shown(text)} (command line)") from error
+        raise InputError(f"{key}: expected {expectation(field)}, found {_value_text(text)} (command line)") from error
 
 
 def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, FieldInfo | None, list[str]]:
-    """Translates the location of one of pydantic's errors.
+    """Converts the location in one of pydantic's errors to a dotted key.
 
     Args:
         schema: the class of the settings.
-        location: the location: keys, indices of lists, and tags of alternatives.
+        location: keys, indices of lists and tags of alternatives, from the outside to the inside.
 
     Returns:
-        The dotted key; its field, or None if there is no such key; the dotted keys that are allowed in its section.
+        Three values: the dotted key; the field of the key, or None if there is no such key; the dotted keys that are
+        allowed in the section of the key.
     """
     parts: list[str] = []
     field: FieldInfo | None = None
@@ -138,28 +142,31 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
         expected = kind_in_words(item_of_list(field.annotation))
     else:
         expected = expectation(field)
-    actual = "nothing" if details["type"] == "missing" else _shown(details["input"])
+    actual = "nothing" if details["type"] == "missing" else _value_text(details["input"])
     number = details["type"] == "string_type" and isinstance(details["input"], int | float) and "text" in expected
     return key, f"expected {expected}, found {actual}" + (", which is text only in quotes" if number else "")
 
 
 def _origin(key: str, origins: Origins) -> str:
-    """Returns the origin of a key in brackets, such as ` (demo.yaml:12)`; that of its section if the key is missing."""
+    """Returns the origin of a key as a note for a message, such as ` (demo.yaml:12)`.
+
+    A key that is missing in `origins` has the origin of its section. Without any origin, the note is empty.
+    """
     while key and key not in origins:
         key = key.rpartition(".")[0]
     return f" ({origins[key]})" if key else ""
 
 
-def _shown(value: Any) -> str:
-    """Returns a value as YAML for a message, cut to 60 characters; "a section of keys" for a mapping."""
-    return _short("a section of keys" if isinstance(value, Mapping) else as_yaml(value, repr))
+def _value_text(value: Any) -> str:
+    """Returns a value as text for a message, cut to 60 characters; "a section of keys" for a mapping."""
+    return _shorten("a section of keys" if isinstance(value, Mapping) else as_yaml(value, repr))
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     """Returns a text, cut to 60 characters."""
     return text if len(text) <= 60 else text[:59] + "…"
 
 
 def as_yaml(value: Any, text: Callable[[Any], str] = str) -> str:
-    """Returns a value as YAML text: null, true or false; any other value is converted by `text`."""
+    """Returns a value as text: `null`, `true` or `false` as in YAML; any other value is converted by `text`."""
     return str(value).lower().replace("none", "null") if value is None or isinstance(value, bool) else text(value)

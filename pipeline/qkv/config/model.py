@@ -39,7 +39,10 @@ class ArchitectureSettings(Settings):
 
     @property
     def guided_heads(self) -> tuple[int, int]:
-        """The number of layers whose cross-attention can be guided, and the number of heads in each; else (0, 0)."""
+        """The number of layers whose cross-attention guided attention can train, and the number of heads in each layer.
+
+        (0, 0) if the model has no such layer.
+        """
         return 0, 0
 
     @property
@@ -48,7 +51,10 @@ class ArchitectureSettings(Settings):
         return True
 
     def check_with(self, data: DataSettings) -> None:
-        """Raises a `ValueError` if sentences of the maximal lengths in `data` have more tokens than `max_positions`."""
+        """Raises a `ValueError` if the longest sentences that `data` allows do not fit into `max_positions`.
+
+        BOS or EOS, and the tag of a corpus, take a position too.
+        """
         for key in ("max_source_tokens", "max_target_tokens"):
             tokens = getattr(data, key)
             tagged = bool(data.tags) and key == "max_source_tokens"
@@ -60,7 +66,10 @@ class ArchitectureSettings(Settings):
                 )
 
     def least_parameters(self, vocabulary_size: int) -> int:
-        """Returns a lower bound of the number of parameters: those of one embedding table and the largest matrices."""
+        """Returns a lower bound of the number of parameters.
+
+        It counts an embedding table for `vocabulary_size` tokens, and the largest matrices of the layers.
+        """
         raise NotImplementedError
 
 
@@ -126,7 +135,7 @@ class TransformerSettings(BlocksSettings):
 
     @property
     def guided_heads(self) -> tuple[int, int]:
-        """The number of decoder layers and of heads in each if their cross-attention can be guided; else (0, 0)."""
+        """The number of decoder layers, and of heads in each; (0, 0) if guided attention cannot train the mechanism."""
         can_be_guided = MECHANISM_INFO[self.attention.cross.mechanism].guided
         return (self.decoder_layers, self.num_heads) if can_be_guided else (0, 0)
 
@@ -170,7 +179,7 @@ class RecurrentSettings(ArchitectureSettings):
 
     @property
     def guided_heads(self) -> tuple[int, int]:
-        """(1, 1) for the one attention if it has a score function; (0, 0) for fixed weights and without attention."""
+        """(1, 1) if the attention has a score function; (0, 0) for fixed weights and without attention."""
         return (0, 0) if self.cross_attention in (*fixed_weights(), "none") else (1, 1)
 
     @property
@@ -186,9 +195,11 @@ class RecurrentSettings(ArchitectureSettings):
 
 
 def architecture_of(model: Any) -> Any:
-    """Returns the architecture in the settings of a model, a dict or `ArchitectureSettings`.
+    """Returns the setting `architecture` of a model, such as `recurrent`. The value is not checked.
 
-    The default is `transformer` if a dict does not name one. Returns None if the settings are something else.
+    Args:
+        model: a dict, in which `architecture` is `transformer` if it is missing, or `ArchitectureSettings`. For any
+            other object the result is None.
     """
     if isinstance(model, Mapping):
         return model.get("architecture", "transformer")

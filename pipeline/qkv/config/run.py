@@ -57,7 +57,7 @@ class RunConfig(Settings):
     run: RunSettings = RunSettings()
     """The run as a whole."""
     data: DataSettings
-    """The parallel text, and what happens to unsuitable pairs."""
+    """The parallel text: its languages and files, and the rules by which pairs are left out or added."""
     tokenizer: TokenizerSettings = TokenizerSettings()
     """The subword model that source and target share, trained on the training pairs."""
     batches: BatchSettings = BatchSettings()
@@ -69,7 +69,7 @@ class RunConfig(Settings):
     decoding: Annotated[DecodingSettings, MAY_CHANGE] = DecodingSettings()
     """The search for translations."""
     inspection: Annotated[InspectionSettings, MAY_CHANGE] = InspectionSettings()
-    """The attention that is written and shown."""
+    """The kinds of attention that are written and shown, and the sentences that are shown during training."""
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:
@@ -156,7 +156,7 @@ def make_run_config(
     overrides: Mapping[str, Any] | None = None,
     origin: str = "command line",
 ) -> RunConfig:
-    """Makes the settings of a run from nested values.
+    """Creates all settings of a run from nested values and overrides, and checks them.
 
     Args:
         values: nested dicts, as a config file has them.
@@ -190,14 +190,17 @@ def make_run_config(
 
 
 def dotted_settings(settings: Any) -> dict[str, Any]:
-    """Flattens settings from Python: returns the value of each dotted key, such as `{"model.d_model": 64}`.
+    """Flattens settings that the user passes in Python.
 
     Args:
         settings: a dictionary. It may be nested as in a config file, and keys may be dotted at any level.
 
+    Returns:
+        The value of each setting by dotted key, such as `{"model.d_model": 64}`.
+
     Raises:
-        InputError: the settings are not a dictionary, a key is not text, an inner dictionary is empty or nested too
-            deeply, or a key has two values.
+        InputError: the settings are not a dictionary, a key is not text or has an empty part, an inner dictionary is
+            empty or nested too deeply, or a key has two values.
     """
     values: dict[str, Any] = {}
     sections: set[str] = set()
@@ -239,7 +242,7 @@ def flat_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
     """Yields the dotted key and the value of every setting in nested dicts.
 
     Args:
-        values: the nested dicts, as of `RunConfig.model_dump`.
+        values: the nested dicts, for example from `RunConfig.model_dump`.
         prefix: text before each key, used for the keys of inner dicts.
     """
     for name, value in values.items():
@@ -250,15 +253,15 @@ def flat_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
 
 
 def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings | Sequence[ListedCorpusSettings]:
-    """Returns the settings of a set of a run.
+    """Returns the settings in section `data` that define a set of sentence pairs.
 
     Args:
-        config: the settings of the run.
-        name: `train`, `validation` or `test`. For `train`, the result may be a list of corpora.
+        config: all settings of the run.
+        name: the name of the set: `train`, `validation` or `test`. For `train`, the result may be a list of corpora.
         path: the file of the config, for the message.
 
     Raises:
-        InputError: the config has no such set.
+        InputError: the set is null in the config.
     """
     settings = getattr(config.data, name)
     if settings is None:
@@ -271,15 +274,16 @@ CHANGEABLE_SETTINGS = changeable_in_words(RunConfig) + " (limits at which the le
 
 
 def changes_of_result(start: RunConfig, now: RunConfig, same: Callable[[Any, Any], bool] = operator.eq) -> list[str]:
-    """Returns a message for each changed setting that a resumed run may not change, since it would change the result.
+    """Finds the changed settings because of which a training cannot be resumed: the changes would change its result.
 
     Args:
         start: the settings with which the training started.
         now: the settings with which it is to be resumed.
-        same: a function that returns whether two values, as JSON has them, have the same meaning.
+        same: a function of two values, as JSON has them. It returns True if they have the same meaning.
 
     Returns:
-        Messages of the form `KEY: VALUE AT THE START, not VALUE NOW`; an empty list if the run can be resumed.
+        A message for each of these settings, `KEY: VALUE AT THE START, not VALUE NOW`; an empty list if the training
+        can be resumed.
     """
     before = dict(flat_settings(start.model_dump(mode="json")))
     after = dict(flat_settings(now.model_dump(mode="json")))
@@ -289,12 +293,12 @@ def changes_of_result(start: RunConfig, now: RunConfig, same: Callable[[Any, Any
 
 
 def with_decoding(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:
-    """Returns a config with the settings of decoding that the options of a command set.
+    """Applies the decoding options of a command to a config, and returns the changed config.
 
     Args:
-        config: all settings.
-        options: the text of each option by its name; None keeps the setting. Options that are not settings of decoding
-            are ignored.
+        config: all settings of a run.
+        options: the text of each option by its name, such as `beam_size`; None keeps the setting. Options other than
+            settings of section `decoding` and `seed` are ignored.
 
     Raises:
         InputError: a value is wrong or contradicts other settings.
@@ -309,13 +313,13 @@ def with_decoding(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:
 
 
 def with_decoding_values(config: RunConfig, changes: Mapping[str, Any], origin: str | None = None) -> RunConfig:
-    """Returns a config with changed settings of decoding.
+    """Returns a copy of a config with changed settings of decoding.
 
-    If `n_best` is larger than the beam, the beam gets this size, unless `beam_size` is changed too.
+    If `n_best` becomes larger than the beam size, the beam size becomes `n_best`, unless `beam_size` is changed too.
 
     Args:
-        config: all settings.
-        changes: new values by the names of settings in section `decoding`, and `seed`, the seed of sampling.
+        config: all settings of a run.
+        changes: new values by the names of settings in section `decoding`; also by `seed`, the seed of sampling.
         origin: the origin of the changes, for messages.
 
     Raises:
@@ -334,5 +338,5 @@ def with_decoding_values(config: RunConfig, changes: Mapping[str, Any], origin: 
 
 
 def _decoding_key(name: str) -> str:
-    """Returns the dotted key of a setting of decoding, or of `seed`."""
+    """Returns the dotted key of a setting in section `decoding`; `run.seed` for `seed`."""
     return "run.seed" if name == "seed" else f"decoding.{name}"

@@ -36,7 +36,7 @@ those marked `KEPT`. All other settings must stay."""
 
 
 def to_nfc(value: str) -> str:
-    """Returns text in Unicode's normal form C, as the model reads all text; see `text.lines.line.compose`."""
+    """Converts text to Unicode's normal form C, in which the model reads all text; see `text.lines.line.compose`."""
     return unicodedata.normalize("NFC", value)
 
 
@@ -60,12 +60,12 @@ class OneOf:
 
     @property
     def names(self) -> list[str]:
-        """The names at present."""
+        """The allowed names, including those that plugins have added so far."""
         return list(self._names())
 
     @property
     def table(self) -> Mapping[str, Any]:
-        """The names with their meanings; an empty dict if the names are only listed."""
+        """The table in `config.choices` with a row for each name; an empty dict if the names have no table."""
         names = self._names()
         return names if isinstance(names, Mapping) else {}
 
@@ -99,7 +99,11 @@ class Settings(BaseModel):
     )
 
     def part(self, section: type["Settings"]) -> dict[str, Any]:
-        """Returns this section's values for the keys of one of its base classes, by key."""
+        """Returns the values of some settings by key: of all settings that the class `section` has.
+
+        Args:
+            section: a base class of this section's class.
+        """
         return {name: getattr(self, name) for name in section.model_fields}
 
     @field_validator("*", mode="before")
@@ -119,7 +123,11 @@ def alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 def item_of_list(annotation: Any) -> Any:
-    """Returns the type of the items of a list. `annotation` is the list's type, or a union with it."""
+    """Returns the type of the items of a list.
+
+    Args:
+        annotation: the type of the list, `tuple[ITEM, ...]`, or a union that includes it.
+    """
     kinds = map(without_limits, alternatives(annotation))
     return next(get_args(kind)[0] for kind in kinds if get_origin(kind) is tuple)
 
@@ -130,7 +138,7 @@ def without_limits(kind: Any) -> Any:
 
 
 def tags_of_lists(field: FieldInfo) -> list[str]:
-    """Returns pydantic's tags of the lists among the types that a field allows."""
+    """Returns the pydantic tags of all list types in the union that is a field's type, such as `list`."""
     tags = []
     for kind in alternatives(field.annotation):
         if get_origin(kind) is Annotated and get_origin(get_args(kind)[0]) is tuple:
@@ -139,7 +147,7 @@ def tags_of_lists(field: FieldInfo) -> list[str]:
 
 
 def is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
-    """Returns whether a type is a section of settings."""
+    """Returns whether a type is the class of a section of settings."""
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
@@ -168,7 +176,7 @@ def walk(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Field
 
 
 def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
-    """Returns the classes of the section that a field is, by pydantic's tag; an empty dict if it is not a section.
+    """Returns the classes of settings that a field allows, by pydantic's tag; an empty dict if it is not a section.
 
     A section with one class has the tag "". The section `model` has a class for each architecture.
     """
@@ -186,7 +194,7 @@ def changeable_keys(schema: type[BaseModel], prefix: str = "", may_change: bool 
     Args:
         schema: the class of the settings.
         prefix: text before each key, used for the keys of inner sections.
-        may_change: True if the section that has this schema may change.
+        may_change: True if a resumed run may change every setting in `schema` that is not marked `KEPT`.
     """
     for name, field in schema.model_fields.items():
         allowed = MAY_CHANGE in field.metadata or (may_change and KEPT not in field.metadata)
@@ -197,7 +205,10 @@ def changeable_keys(schema: type[BaseModel], prefix: str = "", may_change: bool 
 
 
 def changeable_in_words(schema: type[BaseModel]) -> str:
-    """Returns the settings that a resumed run may change as text for messages: options, then sections."""
+    """Describes the settings that a resumed run may change, in a phrase for messages.
+
+    It names options, then whole sections, and then the settings in these sections that may not change.
+    """
     options = []
     sections = []
     exceptions = []
@@ -219,8 +230,8 @@ def _join(words: Sequence[str]) -> str:
 def help_text(field: FieldInfo, *notes: str) -> str:
     """Returns the help text of a setting for `argparse`, in which a percent sign is `%%`.
 
-    It has the setting's description, the meaning of each name that is allowed, and in brackets the allowed values and
-    the notes.
+    It has the description of the setting. Then come the allowed names with their meanings, if there is a table of them;
+    otherwise the allowed values, in brackets. The notes are in brackets too.
 
     Args:
         field: the field of the setting.

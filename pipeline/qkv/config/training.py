@@ -46,7 +46,7 @@ class CallbackSettings(Settings):
 
 
 class StartSettings(Settings):
-    """The start of a training."""
+    """The start of a training: its first weights, the parts that stay frozen, and further callbacks."""
 
     start_from: Path | None = None
     """Start from the weights and the tokenizer of the run in this folder, which the new run copies.
@@ -83,7 +83,7 @@ class GuidedAttentionSettings(Settings):
 
 
 class LimitSettings(Settings):
-    """The end of training: the first of max_updates, max_epochs and max_minutes."""
+    """The limits of training, which ends as soon as one of them is reached."""
 
     max_updates: Annotated[int | None, MAY_CHANGE] = Field(default=None, ge=1, le=MOST_COUNTED)
     """Train for this many updates. null: no limit."""
@@ -145,9 +145,9 @@ class PaceSettings(Settings):
 
 
 class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettings, LimitSettings, StartSettings):
-    """The optimiser, and when training ends: at the first of max_updates, max_epochs and max_minutes.
+    """All settings of training.
 
-    The settings of each base class except `StartSettings` are the arguments of one constructor, see
+    Each base class except `StartSettings` has the settings that one constructor takes as its arguments, see
     `config.schema.Settings.part`.
     """
 
@@ -179,9 +179,9 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
         """Checks that these settings fit the text and the model.
 
         Raises:
-            ValueError: the text or a limit of the training is missing, or the model has no head to guide as
-                `guided_attention` says, or `freeze` names parts that it lacks or all its parts, or it cannot be
-                compiled with XLA.
+            ValueError: there is no training or validation text, or no limit of the training. Or `guided_attention` is
+                set, but the text has no word links or the model lacks the head. Or `freeze` has a part that the model
+                lacks, or all its parts. Or `xla` is true for a recurrent model.
         """
         self._check_has_text(data, tokenizer)
         self._check_guided_attention(data, model)
@@ -193,7 +193,10 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
             )
 
     def _check_has_text(self, data: DataSettings, tokenizer: TokenizerSettings) -> None:
-        """Raises a `ValueError` if training has no text or no limit. An imported run needs neither."""
+        """Raises a `ValueError` if training or validation text is missing, or if there is no limit of the training.
+
+        An imported run needs neither text nor limit.
+        """
         if tokenizer.kind == "given" and self.start_from is None:
             return
         for name in ("train", "validation"):
@@ -233,7 +236,10 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
 
     @property
     def planned_limits(self) -> tuple[str, ...]:
-        """The names of the limits at which the learning rate reaches zero. A resumed run may not change them."""
+        """The names of the limits that determine when the learning rate reaches zero.
+
+        A resumed run may not change them. Empty if the schedule does not end at zero.
+        """
         schedule = SCHEDULE_INFO[self.schedule]
         if schedule.measures_total:
             return ("max_updates", "max_epochs", "max_minutes")

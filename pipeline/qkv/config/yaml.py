@@ -1,5 +1,7 @@
-"""Reads and writes settings as YAML text. Reading notes the line of every key, for messages. Text that was written is
-read back as the same values. Values in a config file can be edited without changing its comments."""
+"""Reads and writes settings as YAML text, and edits values in a config file without changing its comments.
+
+When a file is read, the line of every key is recorded for messages. Written text is read back as equal values.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +40,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text in quotes if YAML 1.1 or 1.2 would read it as something other than text."""
+    """Writes text in quotes if YAML 1.1 or YAML 1.2 would read it as a number or another type."""
 
 
 for _kind, (_pattern, _first_characters) in _SCALARS.items():
@@ -49,7 +51,7 @@ for _kind, (_pattern, _first_characters) in _SCALARS.items():
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
-    """Returns the node of a text, in double quotes if it has rare line breaks."""
+    """Returns the YAML node for a text; in double quotes if it has a line break other than a line feed or return."""
     # PyYAML would write these line breaks as they are, and read them back as spaces; in double quotes it escapes them.
     style = '"' if set(text) & set("\x85\u2028\u2029") else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
@@ -65,7 +67,8 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Origins]:
         The sections and their values, as nested dicts; then `PATH:LINE` of each dotted key.
 
     Raises:
-        InputError: the file cannot be read, is not YAML, has something other than sections, or has a key twice.
+        InputError: the file cannot be read, is not UTF-8, is not YAML or is too large (see `_load`), has a key twice,
+            or is not a mapping.
     """
     try:
         refuse_other_than_file(path, "a config file")
@@ -163,7 +166,7 @@ def edit_yaml(text: str, values: Mapping[str, Any]) -> str:
 
 
 class _EditLoader(_Loader):
-    """Composes an alias as a separate node at the position of the alias, not as the node that it refers to."""
+    """Represents an alias by a node of its own position, with the tag `alias`, not by the node that it refers to."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Returns the next node; called by PyYAML."""
@@ -174,7 +177,7 @@ class _EditLoader(_Loader):
 
 
 def _with_values(text: str, present: Mapping[str, Any], values: Mapping[str, Any]) -> str:
-    """Returns a text with each value replaced or inserted.
+    """Returns the text of a config file with each value replaced or inserted.
 
     A value that is an alias is replaced even if it does not change, because the value that it refers to may change.
 
@@ -236,7 +239,7 @@ _Edit = tuple[int, int, str]
 
 
 def _replace_node(text: str, node: yaml.Node, new: str) -> _Edit:
-    """Returns the edit that replaces the value of a node. The line ends after the value are not replaced.
+    """Returns the edit that replaces the value of a node by the text `new`. White space after the value stays.
 
     Raises a `ValueError` if there may be a comment within the value.
     """
@@ -304,7 +307,8 @@ def replaced(section: Mapping[str, Any], keys: Sequence[str], value: Any) -> dic
 
     Args:
         section: nested dicts.
-        keys: the path of the setting: its name in each dict. Missing dicts are added.
+        keys: the keys that lead to the setting, from the outer dict to the inner. Missing dicts are added. If there is
+            another value in the place of a dict, nothing is changed.
         value: the new value.
     """
     name, *rest = keys

@@ -45,7 +45,7 @@ def open_zip(path: Path) -> ZipFile:
 
 
 class ArrayFile(AbstractContextManager):
-    """An `.npz` file that is open for reading, and that a `with` statement closes.
+    """An `.npz` file that is open for reading. Use it in a `with` statement, which closes it.
 
     Args:
         path: the file.
@@ -110,7 +110,7 @@ def check_header(file: IO[bytes], name: str, size: int) -> tuple[tuple[int, ...]
         The shape and the dtype of the array. `file` is then at the beginning of the data.
 
     Raises:
-        ValueError: the header is damaged, or its shape and dtype do not take the bytes that remain.
+        ValueError: the header is damaged, or the size of its shape and dtype is not the size of the data.
     """
     try:
         version = np.lib.format.read_magic(file)
@@ -124,10 +124,10 @@ def check_header(file: IO[bytes], name: str, size: int) -> tuple[tuple[int, ...]
 
 
 def map_array(path: Path, *dtypes: type[np.generic]) -> np.ndarray:
-    """Maps a one-dimensional array, which `numpy.save` has written, into memory. Its data is read when it is used.
+    """Memory-maps a one-dimensional array, so that its data is read from the file only when it is used.
 
     Args:
-        path: the `.npy` file.
+        path: the `.npy` file, as written by `numpy.save`.
         dtypes: the allowed types of its elements.
 
     Returns:
@@ -154,7 +154,8 @@ MEMORY_BYTES = 1 << 20
 class ArrayStore:
     """A one-dimensional array that is collected part by part.
 
-    An array of more than `MEMORY_BYTES` is in a temporary file, which is deleted with the last reference to it.
+    An array of more than `MEMORY_BYTES` is stored in a temporary file. The file is deleted once neither the store nor
+    the array of `finish` is in use.
 
     Args:
         dtype: the type of the elements.
@@ -165,10 +166,10 @@ class ArrayStore:
         self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES)  # noqa: SIM115 (closed in `finish` or `__del__`)
 
     def add(self, part: npt.ArrayLike) -> None:
-        """Appends elements.
+        """Appends the elements of `part`, converted to the dtype of the store.
 
         Raises:
-            OSError: the disk is full; the error names the folder for temporary files.
+            OSError: the temporary file cannot be written; the error names the folder for temporary files.
         """
         try:
             self._file.write(np.asarray(part, self._dtype).tobytes())

@@ -24,7 +24,7 @@ def temporary_path(path: Path) -> Path:
 
 
 def is_temporary(name: str, path: Path | None = None) -> bool:
-    """Returns whether a file name has the form of `temporary_path(path)`; for None, whether it has it for any path."""
+    """Returns whether a file name is one that `temporary_path` gives for `path`; if this is None, for any path."""
     stem = ".+" if path is None else re.escape(path.stem)
     suffix = r"(\.[^.]*)?" if path is None else re.escape(path.suffix)
     return re.fullmatch(rf"\.{stem}\.[0-9a-f]{{16}}\.{_TEMPORARY_MARK}{suffix}", name, re.DOTALL) is not None
@@ -66,10 +66,10 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def output_when_done(path: Path) -> Iterator[Path]:
-    """Yields a temporary path for the block to write into; if it succeeds, its content goes to `path`.
+    """Yields a temporary path for the block to write into; if the block succeeds, the content goes to `path`.
 
-    For files that the user names. A file is replaced as by `replaced_when_done`, but a symbolic link is followed. For a
-    device, a pipe or an open file (see `writable_only`) the content is copied into it.
+    Use it for an output that the user names. A file is replaced as by `replaced_when_done`, but a symbolic link is
+    followed. A device, a pipe or an open file (see `writable_only`) is not replaced: the content is copied into it.
 
     Raises:
         InputError: `path` is a folder, a disk or a socket.
@@ -152,9 +152,9 @@ def refuse_folder(file: Path) -> None:
 
 
 def refuse_link(path: Path) -> None:
-    """Raises an `InputError` if a file or folder of a run to write is a symbolic link.
+    """Raises an `InputError` if the path of a file or folder to write in a run is a symbolic link.
 
-    A run is not written through links, because they may lead to another user's files.
+    Nothing in a run is written through links, because they may lead to another user's files.
     """
     if path.is_symlink():
         raise InputError(
@@ -164,7 +164,7 @@ def refuse_link(path: Path) -> None:
 
 
 def check_run_folder(folder: Path) -> None:
-    """Raises an `InputError` if a folder of a run is a symbolic link, a file or read-only. It may be missing."""
+    """Raises an `InputError` if a folder of a run is a symbolic link, a file or read-only. A missing folder passes."""
     refuse_link(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: this is a file, in the place of a folder that is to be written; move it away")

@@ -44,7 +44,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def read_json_if_whole(path: Path) -> dict[str, Any]:
-    """Reads a JSON file with an object; returns an empty dict if the file is missing or damaged.
+    """Reads a JSON file with an object; returns an empty dict if `read_json_object` cannot read it.
 
     Raises:
         PermissionError: the user may not read the file.

@@ -27,7 +27,7 @@ UNUSED_BYTE = 1 << 30  # Windows locks single bytes, also against reading: this 
 
 
 def lock_file(file: IO) -> None:
-    """Locks an open file until it is closed. Does nothing on a system that has no locks.
+    """Locks an open file until it is closed. Does not wait. Does nothing on a system that has no locks.
 
     Raises:
         BlockingIOError: another process has locked the file.
@@ -46,10 +46,10 @@ def lock_file(file: IO) -> None:
 
 @contextmanager
 def folder_locked(lock: Path, activity: str, folder: Path | None = None) -> Iterator[None]:
-    """Holds the lock of a folder within the block, so that no other process that asks for the same lock works there.
+    """Holds the lock of a folder within the block. Does not wait: if another process holds it, raises an `InputError`.
 
-    The lock file is deleted at the end of the block. If this process is killed, the file stays but is not locked, and
-    the next process takes it over.
+    The lock file is deleted at the end of the block. If this process is killed, the file stays but is not locked, so
+    that the next process can lock it.
 
     Args:
         lock: the path of the lock file, which is created.
@@ -115,7 +115,7 @@ def _open(lock: Path) -> TextIO:
 
 
 def _not_a_lock(lock: Path) -> InputError:
-    """Returns the error for a path of a lock file at which there is something else."""
+    """Returns the error for the path of a lock file that is a link, a folder or a file of another program."""
     return InputError(
         f"{lock}: this is a link, a folder, or a file of another program; a lock file of this name is to be written; "
         "move it away"

@@ -52,16 +52,18 @@ def check_path(path: Path) -> None:
     try:
         path.lstat()
     except ValueError:
-        raise InputError(f"{_shown(str(path))}: no file or folder can have this name; choose another one") from None
+        raise InputError(
+            f"{_quote_name(str(path))}: no file or folder can have this name; choose another one"
+        ) from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            raise InputError(f"{_shown(str(path))}: {error.strerror}; expected a shorter path") from None
+            raise InputError(f"{_quote_name(str(path))}: {error.strerror}; expected a shorter path") from None
 
 
 def refuse_other_than_file(path: Path, expected: str, pipes: bool = False) -> None:
     """Raises an `InputError` for a device, socket or named pipe, because reading it could block or never end.
 
-    Call it before a file is opened. Missing files and folders pass: the caller reports them.
+    Call it before a file is opened. A folder, a missing file and `/dev/null` pass. The caller must check for these.
 
     Args:
         path: the path to read.
@@ -101,7 +103,7 @@ def files_like(path: Path) -> list[Path]:
 
 
 def _literal_part(path: Path) -> Path:
-    """Returns the innermost folder of a path that exists; characters like `*` in its name are not wildcards."""
+    """Returns the innermost folder above a path that exists. Characters like `*` in its name are not wildcards."""
     return next(folder for folder in path.parents if folder.exists())
 
 
@@ -123,9 +125,9 @@ def matching_files(path: Path) -> list[Path]:
 
 
 def missing_file(settings: Iterable[tuple[str, object]]) -> Path | None:
-    """Returns the first path among settings that does not exist and, as a pattern, matches no file; None if all exist.
+    """Returns the first path in settings for which there is no file; None if all files exist.
 
-    The config of a run that was moved may name files that do not exist.
+    A path that is a pattern needs a match. Files may be missing if the run was moved to another machine.
 
     Args:
         settings: (key, value) pairs of a section of a config. Values other than paths are ignored.
@@ -135,7 +137,9 @@ def missing_file(settings: Iterable[tuple[str, object]]) -> Path | None:
 
 
 def match_files(paths: Mapping[str, Path]) -> list[dict[str, Path]]:
-    """Matches patterns, and groups the files that belong together: the first file of each pattern, the second, ...
+    """Finds the files of several patterns, and groups those that belong together.
+
+    The first group has the first file of each pattern in sorted order, the second group has the second, and so on.
 
     Args:
         paths: a path or a pattern for each setting, by the name of the setting.
@@ -159,32 +163,35 @@ def match_files(paths: Mapping[str, Path]) -> list[dict[str, Path]]:
 
 
 def name_problem(name: str) -> str | None:
-    """Returns a message if no run or evaluation can have this name, None if one can.
+    """Returns a message if a name is not allowed for a run or an evaluation; None if it is allowed.
 
     The name must not be empty, begin with a dot, have slashes or zero bytes, or be longer than `LONGEST_NAME`; and it
     must be valid Unicode.
     """
     if not name or name.startswith(".") or set(name) & set("/\\\0"):
-        return f"expected the name of a folder, without slashes or a dot in front, found {_shown(name)}"
+        return f"expected the name of a folder, without slashes or a dot in front, found {_quote_name(name)}"
     if not is_unicode(name):
-        return f"expected the name of a folder, in UTF-8, found {_shown(name)}"
+        return f"expected the name of a folder, in UTF-8, found {_quote_name(name)}"
     if len(name.encode()) > LONGEST_NAME:
         return f"expected the name of a folder, of at most {LONGEST_NAME} bytes, found {len(name.encode())}"
     return None
 
 
 def new_name_problem(name: str) -> str | None:
-    """Returns a message if no new run or evaluation can have this name, None if one can.
+    """Returns a message if a name is not allowed for a new run or evaluation; None if it is allowed.
 
-    A new name must pass `name_problem` and have printable characters only, which names from older versions may lack.
+    A new name must pass `name_problem`, and must have only printable characters. Older versions allowed others.
     """
     if (problem := name_problem(name)) or name.isprintable():
         return problem
-    return f"expected the name of a folder, of characters that can be printed, found {_shown(name)}"
+    return f"expected the name of a folder, of characters that can be printed, found {_quote_name(name)}"
 
 
-def _shown(name: str) -> str:
-    """Returns a name in quotes, with invisible characters escaped, cut to 40 characters if it is too long."""
+def _quote_name(name: str) -> str:
+    """Returns a name in quotes, with invisible characters escaped.
+
+    A name of more than `LONGEST_NAME` characters is cut to 40 characters.
+    """
     return repr(name) if len(name) <= LONGEST_NAME else f"{name[:40]!r}... of {len(name)} characters"
 
 
@@ -232,9 +239,9 @@ def check_file_to_write(path: Path) -> None:
 
 
 def check_folder_to_write(path: Path) -> None:
-    """Raises an `InputError` if files cannot be written into a folder, or if the path is a file.
+    """Raises an `InputError` if files cannot be written into a folder, or if the path is not a folder.
 
-    The folder need not exist.
+    The folder need not exist, if it can be created.
     """
     check_path(path)
     if os.path.lexists(path) and not path.is_dir():
@@ -244,7 +251,7 @@ def check_folder_to_write(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raises an `InputError` if a new file or folder, with the missing folders above it, cannot be created."""
+    """Raises an `InputError` if a new file or folder cannot be created, together with the missing folders above it."""
     folder = next(above for above in path.absolute().parents if os.path.lexists(above))
     if not folder.is_dir():
         kind = "a file" if folder.exists() else "a link that leads nowhere"

@@ -117,7 +117,7 @@ class RunDirectory:
 
     @property
     def inputs(self) -> list[Path]:
-        """The files and folders in the run that commands read."""
+        """The paths of all files and folders in the run that a command may read."""
         return [path for path in vars(self).values() if isinstance(path, Path) and path != self.root]
 
     def evaluation(self, name: str) -> "EvaluationDirectory":
@@ -136,7 +136,7 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Locks the run for training within the block, and adds the files that are written there to the list.
+        """Locks the run for training within the block, and adds the files that the block writes to the list `written`.
 
         Raises:
             InputError: another process trains the run.
@@ -162,8 +162,8 @@ class RunDirectory:
     def check_writable(self) -> None:
         """Raises an `InputError` if training cannot write a file or folder of the run.
 
-        This is so if one is a symbolic link or a folder is read-only, or if a folder has the name of a file or a file
-        the name of a folder.
+        The reason is a symbolic link, a read-only folder, a folder in the place of a file, or a file in the place of a
+        folder.
         """
         for folder in self._folders:
             check_run_folder(folder)
@@ -228,7 +228,7 @@ class RunDirectory:
     def delete_records(self) -> None:
         """Deletes the files of callbacks: history, TensorBoard's files and probes.
 
-        For a training that was killed before its first checkpoint and starts from the beginning.
+        Used if a training was killed before its first checkpoint, and so starts from the beginning.
         """
         for file in (self.history, self.projector_config):
             file.unlink(missing_ok=True)
@@ -236,7 +236,7 @@ class RunDirectory:
         self.written.delete(self.validation_events, self.projector, self.probes)
 
     def _delete_event_files(self) -> None:
-        """Deletes the event files in the run's folder that are in the list."""
+        """Deletes the event files directly in the run's folder that are in the list `written`."""
         for file in self.event_files:
             if self.written.holds(file):
                 file.unlink(missing_ok=True)
@@ -259,9 +259,10 @@ class RunDirectory:
             self.root.rmdir()
 
     def check_unused(self) -> None:
-        """Raises an `InputError` if the folder has files other than those of a training that was killed at its start.
+        """Raises an `InputError` if the folder of a new run is not empty.
 
-        Such a training has left only its lock, the list of files, and temporary files of its config.
+        The lock file, the list `written` and temporary files of the config may be there. A training that is killed at
+        its start leaves them.
         """
         names = {path.name for path in self.root.iterdir()} - {self._lock.name, self.written.path.name}
         unexpected = sorted(name for name in names if not is_temporary(name, self.config))
@@ -356,10 +357,10 @@ _METRICS_KEYS = {"name", "mode", "sentences", "search", "truncated"}
 
 
 def inputs_of(evaluations: Iterable[tuple[RunDirectory | None, "EvaluationDirectory"]]) -> list[Path]:
-    """Returns the files and folders that commands read of some evaluations, and of their runs if they have one.
+    """Returns the paths of all files and folders in evaluations and their runs that a command may read.
 
     Args:
-        evaluations: results of `find_evaluation`.
+        evaluations: pairs of a run, or None, and an evaluation, as from `find_evaluation`.
     """
     inputs: list[Path] = []
     for run, evaluation in evaluations:
@@ -421,7 +422,7 @@ class EvaluationDirectory:
 
     @property
     def inputs(self) -> list[Path]:
-        """The files and folders in the evaluation that commands read. Pictures and pages are not read."""
+        """The paths of all files and folders in the evaluation that a command may read: all but pictures and pages."""
         inputs = [path for path in self.files if path not in (self.viewer, self.faithfulness_figure)]
         if self.attention != self.root:
             return [*inputs, self.attention]
@@ -429,16 +430,16 @@ class EvaluationDirectory:
         return inputs + archive
 
     def written_files(self) -> set[Path]:
-        """Returns the files in the folder that commands have written, from its list of files.
+        """Returns the paths of the files in the folder that commands have written, by the list `written`.
 
-        A folder from an older version of qkv has no list; then the files are recognised by their names.
+        A folder from an older version of qkv has no list. Then the files are recognised by their names.
         """
         if self.written.exists():
             return {self.written.path} | {self.root / name for name in self.written.names()}
         return set(self.evaluation_files())
 
     def evaluation_files(self) -> Iterator[Path]:
-        """Yields the files in the folder and its subfolders that have the name of a file of an evaluation."""
+        """Yields the files in the folder and its subfolders whose names are those of an evaluation's files."""
         names = {file.name for file in self.files}
         for path in sorted(self.root.rglob("*")):
             name = _MEMBER_FOLDER.sub("", path.relative_to(self.root).as_posix())
@@ -446,11 +447,11 @@ class EvaluationDirectory:
                 yield path
 
     def refuse_other_files(self, paths: Iterable[Path], advice: str) -> None:
-        """Raises an `InputError` if one of these files of the folder exists and no command has written it.
+        """Raises an `InputError` if one of `paths` exists in the folder, but was not written by a command of qkv.
 
         Args:
             paths: files that are to be written or deleted.
-            advice: an imperative clause for the message, how to avoid the conflict.
+            advice: an imperative clause for the message that tells the user how to avoid the conflict.
         """
         is_evaluation = self.written.exists() or read_json_if_whole(self.metrics).keys() >= _METRICS_KEYS
         written_files = self.written_files() if is_evaluation else ()
@@ -459,9 +460,9 @@ class EvaluationDirectory:
                 raise InputError(f"{path}: not written by this command; {advice}, or move the file away")
 
     def check_writable(self) -> None:
-        """Raises an `InputError` if the folder, or the folder `evaluations` above it, is a file, a link or read-only.
+        """Raises an `InputError` if the folder or the folder above it is a file, a symbolic link or read-only.
 
-        Both may be missing.
+        Both folders may be missing.
         """
         for folder in (self.root.parent, self.root):
             check_run_folder(folder)

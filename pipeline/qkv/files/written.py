@@ -75,7 +75,7 @@ class FileList:
         return next(self._listed([path]), None) is not None
 
     def _listed(self, paths: Iterable[Path]) -> Iterator[Path]:
-        """Yields those of some paths in the folder that are in the list, or that match an event file in it."""
+        """Yields each of `paths`, which are in the folder, that is in the list or matches a pattern of `add_events`."""
         names = self.names()
         patterns = [name for name in names if _LISTED_EVENTS.fullmatch(PurePosixPath(name).name)]
         for path in paths:
@@ -110,32 +110,36 @@ class FileList:
         self._known |= names
 
     def write(self, paths: Iterable[Path]) -> None:
-        """Writes a new list with these files of the folder. Call it only in a folder that no other process uses yet."""
+        """Writes a new list with these files of the folder, in place of an existing list.
+
+        Call it only in a folder that no other process uses yet.
+        """
         names = sorted(path.relative_to(self.folder).as_posix() for path in paths)
         self.path.write_bytes(_HEADING + "".join(f"{json.dumps(name)}\n" for name in names).encode())
 
     def add_events(self, folder: Path) -> str:
         """Adds the event file that TensorFlow is about to write.
 
-        TensorFlow chooses the beginning of the file's name. Therefore the list gets a pattern with a random end.
+        TensorFlow chooses the beginning of the file's name. Therefore the list gets a pattern that ends in a random
+        suffix.
 
         Args:
-            folder: the folder of the event file, which is the folder of the list or below it.
+            folder: the folder of the event file: the folder of the list, or a subfolder.
 
         Returns:
-            The end of the file's name, which TensorFlow must be given.
+            The suffix. Pass it to TensorFlow as the end of the file's name.
         """
         suffix = f".{secrets.token_hex(8)}.v2"
         self.add(folder / f"{EVENT_FILES}{suffix}")
         return suffix
 
     def delete(self, *folders: Path) -> None:
-        """Deletes the files in the list, then the folders that have become empty. All other files stay.
+        """Deletes the files that are in the list, then the folders that are empty. All other files stay.
 
         Symbolic links are not followed. The list itself and its folder stay.
 
         Args:
-            folders: the folders, within the folder of the list, in which files are deleted; by default all.
+            folders: the folders in which files are deleted, subfolders included; by default the folder of the list.
         """
         for folder in folders or (self.folder,):
             if folder.is_symlink() or not folder.is_dir():
@@ -151,7 +155,7 @@ class FileList:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Adds every file that `files.atomic` writes in the folder or its subfolders within the block."""
+        """Adds to the list every file that the block writes by `files.atomic` in the folder or its subfolders."""
         _recording.append(self)
         try:
             yield
@@ -202,23 +206,23 @@ ORIGIN = "qkv-origin"
 
 
 def origin_of(folders: Sequence[Path]) -> str:
-    """Returns a digest of the folders whose data a page or a picture shows, 16 hexadecimal digits.
+    """Returns a digest of the paths of the folders whose data a page or a picture shows: 16 hexadecimal digits.
 
-    It is written into the page or picture, so that the same command may replace it later. It is a digest because the
-    file may be sent to others, who need not see the names of the folders.
+    The digest is written into the page or picture, so that the same command may replace the file later. It does not
+    reveal the names of the folders to other readers of the file.
     """
     names = json.dumps([str(folder.resolve()) for folder in folders])
     return hashlib.sha256(names.encode()).hexdigest()[:16]
 
 
-def refuse_other_file(path: Path, origin: str, shown: str) -> None:
+def refuse_other_file(path: Path, origin: str, expected: str) -> None:
     """Raises an `InputError` if an output file whose name the command chose exists and was not written by this command.
 
     Args:
         path: the output file.
         origin: the digest that is to be written into the file, see `origin_of`. An existing file with the same digest
             may be replaced.
-        shown: a noun phrase for the output, for the message, such as "a page of these evaluations".
+        expected: a noun phrase for the output, for the message, such as "a page of these evaluations".
 
     Raises:
         InputError: the file exists and does not have this digest.
@@ -230,4 +234,6 @@ def refuse_other_file(path: Path, origin: str, shown: str) -> None:
         with path.open("rb") as file:
             mark = _ORIGIN_MARK.search(file.read(4096))
     if mark is None or mark[1].decode() != origin:
-        raise InputError(f"{path}: already there, and not {shown}; choose another name with --output, or move it away")
+        raise InputError(
+            f"{path}: already there, and not {expected}; choose another name with --output, or move it away"
+        )

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from ..config import RunConfig
-from ..config.ancestor import check_ancestor, other_text
+from ..config.ancestor import check_ancestor, text_differences
 from ..errors import DAMAGE, InputError
 from ..files.arrays import ArrayFile
 from ..files.atomic import replaced_when_done, write_atomically
@@ -101,7 +101,7 @@ def _copy(config: RunConfig, run: RunDirectory, root: Path) -> dict[str, Any]:
     """Copies the weights and the tokenizer of the run in `root`; returns the record of the `Ancestor`."""
     ancestor = check_ancestor(config)
     assert ancestor is not None
-    for difference in other_text(config, ancestor):
+    for difference in text_differences(config, ancestor):
         log.warning("training.start_from: the text may be of another kind: %s", difference)
     try:
         loaded = load_run(root)

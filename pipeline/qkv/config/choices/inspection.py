@@ -12,10 +12,10 @@ class Site:
         title: its name in plots.
         axes: the sentences of the query axis and of the key axis, each `source` or `target`.
         meaning: a description for help texts.
-        aligns: whether word alignments can be computed from it.
+        aligns: True if word alignments can be computed from it.
         forced: True if one teacher-forced pass computes it. `gradients` needs a backward pass for each target token.
-        weighed_at: the one of `config.choices.model.ATTENTION_SITES` whose weights it shows; empty for `gradients`,
-            which is not attention.
+        weighed_at: the name in `config.choices.model.ATTENTION_SITES` of the layers whose weights it shows; empty for
+            `gradients`, which shows no attention weights.
     """
 
     title: str
@@ -63,9 +63,9 @@ SITES = {
 
 
 def site_name(name: str) -> str:
-    """Returns the name of a site in `SITES`, given that name or the name in `model.attention`.
+    """Converts the name of a site in `model.attention` to its name in `SITES`.
 
-    For example, `encoder` for `encoder` and for `encoder_self`.
+    `encoder_self` becomes `encoder`, and `decoder_self` becomes `decoder`. Any other name is returned unchanged.
     """
     side, _, kind = name.partition("_")
     return side if kind == "self" else name
@@ -83,7 +83,7 @@ class HeadType:
         label: the name of the type on pages.
         short: a shorter name, below small pictures.
         meaning: the keys that get the weight, for help texts.
-        sites: the names in `SITES` of the attention where the type can occur.
+        sites: the names, in `SITES`, of the sites where heads can be of this type.
     """
 
     label: str

@@ -86,13 +86,13 @@ class MechanismInfo:
 
     Attributes:
         meaning: a description for help texts.
-        refused: (site, reason) pairs for those of `ATTENTION_SITES` where it cannot be used. The reason completes a
-            sentence that begins with its name.
+        refused: a (site, reason) pair for each site in `ATTENTION_SITES` where it cannot be used. The reason completes
+            a sentence that begins with the name of the mechanism.
         compares: True if it compares queries with keys, and so needs a score.
         holds_weights: True if it holds all weights in memory, so that dropout can act on them.
         settings: the config keys that only this mechanism reads.
         gives_shares: True if the weights of a query are at least 0 and add up to at most 1.
-        distances: those of `RELATIVE_POSITIONS` that it supports.
+        distances: the names in `RELATIVE_POSITIONS` that it supports.
         guided: True if guided attention can train its weights with word links.
         has_sink: True if the weights of a query may add up to less than 1, the rest going to a sink.
     """

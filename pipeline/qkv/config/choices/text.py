@@ -1,4 +1,4 @@
-"""Names for text: tokenizers, problems and filters of corpora, scripts, units of words."""
+"""Names for text: tokenizers, problems and filters of corpora, scripts, units that count as words."""
 
 TOKENIZERS = {
     "bpe": "merges of frequent pairs",
