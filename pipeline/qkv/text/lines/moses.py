@@ -7,9 +7,7 @@ from typing import Any
 
 from .line import character_ranges
 
-JAVASCRIPT = (
-    r"\u{{{:x}}}"  # the format of a character's code in a regular expression of JavaScript, see `character_ranges`
-)
+JAVASCRIPT = r"\u{{{:x}}}"  # the format string of a character's code in a regular expression of JavaScript
 
 
 def tokenize(text: str, language: str, *, escaped: bool = False) -> str:
