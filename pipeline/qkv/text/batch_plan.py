@@ -92,7 +92,7 @@ class EpochPlan:
         self.padding_share = BatchPlan([], tokens, positions).padding_share
 
     def window(self, number: int) -> BatchPlan:
-        """Returns the plan of the window with this number, from 0. The plan is cached until the next other number."""
+        """Returns the plan of the window with this number, from 0. The latest plan is cached."""
         if self._planned is None or self._planned[0] != number:
             rows = self._windows[number]()
             seeds = (*self._seeds, number) if number else self._seeds

@@ -59,9 +59,9 @@ def report_overlap(shared: SharedSentences, corpus: Corpus, name: str) -> dict[s
         name: the name of the set, `validation` or `test`, for the warning.
 
     Returns:
-        A dict for the corpus report. `pairs`, `sources` and `targets`: the number of lines of the set whose pair, source
-        or target is shared. `of`: the number of pairs in the set. `lines`: the numbers of the first `MOST_LINES` lines
-        with shared sources.
+        A dict for the corpus report. `pairs`, `sources` and `targets`: the number of lines of the set whose pair,
+        source or target is shared. `of`: the number of pairs in the set. `lines`: the numbers of the first `MOST_LINES`
+        lines with shared sources.
     """
     lines = [line for line, source in zip(corpus.line_numbers, corpus.source, strict=True) if source in shared.sources]
     overlap = {

@@ -103,7 +103,9 @@ class Normalizer:
 
 
 class LineReader:
-    """Checks and normalises lines by `as_line`. Warns once of each invisible character that the tokenizer lacks.
+    """Checks and normalises lines by `text.lines.line.as_line`.
+
+    Warns once of each invisible character that the tokenizer does not read.
 
     Args:
         tokenizer: the tokenizer of the language of the lines.
