@@ -17,7 +17,7 @@ from ..files.paths import missing_file
 from ..inspection.archive import AttentionArchive
 from ..text.corpora.corpus import Corpus
 from ..text.corpora.formats import read_corpus
-from ..text.corpora.word_links import FROM_0, IN_CONFIG, GoldAlignment, check_count, read_pharaoh
+from ..text.corpora.word_links import FROM_0, IN_CONFIG, GoldAlignment, check_line_count, read_pharaoh
 from ..text.tokens.words import AT_SPACES, WordSegmenter, WordUnits, word_ends
 from .error_rate import check_ranges
 from .readout import aligned_sites
@@ -72,7 +72,7 @@ def read_gold_set(
             or words seem to be counted from 1.
     """
     gold = read_pharaoh(path, turned, first_index)
-    check_count(path, len(gold), corpus)
+    check_line_count(path, len(gold), corpus)
     units = segmenter.units(corpus.source, corpus.target)
     counts = list(zip(*segmenter.count(corpus.source, corpus.target, units), strict=True))
     checked, dropped_links = check_ranges(gold, counts, path, first_index, remedy)

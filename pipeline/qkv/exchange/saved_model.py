@@ -22,11 +22,11 @@ from ..errors import InputError
 from ..run.trained_run import TrainedRun
 from ..runtime.graphs import forget_gradients
 from ..runtime.import_tensorflow import silenced_stderr
-from ..text.lines.line import EMPTY, class_of
+from ..text.lines.line import EMPTY, character_ranges
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from .parity import comparable_searches
 
-CODE = r"\x{{{:x}}}"  # the code of a character in a regular expression of TensorFlow, see `text.lines.line.class_of`
+CODE = r"\x{{{:x}}}"  # the format string of a character's code in a regular expression of TensorFlow
 STRINGS = tf.TensorSpec([None], tf.string)
 
 
@@ -58,7 +58,9 @@ class SavedTranslator(tf.Module):
         beam = build_search(settings["beam"], run.config.run.seed)
         # The first kind of unread characters is removed, the second is replaced by a space.
         kinds = zip(tokenizer.unread, ("", " "), strict=True)
-        unread = [(f"[{class_of(characters, CODE)}]", replacement) for characters, replacement in kinds if characters]
+        unread = [
+            (f"[{character_ranges(characters, CODE)}]", replacement) for characters, replacement in kinds if characters
+        ]
         # TensorFlow does not track the attributes of a namespace, so it does not save them.
         self._untracked = SimpleNamespace(run=run, readout=readout, greedy=greedy, beam=beam, unread=unread)
         self._max_positions = run.config.model.max_positions

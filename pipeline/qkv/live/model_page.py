@@ -26,7 +26,7 @@ from ..inspection.head_types import describe_types, read_head_types
 from ..inspection.viewer.page import byte_planes, read_scripts
 from ..run.trained_run import TrainedRun
 from ..text.lines import moses
-from ..text.lines.line import class_of
+from ..text.lines.line import character_ranges
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from ..text.tokens.words import WordUnits
 from .page import SHOWN_SITES, describe_changes, find_examples, live_page
@@ -203,7 +203,7 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
         "reserved": [token for token, piece in enumerate(model.pieces) if piece.type != piece.NORMAL],
         "unknown": UNK,
         "special": [PAD, BOS, EOS],
-        "unread": {name: class_of(characters, moses.JAVASCRIPT) for name, characters in unread.items()},
+        "unread": {name: character_ranges(characters, moses.JAVASCRIPT) for name, characters in unread.items()},
     }
 
 

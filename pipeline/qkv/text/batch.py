@@ -39,7 +39,7 @@ class Batch(NamedTuple):
         return self.ids if self.links is None else self[:4]
 
     def map(self, function: Callable[[Any], Any]) -> "Batch":
-        """Returns a batch with a function applied to each of its `arrays`."""
+        """Returns a new batch: the results of a function for each of the `arrays`."""
         return Batch(*map(function, self.arrays))
 
     def rows(self, start: Any, end: Any) -> "Batch":
@@ -103,13 +103,14 @@ def make_batch(
 
 
 def pad_batch(batch: Batch, lengths: Sequence[int], batch_tokens: int, replicas: int = 1) -> Batch:
-    """Pads a batch, or a replica's part of it, to the smallest of `lengths` that fits and to the full number of rows.
+    """Pads a batch, or a replica's part of it, to one of a few shapes. PAD fills the new positions and rows.
 
-    A full batch has as many rows as `batch_tokens` allow at that length; see `text.batch_plan.sentences_of`.
+    Both sides get the smallest of `lengths` that is long enough. The number of rows becomes that of a full batch of
+    this length, see `text.batch_plan.sentences_of`, divided by `replicas` and rounded up.
 
     Args:
-        batch: a batch of up to that many sentences.
-        lengths: the lengths that both sides are padded to, ascending. The last one holds every sentence.
+        batch: the batch, with no more rows than that.
+        lengths: the lengths that both sides are padded to, ascending. No side may be longer than the last one.
         batch_tokens: the maximum number of positions of either side of a whole batch.
         replicas: the number of replicas among which the rows of a whole batch are divided.
     """

@@ -45,9 +45,9 @@ class BatchPlan:
 class EpochPlan:
     """The batches of an epoch, a pure function of the lengths, the seed and the epoch.
 
-    The batches of a window of pairs are planned together. At most one window is in memory. With a mixture, every window
-    has pairs of all corpora in their shares. Without a mixture, each epoch shuffles blocks of neighbouring pairs and
-    divides the blocks among the windows.
+    The pairs are divided into windows of about `WINDOW_PAIRS` pairs. The batches of a window are planned together, and
+    at most one window is in memory. With a mixture, every window has pairs of all corpora in their shares. Without a
+    mixture, each epoch shuffles blocks of neighbouring pairs and divides the blocks among the windows.
 
     Args:
         pairs: the encoded pairs.
@@ -92,7 +92,7 @@ class EpochPlan:
         self.padding_share = BatchPlan([], tokens, positions).padding_share
 
     def window(self, number: int) -> BatchPlan:
-        """Returns the plan of the window with this number, from 0. The last plan that was returned is kept."""
+        """Returns the plan of the window with this number, from 0. The latest plan is cached."""
         if self._planned is None or self._planned[0] != number:
             rows = self._windows[number]()
             seeds = (*self._seeds, number) if number else self._seeds
@@ -162,7 +162,7 @@ def _cut_coarsely(
     """Divides sentences into batches that are padded to one of `lengths`.
 
     Args:
-        order: the sentence numbers in the order in which they fill the batches of a length.
+        order: the sentence numbers, in the order in which they are put into the batches of their length.
         widths: the positions of the longer side of each sentence, with EOS, int `(sentences,)`.
         lengths: see `plan_batches`.
         batch_tokens: see `plan_batches`.
@@ -225,7 +225,10 @@ def _cut_into_batches(order: np.ndarray, widths: np.ndarray, batch_tokens: int) 
 
 
 def coarse_lengths(most: int) -> list[int]:
-    """Returns the lengths that batches are padded to for a compiler: in steps of about 12 %, ascending to `most`."""
+    """Returns the lengths that batches are padded to if the training step is compiled, ascending to `most`.
+
+    The first one is `SHORTEST` or `most`. Each is about 12 % longer than the one before it.
+    """
     lengths = [min(SHORTEST, most)]
     while lengths[-1] < most:
         lengths.append(min(round(lengths[-1] * STEP), most))  # from SHORTEST on, rounding adds at least 1

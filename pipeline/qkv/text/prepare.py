@@ -98,7 +98,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
         seed=config.run.seed,
     )
     parts = [part for part, _ in parts_of(training, data.training_corpora)]
-    joined = _join_pairs(config, parts, selection, segmentations)
+    joined = _draw_pairs_to_join(config, parts, selection, segmentations)
     corpora: list[dict[str, Any]] = []
     if data.listed_corpora:
         corpora += count_corpora(parts, [corpus.tag for corpus in data.listed_corpora], selection, joined)
@@ -159,7 +159,9 @@ def _shard_folder(
     if data.cache is None and not is_large(training):
         return None
     inputs = {
-        "text": [[_form(corpus), file_set_digests(corpus, run, digests)] for corpus in data.training_corpora],
+        "text": [
+            [_reading_settings(corpus), file_set_digests(corpus, run, digests)] for corpus in data.training_corpora
+        ],
         "others": {
             name: [hashlib.sha256("\n".join(side).encode()).hexdigest() for side in (corpus.source, corpus.target)]
             for name, corpus in sets.items()
@@ -172,8 +174,11 @@ def _shard_folder(
     return (data.cache or run.shards) / folder_name(inputs)
 
 
-def _form(corpus: CorpusSettings) -> dict[str, Any]:
-    """Returns by name the settings of a corpus that decide how pairs are read from its files; `csv` if it is CSV."""
+def _reading_settings(corpus: CorpusSettings) -> dict[str, Any]:
+    """Returns the settings of a corpus that decide how pairs are read from its files, by name.
+
+    The key `csv` has True for a table in a CSV file.
+    """
     form = corpus.model_dump(include={"source_column", "target_column", "separator", "header", "split"})
     return form | {"csv": corpus.table is not None and is_csv(corpus.table)}
 
@@ -206,7 +211,7 @@ def _make_linker(
     return TokenLinker(training, compress(links_of_files(), is_trained_on), tokenizer.side_models, units)
 
 
-def _join_pairs(
+def _draw_pairs_to_join(
     config: RunConfig, parts: list[Corpus], selection: Selection, segmentations: list[EncodedPairs]
 ) -> list[np.ndarray]:
     """Draws the training pairs that are joined two by two; see `data.joined_pairs`.

@@ -67,7 +67,7 @@ class Selection:
     filtered: Findings
 
     def split(self, parts: Sequence[Corpus]) -> list[np.ndarray]:
-        """Returns for each part of the corpus the kept rows of its pairs. Rows count from the start of the corpus."""
+        """Returns for each part of the corpus the rows of its kept pairs. Rows count from the start of the corpus."""
         ends = np.cumsum([len(part) for part in parts])
         return np.split(self.kept, np.searchsorted(self.kept, ends)[:-1])
 
@@ -89,7 +89,8 @@ def select_training_pairs(
         text_data: the data of the whole text, from `text.shards.read_pairs`.
         longest: the maximum numbers of tokens in a source and in a target, inclusive.
         max_length_ratio: the largest ratio of the lengths of the two sides, inclusive. None keeps pairs of any ratio.
-        filters: the filters that the text was read with. They also say whether to drop duplicates. None keeps all.
+        filters: the filters that the text was read with. Duplicates are dropped if `filters.duplicates` is True.
+            None: no pair is filtered, and duplicates are kept.
 
     Raises:
         InputError: no pair is left.
@@ -247,9 +248,9 @@ def add_shares(corpora: Sequence[dict[str, Any]], mixture: Mixture | None) -> No
 
 
 def describe_invisible(counts: Mapping[str, Mapping[str, int]]) -> str:
-    """Returns a text that says how often each invisible character is in the training text, the most frequent first.
+    """Returns a phrase with the number of times that each invisible character occurs in the training text.
 
-    It is empty if there are none.
+    The most frequent characters come first. The phrase is empty if there are no invisible characters.
 
     Args:
         counts: by side the number of each character by its code, such as U+00AD.
@@ -266,10 +267,10 @@ def describe_invisible(counts: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def report_selection(training: Corpus, selection: Selection) -> dict[str, Any]:
-    """Returns the part of the corpus report about the selection.
+    """Returns the part of the corpus report about the selection: a dict that JSON can hold.
 
-    Odd and filtered pairs are counted by reason, whether they are kept or dropped. The lines of the first `MOST_LINES`
-    pairs of each reason are listed.
+    It has the numbers of all pairs and of kept pairs. Odd and filtered pairs are counted by reason, whether they are
+    kept or dropped. The lines of the first `MOST_LINES` pairs of each reason are listed.
 
     Args:
         training: all pairs of the training text.

@@ -74,7 +74,7 @@ class ShardReader:
     Args:
         models: the subword models of sources and targets.
         tokenized: whether the text has spaces between words and punctuation.
-        sets: by name the sentences of the validation and test sets, which are searched for.
+        sets: the sentences of the validation and test sets, by the name of the set. They are searched for in the text.
         filters: the filters of pairs by their text; None if there are none.
     """
 
@@ -126,7 +126,8 @@ def read_pairs(
         corpus: the pairs.
         reader: reads a shard.
         processes: the number of processes that read shards. None: one for each core, or one for a small corpus.
-        folder: the folder for the data of shards. Data that is there already is not computed again. None keeps none.
+        folder: the folder for the data of shards. Data that is there already is not computed again. None: no files are
+            written.
 
     Returns:
         The encoded pairs, and the data of the whole text.
@@ -143,7 +144,7 @@ def read_pairs(
 
 
 def _delete_leftovers(folder: Path) -> None:
-    """Deletes temporary files that killed processes left behind.
+    """Deletes the temporary files in a folder of shards that killed processes left behind.
 
     Files that changed in the last `LEFTOVER_SECONDS` stay: another process may be writing them.
     """
@@ -154,7 +155,7 @@ def _delete_leftovers(folder: Path) -> None:
 
 
 def join_shards(shard_data: Iterable[ShardData]) -> tuple[EncodedPairs, ShardData]:
-    """Joins the data of all shards of a text, of which there must be at least one. Changes the first one.
+    """Joins the data of all shards of a text, at least one. The data of the first shard is changed in place.
 
     Returns:
         The encoded pairs, and the data of the whole text.
@@ -183,14 +184,17 @@ def _read_shard_to_file(reader: ShardReader, missing: tuple[Path, Sides]) -> Non
 
     Args:
         reader: reads the shard.
-        missing: the file, and the sentences of the shard.
+        missing: the file to write, and the sentences of the shard.
     """
     file, pairs = missing
     _save(file, reader(pairs))
 
 
 def _load_or_read(corpus: Corpus, reader: ShardReader, number: int, file: Path) -> ShardData:
-    """Returns the data of shard `number` from its file. Reads the shard and writes the file if that is not possible."""
+    """Returns the data of shard `number` from its file.
+
+    If the file is missing or damaged, the shard is read from the corpus and the file is written.
+    """
     try:
         with file.open("rb") as content, np.load(content, allow_pickle=False) as arrays:
             return _load(arrays)

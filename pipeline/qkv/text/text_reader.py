@@ -19,8 +19,9 @@ from .tokens.words import WordSegmenter
 class TextReader:
     """Reads text that users write, by the settings and the tokenizer of a run.
 
-    All sentences that are not part of the run's own sets are read here: those of commands, of Python and of pages.
-    `typed_text` makes the reader of one text, such as a file. The text of Python calls is one text, see `read`.
+    It reads all sentences from commands, Python and pages, except those of the run's validation and test sets.
+    `typed_text` makes the reader of one text, such as a file. `read` reads sentences from Python calls; warnings treat
+    all of them as one text.
 
     Args:
         directory: the folder of the run, with the styles of its training text.
@@ -36,7 +37,7 @@ class TextReader:
 
     @cached_property
     def styles(self) -> dict[str, TextStyle | None]:
-        """The style of the training text by side, `source` and `target`; None for an imported run."""
+        """The style of the training text by side, `source` and `target`; None if unknown, as in an imported run."""
         paths = {"source": self.directory.source_look, "target": self.directory.target_look}
         return {side: TextStyle.read(path) for side, path in paths.items()}
 
@@ -51,7 +52,8 @@ class TextReader:
 
         Args:
             side: `source` or `target`, the language of the line.
-            divides: whether words are divided. If False, the words of a line keep their numbers.
+            divides: whether spaces are put between words and punctuation. If False, the words of a line keep their
+                numbers.
 
         Returns:
             The function; None if `data.normalize` is null or the style of the training text is unknown.
@@ -100,7 +102,7 @@ class TextReader:
 
     @cached_property
     def sentences(self) -> dict[str, TypedText]:
-        """The readers of the sentences that Python calls give, by side, `source` and `target`."""
+        """The readers of sentences from Python calls, by side, `source` and `target`."""
         return {side: self.typed_text("sentence", side) for side in ("source", "target")}
 
     def read(self, sentences: Sequence[str], side: str = "source") -> tuple[list[str], list[list[int]]]:
@@ -111,10 +113,12 @@ class TextReader:
             side: `source` or `target`, their language.
 
         Returns:
-            `(texts, ids)`: each sentence as the model reads it, and its ids without BOS and EOS, which are not cut.
+            `(texts, ids)`: each sentence as the model reads it, and all its ids without BOS and EOS, also those after
+            `max_tokens`.
 
         Raises:
-            InputError: `sentences` is a single text, or a sentence has several lines or characters that are not text.
+            InputError: `sentences` is a single `str`; or a sentence is not a `str`, has several lines, or has a NUL
+                character or a lone surrogate.
         """
         return self.sentences[side].read(sentences)
 
@@ -124,7 +128,7 @@ class TextReader:
         Invisible characters that the model leaves out are removed, with a warning.
 
         Raises:
-            InputError: a line has characters that are not text, or sentencex is not installed.
+            InputError: the text has a NUL character or a lone surrogate, or sentencex is not installed.
         """
         splitter = self.splitter
         lines = self.sentences["source"].readable(text.split("\n"))
@@ -138,7 +142,7 @@ class TextReader:
             name: the name of the line in messages.
 
         Raises:
-            InputError: the line has several lines or characters that are not text.
+            InputError: the line has several lines, a NUL character or a lone surrogate.
         """
         line = as_line(line, name)
         normalize = self.sentences["source"].normalize

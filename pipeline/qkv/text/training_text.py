@@ -56,7 +56,8 @@ def open_text(config: RunConfig, run: RunDirectory, tokenizer: Tokenizer, valida
     """Opens the encoded text of a run whose tokenizer and validation text are known.
 
     Raises:
-        InputError: as `load_text`.
+        InputError: the encoded text or the corpus report is missing or damaged, or the number of validation pairs has
+            changed.
     """
     validation_pairs = EncodedPairs.load(run.encoded / "validation")
     pairs_at_start = len(validation_pairs.source)

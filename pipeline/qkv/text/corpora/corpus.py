@@ -102,7 +102,7 @@ def join_corpora(parts: Sequence[Corpus], of: str = "corpora") -> Corpus:
 
 
 def _join(parts: Sequence[Corpus], name: str) -> Corpus:
-    """Returns the join of corpora, under a name for messages. No text is copied."""
+    """Returns the join of corpora, with a name for messages. No text is copied."""
     return Corpus(
         source=JoinedSequence([part.source for part in parts]),
         target=JoinedSequence([part.target for part in parts]),
@@ -146,17 +146,20 @@ class JoinedSequence(Sequence[Item]):
 
 
 def chunks(sentences: Chunk) -> Iterator[Chunk]:
-    """Yields slices of `CHUNK_SENTENCES` sentences or rows of an array. The last slice may be shorter."""
+    """Yields slices of `CHUNK_SENTENCES` sentences, or rows of an array. The last slice may be shorter."""
     return (sentences[first : first + CHUNK_SENTENCES] for first in range(0, len(sentences), CHUNK_SENTENCES))
 
 
 def is_large(corpus: Corpus) -> bool:
-    """Returns whether a corpus has more than two shards."""
+    """Returns whether a corpus has more than two shards, so that several processes are worth their start."""
     return len(corpus) > 2 * SHARD_PAIRS
 
 
 def shards(corpus: Corpus) -> Iterator[Sides]:
-    """Returns an iterator over the shards of a corpus, `(sources, targets)`. An empty corpus has one, empty shard."""
+    """Returns an iterator over the shards of a corpus: `(sources, targets)` of `SHARD_PAIRS` pairs each.
+
+    The last shard may be smaller. An empty corpus has one empty shard.
+    """
     return (shard_of(corpus, number) for number in shard_numbers(corpus))
 
 

@@ -29,7 +29,7 @@ _Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class TextFilters:
-    """The filters of pairs, by the names of `CORPUS_FILTERS`.
+    """Filters that drop sentence pairs by their text.
 
     Args:
         source_script: the script of the source, one of `config.choices.text.SCRIPTS`; None allows any script.
@@ -38,7 +38,7 @@ class TextFilters:
         digits: whether to drop pairs whose sides have different digits.
         duplicates: whether to drop pairs that equal an earlier one. `find` does not do this; see `find_repeated`.
         near_duplicates: whether to drop pairs that equal an earlier one apart from case, digits, punctuation and white
-            space; see `digest`.
+            space. `find` does not do this; see `mark_near_duplicates`.
     """
 
     source_script: str | None = None
@@ -49,7 +49,7 @@ class TextFilters:
     near_duplicates: bool = False
 
     def find(self, sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint8]:
-        """Applies the filters that need a single pair: all but `duplicates` and `near_duplicates`.
+        """Applies the filters that need one pair at a time: all but `duplicates` and `near_duplicates`.
 
         Args:
             sources: the source of each pair.
@@ -57,7 +57,7 @@ class TextFilters:
 
         Returns:
             The reason of each pair, uint8 `(pairs,)`: the number of the first of `CORPUS_FILTERS` that applies, counted
-            from 1, or `NONE_APPLIES`.
+            from 1; `NONE_APPLIES` if the pair is not dropped.
         """
         reasons = (self._find_reason(source, target) for source, target in zip(sources, targets, strict=True))
         return np.fromiter(reasons, np.uint8, len(sources))
@@ -72,7 +72,7 @@ class TextFilters:
         return next((number for number, applying in enumerate(applies, 1) if applying), NONE_APPLIES)
 
     def digest(self, sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint64]:
-        """Returns a digest of each pair, uint64 `(pairs,)`. Near duplicates have equal digests.
+        """Returns a digest of each pair, uint64 `(pairs,)`, which is equal for near duplicates.
 
         The array is empty if `near_duplicates` is False.
         """

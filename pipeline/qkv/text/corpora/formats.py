@@ -27,7 +27,9 @@ log = logging.getLogger(__name__)
 
 
 def read_corpus(settings: CorpusSettings | Sequence[CorpusSettings]) -> Corpus:
-    """Reads the corpus of a section of the config, from two text files or a table, or joins the corpora of a list.
+    """Reads the corpus of a section of the config from two text files or a table.
+
+    If the section is a list of corpora, or a path is a pattern of several files, all of them are read and joined.
 
     Raises:
         InputError: see `read_parallel_files` and `read_corpus_table`; or no file matches a pattern.

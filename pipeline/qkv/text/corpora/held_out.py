@@ -44,9 +44,10 @@ def hold_out_sets(config: RunConfig, files: Corpus, run: RunDirectory) -> tuple[
         run: the run.
 
     Returns:
-        The rows of the pairs to train on, in ascending order; None for all pairs. And a dict for the corpus report,
-        which is empty if no set is held out. It has the number of `pairs` and their `lines` in the training files, for
-        each set and for `left_out`, the pairs that are neither in a set nor trained on.
+        `(rows, report)`. `rows` are the rows of the pairs to train on, in ascending order; None for all pairs. `report`
+        is a part of the corpus report: by the name of a set its number of `pairs` and their `lines` in the training
+        files. Its key `left_out` has the pairs that are neither in a set nor trained on. It is empty if no set is held
+        out.
 
     Raises:
         InputError: see `hold_out`; or the numbers of pairs and of lines with alignments differ.
@@ -76,9 +77,9 @@ def hold_out_sets(config: RunConfig, files: Corpus, run: RunDirectory) -> tuple[
 
 
 def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
-    """Returns the config with the files of the held-out sets in the run's folder as `validation` and `test`.
+    """Returns a copy of the config in which held-out sets are read from their files in the run's folder.
 
-    A set that is not held out keeps its files.
+    `data.validation` and `data.test` name these files. A set that is not held out keeps its files.
     """
     data = config.data
     # The links of a list, whose files may differ in their direction, are written from source to target.

@@ -66,7 +66,7 @@ class Mixture:
 
 
 class _ShuffledCorpus:
-    """The endless sequence of the pairs of a corpus, shuffled differently each time.
+    """The endless sequence of the pairs of a corpus: passes over all pairs, each in a different random order.
 
     Args:
         ranges: the ranges of the corpus' rows.
@@ -82,7 +82,7 @@ class _ShuffledCorpus:
         self._number = number
 
     def rows(self, first: int, last: int) -> list[np.ndarray]:
-        """Returns the rows of the pairs from number `first` to before `last` of the sequence, as several arrays."""
+        """Returns the rows of the pairs at positions `first` to before `last` of the sequence, in several arrays."""
         parts = [np.zeros(0, np.int64)]
         while first < last:
             pass_number, start = divmod(first, self.pairs)
@@ -94,7 +94,16 @@ class _ShuffledCorpus:
         return parts
 
     def _shuffled(self, pass_number: int, first: int, last: int) -> np.ndarray:
-        """Returns the indices from `first` to before `last` of the corpus as it is shuffled for a pass over it."""
+        """Returns a part of the order of the pairs in one pass over the corpus.
+
+        Args:
+            pass_number: the number of the pass, from 0. Each pass has a different order.
+            first: the first position of the part in the order, from 0.
+            last: the position after the part.
+
+        Returns:
+            The indices of the pairs in the corpus, from 0, int `(last - first,)`.
+        """
         generator = np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(self._number, pass_number)))
         if self.pairs <= WHOLE_PAIRS:
             return generator.permutation(self.pairs)[first:last]

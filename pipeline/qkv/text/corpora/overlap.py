@@ -14,7 +14,7 @@ MOST_LINES = 1000
 
 @dataclass
 class SharedSentences:
-    """Sets of sentences and pairs: a whole corpus, or the part of it that the training text contains, too.
+    """The sentences and pairs of a validation or test set: all of them, or those that the training text has, too.
 
     Args:
         sources: source sentences.
@@ -28,7 +28,7 @@ class SharedSentences:
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
-        """Returns the sentences and pairs of a corpus."""
+        """Returns all sentences and pairs of a corpus."""
         return cls(set(corpus.source), set(corpus.target), set(corpus.pairs()))
 
     def shared_with(self, sources: Iterable[str], targets: Iterable[str]) -> "SharedSentences":
@@ -50,24 +50,25 @@ class SharedSentences:
         self.pairs |= other.pairs
 
 
-def report_overlap(shared: SharedSentences, other: Corpus, name: str) -> dict[str, Any]:
-    """Counts the sentences and pairs of a set that are also in the training text. Logs a warning if sources are.
+def report_overlap(shared: SharedSentences, corpus: Corpus, name: str) -> dict[str, Any]:
+    """Counts the sentences and pairs of a set that are also in the training text. Logs a warning if sources are shared.
 
     Args:
         shared: the sentences and pairs of the set that are in the training text.
-        other: the set.
+        corpus: the pairs of the set.
         name: the name of the set, `validation` or `test`, for the warning.
 
     Returns:
-        The numbers of shared `pairs`, `sources` and `targets`, the number of pairs in the set (`of`), and the first
-        `lines` of it whose sources are shared.
+        A dict for the corpus report. `pairs`, `sources` and `targets`: the number of lines of the set whose pair,
+        source or target is shared. `of`: the number of pairs in the set. `lines`: the numbers of the first `MOST_LINES`
+        lines with shared sources.
     """
-    lines = [line for line, source in zip(other.line_numbers, other.source, strict=True) if source in shared.sources]
+    lines = [line for line, source in zip(corpus.line_numbers, corpus.source, strict=True) if source in shared.sources]
     overlap = {
-        "pairs": sum(pair in shared.pairs for pair in other.pairs()),
+        "pairs": sum(pair in shared.pairs for pair in corpus.pairs()),
         "sources": len(lines),
-        "targets": sum(target in shared.targets for target in other.target),
-        "of": len(other),
+        "targets": sum(target in shared.targets for target in corpus.target),
+        "of": len(corpus),
         "lines": lines[:MOST_LINES],
     }
     if lines:
@@ -76,7 +77,7 @@ def report_overlap(shared: SharedSentences, other: Corpus, name: str) -> dict[st
             "hold out a set without such sentences, or remove them from one of the two; corpus_report.json lists their "
             "lines",
             f"{len(lines):,}",
-            f"{len(other):,}",
+            f"{len(corpus):,}",
             name,
             name,
         )

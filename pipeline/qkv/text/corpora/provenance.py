@@ -94,7 +94,7 @@ def check_same_settings(config: RunConfig, run: RunDirectory, section: str = "")
     digests = recorded_sha256(run)
 
     def same(before: Any, after: Any) -> bool:
-        """Returns whether two values are equal; paths also are if their files have the same content."""
+        """Returns whether two values are equal. Different paths count as equal if their files have equal content."""
         if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
             return all(map(same, before, after))
         if isinstance(before, dict) and isinstance(after, dict):

@@ -51,7 +51,7 @@ class GoldAlignment:
         return GoldAlignment(*(frozenset((j, i) for i, j in links) for links in (self.sure, self.possible)))
 
     def shifted(self, words: int) -> "GoldAlignment":
-        """Returns the links after `words` words have been put before the source."""
+        """Returns the links with `words` added to the number of each source word."""
         return GoldAlignment(*(frozenset((i + words, j) for i, j in links) for links in (self.sure, self.possible)))
 
 
@@ -152,7 +152,7 @@ def write_gold(path: str | Path, gold: Iterable[GoldAlignment]) -> None:
 def iterate_links(
     corpus: Corpus, path: Path, turned: bool, first_index: int = 0
 ) -> Iterator[tuple[str, GoldAlignment]]:
-    """Yields for each pair of a corpus `file:line` of its links, and the links.
+    """Yields `(location, links)` for each pair of a corpus; the location is `file:line` of the links.
 
     Args:
         corpus: the pairs.
@@ -161,14 +161,15 @@ def iterate_links(
         first_index: see `read_pharaoh`.
 
     Raises:
-        InputError: the numbers of pairs and of lines differ, which is raised at the end; or see `read_pharaoh`.
+        InputError: no file matches the pattern, or see `read_pharaoh`. At the end: the numbers of pairs and of lines
+            differ.
     """
     lines = 0
     for file in matching_files(path):
         for number, alignment in enumerate(iterate_pharaoh(file, turned, first_index), start=1):
             lines += 1
             yield f"{file}:{number}", alignment
-    check_count(path, lines, corpus)
+    check_line_count(path, lines, corpus)
 
 
 def iterate_links_inside(
@@ -190,7 +191,7 @@ def iterate_links_inside(
         count: a function from sources and targets to the number of words in each source and in each target.
 
     Raises:
-        InputError: words seem to be counted from 1 in the file, which is raised at the end; or see `iterate_links`.
+        InputError: see `iterate_links`. At the end: the file seems to count words from 1, see `OutsideLinks.report`.
     """
     outside = OutsideLinks(first_index, IN_CONFIG)
     links = iterate_links(corpus, path, turned, first_index)
@@ -201,8 +202,14 @@ def iterate_links_inside(
     outside.report()
 
 
-def check_count(path: str | Path, lines: int, corpus: Corpus) -> None:
-    """Raises an `InputError` unless a file has as many lines of alignments as a corpus has pairs."""
+def check_line_count(path: str | Path, lines: int, corpus: Corpus) -> None:
+    """Raises an `InputError` if the number of lines in a file of alignments is not the number of pairs in a corpus.
+
+    Args:
+        path: the file, for the message.
+        lines: the number of its lines.
+        corpus: the pairs.
+    """
     if lines != len(corpus):
         raise InputError(
             f"{path}: {lines} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one per pair"
@@ -212,11 +219,11 @@ def check_count(path: str | Path, lines: int, corpus: Corpus) -> None:
 class OutsideLinks:
     """Drops links that point outside their sentences, and counts them.
 
-    Some published files have a few such links. If words are counted differently, most links are outside.
+    Some published files have a few such links. Many such links mean that the file counts words differently.
 
     Args:
         first_index: the number of the first word with which the file was read, 0 or 1.
-        remedy: the advice in the error message if it was 0 and should have been 1.
+        remedy: the advice in the message of `report` for a file that counts words from 1.
 
     Attributes:
         links: the number of links that were dropped.
@@ -251,7 +258,8 @@ class OutsideLinks:
         """Logs a warning if links were dropped.
 
         Raises:
-            InputError: links were dropped, and no link has the number 0, so words seem to be counted from 1.
+            InputError: links were dropped, `first_index` is 0, and no link has the number 0. So the file seems to count
+                words from 1.
         """
         if not self.links:
             return

@@ -52,7 +52,7 @@ _UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 
 
 def decode_line(line: bytes, name: str, number: int) -> str:
-    """Returns the text of a line in UTF-8, without the line's end, in the normal form of `compose`.
+    """Returns the text of a line in UTF-8, without the line's end, in Unicode's normal form NFC.
 
     Args:
         line: the bytes of the line.
@@ -65,11 +65,11 @@ def decode_line(line: bytes, name: str, number: int) -> str:
     try:
         return compose(line.removesuffix(b"\n").removesuffix(b"\r").decode())
     except UnicodeDecodeError as error:
-        raise refuse_byte(line, error.start, name, number) from None
+        raise utf8_error(line, error.start, name, number) from None
 
 
 def list_sentences(sentences: Any, name: str) -> list[str]:
-    """Returns the sentences that a user of the Python API has passed, as a list.
+    """Returns the sentences that a user of the Python API has passed, as a list. A single sentence is a list of one.
 
     Args:
         sentences: a sentence, or a list, an array or a pandas Series of sentences.
@@ -103,14 +103,14 @@ def list_sentences(sentences: Any, name: str) -> list[str]:
 
 
 def as_line(text: str, location: str) -> str:
-    """Returns a sentence without the line's end, in the normal form of `compose`.
+    """Returns a sentence without the line's end, in Unicode's normal form NFC.
 
     Args:
-        text: the sentence.
+        text: the sentence, with or without a line's end.
         location: the location of the sentence, for messages.
 
     Raises:
-        InputError: the sentence is not text, has several lines, or has a NUL character or a lone surrogate.
+        InputError: the sentence is not a `str`, has several lines, or has a NUL character or a lone surrogate.
     """
     if not isinstance(text, str):
         raise InputError(f"{location}: expected text, found {text!r:.60}")
@@ -138,13 +138,16 @@ def compose(text: str) -> str:
 
 
 def is_empty(line: str) -> bool:
-    """Returns whether a line has only white space, control characters and format characters, such as U+200B."""
+    """Returns whether a line has no visible character.
+
+    Invisible are white space, control characters and format characters, such as U+200B.
+    """
     # Most lines begin with a letter; this check is ten times as fast.
     return not line[:1].isalnum() and all(unicodedata.category(character) in _UNSEEN for character in line)
 
 
 def visible(line: str) -> str:
-    """Returns a line unchanged, or the empty string if it `is_empty`."""
+    """Returns a line unchanged; the empty string if the line has no visible character, see `is_empty`."""
     return "" if is_empty(line) else line
 
 
@@ -153,12 +156,12 @@ def name_code(character: str) -> str:
     return f"U+{ord(character):04X}"
 
 
-def class_of(characters: Iterable[str], code: str) -> str:
-    """Returns the content of a regular expression's character class that matches some characters, as ranges.
+def character_ranges(characters: Iterable[str], code: str) -> str:
+    """Returns characters as ranges, to be written between `[` and `]` in a regular expression that matches them.
 
     Args:
         characters: the characters.
-        code: the format of a character's code in that kind of regular expression, such as `\\x{{{:x}}}` for RE2.
+        code: the format string of a character's code in the regular expression, such as `\\x{{{:x}}}` for RE2.
     """
     codes = sorted(set(map(ord, characters)))
     starts = [code for code, before in zip(codes, [-2, *codes], strict=False) if code != before + 1]
@@ -167,7 +170,7 @@ def class_of(characters: Iterable[str], code: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Returns the words of a text, which spaces separate, as in the tokenizer and in alignment files."""
+    """Returns the words of a text: its parts between spaces, as in the tokenizer and in alignment files."""
     return [word for word in text.split(" ") if word]
 
 
@@ -184,39 +187,39 @@ def without_tag(line: str, tags: Collection[str]) -> str:
 
 
 def tagged_lines(lines: Sequence[str], tags: Iterable[str | None]) -> list[str]:
-    """Returns lines, each with its tag and a space before it. A line whose tag is None stays as it is."""
+    """Returns each line with its tag and a space before it. A line whose tag is None is unchanged."""
     return [line if tag is None else f"{tag} {line}" for line, tag in zip(lines, tags, strict=True)]
 
 
-def refuse_byte(line: bytes, index: int, name: str, number: int, before: int | None = None) -> InputError:
-    """Returns the error for a byte that is not UTF-8.
+def utf8_error(line: bytes, index: int, name: str, number: int, bytes_before: int | None = None) -> InputError:
+    """Returns the error for a byte that is not UTF-8. Its message names the probable encoding or compression.
 
     Args:
         line: the line with the byte.
         index: the index of the byte in the line.
         name: the name of the text, for the message.
         number: the number of the line, from 1.
-        before: the number of bytes in the text before the line. None leaves the position of the byte in the text out of
-            the message.
+        bytes_before: the number of bytes in the text before the line. If None, the message does not have the position
+            of the byte in the text.
     """
     if number == 1 and (packer := next((name for start, name in _PACKED.items() if line.startswith(start)), None)):
         return InputError(f"{name}: this is packed by {packer}; expected UTF-8 text: unpack it: {packer} -dc FILE")
     is_utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "UTF-16" if is_utf16 else "LATIN1"
-    position = "" if before is None else f" (byte {before + index + 1} of the text)"
+    position = "" if bytes_before is None else f" (byte {bytes_before + index + 1} of the text)"
     return InputError(
         f"{name}:{number}: byte 0x{line[index]:02x}{position} is not UTF-8, as expected; perhaps it is {encoding}; "
         f"convert the text: iconv -f {encoding} -t UTF-8 FILE > CONVERTED"
     )
 
 
-def refuse_returns(line: bytes, location: str) -> None:
+def refuse_carriage_returns(line: bytes, location: str) -> None:
     """Raises an `InputError` if the lines of a text end in carriage returns without line feeds.
 
-    One carriage return in a line that ends in a line feed is accepted: it may be part of the sentence.
+    If the text has a line feed, one carriage return before it is accepted: it may be part of the sentence.
 
     Args:
-        line: the first line of the text, with its end. If lines end in carriage returns, it is the whole text.
+        line: the text up to the end of its first line feed; the whole text if it has no line feed.
         location: the name of the text, for the message.
     """
     if line.rstrip(b"\r\n").count(b"\r") > line.endswith(b"\n"):

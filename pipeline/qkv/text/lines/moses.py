@@ -5,9 +5,9 @@ import re
 from importlib import import_module
 from typing import Any
 
-from .line import class_of
+from .line import character_ranges
 
-JAVASCRIPT = r"\u{{{:x}}}"  # the format of a character's code in a regular expression of JavaScript, see `class_of`
+JAVASCRIPT = r"\u{{{:x}}}"  # the format string of a character's code in a regular expression of JavaScript
 
 
 def tokenize(text: str, language: str, *, escaped: bool = False) -> str:
@@ -46,17 +46,17 @@ def rules(language: str, *, escaped: bool = False) -> dict[str, Any]:
 
     Returns:
         A dict of values that JSON can hold. `substitutions`: pairs of a regular expression and its replacement.
-        `alnum`, `alpha`, `number`, `lower`: the characters of each kind, as ranges of a character class. `prefixes`:
-        words that keep a full stop after them. `numeric`: words that keep it before a number. `apostrophes`: the
-        language whose rules for apostrophes apply, `en`, `fr` or `other`. `escape`: pairs of a character and its
-        escape; empty unless `escaped`.
+        `alnum`, `alpha`, `number`, `lower`: the characters of each kind, by `text.lines.line.character_ranges`.
+        `prefixes`: words that keep a full stop after them. `numeric`: words that keep it before a number.
+        `apostrophes`: the language whose rules for apostrophes apply, `en`, `fr` or `other`. `escape`: pairs of a
+        character and its escape; empty unless `escaped`.
     """
     code = _code(language)
     tokenizer = _sacremoses("Tokenizer", code)
     kinds = {"alnum": "IsAlnum", "alpha": "IsAlpha", "number": "IsN", "lower": "IsLower"}
     return {
         "substitutions": [_to_javascript(*pair) for pair in _sacremoses("PunctNormalizer", code).substitutions],
-        **{name: class_of(getattr(tokenizer, kind), JAVASCRIPT) for name, kind in kinds.items()},
+        **{name: character_ranges(getattr(tokenizer, kind), JAVASCRIPT) for name, kind in kinds.items()},
         "prefixes": sorted(tokenizer.NONBREAKING_PREFIXES),
         "numeric": sorted(tokenizer.NUMERIC_ONLY_PREFIXES),
         "apostrophes": {"en": "en", "fr": "fr", "it": "fr"}.get(code, "other"),
@@ -80,6 +80,6 @@ def _code(language: str) -> str:
 
 @functools.cache
 def _sacremoses(kind: str, code: str) -> Any:
-    """Returns a tool of sacremoses for a language: its class `Moses{kind}`. It is made once."""
+    """Returns an instance of sacremoses's class `Moses{kind}` for a language. It is made once and cached."""
     # sacremoses is imported at its first use: that takes a third of a second, and most commands do not need it.
     return getattr(import_module("sacremoses"), f"Moses{kind}")(code)

@@ -11,7 +11,7 @@ class Paragraph(NamedTuple):
     """One or more lines of text, split into sentences.
 
     - sentences: the sentences, one or more; an empty line is one empty sentence.
-    - spaces: the white space between each two sentences, one string fewer than sentences.
+    - spaces: the white space between neighbouring sentences; one string fewer than `sentences`.
     """
 
     sentences: list[str]
@@ -44,7 +44,7 @@ class SentenceSplitter:
         self._separator = separator
 
     def divide_lines(self, text: str) -> Paragraph:
-        """Splits a text of several lines into sentences; line feeds are part of the white space between them."""
+        """Splits a text of several lines into sentences. Line feeds count as white space between sentences."""
         sentences: list[str] = []
         spaces: list[str] = []
         for line in map(self, text.split("\n")):
@@ -55,7 +55,8 @@ class SentenceSplitter:
     def __call__(self, line: str) -> Paragraph:
         """Splits a line into sentences.
 
-        White space at the ends of the line is dropped. A line of fewer than two sentences is returned unchanged.
+        White space at both ends of the line is dropped. But a line of fewer than two sentences is returned unchanged,
+        as one sentence.
         """
         parts: list[str] = self._segment(self._language, without_tag(line, self._tags))
         sentences = []

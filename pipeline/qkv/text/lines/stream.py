@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from .line import BYTE_ORDER_MARK, decode_line, refuse_returns
+from .line import BYTE_ORDER_MARK, decode_line, refuse_carriage_returns
 
 WINDOW_LINES = 1000  # the maximum number of lines in a window, so that memory use does not grow with the input
 PATIENCE_SECONDS = 0.1  # the time for which a window waits for more lines after its first one
@@ -38,7 +38,7 @@ class ArrivingLines:
         threading.Thread(target=self._read, args=(_unlocked(stream),), daemon=True).start()
 
     def windows(self) -> Iterator[list[str]]:
-        """Yields windows: lists of at least one line, see `text.lines.line.decode_line`.
+        """Yields windows: lists of at least one line, decoded by `text.lines.line.decode_line`.
 
         Raises:
             InputError: a line is not UTF-8, or lines end in carriage returns only. The lines before it are yielded
@@ -73,7 +73,7 @@ class ArrivingLines:
         try:
             for number, line in enumerate(stream, start=1):
                 if number == 1:
-                    refuse_returns(line, "standard input")
+                    refuse_carriage_returns(line, "standard input")
                     line = line.removeprefix(BYTE_ORDER_MARK)
                 self._arrived.put(decode_line(line, "standard input", number))
             self._arrived.put(_END)
@@ -90,9 +90,10 @@ def _is_regular_file(stream: BinaryIO) -> bool:
 
 
 def _unlocked(stream: BinaryIO) -> BinaryIO:
-    """Returns a second reader of the stream's file, or the stream if it has no file.
+    """Returns a second reader of the stream's file; the stream itself if it has no file.
 
-    A read of `sys.stdin` holds its lock, and Python waits for that lock when the program ends.
+    A thread that reads `sys.stdin` holds its lock, and Python waits for this lock when the program ends. The second
+    reader has a separate lock.
     """
     try:
         return open(stream.fileno(), "rb", closefd=False)

@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import InputError, first_line, import_optional
 from ...files.arrays import ArrayStore
 from ...files.paths import check_text
-from .line import BYTE_ORDER_MARK, GZIP, ZSTD, compose, refuse_byte, refuse_returns
+from .line import BYTE_ORDER_MARK, GZIP, ZSTD, compose, refuse_carriage_returns, utf8_error
 
 CHUNK_LINES = 4096  # the number of lines that an iteration reads at a time
 BLOCK_BYTES = 1 << 20  # the number of bytes that are copied or searched for lines at a time
@@ -38,7 +38,7 @@ ALWAYS_BYTES = 1 << 26
 
 
 class TextFile:
-    """An open file, which is closed with its last reference.
+    """An open file that is closed when the last reference to this object is deleted.
 
     Args:
         file: the file. None opens an empty temporary file.
@@ -64,8 +64,8 @@ class Lines(Sequence[str]):
         text: the file, in UTF-8.
         starts: the position of the first byte of each line, int64 `(lines,)`. It may be mapped from a temporary file.
         ends: the position after the last byte of each line, without the line's end, int64 `(lines,)`.
-        form: a function from a line to the text that is read, such as one column. By default all of it, in the normal
-            form of `text.lines.line.compose`.
+        form: a function that returns the text to read from a line, such as one of its columns. By default it is the
+            whole line, in Unicode's normal form NFC.
     """
 
     text: TextFile
@@ -74,7 +74,7 @@ class Lines(Sequence[str]):
     form: Callable[[str], str] = compose
 
     def select(self, rows: np.ndarray) -> "Lines":
-        """Returns the lines in `rows`, int `(lines,)` in ascending order, counted from 0."""
+        """Returns the lines with the numbers `rows`, from 0: int `(lines,)` in ascending order."""
         return replace(self, starts=self.starts[rows], ends=self.ends[rows])
 
     def __len__(self) -> int:
@@ -108,7 +108,7 @@ def read_lines(path: str | Path) -> Lines:
     shift all pairs after it. The last line need not have an end.
 
     Returns:
-        The lines, in the normal form of `text.lines.line.compose`.
+        The lines, in Unicode's normal form NFC.
 
     Raises:
         InputError: there is no such file, it is a folder, it is empty, it is a damaged gzip or zstd file or not a text
@@ -128,12 +128,12 @@ def read_lines(path: str | Path) -> Lines:
     if not len(starts):
         raise InputError(f"{path}: the file is empty; expected UTF-8 text with one sentence or row per line")
     if len(starts) == 1:
-        refuse_returns(text.read(int(starts[0]), int(ends[0]) + 2), str(path))
+        refuse_carriage_returns(text.read(int(starts[0]), int(ends[0]) + 2), str(path))
     return Lines(text, starts, ends)
 
 
 def _find_lines(path: Path, file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the start and the end of each line, see `Lines`; an `InputError` if a line is not UTF-8."""
+    """Returns the start and the end of each line, see `Lines`. Raises an `InputError` if a line is not UTF-8."""
     file.seek(0)
     position = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
     file.seek(position)
@@ -145,7 +145,7 @@ def _find_lines(path: Path, file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
             try:
                 line.decode()
             except UnicodeDecodeError as error:
-                raise refuse_byte(line, error.start, str(path), number, int(begin)) from None
+                raise utf8_error(line, error.start, str(path), number, int(begin)) from None
         starts.add(begins[:-1])
         ends.add(begins[:-1] + [len(line.removesuffix(b"\n").removesuffix(b"\r")) for line in block])
         position = int(begins[-1])
@@ -154,11 +154,11 @@ def _find_lines(path: Path, file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
 
 
 def lines_of(rows: Iterable[tuple[bytes, np.ndarray]]) -> Lines:
-    """Writes rows into a temporary file, and returns them as lines.
+    """Writes rows of text into a temporary file, and returns them as lines.
 
     Args:
-        rows: parts of the rows. Each part has the bytes of its rows in UTF-8, one row after the other without line
-            ends, and the number of bytes of each row, int `(rows,)`.
+        rows: some rows at a time, as `(content, sizes)`. The content is the text of these rows in UTF-8, one row after
+            the other, without line ends. The sizes are the number of bytes of each row, int `(rows,)`.
     """
     text = TextFile()
     starts, ends = ArrayStore(np.int64), ArrayStore(np.int64)
@@ -179,7 +179,8 @@ def open_unpacked(path: Path) -> TextFile:
 
     Raises:
         InputError: a zstd file is damaged or unpacks to far more bytes than text does, or PyArrow is not installed.
-        OSError: the file cannot be read, or is a damaged gzip file; that may also be an `EOFError` or a `zlib.error`.
+        OSError: the file cannot be read.
+        gzip.BadGzipFile, EOFError or zlib.error: a gzip file is damaged.
     """
     text = TextFile(path.open("rb"))
     if not text.file.seekable():
@@ -242,11 +243,11 @@ def import_pyarrow(path: str | Path, kind: str) -> Any:
 
 
 def refuse_other_kinds(path: Path, start: bytes) -> None:
-    """Raises an `InputError` if a file seems to be a known kind other than text, or text in UTF-16.
+    """Raises an `InputError` if a file begins like a known kind other than text, such as a PDF, or like UTF-16.
 
     Args:
-        path: the file.
-        start: its first bytes; some hundred are enough.
+        path: the file, for the message.
+        start: the first bytes of the file; some hundred are enough.
     """
     kind = next((kind for signature, kind in _OTHER_KINDS.items() if start.startswith(signature)), None)
     if kind:

@@ -79,7 +79,7 @@ class Normalizer:
         return line
 
     def _divide_words(self, line: str, divide: Callable[[str], str]) -> str:
-        """Returns a line with its words divided, except for words that the training text has."""
+        """Returns a line with spaces between words and punctuation. Words of `_is_known` are not divided."""
         parts = []
         for is_known, words in groupby(line.split(" "), self._is_known):
             part = " ".join(words)
@@ -87,17 +87,25 @@ class Normalizer:
         return " ".join(filter(None, parts))
 
     def _is_known(self, word: str) -> bool:
-        """Returns whether the training text has a word with letters that Moses would divide in a sentence, as `'s`."""
+        """Returns whether a word of letters and other characters, such as `'s`, occurs in the training text.
+
+        Moses might divide such a word in a sentence.
+        """
         return word in self._style.marked and any(map(str.isalnum, word))
 
     def _is_whole(self, word: str) -> bool:
-        """Returns whether the training text has a word, or `divide` leaves it whole."""
+        """Returns whether a word need not be divided.
+
+        It has only letters and digits, occurs in the training text, or is not changed by `divide`.
+        """
         assert self._divide
         return word.isalnum() or word in self._style.marked or self._divide(word) == word
 
 
 class LineReader:
-    """Reads lines as `as_line` does. Warns once of each invisible character that the tokenizer does not read.
+    """Checks and normalises lines by `text.lines.line.as_line`.
+
+    Warns once of each invisible character that the tokenizer does not read.
 
     Args:
         tokenizer: the tokenizer of the language of the lines.
@@ -115,7 +123,7 @@ class LineReader:
             lines: `(location, line)` for each line; messages name the location, such as `file:line`.
 
         Raises:
-            InputError: a line has several lines in it, or characters that are not text.
+            InputError: a line is not a `str`, has several lines in it, or has a NUL character or a lone surrogate.
         """
         texts = []
         counts = Counter[str]()
@@ -156,7 +164,7 @@ class TypedText:
 
     Args:
         tokenizer: the tokenizer of the language of the text.
-        style: the style of the training text in this language; None if it is unknown, which gives no warning of it.
+        style: the style of the training text in this language; None if it is unknown: then lines are not compared.
         normalize: a function that gives a line the style of the training text; None leaves lines unchanged.
         max_tokens: the maximum number of tokens that the model reads of a line, without EOS.
         name: the name of the text in messages, such as the path of its file.
@@ -185,10 +193,12 @@ class TypedText:
             numbers: the numbers of the lines in messages; by default 1, 2, and so on.
 
         Returns:
-            `(texts, ids)`: each line as the model reads it, and its ids without BOS and EOS, which are not cut.
+            `(texts, ids)`: each line as the model reads it, and all its ids without BOS and EOS, also those after
+            `max_tokens`.
 
         Raises:
-            InputError: `lines` is a single text, or a line has several lines in it or characters that are not text.
+            InputError: `lines` is a single `str`; or a line is not a `str`, has several lines in it, or has a NUL
+                character or a lone surrogate.
         """
         if isinstance(lines, str):
             raise InputError(f"{self.name}: expected a list of sentences, found the text {lines!r:.60}: put it in [ ]")
@@ -211,7 +221,7 @@ class TypedText:
             numbers: the numbers of the lines in messages.
 
         Raises:
-            InputError: a line has several lines in it, or characters that are not text.
+            InputError: a line is not a `str`, has several lines in it, or has a NUL character or a lone surrogate.
         """
         if self.splitter is None:
             paragraphs = [Paragraph([line], []) for line in lines]
@@ -234,7 +244,7 @@ class TypedText:
             numbers: the numbers of the lines in messages; by default 1, 2, and so on.
 
         Raises:
-            InputError: a line has several lines in it, or characters that are not text.
+            InputError: a line is not a `str`, has several lines in it, or has a NUL character or a lone surrogate.
         """
         texts = self._read_lines(self._locate(lines, numbers))
         return list(map(self.tokenizer.without_format_characters, texts))

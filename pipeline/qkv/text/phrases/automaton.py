@@ -26,11 +26,12 @@ class PhraseAutomaton:
             characters, too many phrases are found if True, and too few if False.
 
     Attributes:
-        following: the state after each symbol, int32 `(S, SYMBOLS)`.
-        completed: the bits of the phrases that end just before each symbol, int32 `(S, SYMBOLS)`.
-        pending: the bits of the phrases that end in a state if a word or the text ends there, int32 `(S,)`.
-        fallback: for each state the state of the next shorter suffix of the text that a phrase begins with, int32
-            `(S,)`.
+        following: for each state the state after each next symbol, int32 `(S, SYMBOLS)`.
+        completed: for each state and next symbol the bits of the phrases that end before that symbol, int32
+            `(S, SYMBOLS)`.
+        pending: for each state the bits of the phrases that end there if a word or the text ends there, int32 `(S,)`.
+        fallback: the failure link of each state, int32 `(S,)`: the state of the next shorter suffix of the text that a
+            phrase begins with.
         children: for each state a dict from the symbols that continue a phrase to the states after them.
     """
 
@@ -99,7 +100,11 @@ class PhraseAutomaton:
             self.following[state, symbol] = child
 
     def read(self, symbols: Sequence[int], state: int = APART) -> tuple[int, int]:
-        """Reads symbols, beginning in a state.
+        """Reads symbols.
+
+        Args:
+            symbols: the symbols of a part of a text.
+            state: the state before the symbols. By default the text begins with them.
 
         Returns:
             The state after the symbols, and the bits of the phrases that were completed. A phrase at the end is not

@@ -26,13 +26,14 @@ NONE = -1
 
 @dataclass(frozen=True)
 class BanTable:
-    """An automaton over tokens that gives the tokens that may come next.
+    """The table of allowed tokens: an automaton that reads a translation token by token.
 
     Args:
-        following: the state after each token in each state, int `(S, V)`. `NONE` if the token is forbidden: it would
-            complete a banned phrase, or lead to a state in which all tokens are forbidden. A text begins in state 0. In
-            states 0 and 1 no phrase has begun.
-        closed: the first state in which neither the text nor a word may end; so are all states after it.
+        following: for each state the state after each next token, int `(S, V)`. `NONE` if the token is forbidden: it
+            would complete a banned phrase, or lead to a state in which all tokens are forbidden. A text begins in state
+            0. In states 0 and 1 no phrase has begun.
+        closed: the number of the first closed state, in which neither the text nor a word may end. All states from this
+            one on are closed.
         opens: True for tokens that begin with a character that separates words, bool `(V,)`.
     """
 
@@ -58,12 +59,12 @@ class BannedPhrases:
     table: BanTable
 
     def find(self, symbols: Sequence[int]) -> str | None:
-        """Returns the first banned phrase that a text contains, given its symbols; None if there is none."""
+        """Returns the first banned phrase that a text with these symbols contains; None if it contains none."""
         matches = (text for text, phrase in zip(self.texts, self.symbols, strict=True) if contains(symbols, phrase))
         return next(matches, None)
 
     def find_in_beginning(self, ids: Sequence[int]) -> str | None:
-        """Returns the first banned phrase in the text of a prefix, given its ids; None if there is none.
+        """Returns the first banned phrase that a prefix with these ids contains; None if it contains none.
 
         A phrase at the end of the prefix does not count if its last word could go on.
         """
@@ -104,8 +105,8 @@ def make_ban_table(phrases: Sequence[Symbols], tokens: TokenText, leads_out: boo
     Args:
         phrases: the symbols of each phrase.
         tokens: the text of the target language's tokens.
-        leads_out: whether to forbid a token as well if it begins a banned phrase that no next token can break off. Set
-            it if there are required phrases, so that a required phrase can always begin. It only matters for tiny
+        leads_out: whether to forbid more tokens, so that after each allowed token some next token leads out of all
+            banned phrases. Set it if there are required phrases, which can then always begin. It only matters for tiny
             vocabularies.
     """
     automaton = PhraseAutomaton(phrases, [1] * len(phrases), unsure_divides=True)
@@ -129,9 +130,10 @@ def make_ban_table(phrases: Sequence[Symbols], tokens: TokenText, leads_out: boo
 
 
 def _lift_to_tokens(automaton: PhraseAutomaton, tokens: TokenText) -> npt.NDArray[np.int32]:
-    """Returns the state after each token in each state, int32 `(S, V)`; `NONE` if the token completes a phrase.
+    """Returns for each state the state after each next token, int32 `(S, V)`; `NONE` if the token completes a phrase.
 
-    A state's row equals the row of its fallback, except for tokens that continue a phrase. So only these are read.
+    The row of a state equals the row of its fallback, except for tokens that continue a phrase. Only these tokens are
+    read.
     """
     states = len(automaton.pending)
     first_symbols = tokens.symbols[:, 0].astype(np.int64)
@@ -160,11 +162,11 @@ def _lift_to_tokens(automaton: PhraseAutomaton, tokens: TokenText) -> npt.NDArra
 
 
 def _read_tokens(automaton: PhraseAutomaton, start: int, symbols: npt.NDArray[np.int16]) -> npt.NDArray[np.int32]:
-    """Returns the state after each token that is read in a state, int32 `(tokens,)`; `NONE` if it completes a phrase.
+    """Returns for some tokens the state after each of them, int32 `(tokens,)`; `NONE` if it completes a phrase.
 
     Args:
         automaton: the automaton.
-        start: the state before the token.
+        start: the state before each token.
         symbols: the symbols of each token, int16 `(tokens, longest)`.
     """
     states = np.full(len(symbols), start, np.int32)

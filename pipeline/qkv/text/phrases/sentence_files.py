@@ -13,7 +13,7 @@ from .token_text import TokenText
 
 
 class ConstraintFiles:
-    """The files of constraints on translations. They are read window by window, as the sentences are.
+    """The files of constraints on translations. `take` reads them in step with the sentences to translate.
 
     Args:
         prefix: the file with a prefix of the translation for each sentence; None: no prefixes.
@@ -48,7 +48,8 @@ class ConstraintFiles:
             The ids of each prefix, and the required phrases of each sentence. Either is None if there is no such file.
 
         Raises:
-            InputError: a file has fewer lines than there are sentences, or a constraint cannot be met.
+            InputError: a file has fewer lines than there are sentences; a prefix is too long or contains a banned
+                phrase; or see `text.phrases.required.read_required`.
         """
         first = self._taken
         self._taken += count
@@ -79,7 +80,7 @@ class ConstraintFiles:
         return list(zip(locations, texts, strict=True))
 
     def check_all_taken(self) -> None:
-        """Raises an `InputError` if there are more lines than sentences."""
+        """Raises an `InputError` if a file of prefixes or required phrases has more lines than `take` has read."""
         for path, lines in self._lines.items():
             if self._taken < len(lines):
                 raise InputError(

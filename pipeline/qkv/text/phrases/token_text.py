@@ -136,6 +136,11 @@ def contains(text: Sequence[int], phrase: Symbols) -> bool:
 
 
 def _is_boundary(before: Sequence[int], after: Sequence[int]) -> bool:
-    """Returns whether there is a word boundary between two texts, given their symbols. Both have at least one."""
+    """Returns whether there is a word boundary between two neighbouring parts of a text.
+
+    Args:
+        before: the symbols of the first part, at least one.
+        after: the symbols of the second part, at least one.
+    """
     last_character = next(symbol for symbol in reversed(before) if not 0x80 <= symbol < 0xC0)
     return last_character >= DIVIDING or after[0] >= DIVIDING

@@ -22,7 +22,7 @@ SEGMENTATIONS = 10  # the number of segmentations that are drawn with BPE-dropou
 
 
 def segmentation_names(dropout: float) -> list[str]:
-    """Returns the name of the training pairs' files for each segmentation. Without BPE-dropout (0) there is one."""
+    """Returns for each segmentation the name of its files of training pairs. If `dropout` is 0, there is only one."""
     return [f"train-{number}" for number in range(SEGMENTATIONS)] if dropout else ["train"]
 
 
@@ -112,7 +112,8 @@ def _byte_ends(sentence: str, ends: np.ndarray) -> np.ndarray:
 
     Args:
         sentence: the sentence.
-        ends: for each token the number of characters of the words up to its end, counting one mark before each word.
+        ends: for each token the number of characters up to its end. One mark before each word is counted, and spaces
+            are not.
     """
     bytes_before: list[int] = []
     for word in re.finditer(rb"[^ ]+", sentence.encode()):
@@ -167,7 +168,7 @@ class BPEDropout:
         self.lengths = np.array([1 if token == UNK else len(piece) for token, piece in enumerate(pieces)])
         self._padding = len(pieces)
         merges = sorted(
-            (self._key(self._ids[piece[:cut]], self._ids[piece[cut:]]), scores[token], token)
+            (self._pair_number(self._ids[piece[:cut]], self._ids[piece[cut:]]), scores[token], token)
             for piece, token in self._ids.items()
             for cut in range(1, len(piece))
             if piece[:cut] in self._ids and piece[cut:] in self._ids
@@ -187,7 +188,7 @@ class BPEDropout:
         """Draws the subwords of each occurrence of a word.
 
         Args:
-            words: the different words, each with its mark in front.
+            words: the different words, each with `WORD_START` in front.
             index: for each occurrence the index of its word, int `(occurrences,)`.
             generator: the generator of the draws.
 
@@ -209,7 +210,7 @@ class BPEDropout:
         """Merges one pair of neighbours in every row, again and again, until no row has a merge left.
 
         Args:
-            ids: the symbols of words as ids, int `(words, longest)`, padded with `_padding`.
+            ids: the symbols of each word as ids, int `(words, longest)`, padded with `_padding`.
             generator: the generator of the draws.
 
         Yields:
@@ -237,19 +238,32 @@ class BPEDropout:
         yield from zip(rows.tolist(), ids, strict=True)
 
     def _draw_pairs(self, left: np.ndarray, right: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """Returns the index of the merge of each pair of symbols; the last index if it has none or it is skipped."""
-        keys = self._key(left, right)
+        """Draws which merges of pairs of symbols are skipped.
+
+        Args:
+            left: the id of the first symbol of each pair, an int array of any shape.
+            right: the id of the second symbol of each pair, of the same shape.
+            generator: the generator of the draws.
+
+        Returns:
+            The index of each pair's merge, of the same shape; the last index if the pair has no merge or its merge is
+            skipped.
+        """
+        keys = self._pair_number(left, right)
         merges = np.searchsorted(self._keys, keys)
         is_skipped = (self._keys[merges] != keys) | (generator.random(keys.shape) < self.dropout)
         return np.where(is_skipped, len(self._keys) - 1, merges)
 
-    def _key(self, left, right):
-        """Returns the number of a pair of ids, or of each pair of two arrays of ids."""
+    def _pair_number(self, left, right):
+        """Returns a number that identifies a pair of ids; for two arrays of ids, an array with one for each pair."""
         return left * (self._padding + 1) + right
 
 
 def _chunks_of_words(lengths: np.ndarray) -> Iterator[np.ndarray]:
-    """Yields the indices of words of similar lengths, shortest first, about `CELLS` symbols at a time."""
+    """Yields the indices of words in chunks of similar lengths, shortest first.
+
+    A chunk has at most `CELLS` symbols, padding included. A word of more symbols is a chunk by itself.
+    """
     order = np.argsort(lengths, kind="stable")
     while len(order):
         fitting = int(np.sum(lengths[order] * np.arange(1, len(order) + 1) <= CELLS))
@@ -258,7 +272,15 @@ def _chunks_of_words(lengths: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _without_column(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Returns an array `(rows, columns - 1)` without the entry of each row at its index in `columns`, int `(rows,)`."""
+    """Removes one entry from each row of an array.
+
+    Args:
+        rows: the array, `(R, C)`.
+        columns: for each row the index of the entry to remove, int `(R,)`.
+
+    Returns:
+        A new array, `(R, C - 1)`.
+    """
     stays = np.ones(rows.shape, bool)
     stays[np.arange(len(rows)), columns] = False
     return rows[stays].reshape(len(rows), rows.shape[1] - 1)

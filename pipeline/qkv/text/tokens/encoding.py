@@ -50,7 +50,7 @@ class EncodedSentences:
     def from_rows(
         cls, rows: Iterable[Sequence[int] | np.ndarray], dtype: npt.DTypeLike = np.int32
     ) -> "EncodedSentences":
-        """Returns sentences that come one by one. If they are many, their ids are in a temporary file, not in memory.
+        """Returns encoded sentences, read from an iterable. Many sentences are in temporary files, not in memory.
 
         Args:
             rows: the ids of each sentence.
@@ -65,11 +65,11 @@ class EncodedSentences:
     def select(
         self, rows: Sequence[int] | np.ndarray, joined: Sequence[Sequence[int]] | np.ndarray = ()
     ) -> "EncodedSentences":
-        """Returns the sentences of `rows`, then, for each `(first, second)` of `joined`, both sentences concatenated.
+        """Returns a selection of sentences, followed by concatenations of two sentences each.
 
         Args:
-            rows: int `(rows,)`.
-            joined: int `(joined, 2)`.
+            rows: the numbers of the selected sentences, int `(rows,)`.
+            joined: the numbers of each two sentences that are concatenated, int `(joined, 2)`.
         """
         store = SentenceStore(self.ids.dtype)
         for part in (np.reshape(rows, (-1, 1)), np.reshape(joined, (-1, 2))):
@@ -127,11 +127,11 @@ class EncodedPairs(NamedTuple):
     def select(
         self, rows: Sequence[int] | np.ndarray, joined: Sequence[Sequence[int]] | np.ndarray = ()
     ) -> "EncodedPairs":
-        """Returns the pairs of `rows`, then, for each `(first, second)` of `joined`, both pairs concatenated.
+        """Returns a selection of pairs, followed by concatenations of two pairs each. The links are kept.
 
         Args:
-            rows: int `(rows,)`.
-            joined: int `(joined, 2)`.
+            rows: the numbers of the selected pairs, int `(rows,)`.
+            joined: the numbers of each two pairs that are concatenated, int `(joined, 2)`.
         """
         if not len(joined) and np.array_equal(rows, np.arange(len(self.source))):
             return self
@@ -142,7 +142,7 @@ class EncodedPairs(NamedTuple):
         return EncodedPairs(source, target, EncodedSentences.from_rows(links))
 
     def _join_links(self, first: int, second: int) -> np.ndarray:
-        """Returns the links of two pairs that are concatenated, as in `links`."""
+        """Returns the links of the concatenation of pairs number `first` and `second`, in the form of `links`."""
         assert self.links is not None
         # The tokens of the second pair come after the first pair's.
         shift = np.array([len(side[first]) for side in self.sides], np.int32)
@@ -183,7 +183,7 @@ def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedS
 
 
 def put_tags(pairs: EncodedPairs, parts: Iterable[tuple[int, int, int | None]]) -> EncodedPairs:
-    """Returns encoded pairs with tags before their sources. Links are moved accordingly.
+    """Returns encoded pairs with tags before their sources. The source tokens in links are renumbered accordingly.
 
     Args:
         pairs: the pairs, without tags.
@@ -203,7 +203,7 @@ def put_tags(pairs: EncodedPairs, parts: Iterable[tuple[int, int, int | None]]) 
 
 
 class SentenceStore:
-    """Collects the ids of sentences part by part. If they are many, they are in temporary files, not in memory.
+    """Collects the ids of sentences part by part. Many ids are in temporary files, not in memory.
 
     Args:
         dtype: the type in which ids are stored.

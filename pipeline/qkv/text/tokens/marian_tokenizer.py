@@ -22,15 +22,16 @@ _TAG = re.compile(r">>.*?<<", re.DOTALL)  # a language tag, such as >>fra<<
 
 
 class MarianTokenizer(Tokenizer):
-    """Encodes and decodes text by two SentencePiece models. A list of their pieces gives the ids.
+    """Encodes and decodes text by two SentencePiece models. A list of all pieces assigns the ids.
 
-    A tag at the beginning of a text, such as `>>fra<<`, is its first token. The name of a special token in a text is
-    that token, as in Hugging Face's `MarianTokenizer`.
+    A tag at the beginning of a text, such as `>>fra<<`, is its first token. If a text contains the name of a special
+    token, such as `</s>`, the name is encoded as that token, as in Hugging Face's `MarianTokenizer`.
 
     Args:
-        path: the list, `given.json`, in a folder with `source.spm` and `target.spm`. It has `pieces`, by id; `sides`,
-            the ids that text of each side can have; `special`, the ids of special tokens by name; `decodes`, the side
-            whose model spells translations; and `sha256` of both models.
+        path: the file with the list, `given.json`. The models, `source.spm` and `target.spm`, are in the same folder.
+            The file is a JSON object with `pieces`, the piece of each id; `sides`, the ids that text of each side can
+            have; `special`, the ids of special tokens by name; `decodes`, the side whose model decodes translations;
+            and `sha256`, the digests of both models.
         side: the side whose text is encoded, `source` or `target`; see `of_target`.
 
     Raises:
@@ -66,12 +67,14 @@ class MarianTokenizer(Tokenizer):
 
     @cached_property
     def unread(self) -> UnreadCharacters:
-        """Always empty: an invisible character that the vocabulary lacks is an unknown token, as in Hugging Face's
-        tokenizer."""
+        """Two empty strings: no character is left out or read as a space.
+
+        An invisible character that the vocabulary lacks is an unknown token, as in Hugging Face's tokenizer.
+        """
         return UnreadCharacters("", "")
 
     def lacking(self, characters: Iterable[str]) -> list[str]:
-        """Returns the characters that are read as unknown tokens, even after the model's normalisation."""
+        """Returns those of `characters` that are read as unknown tokens, even after the model's normalisation."""
         return self._marian.lacking(characters)
 
     @property
@@ -85,10 +88,10 @@ class _MarianSubwords(SentencePieceModel):
 
     Args:
         model: the model that encodes.
-        ids: the ids by piece of that side.
+        ids: the id of each piece that text of that side can have, by its spelling.
         special: the ids of special tokens by name.
-        speller: the model that decodes.
-        pieces: the pieces by id.
+        speller: the model that decodes translations.
+        pieces: the spelling of each id.
     """
 
     def __init__(
@@ -119,13 +122,13 @@ class _MarianSubwords(SentencePieceModel):
         return [self._speller.decode_pieces(row).replace(WORD_START, " ").strip() for row in rows]
 
     def lacking(self, characters: Iterable[str]) -> list[str]:
-        """Returns the characters that are read as unknown tokens."""
+        """Returns those of `characters` that are read as unknown tokens."""
         pieces = {character: self._model.encode(character, out_type=str) for character in characters}
         known = {*self._ids, WORD_START}
         return [character for character, spelt in pieces.items() if not known.issuperset(spelt)]
 
     def _tokens(self, text: str) -> list[tuple[int, int]]:
-        """Returns `(id, end)` for each token: `end` is the number of bytes of the text up to its end."""
+        """Returns `(id, end)` for each token: `end` is the number of bytes of the text up to the token's end."""
         tokens = []
         start = 0
         text = visible(text)
@@ -136,9 +139,9 @@ class _MarianSubwords(SentencePieceModel):
         return tokens + self._tokens_between(text, start, len(text))
 
     def _tokens_between(self, text: str, start: int, end: int) -> list[tuple[int, int]]:
-        """Returns `(id, end)` for each token from character `start` to before `end` of a text, as `_tokens`.
+        """Returns `(id, end)`, as `_tokens` does, for the tokens from character `start` to before `end` of a text.
 
-        This part of the text has no name of a special token.
+        This part of the text must not contain the name of a special token.
         """
         tokens = []
         if tag := _TAG.match(text, start, end):

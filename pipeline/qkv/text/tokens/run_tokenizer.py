@@ -28,7 +28,7 @@ class VocabularySizeError(InputError):
     Args:
         size: the size of the vocabulary.
         reason: the reason and advice, for the message.
-        fitting: the nearest size that fits; an attribute, too.
+        fitting: the nearest size that fits. The error has it as an attribute.
     """
 
     def __init__(self, size: int, reason: str, fitting: int) -> None:

@@ -21,7 +21,8 @@ class TokenLinker:
 
     Args:
         corpus: the pairs.
-        links: the word links of each pair, in the same order. Links must not point outside the sentences.
+        links: the word links of each pair, in the same order. All possible links are used. They must not point outside
+            the sentences.
         models: the subword models of sources and targets.
         units: the units that count as words on each side.
     """
@@ -42,8 +43,8 @@ class TokenLinker:
 
         Args:
             pairs: the encoded pairs of the corpus, in its order.
-            ends: for each side and each token the number of bytes of the sentence up to the token's end. None for a
-                side with the tokens of its model.
+            ends: for each side, source and target, the number of bytes of the sentence up to the end of each token.
+                None for a side that is encoded in the usual segmentation of its model.
         """
 
         def shards_to_link() -> Iterator[Any]:
@@ -64,7 +65,8 @@ def _link_shard(sides: Sequence[tuple[SentencePieceModel, str]], shard: Any) -> 
 
     Args:
         sides: the subword model and the unit of words of each side.
-        shard: the sentences of each side; the ends of their tokens, as in `TokenLinker.link`; the word links of pairs.
+        shard: `(sentences, ends, links)`: the sentences of each side, the ends of their tokens as in
+            `TokenLinker.link`, and the word links of each pair.
     """
     texts, ends, links = shard
     source, target = (
@@ -112,7 +114,11 @@ def link_tokens(source: np.ndarray, target: np.ndarray, word_links: Iterable[Lin
 
 
 def _tokens_of_words(words: np.ndarray) -> dict[int, list[int]]:
-    """Returns the tokens of each word by its number, given the number of the word of each token."""
+    """Returns the numbers of the tokens of each word, by the number of the word.
+
+    Args:
+        words: the number of the word of each token, or `NO_WORD`, int `(tokens,)`.
+    """
     tokens: dict[int, list[int]] = {}
     for token, word in enumerate(words.tolist()):
         if word != NO_WORD:

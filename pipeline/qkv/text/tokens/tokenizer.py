@@ -116,7 +116,7 @@ class Tokenizer:
         return UnreadCharacters(*("".join(self.lacking(kind)) for kind in (FORMAT_CHARACTERS, OTHER_SPACES)))
 
     def lacking(self, characters: Iterable[str]) -> list[str]:
-        """Returns the characters without a token."""
+        """Returns those of `characters` that are in no token of the vocabulary."""
         known = set().union(*self._pieces)
         return [character for character in characters if character not in known]
 
@@ -136,7 +136,7 @@ class Tokenizer:
     def without_format_characters(self, line: str) -> str:
         """Returns a line without the characters that `encode` leaves out.
 
-        A word that consists of such characters only stays, so that all words keep their numbers.
+        A word of such characters alone is not changed, so that all words keep their numbers.
         """
         left_out = str.maketrans("", "", self.unread.left_out)
         return " ".join(word.translate(left_out) or word for word in line.split(" "))
@@ -199,7 +199,7 @@ class Tokenizer:
 
         Args:
             text: the text as it is written.
-            ends: the same numbers in the text `as_read`.
+            ends: for each token the number of bytes of `as_read(text)` up to the token's end.
         """
         # For each number of characters, the bytes in the text as read and in the text as written.
         bytes_read = [0]

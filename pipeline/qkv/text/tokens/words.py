@@ -52,10 +52,10 @@ BETWEEN_SPACES = WordUnits()
 
 @dataclass(frozen=True)
 class WordSegmenter:
-    """The division of a run's sentences into words.
+    """Divides the sentences of a run into words.
 
     Args:
-        source: the unit of the source, a key of `config.choices.text.WORD_UNITS`. None chooses it by the text.
+        source: the unit of the source, a key of `config.choices.text.WORD_UNITS`. None: it depends on the text.
         target: the unit of the target, in the same form.
         tokenized: whether words are known to be separated by spaces.
         count_tokens: a function that returns the number of tokens in each source, and another one for targets. They are
@@ -77,6 +77,7 @@ class WordSegmenter:
         return WordUnits(self._choose(self.source, untagged), self._choose(self.target, targets))
 
     def _choose(self, unit: str | None, sentences: Iterable[str]) -> str:
+        """Returns the unit of a side; if it is None, `spaces` or `otherwise`, by its sentences."""
         return unit or ("spaces" if self.tokenized or has_spaces(sentences) else self.otherwise)
 
     def count(self, sources: Sequence[str], targets: Sequence[str], units: WordUnits) -> tuple[list[int], list[int]]:
@@ -152,9 +153,9 @@ def word_ends(text: str, unit: str) -> list[int]:
 
 
 def joins(character: str) -> bool:
-    """Returns whether a character forms a word together with such characters before and after it.
+    """Returns whether a character is a letter, a digit or a combining mark. False in scripts written without spaces.
 
-    Letters, digits and combining marks do, except in scripts that are written without spaces.
+    There is no word boundary between two characters for which this is True.
     """
     return not _WITHOUT_SPACES.match(character) and (character.isalnum() or unicodedata.category(character)[0] == "M")
 
@@ -202,10 +203,10 @@ def spell_words(tokens: Sequence[str], words: Sequence[int | None], marks: str) 
 
 
 def other_marks(sentences: Iterable[Sequence[str]], marks: str) -> str | None:
-    """Returns a message if tokens seem to be spelled in another marking scheme; None otherwise.
+    """Returns a message if tokens seem not to be spelled in a marking scheme; None otherwise.
 
-    They seem so if no token has the mark of the scheme, and either a token has the dividing mark of another scheme or a
-    sentence of several tokens lacks the mark that divides words.
+    There is a message only if no token has the mark of the scheme. Then either a token has the mark of another scheme
+    that divides words, or the scheme's mark divides words and a sentence has several tokens.
 
     Args:
         sentences: the spelling of the tokens of each sentence.
@@ -254,9 +255,10 @@ class MarkingScheme:
     Args:
         sign: the mark; empty if there is none.
         at_end: whether the mark is at the end of tokens; otherwise it is at their beginning.
-        divides: whether there is a word boundary at the mark; otherwise there is one at each token without it.
-        decode: a function from the spellings of a word's tokens, joined, to the text of the word. None removes the mark
-            of each token.
+        divides: whether there is a word boundary at the mark. Otherwise there is one at each token without the mark, as
+            in WordPiece.
+        decode: a function that returns the text of a word from the joined spellings of its tokens. None removes the
+            mark of each token.
     """
 
     sign: str = ""

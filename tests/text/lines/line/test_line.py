@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from qkv.errors import InputError
 from qkv.text.corpora.word_links import read_pharaoh
-from qkv.text.lines.line import FORMAT_CHARACTERS, INVISIBLE, OTHER_SPACES, as_line, class_of, is_empty, list_sentences
+from qkv.text.lines.line import (
+    FORMAT_CHARACTERS,
+    INVISIBLE,
+    OTHER_SPACES,
+    as_line,
+    character_ranges,
+    is_empty,
+    list_sentences,
+)
 from qkv.text.lines.stream import ArrivingLines
 from qkv.text.lines.text_file import read_lines
 from qkv.text.shards import find_empty
@@ -175,7 +183,7 @@ CODE = r"\U{:08x}"  # a character in a regular expression of Python
 
 @given(st.sets(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_the_ranges_of_a_class_match_its_characters_alone(characters):
-    expression = re.compile(f"[{class_of(characters, CODE)}]")
+    expression = re.compile(f"[{character_ranges(characters, CODE)}]")
     others = {chr(min(ord(character) + 1, 0x10FFFF)) for character in characters}
     assert {character for character in characters | others if expression.match(character)} == characters
 
