@@ -20,7 +20,7 @@ from qkv.inspection.experiments.intervention import (
 from qkv.inspection.experiments.logit_parts import source_logits
 from qkv.inspection.experiments.score_parts import explained_sites, shared_float64, split_score
 from qkv.live.live_run import LiveRun
-from qkv.live.question import GivenRow, HeadChange, LogitQuestion, Question, ScoreQuestion
+from qkv.live.question import HeadChange, LogitQuestion, Question, RowReplacement, ScoreQuestion
 from qkv.model.decoder_only import DecoderOnly
 from qkv.run.trained_run import load_run
 from qkv.text.batch import forced_batch
@@ -140,7 +140,7 @@ def test_a_given_row_changes_the_tokens_after_it(live, plain):
     weights = plain.record.attention["cross"][0, 1, 2].tolist()
     question = {"text": TEXT, "target": plain.facts["ids"]}
     row = {"site": "cross", "layer": 0, "head": 1, "query": 2}
-    same = live.answer(Question(**question, row=GivenRow(**row, weights=weights)))
+    same = live.answer(Question(**question, row=RowReplacement(**row, weights=weights)))
     expected = live.answer(Question(**question))
     values, expected_values = (
         np.array([[v for _, _, v in r] for r in a.facts["alternatives"]]) for a in (same, expected)
@@ -148,7 +148,7 @@ def test_a_given_row_changes_the_tokens_after_it(live, plain):
     np.testing.assert_allclose(values, expected_values, atol=1e-3)
     moved = [0.0] * len(weights)
     moved[0] = 1.0
-    other = live.answer(Question(**question, row=GivenRow(**row, weights=moved)))
+    other = live.answer(Question(**question, row=RowReplacement(**row, weights=moved)))
     np.testing.assert_array_equal(other.record.attention["cross"][0, 1, 2], moved)
     assert other.facts["alternatives"][:2] == expected.facts["alternatives"][:2]
     assert other.facts["alternatives"][2] != expected.facts["alternatives"][2]
@@ -178,11 +178,11 @@ def test_any_text_is_answered(live, text):
         ({"changes": [OFF.model_copy(update={"layer": 1})]}, r"cross: expected a layer from 0 to 0"),
         ({"changes": [OFF.model_copy(update={"site": "sideways"})]}, "site: expected encoder_self, decoder_self"),
         (
-            {"target": [5, EOS], "row": GivenRow(site="cross", layer=0, head=0, query=2, weights=[1.0] * 9)},
+            {"target": [5, EOS], "row": RowReplacement(site="cross", layer=0, head=0, query=2, weights=[1.0] * 9)},
             r"row: expected a query from 0 to 1",
         ),
         (
-            {"target": [5, EOS], "row": GivenRow(site="cross", layer=0, head=0, query=1, weights=[1.0])},
+            {"target": [5, EOS], "row": RowReplacement(site="cross", layer=0, head=0, query=1, weights=[1.0])},
             r"row: expected .* weights",
         ),
     ],

@@ -236,7 +236,11 @@ class AttentionArchive:
         return manifest
 
     def _read_sentences(self) -> dict[int, dict[str, Any]]:
-        """Reads and checks `sentences.jsonl`: id -> parsed line, in the order of the file."""
+        """Reads and checks `sentences.jsonl`. Returns id -> parsed line, in the order of the file.
+
+        Raises:
+            InputError: the file is missing or damaged, or its number of lines is not the number in the manifest.
+        """
         path = self._path / SENTENCES
         sentences: dict[int, dict[str, Any]] = {}
         if not path.is_file():  # opening a named pipe would block
@@ -255,7 +259,7 @@ class AttentionArchive:
         return sentences
 
     def _damaged(self, location: str | Path, damage: str) -> InputError:
-        """Returns the error of a damaged archive; `location` is a file, or a file and line."""
+        """Returns an error for a damaged archive; `location` is the damaged file, or `FILE:LINE`."""
         return InputError(f"{location}: damaged attention archive: {damage}; delete {self._path} and write it again")
 
 
@@ -370,7 +374,17 @@ def _describes_archive(manifest: dict[str, Any]) -> bool:
 
 
 def _check_weights(key: str, weights: np.ndarray, sinks: np.ndarray | None, signed: bool) -> None:
-    """Raises a `ValueError` if weights are not finite or, unless they are signed, not shares of a row."""
+    """Checks the weights of one array.
+
+    Args:
+        key: the name of the array in its shard.
+        weights: `(layer, head, query, key)`.
+        sinks: the weights on the sink, `(layer, head, query)`; None if there is no sink.
+        signed: True if weights may be negative and sum to any number.
+
+    Raises:
+        ValueError: a weight is not finite; or `signed` is False and a weight is negative or a row sums to 1.01 or more.
+    """
     shares = weights if sinks is None else np.concatenate([weights, sinks[..., None]], axis=-1)
     if not np.isfinite(shares).all():
         raise ValueError(f"{key} has weights that are not finite")
@@ -393,8 +407,8 @@ class ArchiveWriter:
             unfinished archive are deleted.
 
     Raises:
-        InputError: the folder has a finished archive and `go_on` is False, it has files that look like an archive's but
-            are not, or `manifest` has a key that the archive sets.
+        InputError: the folder has a finished archive and `go_on` is False, it has shards or gold alignments but no
+            `sentences.jsonl`, or `manifest` has a key that the archive sets.
 
     Attributes:
         ids: the ids of the sentences that have been written or appended.
@@ -439,7 +453,7 @@ class ArchiveWriter:
         self._shards = len(lines) // sentences_per_shard
 
     def _stored_sites(self, line: dict[str, Any]) -> tuple[dict[str, list[int]], list[str]]:
-        """Returns site -> [layers, heads] of a stored sentence, and its sites that have sinks."""
+        """Returns site -> [layers, heads] of the stored sentence of a parsed line, and its sites that have sinks."""
         with np.load(self._path / line["shard"], allow_pickle=False) as shard:
             keys = {site: _array_key(site, line["id"]) for site in SITES}
             shapes = {site: shard[key].shape for site, key in keys.items() if key in shard.files}
@@ -447,7 +461,7 @@ class ArchiveWriter:
         return {site: list(shape[:2]) for site, shape in sorted(shapes.items())}, sorted(sinks)
 
     def _read_complete_shards(self) -> list[dict[str, Any]]:
-        """Returns the lines of the shards before the first one that is missing or incomplete."""
+        """Returns the parsed lines of the complete shards, up to the first shard that is missing or incomplete."""
         try:
             text = (self._path / SENTENCES).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
@@ -512,7 +526,7 @@ class ArchiveWriter:
         self._open = False
 
     def _facts(self) -> dict[str, Any]:
-        """Returns the values of the manifest that the archive sets itself."""
+        """Returns the entries of the manifest that this class writes."""
         return {
             "format_version": FORMAT_VERSION,
             "sentences": len(self.ids),
@@ -556,7 +570,7 @@ def delete_archive(folder: Path) -> None:
 
 
 def is_archive_file(name: str) -> bool:
-    """Returns whether an archive has a file of this name."""
+    """Returns whether a file of this name belongs to an archive."""
     return name in (MANIFEST, SENTENCES, GOLD) or SHARD.fullmatch(name) is not None
 
 
@@ -565,13 +579,16 @@ MOST_STAGES = 40
 
 
 def stages_of_training(root: Path, facts: Sequence[str] = ()) -> list[ViewerRun]:
-    """Returns the stages of a training for the viewer: the probes of a run after at most `MOST_STAGES` updates.
+    """Returns the stages of a training for the viewer: the attention on the probes after different numbers of updates.
 
-    The updates are evenly spread, with the first and the last among them.
+    If there are more than `MOST_STAGES` archives of probes, evenly spaced ones are chosen, with the first and the last.
 
     Args:
         root: the run's folder.
         facts: short texts about the run for the page's header.
+
+    Returns:
+        A `ViewerRun` for each stage, the earliest first.
 
     Raises:
         InputError: the run has no archives of its probes, or an archive is damaged.
@@ -582,8 +599,10 @@ def stages_of_training(root: Path, facts: Sequence[str] = ()) -> list[ViewerRun]
             f"{root}: no attention over training: no probe has a reference, or the first validation is to come"
         )
     count = min(MOST_STAGES, len(archives))
-    spread = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
-    return [ViewerRun(f"update {update:,}", facts=facts).add_all(AttentionArchive(path)) for path, update in spread]
+    chosen_archives = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
+    return [
+        ViewerRun(f"update {update:,}", facts=facts).add_all(AttentionArchive(path)) for path, update in chosen_archives
+    ]
 
 
 def probe_archives(folder: Path) -> list[tuple[Path, int]]:

@@ -110,6 +110,6 @@ def _inseq_tensor(array: np.ndarray) -> str:
 
 
 def _spell_tokens(tokens: list[str], words: list[int | None]) -> str:
-    """Joins the tokens, without EOS, by spaces; replaces the separators of the format within tokens."""
+    """Joins the tokens, without EOS, by spaces. Separators of the format within a token are replaced."""
     end = len(tokens) - 1 if words and words[-1] is None else len(tokens)
     return " ".join(re.sub(r"\s", "\u2581", token.replace("|", "\u00a6")) or "\u2581" for token in tokens[:end])

@@ -145,7 +145,11 @@ MOST_WORDS = 1_000_000
 
 
 def _check_marks(sentences: Sequence[Sentence], marks: tuple[str, str]) -> None:
-    """Raises an `InputError` if marks are unknown, or if tokens show other marks; `marks` are of source and target."""
+    """Checks the word marks of the source and of the target, the two elements of `marks`.
+
+    Raises:
+        InputError: the marks are unknown, or the tokens of that side have other marks.
+    """
     for side, name in zip(("source", "target"), marks, strict=True):
         if name not in WORD_MARKS:
             raise InputError(f"marks: expected one of {', '.join(WORD_MARKS)}, found {name!r}")
@@ -162,7 +166,11 @@ def _check_marks(sentences: Sequence[Sentence], marks: tuple[str, str]) -> None:
 def _make_record(
     id_: int, sentence: Sentence, *, mode: str, marks: tuple[str, str], special_tokens: Collection[str]
 ) -> Record:
-    """Makes the record of a sentence, without attention; `marks` are of source and target."""
+    """Makes the record of a sentence, without attention; `marks` are the word marks of the source and of the target.
+
+    Raises:
+        InputError: a field of the sentence has a wrong type, value or length.
+    """
     for name in ("reference", "start"):
         if not _is_text(text := getattr(sentence, name)) and (name, text) != ("reference", None):
             raise InputError(f"{name}: expected text, found {text!r:.60}")
@@ -195,6 +203,10 @@ def _read_side(
     Returns:
         The text, the tokens, the index of each token's word (None if it belongs to no word), and the unit of words:
         `subwords` if the words follow from the marks `none`, otherwise `spaces`.
+
+    Raises:
+        InputError: there is no token, a token is not text, the words do not match the tokens, or the text does not
+            match the words.
     """
     tokens = list(getattr(sentence, f"{side}_tokens"))
     text = getattr(sentence, side)

@@ -41,8 +41,8 @@ class AttentionCard:
     Attributes:
         width: the width of the picture in pixels.
         height: the height of the picture in pixels.
-        left: the left end of the cells.
-        above: the upper end of the cells.
+        left: the distance of the cells from the left edge of the picture in pixels.
+        above: the distance of the cells from the upper edge of the picture in pixels.
         cell: the width and height of a cell in pixels.
     """
 
@@ -107,7 +107,7 @@ class AttentionCard:
 def best_head(weights: Sequence[np.ndarray]) -> tuple[int, int]:
     """Chooses the head whose attention is most similar to a one-to-one alignment, without gold alignments.
 
-    It has the largest mean of the row maxima and the column maxima.
+    It is the head with the highest score: the mean of the row maxima plus the mean of the column maxima.
 
     Args:
         weights: the weights between the words of each sentence, `(L, H, T, S)`. The last row and column, EOS, are
@@ -123,7 +123,7 @@ def best_head(weights: Sequence[np.ndarray]) -> tuple[int, int]:
 
 
 def _words(words: Sequence[int | None], tokens: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Returns the index of each word's first token, and each word's label; a token without a word is a word."""
+    """Returns the index of each word's first token, and each word's label. A token without a word counts as a word."""
     starts = [i for i, word in enumerate(words) if i == 0 or word is None or word != words[i - 1]]
     ends = [*starts[1:], len(tokens)]
     texts = ["".join(tokens[start:end]) for start, end in zip(starts, ends, strict=True)]

@@ -6,7 +6,7 @@ A type marks certain keys of each row: the previous token, the linked word, EOS.
 - fewer than 5 % (`LEVEL`) of the permutations of the weights within the rows put as much weight there, after Holm's
   correction over all heads and types,
 - and, for links between words, the links of other sentences of similar length get less weight, at the same level. In
-  languages of the same word order, this tells a head that attends to words from one that attends to positions.
+  languages of the same word order, this separates heads that attend to words from heads that attend to positions.
 
 If several types pass, the head gets the one with the largest share. With few sentences, no type passes.
 """
@@ -110,7 +110,7 @@ class HeadTypesMeter:
         return table.sort_values(columns, key=lambda column: column.replace(order), ignore_index=True)
 
     def _links(self, record: Record) -> np.ndarray:
-        """Returns which output tokens and source tokens are linked, bool `(T, S)`."""
+        """Returns the links between output tokens and source tokens, bool `(T, S)`, True for linked tokens."""
         if self._gold is None:
             return _equal_token_links(record)
         is_reference = record.mode == "forced" or record.hypothesis == record.reference
@@ -119,7 +119,11 @@ class HeadTypesMeter:
         return np.array(words, bool).reshape(len(record.target_words), -1)
 
     def _control_sentences(self, links: np.ndarray) -> list[np.ndarray]:
-        """Returns the links of the recent sentences that are nearest in length; none if this sentence has no links."""
+        """Returns the links of the recent sentences that are nearest in length, each bool `(T', S')`.
+
+        Args:
+            links: the links of the present sentence, bool `(T, S)`. If it has none, the result is an empty list.
+        """
         if not links.any():
             return []
         shapes = np.array([other.shape for other in self._recent_links], int).reshape(-1, 2)
@@ -132,9 +136,9 @@ def _add_sums(table: dict[tuple[str, str], PermutedSums], key: tuple[str, str], 
 
 
 def _transfer_links(other: np.ndarray, links: np.ndarray) -> np.ndarray:
-    """Transfers the links of another sentence to the rows of this one that have links.
+    """Transfers the links of another sentence to the rows of a sentence that have links.
 
-    Each row takes over the links of the other sentence's row at the same relative position, or of the nearest row that
+    Each such row gets the links of the other sentence's row at the same relative position, or of the nearest row that
     has links. The offset between row and key is kept, since a head that attends to positions knows only offsets.
 
     Args:

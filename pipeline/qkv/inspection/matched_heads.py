@@ -36,7 +36,7 @@ def match_heads(pairs: Iterable[tuple[Record, Record]]) -> MatchedHeads | None:
             rows predict different tokens. Sentences with an empty side are left out, too.
 
     Returns:
-        The matched heads; None if no pair is left, or if the models have different numbers of layers or heads.
+        The matched heads; None if all pairs are left out, or if the models have different numbers of layers or heads.
     """
     overlap = np.zeros(())
     rows = 0

@@ -42,7 +42,7 @@ class SiteWeights:
         return -(self.weights * logarithms).sum(axis=-1).mean(axis=-1) + 0.0  # + 0.0 turns -0.0 into 0.0
 
     def share(self, group: str) -> np.ndarray:
-        """Computes the weight on a group of keys, a mean over the rows, `(L, H)`; NaN if `keys` has None for it."""
+        """Computes the weight on a group of keys, a mean over the rows, `(L, H)`; NaN if `keys[group]` is None."""
         keys = self.keys.get(group)
         if keys is None:
             return np.full(self.weights.shape[:2], np.nan)
@@ -149,8 +149,8 @@ MEASURES = {
 def measure_site(record: Record, site: str = "cross") -> dict[str, np.ndarray]:
     """Computes all `MEASURES` of one site of a sentence.
 
-    Keys that are source tokens have no BOS, and an EOS if the last token belongs to no word. Keys that are target
-    tokens start with BOS and have no EOS.
+    If the keys are source tokens, the last token counts as EOS unless it belongs to a word, and there is no BOS. If the
+    keys are target tokens, the first token is BOS, and there is no EOS.
 
     Returns:
         The measures by name, `(L, H)` each; NaN if a side of the sentence is empty.
@@ -218,7 +218,7 @@ def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str
         - mean_log_probability: the mean over the target tokens; NaN if log-probabilities are unknown.
         - least_log_probability, least_likely_token: the lowest log-probability, and the token that has it; NaN and ""
           if log-probabilities are unknown.
-        - each of `MEASURES`: the mean over layers and heads; NaN if the measure is.
+        - each of `MEASURES`: the mean over layers and heads; NaN if the measure is NaN.
         - least_coverage: the lowest `coverage` of a token that belongs to a word; NaN if a side is empty.
         - under_attended, over_attended: the source words whose tokens all have a coverage below `UNDER` or above
           `OVER`, separated by spaces; "" if a side is empty.

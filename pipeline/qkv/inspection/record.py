@@ -226,7 +226,7 @@ class Record:
 
 
 def _token_indices(words: list[int | None]) -> list[int | None]:
-    """Returns the index of each token that has a word; None for the other tokens."""
+    """Returns a list with the index of each token, or None for a token without a word."""
     return [None if word is None else index for index, word in enumerate(words)]
 
 

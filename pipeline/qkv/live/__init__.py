@@ -46,7 +46,8 @@ def live(
         The page, served until its `close()` is called or the process ends. Open its `address` in a browser.
 
     Raises:
-        InputError: a run cannot be loaded, there are more than `MOST_RUNS` models or none, or the port is taken.
+        InputError: a run cannot be loaded, there is no model, there are more than `MOST_RUNS` models, or the port is
+            taken.
     """
     from .server import load_live_runs, serve  # not at the top: it imports TensorFlow
 
@@ -62,7 +63,7 @@ def choose_models(roots: Sequence[Path], checkpoint: str) -> list[tuple[Path, st
         checkpoint: the checkpoint of every run; `both` stands for `best` and `last`.
 
     Raises:
-        InputError: there is no model, or there are more than `MOST_RUNS`.
+        InputError: there is no model, or there are more than `MOST_RUNS` models.
     """
     checkpoints = ("best", "last") if checkpoint == "both" else (checkpoint,)
     models = [(root, name) for root in roots for name in checkpoints]

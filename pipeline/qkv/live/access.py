@@ -16,10 +16,10 @@ class AccessCheck:
     """Checks that a request comes from the live page.
 
     - The token is part of the page's address. Other programs and other users of the machine do not know it.
-    - The header `Origin`, if there is one, must be that of the page. Pages of other sites in the same browser have
-      another origin.
-    - The header `Host` must be a name of this machine. Otherwise another site could let its name resolve to this
-      machine, and so have the origin of the page (DNS rebinding).
+    - The header `Origin`, if the request has it, must name the page's host and port. Pages of other sites in the same
+      browser send another origin.
+    - The header `Host` must be a name of this machine. Otherwise another site could resolve its host name to this
+      machine, and its pages would pass as the live page (DNS rebinding).
 
     Args:
         hosts: the names of the machine that serves the page, without port.
@@ -48,11 +48,19 @@ class AccessCheck:
             raise Forbidden("the token is missing or wrong: open the address that was printed, with its token")
 
     def _is_same_site(self, origin: str, host: str) -> bool:
-        """Returns whether an origin, as host and port, is that of the live page. Proxies may have any port."""
+        """Returns whether a request was sent by the live page.
+
+        Args:
+            origin: `HOST:PORT` of the page that sent the request, by the header `Origin`.
+            host: `HOST:PORT` that the request was sent to, by the header `Host`.
+
+        Returns:
+            True if both are equal, or if the origin is a proxy at any port.
+        """
         return origin.lower() == host.lower() or self._name(origin) in self._proxies
 
     @staticmethod
     def _name(host: str) -> str:
-        """Returns the name of a host without its port, in lower case; "" if it is not a host."""
+        """Returns the name in `HOST` or `HOST:PORT`, in lower case; "" if the text has another form."""
         match = _HOST.fullmatch(host)
         return match[1].lower() if match else ""

@@ -75,10 +75,10 @@ class LivePage:
         self._answer_bytes = 0
         self._answered = 0
         posts: dict[str, Callable[[Request], Response]] = {
-            "/divide": partial(self._ask, Question, lambda run, question: run.divide(question.text)),
-            "/answer": partial(self._ask, Question, self._answer),
-            "/explain": partial(self._ask, ScoreQuestion, lambda run, question: run.explain(question)),
-            "/split": partial(self._ask, LogitQuestion, lambda run, question: run.split(question)),
+            "/divide": partial(self._process, Question, lambda run, question: run.divide(question.text)),
+            "/answer": partial(self._process, Question, self._answer),
+            "/explain": partial(self._process, ScoreQuestion, lambda run, question: run.explain(question)),
+            "/split": partial(self._process, LogitQuestion, lambda run, question: run.split(question)),
             "/save": self._save,
         }
         rules = [Rule(address, methods=["POST"], endpoint=endpoint) for address, endpoint in posts.items()]
@@ -108,17 +108,18 @@ class LivePage:
         response.headers.extend(HEADERS)
         return response
 
-    def _ask(self, kind: type[TextQuestion], ask: Callable[[LiveRun, Any], Any], request: Request) -> Response:
-        """Reads a question, waits until the questions before it are answered, and returns the response.
+    def _process(self, kind: type[TextQuestion], process: Callable[[LiveRun, Any], Any], request: Request) -> Response:
+        """Reads a question and responds to it, after the questions that arrived before it.
 
         Args:
             kind: the class of the question.
-            ask: a function `(run, question) -> content of the response`.
-            request: the HTTP request.
+            process: the function that takes the run and the question and returns the JSON value of the response.
+            request: the HTTP request, whose body is the question.
 
         Raises:
-            InputError: the request is not such a question.
-            HTTPException: there is no such run, or too many questions are waiting.
+            InputError: the body of the request is not a question of the class `kind`.
+            HTTPException: the request is not JSON, there is no run of the question's index, or too many questions are
+                waiting.
         """
         question = read_request(kind, _body(request))
         if question.run >= len(self._runs):
@@ -127,12 +128,16 @@ class LivePage:
             raise ServiceUnavailable("busy: too many questions are waiting; ask again in a moment")
         try:
             with self._lock:
-                return _json(ask(self._runs[question.run], question))
+                return _json(process(self._runs[question.run], question))
         finally:
             self._queue.release()
 
     def _answer(self, run: LiveRun, question: Question) -> dict[str, Any]:
-        """Answers a question, and keeps the answer by its number so that it can be saved. Drops the oldest answers."""
+        """Answers a question, and stores the answer so that `_save` can save it. Drops the oldest answers.
+
+        Returns:
+            The `facts` of the answer, and under `answer` its number, from 1.
+        """
         answer = run.answer(question)
         self._answered += 1
         self._answers[self._answered] = run, answer
@@ -143,7 +148,7 @@ class LivePage:
         return {"answer": self._answered, **answer.facts}
 
     def _save(self, request: Request) -> Response:
-        """Saves the answers of a `SaveRequest`, and responds with the folders."""
+        """Saves the answers of a `SaveRequest`; responds with the paths of the archives, `{"folders": [...]}`."""
         numbers = read_request(SaveRequest, _body(request)).answers
         with self._lock:
             answers = [self._answers[number] for number in numbers if number in self._answers]

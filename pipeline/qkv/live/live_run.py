@@ -33,7 +33,7 @@ from ..text.batch import forced_batch
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from ..text.tokens.tokenizer import Tokenizer
 from .page import SHOWN_SITES
-from .question import GivenRow, HeadChange, LogitQuestion, Question, ScoreQuestion
+from .question import HeadChange, LogitQuestion, Question, RowReplacement, ScoreQuestion
 
 DIGITS = 6
 """The number of digits after the point of the parts of scores and logits."""
@@ -67,8 +67,8 @@ class LiveRun:
         name: the name of the run on the page.
 
     Attributes:
-        changes: the changes of the model's heads.
-        explained: the sites whose scores can be explained, of `config.choices.model.ATTENTION_SITES`.
+        changes: the `ChangeVariables` of the run's model.
+        explained: the sites whose scores `explain` can split, of `config.choices.model.ATTENTION_SITES`.
     """
 
     def __init__(self, run: TrainedRun, name: str) -> None:
@@ -76,7 +76,7 @@ class LiveRun:
         self.name = name
         self.changes = ChangeVariables(run.model)
         self.explained = explained_sites(run.model)
-        self._changed = ChangedModel(run.model, self.changes.of_heads)
+        self._changed_model = ChangedModel(run.model, self.changes.of_heads)
         reading_model = ChangedModel(run.model, self.changes.of_heads_and_row)
         longest = run.config.model.max_positions
         self._recorder = AttentionRecorder(reading_model, run.tokenizer, sites=SHOWN_SITES, max_positions=longest)
@@ -96,9 +96,10 @@ class LiveRun:
         """Answers a question.
 
         Raises:
-            InputError: the text is not text, the run has no such token or head, or a constraint cannot be met.
+            InputError: the text has a NUL character or a lone surrogate, a token id is not in the vocabulary, the model
+                has no such head, the row does not fit the translation, or no translation meets a constraint.
         """
-        text = self._typed_line(question.text)
+        text = self._read_text(question.text)
         self.changes.set(question.changes, question.row)
         n_best = self._translate(text, question)
         best = n_best[0]
@@ -109,13 +110,13 @@ class LiveRun:
         pair = replace(pair, known=question.target is None and pair.known)
         self._recorder.units = self.run.reader.segmenter.units([pair.source], [best.text])
         record = next(self._recorder.record([pair]))
-        viewed = ViewerRun(self.name, plain=self.run.reader.detokenize if self.run.config.data.tokenized else None)
-        viewed.add_all([record])
+        viewer_run = ViewerRun(self.name, plain=self.run.reader.detokenize if self.run.config.data.tokenized else None)
+        viewer_run.add_all([record])
         facts = {
-            "sentence": viewed.sentences[0],
-            "sites": viewed.sites,
-            "units": viewed.units,
-            "weights": encode_weights(viewed.weights),
+            "sentence": viewer_run.sentences[0],
+            "sites": viewer_run.sites,
+            "units": viewer_run.units,
+            "weights": encode_weights(viewer_run.weights),
             "ids": best.ids,
             "alternatives": self._alternatives.at_each_token(best.source_ids, best.ids),
             "nBest": [
@@ -142,9 +143,10 @@ class LiveRun:
             `(keys, query parts, key parts)`.
 
         Raises:
-            InputError: the run has no such token, site, layer, head or row, or its scores cannot be split.
+            InputError: a token id is not in the vocabulary, the model has no site, layer, head or row of this name or
+                index, or its scores cannot be split.
         """
-        pair = self._pair(question)
+        pair = self._read_pair(question)
         if question.site not in ATTENTION_SITES:
             raise InputError(f"site: expected {', '.join(ATTENTION_SITES)}, found {question.site!r:.60}")
         layer = layer_name(question.site, question.layer)
@@ -161,44 +163,57 @@ class LiveRun:
         """Splits the logit of the token that a row predicts, minus the mean logit over the vocabulary.
 
         Returns:
-            JSON-ready: `total`, the sum of all parts; `sources`, the part that cross-attention reads from each source
-            token; and `others`, the other parts. Both are lists of (name, value).
+            JSON-ready: `total`, the sum of all parts; `sources`, a list of `(token, part)`, the part that
+            cross-attention reads from each source token; and `others`, a list of `(name, part)` for all other parts.
 
         Raises:
-            InputError: the run has no such token or row, or its logits cannot be split.
+            InputError: a token id is not in the vocabulary, the target has no such row, or the logits of the model
+                cannot be split.
         """
-        pair = self._pair(question)
+        pair = self._read_pair(question)
         if question.query >= len(question.target):
             raise InputError(f"row: expected a number from 0 to {len(question.target) - 1}, found {question.query}")
         parts = split_logit(self._float64_model(), pair, question.query, question.target[question.query])
         is_source = parts["source"] >= 0
         sources = parts[is_source].groupby("source")["difference"].sum().reindex(range(len(pair[0])), fill_value=0.0)
-        others = parts[~is_source].groupby("part", sort=False)["difference"].sum()
+        other_parts = parts[~is_source].groupby("part", sort=False)["difference"].sum()
         return {
             "total": round(float(parts["difference"].sum()), DIGITS),
             "sources": list(zip(self.run.tokenizer.pieces(pair[0]), sources.round(DIGITS).to_list(), strict=True)),
-            "others": list(zip(others.index.to_list(), others.round(DIGITS).to_list(), strict=True)),
+            "others": list(zip(other_parts.index.to_list(), other_parts.round(DIGITS).to_list(), strict=True)),
         }
 
     def _float64_model(self) -> keras.Model:
         """Returns a copy of the run's model that computes in float64."""
         return shared_float64(self.run.model, self.run.graphs)
 
-    def _pair(self, question: LogitQuestion) -> Pair:
-        """Returns the ids of source and target that the model reads. Raises an `InputError` if one is not an id."""
+    def _read_pair(self, question: LogitQuestion) -> Pair:
+        """Returns the ids that the encoder reads, with EOS, and the ids that the decoder reads, with BOS.
+
+        Raises:
+            InputError: the target cannot be a translation, or the text has a NUL character or a lone surrogate.
+        """
         self._check_target(question.target)
-        source = self.run.tokenizer.encode([self._typed_line(question.text)])[0]
+        source = self.run.tokenizer.encode([self._read_text(question.text)])[0]
         return [*source[: self.run.config.model.max_positions - 1], EOS], [BOS, *(question.target or [EOS])[:-1]]
 
-    def _typed_line(self, text: str) -> str:
-        """Returns a text as the model reads it, as one sentence. Raises an `InputError` if it is not text."""
+    def _read_text(self, text: str) -> str:
+        """Returns a text as the model reads it; lines are joined by spaces.
+
+        Raises:
+            InputError: the text has a NUL character or a lone surrogate.
+        """
         return self.run.reader.read_line(" ".join(text.split("\n")), "text")
 
     def _translate(self, text: str, question: Question) -> list[Translation]:
-        """Returns the n-best list of a text, or its translation with the target of the question alone.
+        """Translates a text.
+
+        Returns:
+            The n-best list of the search. If the question has a target, a list of one translation: this target, with
+            log-probabilities of 0.
 
         Raises:
-            InputError: a token of the prefix or the target is not an id that a translation can have.
+            InputError: the prefix or the target has an id that a translation cannot have.
         """
         ids = self.run.tokenizer.encode([text])[0]
         self._check_ids(question.prefix)
@@ -211,15 +226,15 @@ class LiveRun:
         return [Translation(translated, source, target, [0.0] * len(target), len(source) < len(ids))]
 
     def _translator(self, question: Question) -> Translator:
-        """Returns a translator with the search of a question, whose model has its changes."""
+        """Returns a translator that searches with the question's beam size, by the model with the present changes."""
         config = self.run.config
         settings = {"search": "beam", "beam_size": question.beam_size, "n_best": question.n_best}
         search = build_search(config.decoding.model_copy(update=settings), config.run.seed)
-        model = self._changed if question.changes else self.run.model
+        model = self._changed_model if question.changes else self.run.model
         return build_translator(model, self.run.tokenizer, config, search, graphs=self.run.graphs)
 
     def _check_ids(self, ids: list[int]) -> None:
-        """Raises an `InputError` if there are too many ids, or one is not in the vocabulary, PAD or BOS."""
+        """Raises an `InputError` if an id is PAD, BOS or outside the vocabulary, or if there are too many ids."""
         size = self.run.tokenizer.vocabulary_size
         longest = self.run.config.model.max_positions
         if any(token >= size or token in (PAD, BOS) for token in ids):
@@ -230,14 +245,17 @@ class LiveRun:
             raise InputError(f"tokens: expected at most {longest}, found {len(ids)}")
 
     def _check_target(self, target: list[int]) -> None:
-        """Raises an `InputError` if the ids cannot be a translation; only the last may be EOS."""
+        """Raises an `InputError` if `_check_ids` refuses an id, or if EOS stands before the last position."""
         self._check_ids(target)
         if EOS in target[:-1]:
             raise InputError("target: expected no end of sentence (EOS) before the last token")
 
     @staticmethod
     def _check_row(question: Question, translation: Translation) -> None:
-        """Raises an `InputError` if the row of a question has a query or weights that the translation does not have."""
+        """Raises an `InputError` if a question's row does not fit the translation.
+
+        The index of the query must be below the number of queries. There must be one weight for each key.
+        """
         if (row := question.row) is None:
             return
         lengths = {"source": len(translation.source_ids) + 1, "target": len(translation.ids)}
@@ -257,7 +275,7 @@ NO_WEIGHTS = (0.0,)
 
 
 class ChangeVariables:
-    """The changes of a model's heads as TensorFlow variables, so that a new change needs no new graph.
+    """The changes of a model's heads as TensorFlow variables. A new change needs no new graph.
 
     Only the heads of a Transformer can be changed.
 
@@ -265,9 +283,10 @@ class ChangeVariables:
         model: the model.
 
     Attributes:
-        heads: the numbers `(layers, heads)` of each site whose heads can be changed; empty for other architectures.
-        of_heads: by site, the `Intervention` in whole heads, for `ChangedModel`.
-        of_heads_and_row: by site, the `Intervention` in whole heads and in one row.
+        heads: site -> the numbers of layers and heads; only sites whose heads can be changed. Empty for architectures
+            other than the Transformer.
+        of_heads: site -> the `Intervention` that changes whole heads, for `ChangedModel`.
+        of_heads_and_row: site -> the `Intervention` that also replaces one row.
     """
 
     def __init__(self, model: keras.Model) -> None:
@@ -280,15 +299,15 @@ class ChangeVariables:
             site: Intervention(kinds, self._rows[site], self._weights[site]) for site, kinds in self._kinds.items()
         }
 
-    def set(self, changes: Iterable[HeadChange], row: GivenRow | None = None) -> None:
+    def set(self, changes: Iterable[HeadChange], row: RowReplacement | None = None) -> None:
         """Sets the changes of the next passes; earlier changes end.
 
         Args:
-            changes: the changed heads.
-            row: the row whose weights are replaced; None for no row.
+            changes: the changes of whole heads. All other heads are unchanged.
+            row: the row to replace and its new weights; None to replace no row.
 
         Raises:
-            InputError: the model has no such head, or its heads cannot be changed.
+            InputError: the model does not have one of the heads, or its heads cannot be changed.
         """
         kinds = {site: np.full(shape, UNCHANGED, "int32") for site, shape in self.heads.items()}
         for change in changes:
@@ -302,8 +321,8 @@ class ChangeVariables:
             self._rows[site].assign((row.layer, row.head, row.query) if row and has_row else NO_ROW)
             self._weights[site].assign(row.weights if row and has_row else NO_WEIGHTS)
 
-    def _check_head(self, change: HeadChange | GivenRow) -> None:
-        """Raises an `InputError` if the model does not have the head of a change."""
+    def _check_head(self, change: HeadChange | RowReplacement) -> None:
+        """Raises an `InputError` if the model does not have the changed head, or its heads cannot be changed."""
         if not self.heads:
             raise InputError("changes: expected none, since only the heads of a Transformer can be changed")
         if change.site not in self.heads:
@@ -339,14 +358,14 @@ class Alternatives:
         self._read = ModelGraph(model, read, (tf.TensorSpec([1, None], tf.int32),) * 2)
 
     def at_each_token(self, source_ids: list[int], target_ids: list[int]) -> list[list[tuple[int, str, float]]]:
-        """Lists the likeliest tokens at each position of a translation, the likeliest first.
+        """Lists the likeliest tokens at each position of a translation.
 
         Args:
             source_ids: the ids of the source, without EOS.
-            target_ids: the ids of the translation, with EOS unless it is cut.
+            target_ids: the ids of the translation, which end in EOS unless truncated.
 
         Returns:
-            For each target token, tuples `(id, piece, log-probability)`.
+            For each target token, at most `SHOWN_TOKENS` tuples `(id, piece, log-probability)`, the likeliest first.
         """
         batch = forced_batch([(source_ids, target_ids)])
         values, tokens = (x.numpy()[0, : len(target_ids)] for x in self._read(*batch.ids[:2]))

@@ -48,7 +48,7 @@ def write_model_page(run: TrainedRun, path: Path) -> None:
 
     Raises:
         InputError: the file belongs to the run or cannot be written, the model has more than `MOST_PARAMETERS`
-            parameters, or the page does not support a setting of the run.
+            parameters, a weight is too large for a 16-bit float, or the page does not support a setting of the run.
     """
     refuse_input(path, run.directory.inputs, "--page")
     write_output(path, model_page(run).encode())
@@ -169,14 +169,14 @@ def named_arrays(run: TrainedRun) -> dict[str, np.ndarray]:
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Returns a header and arrays as a gzip file, which `unpackModel` of engine/backend.js reads.
+    """Returns the bytes of a gzip file with a header and arrays, which `unpackModel` of engine/backend.js reads.
 
-    The file holds the size of the JSON header (4 bytes, little-endian), the header with the names and shapes of the
-    arrays, and the arrays as 16-bit floats: first all high bytes, then all low bytes.
+    The file holds the size of the JSON header in bytes (4 bytes, little-endian), the header with the names and shapes
+    of the arrays, and the arrays as 16-bit floats: first all high bytes, then all low bytes.
 
     Args:
-        header: JSON-ready values.
-        arrays: name -> array, of absolute values at most 65,504.
+        header: JSON values by name.
+        arrays: the arrays by name. Their absolute values are at most 65,504, the largest 16-bit float.
     """
     shapes = [[name, list(array.shape)] for name, array in arrays.items()]
     text = json.dumps({**header, "arrays": shapes}, ensure_ascii=False, allow_nan=False).encode()

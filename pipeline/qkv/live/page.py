@@ -63,13 +63,13 @@ def live_page(
 
 
 def describe_changes(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Returns label and explanation of changes for the panel.
+    """Returns the labels and explanations of changes of heads, for the panel.
 
     Args:
         names: keys of `inspection.experiments.intervention.CHANGES`.
 
     Returns:
-        A dict `{"label": ..., "meaning": ...}` for each name.
+        name -> `{"label": ..., "meaning": ...}`.
     """
     return {name: {"label": CHANGES[name].label, "meaning": CHANGES[name].meaning} for name in names}
 
@@ -83,7 +83,7 @@ LONGEST_EXAMPLE = 15
 def find_examples(run: TrainedRun) -> list[str]:
     """Returns example sentences for a run: its probes, and short sentences of its validation text.
 
-    Without the validation text, for example in a moved run, only the probes are returned.
+    If the validation text is missing, for example in a moved run, only the probes are returned.
     """
     examples = [probe.source for probe in run.config.inspection.probes or ()]
     validation = run.config.data.validation

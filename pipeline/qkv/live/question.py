@@ -23,7 +23,7 @@ Index = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 
 
 class _Part(BaseModel):
-    """A request or a part of one: unknown keys and wrong types are errors."""
+    """A request, or a part of a request. Unknown keys and wrong types are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -32,9 +32,9 @@ class HeadReference(_Part):
     """A reference to one head.
 
     Attributes:
-        site: the attention that it belongs to, one of `config.choices.model.ATTENTION_SITES`.
-        layer: the index of its layer.
-        head: its index in the layer.
+        site: the site of the head, one of `config.choices.model.ATTENTION_SITES`.
+        layer: the index of the head's layer.
+        head: the index of the head in the layer.
     """
 
     site: str
@@ -52,7 +52,7 @@ class HeadChange(HeadReference):
     change: Literal[*CHANGES]  # type: ignore[valid-type]
 
 
-class GivenRow(HeadReference):
+class RowReplacement(HeadReference):
     """A replacement for one row of a head's weights.
 
     Attributes:
@@ -77,15 +77,15 @@ class TextQuestion(_Part):
 
 
 class Question(TextQuestion):
-    """A question for the translation of a sentence, and for its attention.
+    """A question that asks for the translation of a sentence and its attention.
 
     Attributes:
         beam_size: the beam size; 1 stands for greedy search.
         n_best: the number of translations to return, at most `beam_size`.
         prefix: the ids of the tokens with which the translation begins.
-        target: the ids of a translation. Its attention is returned, without a search. None to search a translation.
+        target: the ids of a translation, to get its attention without a search; None to search a translation.
         changes: the changed heads.
-        row: a replacement for a row of weights; None for no replacement. It needs `target`.
+        row: a replacement for a row of weights, only together with `target`; None for no replacement.
     """
 
     beam_size: int = Field(default=1, ge=1, le=MOST_BEAM)
@@ -93,7 +93,7 @@ class Question(TextQuestion):
     prefix: list[Index] = Field(default=[], max_length=MOST_TOKENS)
     target: list[Index] | None = Field(default=None, max_length=MOST_TOKENS)
     changes: list[HeadChange] = Field(default=[], max_length=MOST_TOKENS)
-    row: GivenRow | None = None
+    row: RowReplacement | None = None
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -105,7 +105,7 @@ class Question(TextQuestion):
 
 
 class LogitQuestion(TextQuestion):
-    """A question about the logit of a token of a translation, by the model without changes.
+    """A question about the logit of a token of a translation, computed by the model without changes.
 
     Attributes:
         target: the ids of the translation.
@@ -141,7 +141,7 @@ def read_request(kind: type[RequestType], body: bytes) -> RequestType:
         body: JSON in UTF-8.
 
     Raises:
-        InputError: the body is not JSON, or the class does not allow a key or value.
+        InputError: the body is not JSON, or has a key or value that the class does not allow.
     """
     try:
         return kind.model_validate_json(body)

@@ -97,7 +97,7 @@ def serve(
     allow_hosts: Sequence[str] = (),
     height: int = 900,
 ) -> ServedPage:
-    """Starts a server for a page with runs side by side. Each run first translates a sentence, to prepare its graphs.
+    """Starts a server for a page with runs side by side. Each run first translates a sentence, to trace its graphs.
 
     Args:
         runs: the runs, at least one.
@@ -126,7 +126,7 @@ def serve(
 
 
 def _describe(live: LiveRun, examples: Sequence[str]) -> dict[str, Any]:
-    """Returns the facts of a run that the page needs, JSON-ready. It asks a question, which prepares the graphs."""
+    """Returns the facts of a run that the page needs, JSON-ready. Translates an example, which traces the graphs."""
     facts = live.answer(Question(text=examples[0] if examples else "a")).facts
     return {
         "name": live.name,
@@ -140,7 +140,11 @@ def _describe(live: LiveRun, examples: Sequence[str]) -> dict[str, Any]:
 
 
 def _name_models(models: Sequence[tuple[Path, str]]) -> list[str]:
-    """Returns a different name for each model: its folder's name, and as much else as tells the models apart."""
+    """Returns a different name for each model of `load_live_runs`.
+
+    The name is the name of the run's folder, or its path if different folders have the same name. The checkpoint is
+    added if the models have different checkpoints, and a number if names are still equal.
+    """
     names = [root.absolute().name for root, _ in models]
     if len(set(names)) < len({root.absolute() for root, _ in models}):
         names = [str(root) for root, _ in models]
@@ -163,9 +167,10 @@ MOST_ARRIVING = 2 * MOST_BYTES
 
 
 class _RequestStream(io.RawIOBase):
-    """The stream of a client's request, with a limit of `MOST_ARRIVING` bytes and of `PATIENCE_SECONDS` in all.
+    """The stream of bytes of a client's request. It ends after `MOST_ARRIVING` bytes.
 
-    The timeout of a socket is not enough: it starts again with each byte.
+    The whole request must arrive within `PATIENCE_SECONDS`. The timeout of a socket is not enough: it starts again with
+    each byte.
 
     Args:
         connection: the client's socket.
@@ -173,7 +178,7 @@ class _RequestStream(io.RawIOBase):
             in this dict.
 
     Raises:
-        TimeoutError: the request has not arrived in time; raised by reading.
+        TimeoutError: the time is over; raised by the methods that read.
     """
 
     def __init__(self, connection: socket.socket, waiting: dict[socket.socket, float]) -> None:
@@ -204,7 +209,7 @@ class _RequestStream(io.RawIOBase):
 
 
 class _Handler(WSGIRequestHandler):
-    """Handles the requests of a connection within the limits of `_RequestStream`, without a log."""
+    """Handles the requests of a connection within the limits of `_RequestStream`. It logs nothing."""
 
     timeout = PATIENCE_SECONDS
     server: "LiveServer"
@@ -245,7 +250,11 @@ class LiveServer(ThreadedWSGIServer):
         super().__init__(host, port, application, _Handler)
 
     def server_bind(self) -> None:
-        """Binds the socket, or raises an `InputError`. Without this method, werkzeug would end the process."""
+        """Binds the socket to the host and port. Without this method, werkzeug would end the process on an error.
+
+        Raises:
+            InputError: the address is taken, or is not an address of this machine.
+        """
         try:
             super().server_bind()
         except OSError as error:
@@ -255,7 +264,10 @@ class LiveServer(ThreadedWSGIServer):
             raise InputError(f"{options}: cannot listen there: {error.strerror}; {advice}") from None
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Starts a thread for a new connection, or closes it. The standard library calls this method."""
+        """Starts a thread for a new connection, or closes the connection if there are too many.
+
+        The standard library calls this method.
+        """
         if self._connections.acquire(blocking=False) or self._close_slowest():
             super().process_request(request, client_address)
         else:
@@ -265,7 +277,7 @@ class LiveServer(ThreadedWSGIServer):
         """Closes the connection whose request has been incomplete for the longest time.
 
         Returns:
-            Whether there was such a connection, and it has been closed within `LEAVING_SECONDS`.
+            True if a connection has ended within `LEAVING_SECONDS`; False if none ended or no request is incomplete.
         """
         waiting = sorted(self.waiting.copy().items(), key=lambda item: item[1])
         if not waiting:

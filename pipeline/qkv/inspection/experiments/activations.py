@@ -65,13 +65,14 @@ def cache_sentences(translator: Translator, sentences: Any, names: Any = ("*",))
         names: an iterable of the names or globs of the activations, such as `decoder.0.cross.scores` or `*.residual`.
 
     Raises:
-        InputError: an argument has another type, the architecture names no layers, or a name or glob matches no
-            activation, such as the scores of a mechanism that does not score each pair.
+        InputError: `sentences` or `names` has another type, a sentence has several lines, a NUL character or a lone
+            surrogate, the architecture names no layers, a name or glob matches no activation (such as the scores of a
+            mechanism that does not score each pair), or the process was forked after TensorFlow had computed.
     """
-    is_one = isinstance(sentences, str) or (isinstance(sentences, tuple) and _is_text_pair(sentences))
+    is_single = isinstance(sentences, str) or (isinstance(sentences, tuple) and _is_text_pair(sentences))
     is_table = isinstance(sentences, Mapping) or hasattr(sentences, "columns")
-    if is_one or is_table or not isinstance(sentences, Iterable) or isinstance(sentences, bytes):
-        hint = ": put it in [ ]" if is_one else ""
+    if is_single or is_table or not isinstance(sentences, Iterable) or isinstance(sentences, bytes):
+        hint = ": put it in [ ]" if is_single else ""
         raise InputError(f"sentences: expected a list of sentences or pairs, found {sentences!r:.60}{hint}")
     names = _list_names(names)
     results = []
@@ -87,8 +88,9 @@ def patch_sentence(translator: Translator, clean: Any, corrupted: Any, names: An
 
     Args:
         translator: the translator of the model that reads.
-        clean: the `SentenceOrPair` that the activations are taken from.
-        corrupted: the `SentenceOrPair` that is read. The sides that are patched have as many tokens as in `clean`.
+        clean: the `SentenceOrPair` that supplies the activations.
+        corrupted: the `SentenceOrPair` that is read. A side whose activations are replaced must have as many tokens as
+            in `clean`.
         names: an iterable of the names or globs of the activations.
 
     Returns:
@@ -115,8 +117,8 @@ def read_ids(translator: Translator, sentence: Any) -> tuple[Pair, list[int]]:
         `(pair, predicted)`: the ids that the model reads, and the ids that it predicts, up to EOS.
 
     Raises:
-        InputError: the sentence is neither text nor a pair of texts, or has several lines or characters that are not
-            text; or the process was forked after TensorFlow had computed.
+        InputError: the sentence is neither text nor a pair of texts, it has several lines, a NUL character or a lone
+            surrogate, or the process was forked after TensorFlow had computed.
     """
     if not (isinstance(sentence, str) or _is_text_pair(sentence)):
         raise InputError(f"sentence: expected text, or a pair (source, target) of texts, found {sentence!r:.60}")
@@ -134,7 +136,15 @@ def read_ids(translator: Translator, sentence: Any) -> tuple[Pair, list[int]]:
 def _describe_pass(
     translator: Translator, pair: Pair, predicted: Sequence[int], logits: np.ndarray, arrays: Mapping[str, np.ndarray]
 ) -> Inside:
-    """Returns the values of a pass with the spelling of the tokens; `predicted` are the ids that the rows predict."""
+    """Returns the values of a pass together with its tokens as text.
+
+    Args:
+        translator: the translator, whose tokenizers spell the tokens.
+        pair: the ids that the model read.
+        predicted: the id that each row predicts.
+        logits: the logits, `(T, vocabulary)`.
+        arrays: the activations by name.
+    """
     largest = logits.max(axis=-1, keepdims=True)
     log_probabilities = logits - largest - np.log(np.exp(logits - largest).sum(axis=-1, keepdims=True))
     pieces = translator.tokenizer.pieces
@@ -198,7 +208,7 @@ def patch_activations(model: TranslationModel, clean: Pair, corrupted: Pair, nam
 
     Args:
         model: a model of any architecture with `layer_names`.
-        clean: the sentence pair that the activations are taken from.
+        clean: the sentence pair that supplies the activations.
         corrupted: the sentence pair that is read.
         names: the names or globs of the activations.
 
@@ -258,7 +268,7 @@ def check_index(name: str, index: int, size: int) -> None:
 
 
 def _match_names(names: Sequence[str], known: list[str]) -> set[str]:
-    """Returns the known names that match these names or globs; raises an `InputError` if one matches none."""
+    """Returns the names in `known` that match `names` (names or globs); raises an `InputError` if one matches none."""
     matching = set()
     for name in names:
         matches = set(fnmatch.filter(known, name))
@@ -287,7 +297,11 @@ def _read_pair(model: TranslationModel, pair: Pair, named_hook: NamedHook) -> np
 
 
 def _make_hook(model: TranslationModel, side: str, named_hook: NamedHook) -> Hook:
-    """Makes the hook that calls `named_hook` with every activation of the encoder or decoder, `side`."""
+    """Makes the hook that calls `named_hook` with every activation of a side, `encoder` or `decoder`.
+
+    Raises:
+        InputError: the architecture names no layers.
+    """
     names = model.layer_names(side)
     if not names:
         raise InputError(f"{type(model).__name__} does not name what is inside it: it needs a method `layer_names`")
@@ -329,7 +343,16 @@ def _split_keys(name: str, weights: Any) -> dict[str, slice]:
 
 
 def _hook_heads(layer: AttentionLayer, name: str, output: Any, named_hook: NamedHook, weights: Any, values: Any) -> Any:
-    """Calls the hook with each head's summand of the output; returns the output with the summands that it returned."""
+    """Calls `named_hook` with the summand of each head, and returns the layer's output with the new summands.
+
+    Args:
+        layer: the attention layer.
+        name: the name of the layer, such as `decoder.0.cross`.
+        output: the output of the layer, `(B, T, D)`.
+        named_hook: the hook, which returns the new summand of a head.
+        weights: the attention weights, `(B, H, T, S)`.
+        values: the value vectors, `(B, H, S, V)`.
+    """
     weights = ops.cast(weights, values.dtype)
     for site, keys in _split_keys(name, weights).items():
         summands = head_summands(layer, ops.matmul(weights[..., keys], values[:, :, keys]))

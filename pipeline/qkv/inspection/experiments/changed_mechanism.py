@@ -105,8 +105,8 @@ def measure_changes(model: keras.Model, batches: Iterable[PairArrays]) -> pd.Dat
         probability; 0 if there are none).
 
     Raises:
-        InputError: the model is not a Transformer, or its cross-attention has weights that are not shares of a row or
-            lacks projections.
+        InputError: the model is not a Transformer, the weights of its cross-attention cannot be replaced (see
+            `inspection.experiments.intervention.changeable_layers`), or its cross-attention lacks projections.
     """
     if not isinstance(model, Transformer) or "cross" not in changeable_layers(model):
         raise InputError("expected a Transformer whose cross-attention computes contexts from weights")
@@ -115,16 +115,16 @@ def measure_changes(model: keras.Model, batches: Iterable[PairArrays]) -> pd.Dat
     batches = list(batches)  # read once for each change
     rows = []
     for name, change in MECHANISM_CHANGES.items():
-        changed = type(model).from_config(model.get_config())
-        changed.build()
-        changed.set_weights(model.get_weights())
-        layers = set(changed.attention_layers()["cross"])
+        changed_model = type(model).from_config(model.get_config())
+        changed_model.build()
+        changed_model.set_weights(model.get_weights())
+        layers = set(changed_model.attention_layers()["cross"])
         try:
             for layer in layers:
                 change.projections(layer)
         except InputError:
             continue
-        tokens, right = _count_right(changed, layers, change.weights, batches)
+        tokens, right = _count_right(changed_model, layers, change.weights, batches)
         rows.append((name, change.meaning, tokens, right / max(tokens, 1)))
     return pd.DataFrame(rows, columns=["change", "meaning", "tokens", "right"])
 

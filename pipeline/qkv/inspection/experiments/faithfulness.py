@@ -117,8 +117,13 @@ def sums_of_sentences(sentences: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray
     (DeYoung et al. 2020, section 4.1).
 
     Returns:
-        `(keys, sums, tokens)`: a table with the columns `KEYS` and a row for each scorer and removal, R rows; the sums
-        of `SUMS`, `(N, R, 3)`; and the numbers of measured tokens, `(N, R)`. A sentence that lacks a row has zeros.
+        `(keys, sums, tokens)`:
+
+        - keys: a table with the columns `KEYS` and a row for each scorer and removal, R rows.
+        - sums: the values of the columns `SUMS` for each sentence and row of `keys`, `(N, R, 3)`.
+        - tokens: the numbers of measured tokens, `(N, R)`.
+
+        A sentence without values for a row has zeros.
     """
     hard = sentences[sentences["removal"] == "hard"]
     means = hard.groupby(["id", *KEYS[:3]], sort=False)[["tokens", *SUMS]].mean().reset_index()
@@ -139,7 +144,7 @@ def faithfulness_table(sentences: pd.DataFrame, token_share: float, samples: int
     Args:
         sentences: the table of `inspection.experiments.removal.measure_sentences`.
         token_share: the share of the target tokens that were measured; it is copied into the table.
-        samples: B.
+        samples: B, the number of bootstrap samples.
 
     Returns:
         A row for each scorer and removal, ordered by removal and share, then the most comprehensive scorer first. The

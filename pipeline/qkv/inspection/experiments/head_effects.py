@@ -95,5 +95,5 @@ class HeadEffects(NamedTuple):
 
 
 def exchanges_for(tests: int) -> int:
-    """Returns the number of random exchanges of a test, if Holm's method corrects `tests` tests together."""
+    """Returns the number of random exchanges of each test, for `tests` tests that Holm's method corrects together."""
     return min(max(SAMPLES, EXCHANGES_PER_TEST * tests), MOST_EXCHANGES)

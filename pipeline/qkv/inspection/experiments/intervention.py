@@ -35,8 +35,8 @@ def uniform(weights, allowed):
 def permuted(weights, allowed, seed=0):
     """Permutes the weights of each row among its allowed keys.
 
-    The permutation depends only on the seed, the head and the positions of the allowed keys. So the steps of a search
-    permute each row as one pass over the whole target does.
+    The permutation depends only on the seed, the head and the positions of the allowed keys. So a row is permuted in
+    the same way by a step of a search and by a pass over the whole target.
     """
     keys = dynamic_shape(weights)[-1]
     noise = ops.transpose(keras.random.uniform((keys, weights.shape[1]), seed=seed))[:, None]
@@ -88,7 +88,8 @@ class Intervention(NamedTuple):
     """Replacements of weights in a list of attention layers. All fields may be tensors: one graph serves all values.
 
     - changes: int `(layers, H)`, for each head an index into `CHANGES`, or `UNCHANGED`.
-    - row: int `(3,)`, the layer, head and query of a row that gets the weights `weights`. Layer -1 or None: no row.
+    - row: int `(3,)`, the layer, head and query of a row that gets the weights `weights`. No row is replaced if `row`
+      is None or its layer is -1.
     - weights: float32 `(S,)`, the weights of that row; None if `row` is None.
     """
 
@@ -121,15 +122,19 @@ def intervene(layers: Sequence[AttentionLayer], intervention: Intervention) -> A
     change keep their outputs bit for bit.
 
     Args:
-        layers: the attention layers that the indices in `intervention` refer to. Their weights must be shares of a row,
-            see `changeable_layers`.
+        layers: the attention layers that the indices in `intervention` refer to. Their weights must be shares of a row
+            (not negative, with a sum of at most 1), see `changeable_layers`.
         intervention: the replacements.
     """
     return tapped(_make_hook({layer: (number, intervention) for number, layer in enumerate(layers)}))
 
 
 def _make_hook(interventions: Mapping[AttentionLayer, tuple[int, Intervention]]) -> Hook:
-    """Makes the hook that replaces weights, from each layer's index within its intervention, and the intervention."""
+    """Makes the hook that replaces weights.
+
+    Args:
+        interventions: layer -> `(index, intervention)`, the index of the layer within the intervention.
+    """
 
     def hook(layer, part, value, mask=None, **inputs):
         if part != "weights" or layer not in interventions:
@@ -141,7 +146,14 @@ def _make_hook(interventions: Mapping[AttentionLayer, tuple[int, Intervention]])
 
 
 def _replace(weights, mask, number, intervention: Intervention):
-    """Returns the weights of layer `number` after the intervention, `(B, H, T, S)`."""
+    """Returns the weights of a layer after the intervention, `(B, H, T, S)`.
+
+    Args:
+        weights: the weights of the layer, `(B, H, T, S)`.
+        mask: bool, True for allowed keys, broadcastable to the weights; None if all keys are allowed.
+        number: the index of the layer within the intervention.
+        intervention: the replacements.
+    """
     allowed = ops.broadcast_to(True if mask is None else mask, dynamic_shape(weights))
     changes = ops.reshape(intervention.changes[number], (-1, 1, 1))
     original = weights
@@ -160,11 +172,12 @@ def _replace(weights, mask, number, intervention: Intervention):
 def changeable_layers(model: keras.Model) -> dict[str, list[AttentionLayer]]:
     """Returns the attention layers whose weights can be replaced.
 
-    They are a Transformer's layers with mechanisms whose weights are shares of a row. Other architectures have none.
+    Weights can be replaced if they are shares of a row: not negative, with a sum of at most 1. This depends on the
+    mechanism: the table `MECHANISM_INFO` must state it. The layers must be a Transformer's.
 
     Returns:
-        The layers by site, one of `config.choices.model.ATTENTION_SITES`; a site is left out if its weights are not
-        shares.
+        site -> layers, for the sites of `config.choices.model.ATTENTION_SITES` whose weights are shares of a row. Empty
+        if the model is not a Transformer.
     """
     if not isinstance(model, Transformer):
         return {}

@@ -1,9 +1,10 @@
 """Ablations of single heads: the weights or the output of a head are replaced, and the rise of the loss is measured.
 
-Zeros are a poor replacement of a head's output. No head outputs them, so a model may fail on them even if the head says
-little about the sentence: the model may only miss a constant. The mean of the head's outputs keeps the constant and
-removes all that depends on the sentence. The output at a token of another sentence also keeps the variance (Chan et al.
-2022, causal scrubbing). Outputs have no source axis, so they can be exchanged between sentences of any length.
+Zeros are a poor replacement of a head's output. No head outputs zeros, so a model may fail on zeros even if the output
+of the head hardly depends on the sentence: the model may only miss a constant. The mean of the head's outputs keeps the
+constant and removes all that depends on the sentence. The output at a token of another sentence also keeps the variance
+(Chan et al. 2022, causal scrubbing). Outputs have no source axis, so they can be exchanged between sentences of any
+length.
 
 Letters: B batch, L layers, H heads, S source positions, T target positions, V value size of a head, N target tokens of
 all pairs, P changes.

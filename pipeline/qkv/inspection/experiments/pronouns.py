@@ -106,7 +106,7 @@ def find_pointing_heads(model: keras.Model, cases: Sequence[PronounCase]) -> pd.
         cases). Heads with many points come first, then those with a high weight.
 
     Raises:
-        InputError: the model is not a Transformer, or the weights of its encoder are not shares of a row.
+        InputError: the model is not a Transformer, or its encoder's weights cannot be replaced (`changeable_layers`).
     """
     if "encoder_self" not in changeable_layers(model):
         raise InputError("expected a Transformer whose encoder computes contexts from weights")
@@ -130,9 +130,9 @@ def measure_without(model: keras.Model, cases: Sequence[PronounCase], heads: Seq
     changes = np.full((len(layers), layers[0].num_heads), UNCHANGED, "int32")
     for layer, head in heads:
         changes[layer, head] = [*CHANGES].index("zeroed")
-    changed = ChangedModel(model, {"encoder_self": Intervention(changes)})
-    memory = changed.encode(_pad([case.source_ids for case in cases]), training=False)
-    logits = changed.decode(_pad([case.target_ids for case in cases]), memory, training=False).logits
+    changed_model = ChangedModel(model, {"encoder_self": Intervention(changes)})
+    memory = changed_model.encode(_pad([case.source_ids for case in cases]), training=False)
+    logits = changed_model.decode(_pad([case.target_ids for case in cases]), memory, training=False).logits
     logits = ops.convert_to_numpy(logits).astype("float64")
     rows = [logits[i, len(case.target_ids) - 1] for i, case in enumerate(cases)]
     differences = np.array([row[case.right] - row[case.wrong] for row, case in zip(rows, cases, strict=True)])
@@ -140,21 +140,21 @@ def measure_without(model: keras.Model, cases: Sequence[PronounCase], heads: Seq
 
 
 def _pad(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    """Pads rows of ids to the length of the longest row."""
+    """Returns rows of ids, padded to the length of the longest row, int `(rows, length)`."""
     return pad(rows, max(map(len, rows)))
 
 
 def control_sets(heads: Sequence[LayerAndHead], layers: int, heads_per_layer: int) -> list[tuple[LayerAndHead, ...]]:
-    """Returns sets of other heads to compare `heads` with.
+    """Returns sets of other heads, whose ablation is compared with the ablation of `heads`.
 
     Args:
-        heads: the heads in question.
+        heads: the pairs `(layer, head)` to compare with.
         layers: the number of layers.
         heads_per_layer: the number of heads of each layer.
 
     Returns:
-        The first `MOST_CONTROLS` sets, or fewer if there are not so many. Each set has as many heads in each layer as
-        `heads`, and none of `heads`.
+        At most `MOST_CONTROLS` sets. Each set has the same number of heads in each layer as `heads`, and contains none
+        of `heads`.
     """
     choices = []
     for layer in range(layers):

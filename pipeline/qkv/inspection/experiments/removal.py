@@ -271,22 +271,22 @@ def _read_soft(reader: ReducedReader, sentence: ScoredSentence) -> np.ndarray:
 
 
 def tokens_of_share(share: float, tokens: int) -> int:
-    """Returns the number of tokens in a share of `tokens`, rounded up, so that a short sentence loses a token, too."""
+    """Returns the number of tokens in a share, `share * tokens` rounded up. So a short sentence loses a token, too."""
     return math.ceil(round(share * tokens, 9))
 
 
 def top_tokens(scores: np.ndarray, noise: np.ndarray, shares: Sequence[float] = SHARES) -> np.ndarray:
-    """Returns which tokens have the highest scores of their row.
+    """Marks the source tokens with the highest scores of each row.
 
     Ties are broken by `noise`, so constant attention gives a random order.
 
     Args:
         scores: `(T, n)`.
         noise: random numbers, `(T, n)`.
-        shares: the shares of the n tokens to return, K of them.
+        shares: K shares of the n source tokens, from 0 to 1.
 
     Returns:
-        bool `(K, T, n)`.
+        bool `(K, T, n)`, True for the tokens that belong to the share with the highest scores.
     """
     order = np.lexsort((-noise, -scores), axis=-1)
     ranks = np.argsort(order, axis=-1)
@@ -303,10 +303,10 @@ def keep_units(
 
     Args:
         positions: int `(P,)`, the target position of each prediction.
-        shares: `(P, n)`, each token's share of the scores.
+        shares: `(P, n)`, each source token's share of the scores, from 0 to 1.
         shares_are_kept: bool `(P,)`, True to keep only the drawn units, False to remove them.
         width: D.
-        seed: numbers that identify the sentence.
+        seed: integers that identify the sentence; the same numbers give the same units.
 
     Returns:
         bool `(P, n, D)`, True for the units that are kept.

@@ -6,6 +6,8 @@ linear if its standard deviation is held fixed at the value for this sentence. E
 mean, since the mean of a sum is the sum of the means. With post-norm, every part passes all normalisations above it.
 
 The parts are computed by the layers of a float64 copy of the model.
+
+Letters: N summands, H heads, T positions, D model width, K key size.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def in_float64(model: keras.Model) -> keras.Model:
-    """Makes a copy of a model that computes in float64, except for the softmax of its attention."""
+    """Returns a new model with the same weights that computes in float64, except for the softmax of its attention."""
     copy = type(model).from_config({**model.get_config(), "dtype": "float64"})
     copy.build()
     copy_weights(model, copy)
@@ -43,7 +45,7 @@ def in_float64(model: keras.Model) -> keras.Model:
 
 
 def shared_float64(model: keras.Model, graphs: GraphCache) -> keras.Model:
-    """Returns the float64 copy of a model in a cache, with the present weights of the model. See `in_float64`."""
+    """Returns the copy by `in_float64` from a cache, and sets its weights to the model's present weights."""
     copy = graphs.get((model, "float64"), lambda: in_float64(model))
     copy_weights(model, copy)
     return copy
@@ -182,7 +184,7 @@ def split_score(model: keras.Model, pair: Pair, layer: str, head: int, row: int)
         are left out.
 
     Raises:
-        InputError: as for `find_attention`.
+        InputError: the layer, head or row does not exist, or its scores cannot be split (see `find_attention`).
     """
     attention = find_attention(model, pair, layer, head, row)
     side, _, kind = layer.split(".")
@@ -233,7 +235,8 @@ def explain_score(translator: Translator, sentence: Any, layer: Any, *, head: in
         The parts, with the spelling of the tokens.
 
     Raises:
-        InputError: `layer` is not text, or as for `inspection.experiments.activations.read_ids` or `find_attention`.
+        InputError: `layer` is not text, the sentence is not valid (see `inspection.experiments.activations.read_ids`),
+            or the scores cannot be split (see `find_attention`).
     """
     if not isinstance(layer, str):
         raise InputError(f"layer: expected text such as 'decoder.0.cross', found {layer!r:.60}")
@@ -289,10 +292,10 @@ def _project(project: Callable[[Any], Any], parts: Parts, bias: str) -> Parts:
     Args:
         project: the projection, `(N, T, D) -> (N, H, T, K)`.
         parts: the summands.
-        bias: the name of the projection's bias among the results.
+        bias: the name of the summand that the projection's bias becomes.
 
     Returns:
-        The summands of the queries or keys, `(H, T, K)` each, without those that are all zero.
+        The summands of the queries or keys by name, `(H, T, K)` each. Summands that are all zero are left out.
     """
     inputs = np.stack([*parts.values(), np.zeros_like(parts["token"])])
     outputs = convert_to_numpy(project(ops.convert_to_tensor(inputs)))
@@ -302,10 +305,13 @@ def _project(project: Callable[[Any], Any], parts: Parts, bias: str) -> Parts:
 
 
 def _projections(attention: Any, positions: str, length: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """Returns the projections to queries and to keys, both `(N, T, D) -> (N, H, T, K)`.
+    """Returns two functions, the projections to queries and to keys, both `(N, T, D) -> (N, H, T, K)`.
 
-    Rotary positions, if `positions` is `rotary`, rotate the queries and keys of self-attention; `length` is T. A key
-    that several heads share is repeated for each of them.
+    Args:
+        attention: the attention layer. Keys that several heads share are repeated for each of these heads.
+        positions: the kind of the model's positions. If it is `rotary`, the queries and keys of self-attention are
+            rotated.
+        length: T.
     """
     if isinstance(attention, SelfAttention):
         angles = rotation(np.arange(length), attention.key_dim) if positions == "rotary" else None
@@ -325,8 +331,8 @@ def _merge(names: Sequence[str]) -> tuple[list[str], np.ndarray]:
     """Merges the heads of each layer, and all biases.
 
     Returns:
-        `(merged, sums)`: the M names after merging, the biases last, and a matrix `(M, len(names))` that is 1 if the
-        name belongs to the merged one, and 0 otherwise.
+        `(merged, sums)`: the M names after merging, the biases last; and a matrix `(M, len(names))`, 1 in the columns
+        of the names that are merged into the row's name, and 0 elsewhere.
     """
     merged_names = [BIASES if name.endswith((".bias", ".norm")) else name.split(".head.")[0] for name in names]
     merged = sorted(dict.fromkeys(merged_names), key=BIASES.__eq__)  # the biases last
@@ -346,9 +352,9 @@ def read_stream(model: Any, side: str, ids: Any, activations: Mapping[str, np.nd
     Args:
         model: the Transformer.
         side: `encoder` or `decoder`.
-        ids: the ids of the tokens of that side.
-        activations: those of `read_activations` that match `*.head.*` and `*.feed_forward.output`. A head may be
-            replaced by parts of it whose names begin with the head's name.
+        ids: the ids of the tokens that this side reads.
+        activations: the results of `read_activations` that match `*.head.*` and `*.feed_forward.output`. A head may be
+            replaced by its parts, whose names begin with the head's name.
         layer: the name of the layer whose input is returned; "" for the output of the side.
     """
     embedding = getattr(model, f"{LANGUAGE_OF_SIDE[side]}_embedding")
@@ -372,7 +378,13 @@ def read_stream(model: Any, side: str, ids: Any, activations: Mapping[str, np.nd
 
 
 def _output_summands(name: str, sublayer: Any, activations: Mapping[str, np.ndarray]) -> Parts:
-    """Returns the summands of a sublayer's output: its heads or its network, and the bias of its last projection."""
+    """Returns the summands of a sublayer's output: its heads or its network, and the bias of its last projection.
+
+    Args:
+        name: the name of the sublayer, such as `decoder.0.cross` or `decoder.0.feed_forward`.
+        sublayer: the attention layer or the feed-forward network.
+        activations: see `read_stream`.
+    """
     is_network = name.endswith("feed_forward")
     last = sublayer.outer if is_network else sublayer.output_projection
     if is_network:
@@ -395,6 +407,6 @@ def _normalize(parts: Parts, norm: Any, name: str) -> Parts:
 
 
 def _add_positions(parts: Parts, positions: Any) -> Parts:
-    """Adds to `position` the encodings that attention layers add to queries and keys, if there are any."""
+    """Returns the summands; encodings that the model adds to queries and keys are added to the summand `position`."""
     encodings = positions.on_queries_and_keys(len(parts["position"]))
     return parts if encodings is None else {**parts, "position": parts["position"] + convert_to_numpy(encodings)}

@@ -180,7 +180,11 @@ def truncate_heads(layers: Sequence[AttentionLayer], rank: int) -> Callable[[], 
 
 
 def _projections(layer: AttentionLayer) -> list[tuple[Any, slice]]:
-    """Returns the dense layer that computes the queries and its columns for them; then the same for the keys.
+    """Returns the dense layers that compute the queries and the keys of a layer.
+
+    Returns:
+        `[(dense layer, columns), (dense layer, columns)]`, for the queries and then for the keys. The columns of the
+        kernel compute the queries or keys.
 
     Raises:
         ValueError: the layer does not compare by a product, see `compares_by_product`.

@@ -20,7 +20,7 @@ class ViewerRun:
         name: the name of the run on the page.
         gold: the gold alignments of the sentences, at the index of their id. They are drawn over the attention if the
             target is the reference.
-        scores: the scores of the sentences, at the index of their id.
+        scores: the scores of the translations by a metric, at the index of the sentence's id; empty if there are none.
         plain: a function that detokenises a translation, to show plain text beside it; None if translations are plain
             text.
         sites: (layers, heads) of each site. Adding a sentence sets it.
@@ -105,8 +105,11 @@ class ViewerRun:
 
 
 def shown_measures() -> dict[str, PageLabels]:
-    """Returns the labels of the measures that the page shows, by the column of
-    `inspection.measures.sentence_row`."""
+    """Returns the labels of the measures that the page shows.
+
+    Returns:
+        column of `inspection.measures.sentence_row` -> labels.
+    """
     least_coverage = PageLabels(lowest_first="least covered source first")
     measures: dict[str, PageLabels] = {**MEASURES, "least_coverage": least_coverage}
     return {name: row for name, row in measures.items() if row.note or row.lowest_first or row.highest_first}
@@ -115,7 +118,9 @@ def shown_measures() -> dict[str, PageLabels]:
 def measure_labels() -> dict[str, list[dict[str, Any]]]:
     """Returns the labels of the page's notes beside sentences and of its orders of sentences.
 
-    An order has the sign 1 if sentences with low values come first, and -1 if sentences with high values do.
+    Returns:
+        `{"notes": [...], "orders": [...]}`, JSON-ready. A note has the keys `label` and `measure` (a column of
+        `inspection.measures.sentence_row`). An order also has `sign`: 1 for low values first, -1 for high values first.
     """
     shown = shown_measures()
     return {

@@ -114,7 +114,7 @@ def read_scripts(folder: Path) -> str:
 
 
 def content_policy(changes: Mapping[str, str]) -> str:
-    """Returns the text of the content security policy: `POLICY` with some directives replaced or added."""
+    """Returns the text of the content security policy: `POLICY` with the directives `changes` replaced or added."""
     return "; ".join(f"{name} {value}" for name, value in {**POLICY, **changes}.items())
 
 
