@@ -39,7 +39,7 @@ class Accumulation:
             progress: the progress of the run; its `split_positions` and `split_updates` are updated.
 
         Returns:
-            The metrics of the update, summed over all batches.
+            The metrics of the update, over all batches together.
 
         Raises:
             InputError: a batch does not fit into memory although each part has one sentence; or a batch does not fit

@@ -125,7 +125,7 @@ class TimeBudget:
     def _measured(self, progress: Progress, seconds: float) -> tuple[int, float]:
         """Returns the number of updates since the measurement of the speed began, and the seconds that they took.
 
-        `seconds` are the seconds spent in training now.
+        `seconds` are the seconds spent in training at the end of the last update.
         """
         update, began = self.measured_from or (progress.update, seconds)
         return progress.update - update, seconds - began
