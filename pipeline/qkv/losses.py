@@ -64,12 +64,12 @@ def cross_entropies(targets, logits, label_smoothing=0.0):
     """Computes the cross-entropy of each token.
 
     Args:
-        targets: the target tokens, `(B, T)`; 0 for padding.
+        targets: the target tokens, int `(B, T)`; 0 for padding.
         logits: float `(B, T, V)`.
         label_smoothing: see `TokenCrossEntropy`.
 
     Returns:
-        The losses in nats, `(B, T)`; 0 for padding.
+        The losses in nats, float `(B, T)`; 0 for padding.
     """
     targets = ops.cast(targets, "int32")
     right = ops.take_along_axis(logits, ops.expand_dims(targets, -1), axis=-1)[..., 0]
@@ -79,6 +79,6 @@ def cross_entropies(targets, logits, label_smoothing=0.0):
 
 
 def by_sentence(weights):
-    """Adds an axis of tokens to weights of sentences, `(B,) -> (B, 1)`. Weights of more axes are returned unchanged."""
+    """Adds an axis to weights of sentences, `(B,) -> (B, 1)`. Weights with more axes stay unchanged."""
     weights = ops.convert_to_tensor(weights)
     return ops.expand_dims(weights, 1) if len(weights.shape) == 1 else weights

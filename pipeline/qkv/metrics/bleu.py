@@ -1,6 +1,6 @@
 """BLEU, chrF and TER of sacreBLEU, and bootstrap samples and significance tests of such scores.
 
-Letters: N sentences, C counts of a sentence, B bootstrap samples.
+Letters: N sentences, C counts per sentence, B bootstrap samples.
 """
 
 from collections.abc import Sequence
@@ -125,7 +125,13 @@ class CorpusScore(NamedTuple):
 
     @classmethod
     def of(cls, metric: Any, translations: Sequence[str], references: Sequence[str]) -> "CorpusScore":
-        """Makes the score of a metric of sacreBLEU from the translation and the reference of each sentence."""
+        """Returns the score of translations.
+
+        Args:
+            metric: a metric of sacreBLEU, such as the result of `make_bleu`.
+            translations: the translation of each sentence.
+            references: the reference of each sentence.
+        """
         # sacreBLEU's own significance tests do the same: there is no public name for it.
         return cls(metric, np.array(metric._extract_corpus_statistics(translations, [references]), np.float64))
 
@@ -139,8 +145,10 @@ class CorpusScore(NamedTuple):
         return self.of_samples(sentence_counts(len(self.counts), samples=samples))
 
     def of_samples(self, sentence_counts: np.ndarray) -> np.ndarray:
-        """Returns the score of each sample, `(B,)`, from the number of times that the sample has each sentence,
-        `(B, N)`."""
+        """Returns the score of each bootstrap sample, float64 `(B,)`.
+
+        `sentence_counts` has the number of times that each sentence is in each sample, `(B, N)`.
+        """
         return self._of_sums(sentence_counts @ self.counts)
 
     def p_against(self, first: "CorpusScore", samples: int) -> float:

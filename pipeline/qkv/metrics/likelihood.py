@@ -31,7 +31,7 @@ class Likelihood:
 
     @property
     def perplexity(self) -> float:
-        """The exponential of the loss; of 700 nats if the loss is larger, since floats end there."""
+        """The exponential of the loss. A loss above 700 nats counts as 700 nats, to avoid an overflow."""
         return math.exp(min(self.loss, 700.0))
 
 

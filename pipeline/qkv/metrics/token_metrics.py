@@ -18,6 +18,9 @@ from ..text.tokens.special_tokens import PAD
 class TokenAccuracy(keras.metrics.Mean):
     """The share of target tokens to which the model gives the highest probability, from 0 to 1.
 
+    `update_state` takes the target tokens, int `(B, T)`, 0 for padding; the logits, float `(B, T, V)`; and weights, see
+    `token_weights`.
+
     Example:
         >>> metric = TokenAccuracy()
         >>> metric.update_state([[1, 2, 0]], [[[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]])
@@ -40,6 +43,9 @@ class TokenAccuracy(keras.metrics.Mean):
 @keras.saving.register_keras_serializable(package="qkv")
 class Perplexity(keras.metrics.Mean):
     """The exponential of the mean cross-entropy of the target tokens, without label smoothing.
+
+    `update_state` takes the target tokens, int `(B, T)`, 0 for padding; the logits, float `(B, T, V)`; and weights, see
+    `token_weights`.
 
     Example:
         >>> metric = Perplexity()
@@ -68,7 +74,7 @@ def token_weights(targets, logits, sample_weight, dtype):
         targets: the target tokens, `(B, T)`.
         logits: `(B, T, V)`, with or without a Keras mask.
         sample_weight: weights of sentences, `(B,)` or `(B, 1)`, or of tokens, `(B, T)`; None for equal weights.
-        dtype: the type of the result.
+        dtype: the Keras dtype of the result, such as `float32`.
     """
     weights = ops.cast(ops.not_equal(targets, PAD), dtype)
     factors = get_keras_mask(logits), None if sample_weight is None else by_sentence(sample_weight)

@@ -60,7 +60,7 @@ class Cluster:
 
 
 class _Task(BaseModel):
-    """The part `task` of `TF_CONFIG`: the job of this process, and its number among the tasks of the job."""
+    """The part `task` of `TF_CONFIG`: the job of this process (`type`), and its number among the tasks of the job."""
 
     type: str = ""
     index: int = 0
@@ -112,6 +112,9 @@ log = logging.getLogger(__name__)
 
 def meet(cluster: Cluster, mistake: str | None = None, minutes: float | None = None) -> None:
     """Waits until all workers have started. Call it on every worker.
+
+    Each worker sends a *greeting* to the chief: a dict with its index (`worker`), the `addresses` of the workers in its
+    `TF_CONFIG`, and its `mistake`. The chief answers all of them with the first mistake, or None.
 
     Args:
         cluster: the workers.
@@ -231,7 +234,11 @@ def _gather(cluster: Cluster, chief_greeting: dict[str, Any], deadline: Deadline
 
 
 def _find_mistake(cluster: Cluster, greetings: dict[int, dict[str, Any]]) -> str | None:
-    """Returns a message about the first worker that reports a mistake or has a different `TF_CONFIG`, else None."""
+    """Finds the first worker that reports a mistake or has another `TF_CONFIG` than the chief.
+
+    `greetings` has the greeting of each worker by its index, see `meet`. Returns a message; None if there is no such
+    worker.
+    """
     for index, greeting in sorted(greetings.items()):
         if mistake := greeting.get("mistake"):
             return f"{cluster.describe(index)}: {mistake}"
@@ -244,7 +251,9 @@ def _find_mistake(cluster: Cluster, greetings: dict[int, dict[str, Any]]) -> str
 
 
 def _ask_chief(cluster: Cluster, greeting: dict[str, Any], deadline: Deadline) -> str | None:
-    """Sends the greeting of a worker to the chief, and returns the chief's answer, see `_gather`.
+    """Sends the greeting of a worker to the chief, and waits for the answer.
+
+    Returns the message about the first mistake of a worker; None if there is no mistake.
 
     Raises a `LostWorkerError` if no answer arrives in time.
     """
@@ -261,9 +270,9 @@ def _ask_chief(cluster: Cluster, greeting: dict[str, Any], deadline: Deadline) -
 
 
 def _read_line(connection: socket.socket) -> dict[str, Any]:
-    """Reads the next line of a connection, a JSON object, and returns it as a dict.
+    """Reads a line of a connection, a JSON object, and returns it as a dict.
 
-    Returns an empty dict if the line is not a JSON object, or does not arrive in time.
+    Returns an empty dict if the line is not a JSON object, is too long, or does not arrive within `_LINE_SECONDS`.
     """
     data = b""
     until = time.monotonic() + _LINE_SECONDS

@@ -58,8 +58,8 @@ COLLECTIVE_SECONDS = 1800.0  # the time for which an update waits for a worker t
 def make_strategy() -> tf.distribute.Strategy:
     """Returns the distribution strategy for training.
 
-    It distributes over all workers in `TF_CONFIG` if there are several, else over all GPUs in use if there are several,
-    else it uses one device.
+    It distributes over all workers if `TF_CONFIG` has several. Otherwise it distributes over all GPUs in use if there
+    are several. Otherwise it uses one device.
 
     Call it before anything else that uses TensorFlow, but after `choose_devices` and `runtime.workers.join_workers`.
     """
@@ -108,7 +108,7 @@ def describe_devices(precision: str) -> str:
 def idle_gpu() -> str | None:
     """Returns a message that says why TensorFlow does not see an NVIDIA GPU of the machine, and how to fix it.
 
-    Returns None if TensorFlow sees a GPU, or if there is none to use.
+    Returns None if TensorFlow sees a GPU, or if `runtime.machine.why_unseen` has no advice.
     """
     return None if tf.config.list_physical_devices("GPU") else why_unseen()
 
@@ -135,9 +135,10 @@ def _cpu_multiplies_bfloat16() -> bool:
 
 @contextmanager
 def _connecting() -> Iterator[None]:
-    """Kills the process if the block takes more than `CONNECT_SECONDS`, as when another worker has ended before it.
+    """Kills the process if the block takes more than `CONNECT_SECONDS`, for example if another worker has ended.
 
-    A Python timeout would not work: TensorFlow holds up the interpreter while it connects.
+    A timeout in Python would not work: TensorFlow blocks the interpreter while it connects. On Windows and outside the
+    main thread there is no time limit.
     """
     try:
         previous = signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -184,8 +185,8 @@ def visible_gpus() -> list[Gpu]:
 def fast_formats() -> list[str]:
     """Returns the mixed Keras dtype policies whose products the device computes faster than float32, the best first.
 
-    A processor or a GPU needs special units for them; of several GPUs, each needs them. `mixed_float16` is returned
-    only for a single GPU, because `training.step.TrainStep` does not support it on several.
+    A processor or a GPU needs special units for these products. If there are several GPUs, all of them need the units.
+    `mixed_float16` is returned only for a single GPU, because `training.step.TrainStep` does not support it on several.
     """
     gpus = visible_gpus()
     if not gpus:
@@ -198,7 +199,7 @@ def fast_formats() -> list[str]:
 
 
 def gpu_memory() -> list[int]:
-    """Returns the memory of each GPU in use that TensorFlow may allocate, in bytes."""
+    """Returns the bytes of memory that TensorFlow may allocate on each GPU in use; an empty list without a GPU."""
     from tensorflow.python.client.device_lib import list_local_devices  # TensorFlow has no public function for it
 
     return [device.memory_limit for device in list_local_devices() if device.device_type == "GPU"]

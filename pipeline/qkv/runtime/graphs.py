@@ -66,8 +66,8 @@ def _same(first: Sequence[Any], second: Sequence[Any]) -> bool:
 def forget_gradients(graph: tf.Graph) -> None:
     """Deletes the gradient functions of every `custom_gradient` in a traced graph, to free their memory.
 
-    TensorFlow would keep them, and the graph with them, until the process ends. Afterwards no gradient can be computed
-    through the graph.
+    TensorFlow would keep these functions and the graph until the process ends. After the call, no gradient can be
+    computed through the graph.
     """
     definition = graph.as_graph_def()
     for nodes in (definition.node, *(function.node_def for function in definition.library.function)):
@@ -89,9 +89,9 @@ class LastUsed:
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Returns the value of a key. If the cache does not have it, it is computed by `make()`.
+        """Returns the value of a key. If the cache does not have the value, it calls `make` and stores the result.
 
-        If the cache is full, the value that has not been used for the longest time is removed.
+        If the cache has too many values then, the least recently used one is removed.
         """
         with self._lock:
             value = self._values[key] if key in self._values else make()

@@ -128,9 +128,10 @@ def has_nvidia_device() -> bool:
 
 
 def why_unseen() -> str | None:
-    """Returns advice to make an NVIDIA GPU visible to TensorFlow; None if there is no such GPU, or if it is hidden.
+    """Returns a clause that says why TensorFlow does not see an NVIDIA GPU of the machine, and how to fix it.
 
-    Call it if TensorFlow does not see a GPU. A GPU is hidden on purpose by the variable CUDA_VISIBLE_DEVICES.
+    Call it if TensorFlow does not see a GPU. Returns None if there is no such GPU, or if the variable
+    CUDA_VISIBLE_DEVICES hides it on purpose.
     """
     if _is_hidden():
         return None

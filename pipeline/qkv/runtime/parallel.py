@@ -79,7 +79,7 @@ _function: Callable = print  # the function that a spawned process computes; `_s
 
 
 def _start(function: Callable) -> None:
-    """Sets up a spawned process: it computes `function`, ignores Ctrl-C, and ends with its parent."""
+    """Sets up a spawned process: `_compute` calls `function`. The process ignores Ctrl-C, and ends with its parent."""
     global _function
     _function = function
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent decides what happens
@@ -95,7 +95,7 @@ def _end_with_parent() -> None:
 
 
 def _compute(item):
-    """Computes the function of this spawned process for an item."""
+    """Returns the function of this spawned process, see `_start`, applied to an item."""
     return _function(item)
 
 

@@ -62,9 +62,9 @@ def _read(variables: Mapping[str, str], *names: str) -> str:
 
 
 def _number(variables: Mapping[str, str], name: str, default: str = "") -> int:
-    """Returns the value of a variable, or `default` if it is not set, as a number.
+    """Returns the value of a variable as a number. If the variable is not set, returns `default` as a number.
 
-    Raises an `InputError` if it is not a number, or if it is not set and there is no default.
+    Raises an `InputError` if the value is not a number, or if it is not set and `default` is empty.
     """
     text = variables.get(name) or default or _read(variables, name)
     if not re.fullmatch("[0-9]{1,15}", text):

@@ -28,7 +28,7 @@ class EscapingStream:
     Characters that the stream's encoding lacks are escaped too.
 
     Args:
-        stream: the stream that the text is written to. Attributes other than `write` are those of the stream.
+        stream: the stream that the text is written to. All attributes except `write` are taken from this stream.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -59,7 +59,10 @@ def write_result(text: str) -> None:
 
 
 class OutputHandler(logging.StreamHandler):
-    """A log handler that writes messages to standard output. Unlike other handlers, it raises errors of writing."""
+    """A log handler that writes messages to standard output. If that fails, it raises the `OSError`.
+
+    Other log handlers print the error and go on.
+    """
 
     def __init__(self) -> None:
         super().__init__(sys.stdout)

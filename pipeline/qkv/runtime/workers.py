@@ -48,7 +48,7 @@ class Workers:
         cluster: the names and addresses of the workers.
 
     Attributes:
-        is_chief: whether this process is the chief, which prepares the text, validates and writes the run.
+        is_chief: True if this process is the chief, which prepares the text, validates and writes the run.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -152,14 +152,14 @@ class Workers:
 
 
 def _key(index: int, key: str) -> str:
-    """Returns the key of a worker's value in TensorFlow's store."""
+    """Returns the key in TensorFlow's store under which worker `index` stores its value `key`."""
     return f"qkv/{index}/{key}"
 
 
 def join_workers() -> Workers | None:
     """Waits for the workers in `TF_CONFIG`, and prepares TensorFlow to connect to them.
 
-    Call it before anything else that uses TensorFlow, and `runtime.devices.make_strategy`, which connects, right after
+    Call it before anything else that uses TensorFlow. Call `runtime.devices.make_strategy`, which connects, right after
     it.
 
     Returns:
@@ -188,15 +188,15 @@ def join_workers() -> Workers | None:
 def noticing_lost_workers(workers: Workers | None) -> Iterator[None]:
     """Replaces TensorFlow's errors about a lost worker within the block by a `LostWorkerError`.
 
-    At the end of the block it calls `Workers.leave`, with the message of an `InputError` if the block raised one. So
-    all workers end together, unless one is lost.
+    At the end of the block it calls `Workers.leave`, so that all workers end together. If the block raised an
+    `InputError`, the other workers raise its message too. If a worker is lost, `leave` is not called.
 
     Args:
         workers: the workers; None for a single process, for which nothing is done.
 
     Raises:
         LostWorkerError: another worker has ended or does not answer.
-        InputError: this worker has made a mistake, or another one has reported one.
+        InputError: the block raised it, or another worker has reported a mistake.
     """
     if workers is None:
         yield
@@ -214,7 +214,7 @@ def noticing_lost_workers(workers: Workers | None) -> Iterator[None]:
 
 
 def _explain(message: str, cluster: Cluster) -> str:
-    """Returns a sentence about the worker that an error message of TensorFlow names as lost."""
+    """Returns a clause that says which worker is lost, from an error message of TensorFlow."""
     names = [f"{job} {task}" for job, task in re.findall(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)", message)]
     lost = [name for name in names if name in cluster.names and name != cluster.names[cluster.index]]
     if not lost:

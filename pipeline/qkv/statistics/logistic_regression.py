@@ -92,13 +92,26 @@ def _in_blocks(rows: np.ndarray) -> np.ndarray:
     return padded.reshape(-1, BLOCK_ROWS, *rows.shape[1:])
 
 
-def _log_odds(blocks: np.ndarray, coefficients: np.ndarray, outcomes: int) -> np.ndarray:
-    """Returns the log-odds of each outcome, `(N,)`. The padding of `_in_blocks` is cut off."""
-    return np.matmul(blocks, coefficients).reshape(-1)[:outcomes]
+def _log_odds(blocks: np.ndarray, coefficients: np.ndarray, number: int) -> np.ndarray:
+    """Returns the log-odds of each outcome, float64 `(N,)`.
+
+    Args:
+        blocks: the scaled features with a column of ones, from `_in_blocks`.
+        coefficients: the coefficients `(F + 1,)`, the constant last.
+        number: N. The rows after it are padding, and are left out.
+    """
+    return np.matmul(blocks, coefficients).reshape(-1)[:number]
 
 
 def _penalised_loss(blocks: np.ndarray, is_true: np.ndarray, coefficients: np.ndarray, penalties: np.ndarray) -> float:
-    """Returns the negative log-likelihood of the outcomes plus the penalty, which `fit_logistic` minimises."""
+    """Returns the negative log-likelihood of the outcomes plus the penalty, which `fit_logistic` minimises.
+
+    Args:
+        blocks: see `_log_odds`.
+        is_true: the outcomes, bool `(N,)`.
+        coefficients: see `_log_odds`.
+        penalties: the factor of each squared coefficient, before it is halved, `(F + 1,)`.
+    """
     log_odds = _log_odds(blocks, coefficients, is_true.size)
     negative_log_likelihood = np.logaddexp(0.0, np.where(is_true, -log_odds, log_odds)).sum()
     return float(negative_log_likelihood + (penalties * coefficients**2).sum() / 2)

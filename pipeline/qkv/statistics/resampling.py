@@ -41,7 +41,7 @@ def ratio(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
 
     Args:
         numerators: a summand of each sentence, `(N, ...)`; 0 if the sentence has nothing to measure.
-        denominators: the same for the denominator, also 0 in that case.
+        denominators: a summand of each sentence, `(N, ...)`; also 0 if the sentence has nothing to measure.
 
     Returns:
         The ratio `(...)`; NaN if the denominators add up to 0.
@@ -96,7 +96,7 @@ def ratio_interval(numerators: np.ndarray, denominators: np.ndarray) -> tuple[np
 
 
 def _parts_of_counts(sentences: int) -> Iterable[np.ndarray]:
-    """Yields `sentence_counts` of `SAMPLES` samples, in parts that fit into memory."""
+    """Returns the arrays of `sentence_counts(sentences)`, divided by samples into parts that fit into memory."""
     parts = parts_of_samples(SAMPLES, sentences)
     if len(parts) == 1:
         return [_counts(sentences)]
@@ -109,14 +109,14 @@ _counts = lru_cache(maxsize=1)(sentence_counts)  # a set may have a hundred meas
 
 
 def parts_of_samples(samples: int, sentences: int) -> list[int]:
-    """Divides bootstrap samples into parts whose counts fit into memory, see `MOST_COUNTS_IN_MEMORY`.
+    """Divides bootstrap samples into parts, so that the counts of a part fit into memory, see `MOST_COUNTS_IN_MEMORY`.
 
     Args:
         samples: the number of samples.
-        sentences: the number of sentences, and so of the counts of a sample.
+        sentences: the number of sentences. A sample has a count for each.
 
     Returns:
-        The number of samples of each part, at least 1.
+        The number of samples in each part; each number is at least 1.
     """
     part = max(1, MOST_COUNTS_IN_MEMORY // max(sentences, 1))
     return [min(part, samples - first) for first in range(0, samples, part)]

@@ -55,7 +55,7 @@ def p_of_exchanges(difference: Callable[[np.ndarray], np.ndarray], sentences: in
         samples: B.
 
     Returns:
-        Two-sided p-values `(...)`; NaN if the observed difference is NaN.
+        Two-sided p-values `(...)`, at least 1 / (B + 1); NaN if the observed difference is NaN.
     """
     observed = np.abs(difference(np.ones((1, sentences)))[0])
     random = np.random.default_rng(0)
@@ -110,7 +110,7 @@ class PermutedSums(NamedTuple):
     - observed: the sum of the weights on marked keys, `(L, H)`.
     - expected: the mean of the sum over all permutations, `(L, H)`.
     - variance: an upper bound of the sum's variance, `(L, H)`; it holds however the rows' permutations are correlated.
-    - largest: an upper bound of the sum minus `expected`, `(L, H)`.
+    - largest: an upper bound of the sum of one sentence minus its mean, `(L, H)`.
     - rows: the number of rows that are summed.
     """
 
@@ -121,7 +121,10 @@ class PermutedSums(NamedTuple):
     rows: int
 
     def plus(self, other: "PermutedSums") -> "PermutedSums":
-        """Adds the sums of another sentence, whose permutations are independent of this one's."""
+        """Returns the sums of two sets of sentences together. Their permutations must be independent.
+
+        All fields are added, except for `largest`, which is the larger of the two bounds.
+        """
         return PermutedSums(
             self.observed + other.observed,
             self.expected + other.expected,
@@ -167,7 +170,7 @@ def permuted_sums(weights: np.ndarray, allowed: np.ndarray, marked: np.ndarray) 
 
 
 def resampled_sums(observed: np.ndarray, replacements: np.ndarray, rows: int) -> PermutedSums:
-    """Returns the distribution of sums if each is replaced by a random draw from itself and `replacements`.
+    """Returns the distribution of the sums of a sentence, each replaced by a random draw from it and `replacements`.
 
     Args:
         observed: the sums, `(L, H)`.

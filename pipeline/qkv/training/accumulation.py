@@ -30,19 +30,20 @@ class Accumulation:
     step: TrainStep
 
     def make(self, batches: Sequence[Batch], progress: Progress) -> TrainStepMetrics:
-        """Makes one update of some batches.
+        """Makes one update from one or more batches.
 
-        If a batch does not fit into memory, it is computed in parts, and so are later ones of its size.
+        If a batch does not fit into memory, it is computed in parts, and so are later batches of its size or larger.
 
         Args:
             batches: the batches of the update.
             progress: the progress of the run; its `split_positions` and `split_updates` are updated.
 
         Returns:
-            The metrics of the update, over all batches.
+            The metrics of the update, over all batches together.
 
         Raises:
-            InputError: not even one sentence fits into memory; or a batch does not fit and several machines train.
+            InputError: a batch does not fit into memory although each part has one sentence; or a batch does not fit
+                and several machines train.
         """
         while True:
             parts = [_plan_parts(batch, progress.split_positions)[0] for batch in batches]
@@ -56,7 +57,11 @@ class Accumulation:
             return metrics
 
     def _make(self, batches: Sequence[Batch], parts: Sequence[int]) -> TrainStepMetrics:
-        """Makes the update of batches, each of which is computed in a number of parts."""
+        """Makes one update from batches. `parts` has the number of parts that each batch is computed in.
+
+        Raises:
+            ResourceExhaustedError: a part does not fit into memory.
+        """
         if list(parts) == [1]:
             return self.step(batches[0])
         for batch, count in zip(batches, parts, strict=True):
@@ -69,11 +74,14 @@ class Accumulation:
         return self.step.metrics_of(self._finish())
 
     def _split(self, batches: Sequence[Batch], progress: Progress) -> None:
-        """Lowers the number of positions from which on batches are computed in parts, for this update and later ones.
+        """Prepares another attempt at an update that did not fit into memory, with smaller parts.
+
+        Lowers `progress.split_positions`, which holds for later updates too. Sets the sums to zero, and the random
+        number generators to the start of the update.
 
         Raises:
-            InputError: the batches cannot be split further; or several machines train, and the other machines wait for
-                the sums of this one already.
+            InputError: the batches cannot be split further. Or several machines train: the other machines already wait
+                for the sums of this machine.
         """
         number = progress.update + 1
         positions = max(_plan_parts(batch, progress.split_positions)[1] for batch in batches)
@@ -99,7 +107,7 @@ class Accumulation:
 
     @cached_property
     def _sums(self) -> list[tf.Variable]:
-        """The sums of each gradient, of the loss and of the number of tokens, separately on each replica."""
+        """The variables that sum each gradient, the loss and the number of tokens. Each replica has its own sums."""
         with self.step.strategy.scope():
             return [
                 tf.Variable(
@@ -117,7 +125,7 @@ class Accumulation:
 
     @cached_property
     def _add(self) -> Callable[..., None]:
-        """The graph that adds the sums of a batch."""
+        """The graph that adds the gradients, the loss and the number of tokens of a batch to `_sums`."""
         _ = self._sums  # variables must be made before the graph is traced
 
         def add(*tensors):
@@ -127,7 +135,10 @@ class Accumulation:
 
     @cached_property
     def _add_part(self) -> Callable[..., None]:
-        """The graph that adds the sums of one part of a batch. It takes the part's number and the number of parts."""
+        """The graph that adds the gradients, the loss and the number of tokens of one part of a batch to `_sums`.
+
+        It takes the index of the part, from 0; the number of parts; and the tensors of the whole batch.
+        """
         _ = self._sums
 
         def add_part(number, parts, *tensors):
@@ -141,7 +152,7 @@ class Accumulation:
 
     @cached_property
     def _finish(self) -> Callable[[], TrainStepMetrics]:
-        """The graph that makes the update by the sums, and sets them to zero."""
+        """The graph that updates the weights by `_sums`, and sets `_sums` to zero."""
         _ = self._sums
 
         def finish():
@@ -154,8 +165,11 @@ class Accumulation:
         return self.step.graph(finish, ())
 
     def logs(self) -> dict[str, float]:
-        """Returns `skipped_updates`, the number of updates that were left out, in float16 only; and `compilations`, the
-        number of graphs that XLA has compiled, with XLA only."""
+        """Returns the counters of the training for its logs.
+
+        - skipped_updates: the number of updates that were left out because a gradient overflowed; in float16 only.
+        - compilations: the number of graphs that XLA has compiled; with XLA only.
+        """
         logs: dict[str, float] = {}
         if self.step.loss_scale is not None:
             logs["skipped_updates"] = self.step.loss_scale.skipped
@@ -165,10 +179,15 @@ class Accumulation:
 
 
 def _plan_parts(batch: Batch, limit: int | None) -> tuple[int, int]:
-    """Returns the number of parts of a batch, a power of two, and the positions of its largest part.
+    """Plans the parts of a batch.
 
-    If possible, a part has fewer positions than `limit`; None does not split. A batch over several devices is measured
-    by the largest share of a device.
+    Args:
+        batch: the batch. If it is divided among several replicas, the largest share of a replica counts.
+        limit: every part should have fewer positions than this; None not to split the batch.
+
+    Returns:
+        The number of parts, a power of two, and the number of positions of the largest part. It is `limit` or more if
+        parts of one sentence are too large.
     """
     sources, targets = (getattr(ids, "values", [ids]) for ids in (batch.source, batch.target_input))
     rows = max(len(ids) for ids in sources)

@@ -30,11 +30,12 @@ RESERVED_SHARE = 0.1  # of the size that fits, for the optimizer and for the gap
 
 
 def resolve_batch_tokens(setting: int | Literal["auto"], progress: Progress) -> int | None:
-    """Returns the number of tokens of a batch.
+    """Returns the size of batches in tokens, from the setting or from the progress of the run.
 
     Args:
         setting: `batches.batch_tokens` of the config. A number is returned unchanged.
-        progress: the progress of the run. For `auto`, it has the number that was found when the run began.
+        progress: the progress of the run. For `auto`, its `batch_tokens` is returned, which was found when the run
+            began.
 
     Returns:
         The number of tokens; None for `auto` in a new run. Then find it by `find_batch_tokens`, and store it in
@@ -48,28 +49,33 @@ def resolve_batch_tokens(setting: int | Literal["auto"], progress: Progress) -> 
 
 
 def largest_useful(batches: TrainingBatches) -> int:
-    """Returns the largest number of tokens of a batch, at most `MOST_TOKENS`, with which an epoch has `LEAST_BATCHES`
-    batches or more; at least 1."""
+    """Returns the largest size of batches in tokens, 1 to `MOST_TOKENS`, with which an epoch still has about
+    `LEAST_BATCHES` batches.
+
+    The tokens of the target side are counted, EOS included.
+    """
     target = batches.segmentations[0].target
     return max(min(MOST_TOKENS, (int(target.lengths.sum()) + len(target)) // LEAST_BATCHES), 1)
 
 
 def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> int:
-    """Finds the largest number of tokens of a batch with which the gradients of an update fit into the GPU's memory.
+    """Finds the largest size of batches in tokens with which the gradients of an update fit into the GPU's memory.
 
-    The model does not change. On a processor the number is `PROCESSOR_TOKENS`, without trials.
+    It computes the gradients of batches of several sizes. The model does not change. On a processor nothing is tried:
+    the size is `PROCESSOR_TOKENS`.
 
     Args:
-        step: the update.
-        batches: batches of the training text, of any size.
-        limit: the largest number that is tried. It is raised if a single sentence is longer.
+        step: computes the gradients.
+        batches: the batches of the training text, for the length of its longest sentence. Their size does not matter.
+        limit: the largest number of tokens that is tried. It is raised if a single sentence is longer.
 
     Returns:
-        The number of tokens, less a reserve of `RESERVED_SHARE`; the reserve is not subtracted from `limit`.
+        The number of tokens. If `limit` fits, it is `limit`; else it is the largest number that fits, less a reserve of
+        `RESERVED_SHARE`.
 
     Raises:
-        InputError: not even the longest sentence fits; or several machines train, each of which might find another
-            number.
+        InputError: not even a batch of the longest sentence fits; or several machines train, each of which might find
+            a different number.
     """
     if step.strategy.cluster_resolver is not None:
         raise InputError("batches.batch_tokens: expected a number for a training on several machines, found auto")
@@ -92,9 +98,9 @@ def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> 
 
 
 def _make_trial(step: TrainStep, length: int) -> Callable[[int], bool]:
-    """Returns a function of a number of tokens. It returns whether the gradients of a batch of that size fit.
+    """Returns a function that takes a number of tokens, and returns whether the gradients of a batch of that size fit.
 
-    The batch is made up of sentences of `length` tokens. Give the longest length: it needs the most memory.
+    The batch consists of sentences of `length` tokens. Pass the longest length: it needs the most memory.
     """
 
     def gradient_norm(*tensors):
@@ -117,16 +123,16 @@ def _make_trial(step: TrainStep, length: int) -> Callable[[int], bool]:
 
 
 def largest_fitting(fits: Callable[[int], bool], least: int, most: int) -> int:
-    """Returns about the largest number that fits, by bisection.
+    """Finds about the largest number for which a condition holds, by bisection.
 
     Args:
-        fits: returns whether a number fits. If a number fits, so do all smaller ones.
-        least: the smallest number of use.
-        most: the largest number of use; at least `least`.
+        fits: the condition. It takes a number. If it is True for a number, it is True for all smaller numbers.
+        least: the smallest number that is tried.
+        most: the largest number that is tried; at least `least`.
 
     Returns:
-        A number from `least` to `most`, at most the factor 1 + 1 / `PRECISION` below the largest that fits; 0 if
-        `least` does not fit.
+        A number from `least` to `most` that fits. The largest number that fits is about 1 + 1 / `PRECISION` times as
+        large at most. 0 if `least` does not fit.
     """
     steps = math.ceil(math.log(most / least, 1 + 1 / PRECISION))
     numbers = [0, *(round(least * (most / least) ** (step / max(steps, 1))) for step in range(steps)), most]

@@ -50,7 +50,7 @@ class TrainingBatches:
         return -(-self.plan(epoch).count // self.accumulated)
 
     def plan(self, epoch: int) -> EpochPlan:
-        """Returns the plan of an epoch: the sentences of each batch.
+        """Returns the plan of an epoch, which lists the sentences of each batch.
 
         The last plan is cached: it is needed several times, and takes seconds for a large corpus.
         """
@@ -61,12 +61,17 @@ class TrainingBatches:
         return self._planned[1]
 
     def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
-        """Yields the batches of an epoch from `first_batch` on.
+        """Returns an iterator over the batches of an epoch.
 
         A batch has tensors; with several replicas, it has values per replica.
 
+        Args:
+            epoch: the number of the epoch, from 0.
+            first_batch: the number of batches at the start of the epoch to leave out.
+
         Raises:
-            InputError: the epoch has no batch `first_batch`, so the checkpoint belongs to another text.
+            InputError: the epoch does not have more than `first_batch` batches, so the checkpoint belongs to another
+                text.
         """
         plan = self.plan(epoch)
         if first_batch and first_batch >= plan.count:
@@ -79,16 +84,19 @@ class TrainingBatches:
 
     @property
     def signature(self) -> Batch:
-        """The `tf.TensorSpec` of each tensor of a batch. All lengths are free, so that a new one retraces no graph."""
+        """A `Batch` with the `tf.TensorSpec` of each tensor. All lengths are free: a new length retraces no graph."""
         return Batch(*self._dataset(self.segmentations[0], lambda: iter(())).element_spec)
 
     def make(self, pairs: EncodedPairs, rows: np.ndarray, replica: int = 0) -> Batch:
-        """Makes the arrays of one replica's share of a batch.
+        """Makes one replica's share of a batch.
 
         Args:
             pairs: the encoded pairs.
-            rows: the indices in `pairs` of the sentences of the batch.
+            rows: the indices in `pairs` of all pairs of the batch, over all replicas.
             replica: the index of the replica, from 0.
+
+        Returns:
+            The share as NumPy arrays, with padding.
         """
         replicas = self.strategy.num_replicas_in_sync
         batch = make_batch(pairs, rows, self.length_multiple, replica, replicas)
@@ -101,8 +109,12 @@ class TrainingBatches:
     def _dataset(
         self, pairs: EncodedPairs, batches: Callable[[], Iterator[np.ndarray]]
     ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-        """Returns the dataset of the batches with these indices of sentences; distributed if there are several
-        replicas."""
+        """Returns a dataset of batches. With several replicas it is a distributed dataset.
+
+        Args:
+            pairs: the encoded pairs.
+            batches: returns an iterator over the batches: the indices in `pairs` of the pairs of each batch.
+        """
         replicas = self.strategy.num_replicas_in_sync
         signature: tuple[tf.TensorSpec, ...] = (tf.TensorSpec((None, None), tf.int32),) * 3
         if pairs.links is not None:  # a tuple of three otherwise: datasets take no None

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 def build_schedule(config: RunConfig, strategy: tf.distribute.Strategy) -> ClockSchedule | WarmupSchedule:
-    """Builds the schedule of the learning rate. `strategy` holds the variables of a `ClockSchedule`."""
+    """Builds the schedule of the learning rate. `strategy` is the strategy of the training."""
     settings = config.training
     if SCHEDULE_INFO[settings.schedule].measures_total:
         with strategy.scope():
@@ -59,7 +59,7 @@ def build_model_and_optimizer(
         config: the config.
         vocabulary_size: number of tokens in the vocabulary.
         schedule: the schedule of the learning rate.
-        strategy: the strategy.
+        strategy: the strategy whose devices hold the model.
     """
     settings = config.training
     with strategy.scope():
@@ -80,8 +80,8 @@ def build_batches_and_step(
 ) -> tuple[TrainingBatches, TrainStep]:
     """Builds the batches of every epoch, and the step that updates the model by them.
 
-    If `batches.batch_tokens` is `auto` and the run is new, finds the size of batches and stores it in
-    `Progress.batch_tokens`.
+    If `batches.batch_tokens` is `auto` and the run is new, it finds the size of batches and stores it in
+    `progress.batch_tokens`.
 
     Raises:
         InputError: see `find_batch_tokens` and `TrainStep`.
@@ -99,7 +99,7 @@ def build_batches_and_step(
 def build_batches(
     config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy, batch_tokens: int
 ) -> TrainingBatches:
-    """Builds the batches of every epoch. `batch_tokens` is the size of batches, see `build_batches_and_step`."""
+    """Builds the batches of every epoch. `batch_tokens` is the size of a batch, a number of tokens."""
     return TrainingBatches(
         text.segmentations,
         strategy,

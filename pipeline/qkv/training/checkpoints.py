@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:
-    """Returns the variables of a checkpoint by name; those of the model alone if `optimizer` is None."""
+    """Returns the variables of a checkpoint by name. If `optimizer` is None, they are the model's variables only."""
     # model.variables includes the state of dropout's random numbers, which model.weights lacks.
     groups = {"model": model.variables, "optimizer": [] if optimizer is None else optimizer.variables}
     return {
@@ -41,7 +41,7 @@ def _stable_path(path: str) -> str:
 
 
 def save_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
-    """Writes the variables of model and optimizer and the progress, from which a run can continue.
+    """Writes a checkpoint, from which a run can continue: the variables of model and optimizer, and the progress.
 
     Raises:
         OSError: the file cannot be written.
@@ -63,8 +63,8 @@ def load_checkpoint(
         path: the checkpoint.
         model: the model.
         optimizer: the optimizer; None if training does not continue.
-        origin: the run's fingerprint, with which the checkpoint is compared, see
-            `text.corpora.provenance.origin_of`; None to compare nothing.
+        origin: the fingerprint of the run, see `text.corpora.provenance.origin_of`. The checkpoint must have the same
+            one. None accepts a checkpoint of any run.
 
     Returns:
         The progress of the run at the checkpoint.
@@ -128,9 +128,9 @@ def load_mean(paths: Sequence[Path], model: keras.Model, origin: Mapping[str, st
 
 
 def _check_origin(path: Path, progress: Progress, origin: Mapping[str, str]) -> None:
-    """Raises an `InputError` if the checkpoint is of another run or another update than expected.
+    """Raises an `InputError` if the checkpoint is of another run, or not of the update in its file name.
 
-    The update is expected from the file's name. A part of `origin` that the checkpoint lacks is not compared.
+    The run is compared by its fingerprint `origin`. A part of it that the checkpoint lacks is not compared.
     """
     changed = [name for name in origin if progress.origin.get(name, origin[name]) != origin[name]]
     if changed:
@@ -168,15 +168,18 @@ class Checkpoints:
         self.best = folder / "best.npz"
 
     def recent(self) -> Sequence[Path]:
-        """Returns the checkpoints of validations that exist, oldest first, without `best.npz`."""
+        """Returns the paths of the existing checkpoints of validations, oldest first, without `best.npz`."""
         return sorted(self._named("update"))
 
     def all(self) -> Sequence[Path]:
-        """Returns the checkpoints of validations and the interim ones, oldest first, without `best.npz`."""
+        """Returns the paths of all checkpoints, of validations and interim, oldest first, without `best.npz`."""
         return sorted([*self.recent(), *self._named("passing")], key=lambda path: path.stem.split("-")[::-1])
 
     def _named(self, kind: str) -> Iterator[Path]:
-        """Yields the checkpoints of a kind, `update` or `passing`. Other files, such as copies, are left out."""
+        """Yields the paths of the checkpoints of a kind: `update`, of validations, or `passing`, interim ones.
+
+        Other files, such as copies, are left out.
+        """
         return (path for path in self.folder.glob("*.npz") if re.fullmatch(rf"{kind}-[0-9]{{8,}}", path.stem))
 
     def save_interim(self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
@@ -211,7 +214,7 @@ class Checkpoints:
         self.delete_superseded()
 
     def delete_superseded(self) -> None:
-        """Deletes the run's checkpoints except the newest and the last `keep` ones of validations.
+        """Deletes the run's checkpoints except the newest checkpoint and the last `keep` checkpoints of validations.
 
         Files that the run did not write are never deleted.
         """
@@ -229,8 +232,8 @@ class Checkpoints:
     def restore(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Progress:
         """Loads the newest intact checkpoint into model and optimizer.
 
-        If the newest checkpoint is not intact, warns of it, and deletes it once an older one is loaded. If the run did
-        not write it, it is renamed instead.
+        If the newest checkpoint is not intact, the newest intact one is loaded with a warning. Then the damaged one is
+        deleted; if the run did not write it, it is renamed instead.
 
         Returns:
             The progress of the run at the checkpoint.
@@ -277,15 +280,16 @@ def keep_best_weights(
 ) -> tuple[str, float]:
     """Loads the weights that are best on validation into the model, at the end of a training.
 
-    The candidates are the best checkpoint and the mean of the last `average_checkpoints` ones.
+    It compares the best checkpoint with the mean of the last `average_checkpoints` checkpoints of validations.
 
     Args:
         model: the model.
         checkpoints: the checkpoints of the run.
-        progress: the progress of the run, with a validation or more.
-        validate: measures the model with its current weights; it returns the metrics by name.
+        progress: the progress of the run, which has at least one validation.
+        validate: measures the model with its current weights. It returns each metric by its name with the prefix
+            `val_`.
         metric: the metric that is compared, without `val_`.
-        average_checkpoints: number of checkpoints to average; 1 for the best checkpoint only.
+        average_checkpoints: number of checkpoints to average, at least 1. With 1, the best checkpoint is loaded.
 
     Returns:
         A description of the weights, such as `update 850`, and the value of their metric.

@@ -158,7 +158,10 @@ class Session:
         return self.training.stopping.reason(self.progress, self.clock.seconds(), asked_by_callback)
 
     def _train_epoch(self) -> str | None:
-        """Trains to the end of the epoch, or until there is a reason to stop, which is returned; None otherwise."""
+        """Trains to the end of the epoch, or until there is a reason to stop.
+
+        Returns the reason to stop; None if training continues with the next epoch.
+        """
         progress = self.progress
         epoch = progress.epoch
         validations = len(progress.history)
@@ -176,8 +179,10 @@ class Session:
         return reason or self._reason_to_stop(self.step.model.stop_training)
 
     def _train_batches(self) -> str | None:
-        """Trains on the batches of the epoch from `Progress.batch` on. Returns the reason to stop; None at the end of
-        the epoch."""
+        """Trains on the batches of the epoch from `progress.batch` on.
+
+        Returns the reason to stop; None if the epoch has ended and there is no reason to stop.
+        """
         progress = self.progress
         batches = self.training.batches
         plan = batches.plan(progress.epoch)
@@ -211,7 +216,7 @@ class Session:
         return bool(history) and history[-1]["update"] == self.progress.update
 
     def _read_logs(self) -> dict[str, float]:
-        """Returns the logs of the updates since the last logs. Raises an `InputError` if one is not finite."""
+        """Returns the logs of the updates since the last logs. Raises an `InputError` if a mean is not finite."""
         progress = self.progress
         means = self.meter.read(progress.seconds)
         check_finite(progress.update, means)
@@ -257,7 +262,10 @@ class Session:
             training.checkpoints.save(self.step.model, self.step.optimizer, progress, is_best)
 
     def _note_metric(self, logs: dict[str, float]) -> bool:
-        """Updates the best value so far, and returns whether this validation has it. The loss breaks ties."""
+        """Returns whether the validation with these logs is the best so far, and updates the best value in `progress`.
+
+        If two validations have the same value of the metric, the lower loss is better.
+        """
         progress = self.progress
         metric = self.training.stopping.metric
         is_best = not progress.history or rank(metric, logs) < rank(metric, progress.best_validation)
@@ -328,14 +336,17 @@ class TrainingClock:
 
 
 class TrainingMeter:
-    """The means of loss and gradient norm over the updates between two readings, also across an interruption.
+    """Averages the loss and the gradient norm of updates for the logs.
+
+    A *reading* is a call of `read`: it averages the updates since the reading before it. An interruption in between
+    changes nothing, see `restore`.
 
     The values stay on the device until they are read: reading waits for the device.
 
     Attributes:
         pending: the metrics of each update since the last reading.
-        last: the last reading, see `read`.
-        read_at: the seconds spent in training at the last reading; None before the first one of the session.
+        last: the means that the last reading returned.
+        read_at: the seconds spent in training at the last reading; None before the first reading of the session.
     """
 
     def __init__(self) -> None:
@@ -344,12 +355,12 @@ class TrainingMeter:
         self.read_at: float | None = None
 
     def restore(self, progress: Progress) -> None:
-        """Continues from `Progress.last_logs`, the last reading, and `Progress.unread`, the updates since then."""
+        """Continues from `progress`, in which `save_to` has stored the last means and the updates since then."""
         self.pending = [TrainStepMetrics(*values) for values in progress.unread]
         self.last = dict(progress.last_logs)
 
     def save_to(self, progress: Progress) -> None:
-        """Stores the last reading and the updates since then in `progress`, for `restore`."""
+        """Stores the last means and the updates since then in `progress`: its `last_logs` and `unread`."""
         progress.unread = [[float(value) for value in metrics] for metrics in self.pending]
         progress.last_logs = self.last
 
@@ -363,14 +374,15 @@ class TrainingMeter:
             float(self.pending[-1].loss)
 
     def read(self, seconds: float) -> dict[str, float]:
-        """Averages the updates since the last reading. If there are none, returns the last reading again.
+        """Averages the updates since the last reading. If there are no new updates, returns the last means again.
 
         Args:
             seconds: the seconds spent in training.
 
         Returns:
-            `loss`, the mean cross-entropy of a target token in nats; `gradient_norm`, the root of the mean square; and
-            `tokens_per_second`, target tokens, from the second reading of a session on.
+            A dict with `loss`, the mean cross-entropy of a target token in nats; `gradient_norm`, the root mean square
+            of the norms of the updates; and, from the second reading of a session on, `tokens_per_second`, the number
+            of target tokens.
         """
         if self.pending:
             tokens = sum(float(metrics.tokens) for metrics in self.pending)
@@ -386,6 +398,6 @@ class TrainingMeter:
         return self.last
 
     def leave_out(self, seconds: float) -> None:
-        """Leaves some seconds, such as those of a validation, out of the next `tokens_per_second`."""
+        """Leaves a time, such as the seconds of a validation, out of the next `tokens_per_second`."""
         if self.read_at is not None:
             self.read_at += seconds

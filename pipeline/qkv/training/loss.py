@@ -61,7 +61,12 @@ class TotalLoss:
         return cross_entropy / 2, total / 2
 
     def _forward(self, batch: Batch) -> tuple[Any, Any, Any]:
-        """Returns the cross-entropy of one pass, the sum of its losses, and the decoder's states, `(B, T, D)`."""
+        """Computes one pass over a batch, without R-Drop.
+
+        Returns:
+            The cross-entropy of the target, and the sum of all losses: float32 scalars, summed over tokens. Then the
+            decoder's states, `(B, T, D)`.
+        """
         model = self.model
         memory = model.encode(batch.source, training=True)
         output = model.decode(batch.target_input, memory, training=True)
@@ -74,7 +79,10 @@ class TotalLoss:
         return cross_entropy, total, output.states
 
     def _cross_entropy(self, states, ids):
-        """Returns the cross-entropy of ids, int `(B, T)`, that states `(B, T, D)` predict, summed over tokens."""
+        """Returns the cross-entropy of the tokens `ids`, int `(B, T)`, given the states that predict them, `(B, T, D)`.
+
+        It is summed over the tokens except padding.
+        """
         targets = tf.reshape(ids, (-1,))
         states, table = self.model.output_embedding.factors(tf.reshape(states, (-1, states.shape[-1])))
         weights = tf.cast(targets != PAD, tf.float32)
@@ -132,8 +140,9 @@ def _label_terms(states, table, targets, token_weights, label_smoothing):
     These terms need no logits: the reference token needs a row of the table, label smoothing the mean of all rows.
 
     Returns:
-        The terms of the loss `(N,)`; of the gradient with respect to the states `(N, D)`; and, for the gradient with
-        respect to the table, the terms of the reference tokens `(V, D)` and of label smoothing `(D,)`.
+        The term of each token's loss, without its weight, `(N,)`; the term of the gradient with respect to the states,
+        `(N, D)`; and two terms of the gradient with respect to the table: of the reference tokens, `(V, D)`, and of
+        label smoothing, `(D,)`, which is the same for every row.
     """
     states = tf.cast(states, tf.float32)
     right_rows = tf.gather(tf.cast(table, tf.float32), targets)
@@ -233,11 +242,15 @@ def fused_divergence(first, second, table, token_weights, chunk_tokens=None):
 
 
 def _divergence_gradients(first, second, weights):
-    """Returns each token's weighted divergence `(n,)`, and its gradients with respect to both logits, `(n, V)` each.
+    """Computes the divergence of two passes and its gradients with respect to the logits.
 
     Args:
         first, second: the logits of the two passes, `(n, V)`.
         weights: the factor of each token, `(n, 1)`.
+
+    Returns:
+        Each token's divergence times its factor, `(n,)`; and a pair of the gradients with respect to `first` and to
+        `second`, `(n, V)`.
     """
     p = tf.nn.softmax(first)
     q = tf.nn.softmax(second)
@@ -252,7 +265,7 @@ def _divergence_gradients(first, second, weights):
 
 
 def _logits(states, kernel):
-    """Returns the logits of states, float32 `(n, V)`."""
+    """Returns the logits, float32 `(n, V)`, of states `(n, D)` and the table `kernel`, `(V, D)`."""
     return tf.cast(tf.matmul(states, kernel, transpose_b=True), tf.float32)
 
 
@@ -302,11 +315,11 @@ def _by_chunks(compute: Callable, states: Sequence[Any], table, token_weights, m
 
 
 def _with_gradients(value_and_gradients: Callable, *inputs):
-    """Returns a value whose gradients are computed together with it.
+    """Returns a scalar whose gradients are computed together with its value, not in the backward pass.
 
     Args:
         value_and_gradients: takes the inputs, and returns a scalar and its gradient with respect to each input.
-        *inputs: tensors.
+        *inputs: the tensors.
     """
 
     @tf.custom_gradient

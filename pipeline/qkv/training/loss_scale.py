@@ -64,9 +64,12 @@ class LossScale:
         return reported
 
     def update(self, is_finite: Any, apply: Callable[[], Any], skip: Callable[[], Any]) -> None:
-        """Calls `apply` if `is_finite`, a bool scalar, is True and `skip` otherwise, and adapts the scale.
+        """Calls one of two functions, and adapts the scale and its counters. Part of a graph.
 
-        Part of a graph.
+        Args:
+            is_finite: whether the gradients are finite, a bool scalar.
+            apply: applies the gradients; called if `is_finite` is True.
+            skip: leaves the update out; called if `is_finite` is False.
         """
 
         def apply_and_count():
@@ -95,8 +98,10 @@ class LossScale:
         return {"scale": float(self.scale), "good": int(self._good), "skipped": int(self._skipped)}
 
     def restore(self, state: Mapping[str, float]) -> None:
-        """Sets the state to that of `state()`. An empty `state` comes from a run in another precision: it starts the
-        scale at `START`."""
+        """Restores a state that `state()` returned.
+
+        An empty dict, from a run in another precision, sets the scale to `START` and the counters to 0.
+        """
         self.scale.assign(state.get("scale", START))
         self._good.assign(int(state.get("good", 0)))
         self._skipped.assign(int(state.get("skipped", 0)))

@@ -44,7 +44,7 @@ class FusedAdam(keras.optimizers.Adam):
 
 
 def is_matrix(variable):
-    """Returns True if a variable is a matrix other than token embeddings: the rule of `keras.optimizers.Muon`."""
+    """Returns whether a variable is a matrix other than token embeddings, by the rule of `keras.optimizers.Muon`."""
     return len(variable.shape) == 2 and "embedding" not in variable.path.lower()
 
 
@@ -127,7 +127,7 @@ class StackedMuon(keras.optimizers.Muon):
                 self._apply_orthogonal(pairs[group::groups], learning_rate)
 
     def _apply_orthogonal(self, pairs, learning_rate):
-        """Updates matrices of one shape. `pairs` has a gradient and its variable each."""
+        """Updates matrices of one shape by Muon. Each item of `pairs` has a gradient and its variable."""
         directions = tf.stack([self._direction(gradient, variable) for gradient, variable in pairs])
         # The scale of Adam's updates (Liu et al. 2025, section 2.2).
         step = learning_rate * self.rms_rate * max(directions.shape[1:]) ** 0.5
@@ -137,7 +137,7 @@ class StackedMuon(keras.optimizers.Muon):
             self.assign_sub(variable, update)
 
     def _direction(self, gradient, variable):
-        """Updates the momentum of a matrix, and returns the direction of Nesterov's momentum."""
+        """Updates the momentum of a matrix, and returns its Nesterov momentum, before it is orthogonalised."""
         momentum = self.momentums[self._get_variable_index(variable)]
         self.assign(momentum, self.momentum * momentum + gradient)
         return gradient + self.momentum * momentum

@@ -60,8 +60,11 @@ class Progress:
 
     @property
     def totals(self) -> list[tuple[int, int]]:
-        """All estimates of the total, oldest first: pairs of the update after which the estimate was made and the
-        total. The update of the first estimate is set to 0."""
+        """All estimates of the total of updates, oldest first; an empty list before the first estimate.
+
+        An item has the number of updates made before the estimate, and the estimated total. For the first estimate the
+        number of updates is set to 0.
+        """
         if self.total_updates is None:
             return []
         updates = [0, *(int(row["update"]) for row in self.history)]
@@ -75,11 +78,11 @@ class Progress:
 
     @classmethod
     def parse(cls, text: str) -> "Progress":
-        """Parses the JSON of a checkpoint.
+        """Parses the JSON text that a checkpoint contains.
 
         Raises:
-            ValueError: the text is not JSON, or its keys, types or ranges differ from those above, or its values
-                contradict each other.
+            ValueError: the text is not JSON; or its keys, types or ranges are not those of the fields of this class; or
+                its values contradict each other.
         """
         try:
             progress = _READER.validate_json(text)

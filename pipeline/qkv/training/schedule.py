@@ -16,13 +16,15 @@ def inverse_sqrt(update, warmup, total):
 
 
 def linear(update, warmup, total):
-    """Returns a share of the peak that falls evenly to zero at `total`."""
+    """Returns a share of the peak that falls evenly from 1 after warm-up to zero after update `total`."""
     return ops.maximum((total - update + 1) / max(total - warmup, 1), 0)
 
 
 def cosine(update, warmup, total):
-    """Returns a share of the peak that falls to zero at `total` along half a cosine wave (Loshchilov and Hutter 2017,
-    equation 5)."""
+    """Returns a share of the peak that falls from 1 after warm-up to zero after update `total`.
+
+    It falls along half a cosine wave (Loshchilov and Hutter 2017, equation 5).
+    """
     return (1 - ops.cos(math.pi * ops.minimum(linear(update, warmup, total), 1))) / 2
 
 
@@ -39,8 +41,8 @@ SCHEDULE_FUNCTIONS: dict[str, Callable[[Any, int, int | None], Any]] = {
 }
 """The function of each schedule with a known total in `config.choices.training.SCHEDULE_INFO`.
 
-It takes the update, a float tensor that counts from 1; the number of warm-up updates, at least 1; and the update at
-which the rate reaches zero, or None. It returns the learning rate after warm-up as a share of the peak.
+It takes the update, a float tensor that counts from 1; the number of warm-up updates, at least 1; and the number
+of updates after which the rate is zero, or None. It returns the learning rate after warm-up as a share of the peak.
 """
 
 

@@ -22,7 +22,7 @@ def generators(model: keras.Model) -> list[keras.Variable]:
 
 @contextmanager
 def preserve_generators(model: keras.Model) -> Iterator[None]:
-    """Restores the states of the random generators after the block."""
+    """Restores the states of the model's random number generators after the block."""
     states = [(variable, keras.ops.convert_to_numpy(variable)) for variable in generators(model)]
     yield
     for variable, state in states:
@@ -30,12 +30,13 @@ def preserve_generators(model: keras.Model) -> Iterator[None]:
 
 
 def set_to_update(model: keras.Model, number: int, strategy: tf.distribute.Strategy) -> None:
-    """Sets the generators to the states that they would have at an update if every earlier update had drawn `DRAWS`
-    numbers. The seeds of the replicas stay apart.
+    """Sets the random number generators of a model to a state that depends only on their seeds and the update.
+
+    It is the state after `number * DRAWS` draws. The seeds of the replicas stay different.
 
     Args:
         model: the model.
-        number: the number of the update.
+        number: the number of the update, from 1.
         strategy: the strategy that holds the replicas.
     """
     for variable in generators(model):
@@ -45,10 +46,10 @@ def set_to_update(model: keras.Model, number: int, strategy: tf.distribute.Strat
 
 
 def separate_replica_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
-    """Adds a multiple of `STRIDE` to the seeds of each replica, so that replicas do not drop the same units.
+    """Adds a multiple of `STRIDE` to the seeds of each replica, so that dropout differs between replicas.
 
-    The seeds of the first replica stay: checkpoints hold them. Call this once after the model was built or loaded from
-    a checkpoint.
+    The seeds of the first replica do not change: checkpoints hold them. Call this once after the model was built or
+    loaded from a checkpoint.
     """
     if strategy.num_replicas_in_sync == 1:
         return

@@ -13,12 +13,13 @@ from .seeds import generators
 
 
 class Slices:
-    """The slices of a batch. A sum over the batch is computed as the sum over its slices.
+    """Computes a sum over a batch as the sum over its slices, in parallel.
 
-    All slices call one graph, which is traced once. The graph takes the states of the model's random number generators
-    as inputs, and changes none of them: calls of a graph that changes a variable would wait for one another. (They do
-    if a layer of a plugin changes a further variable.) Each slice draws the numbers that it would draw after the slices
-    before it.
+    The random numbers are the same as if the slices were computed one after another.
+
+    All slices call one graph, which is traced once. The states of the model's random number generators are inputs of
+    the graph. It does not change their variables, since calls that change a variable wait for one another. If a layer
+    of a plugin changes another variable, the calls do wait.
 
     Args:
         model: the model whose generators `function` of `sum` uses.
@@ -33,7 +34,8 @@ class Slices:
     def sum(self, function: Callable[[Batch], list[Any]], batch: Batch) -> list[Any]:
         """Returns the sum over the slices of each tensor in the list that `function` returns for a slice.
 
-        Part of a graph. `function` is traced once; afterwards the generators have moved on by the draws of all slices.
+        Part of a graph. `function` is traced once. Afterwards the states of the generators are those after the draws of
+        all slices.
         """
         _make_global_generator()  # if Keras' session was cleared meanwhile
         draws: Counter[int] = Counter()
@@ -85,7 +87,7 @@ class _CountDraws(keras.StatelessScope):
 
 
 def _make_global_generator() -> None:
-    """Makes Keras create its global random generator. Created within `_CountDraws`, it would stay without a value.
+    """Makes Keras create its global random number generator. Within `_CountDraws` it would be created without a value.
 
     With several replicas this does nothing: each replica's thread would create it again in every trace, which a graph
     does not allow.

@@ -90,7 +90,7 @@ class TrainStep:
         self._update_graph = self.graph(lambda *tensors: self.update(Batch(*tensors)), self.signature.arrays, self.xla)
 
     def __call__(self, batch: Batch) -> TrainStepMetrics:
-        """Updates the model by a batch. With several replicas, the batch's tensors are values per replica."""
+        """Updates the model by a batch. With several replicas, the batch has values per replica."""
         self.note_shape(batch, "update")
         return self.metrics_of(self._update_graph(*batch.arrays))
 
@@ -142,7 +142,10 @@ class TrainStep:
         return TrainStepMetrics(loss, tokens, norm)
 
     def metrics_of(self, metrics: TrainStepMetrics) -> TrainStepMetrics:
-        """Returns the metrics of the first replica, from those that a graph returned. All replicas have equal ones."""
+        """Returns the metrics as scalars.
+
+        With several replicas, a graph returns metrics per replica. They are equal, so the first replica's are returned.
+        """
         if self.replicas == 1:
             return metrics
         return TrainStepMetrics(*(self.strategy.experimental_local_results(value)[0] for value in metrics))
@@ -159,6 +162,9 @@ class TrainStep:
             function: takes tensors, and returns tensors or None.
             signature: the type and shape of each tensor.
             xla: if True, XLA compiles the graph.
+
+        Returns:
+            A `tf.function`. With several replicas it takes and returns values per replica.
         """
 
         def graph(*tensors):

@@ -24,12 +24,12 @@ MOST_UPDATES_BETWEEN_VOTES = 1000
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a training, which ends at the first limit that is reached; None for no limit.
+    """The limits of a training, which ends at the first limit that is reached.
 
     Args:
-        max_updates: a number of updates.
-        max_epochs: a number of passes over the training text.
-        max_minutes: minutes of training.
+        max_updates: the maximum number of updates; None for no limit.
+        max_epochs: the maximum number of passes over the training text; None for no limit.
+        max_minutes: the maximum time of training in minutes; None for no limit.
         measured: True if training ends at `Progress.total_updates`, which is estimated so that training takes
             `max_minutes`; False if it ends at `max_minutes` themselves.
         ends_at_zero: True if the learning rate is zero at `max_updates`.
@@ -88,7 +88,9 @@ class StoppingRules:
     _next_vote: int = field(default=0, init=False)  # the update
 
     def ending(self, progress: Progress, seconds: float) -> Ending | None:
-        """Returns the rule that has ended a training; None if no limit is reached.
+        """Returns the rule by which training ends now; None if training can continue.
+
+        Signals and callbacks, which can end training too, are not considered.
 
         Args:
             progress: the progress of the run.
@@ -97,8 +99,10 @@ class StoppingRules:
         return self._counted_ending(progress) or self._timed_ending(seconds)
 
     def _counted_ending(self, progress: Progress) -> Ending | None:
-        """Returns the ending by numbers that are equal on all workers: updates, epochs or validations. None if there is
-        no such ending."""
+        """Returns the ending by a number of updates, epochs or validations; None if no such limit is reached.
+
+        These numbers are equal on all workers.
+        """
         limits = self.limits
         minutes = limits.max_minutes or 0
         if progress.total_updates is not None and progress.update >= progress.total_updates:
@@ -131,6 +135,8 @@ class StoppingRules:
     def reason(self, progress: Progress, seconds: float, asked_by_callback: bool = False) -> str | None:
         """Returns the reason why training ends after the last update; None if it continues.
 
+        With several workers, call it on every worker after every update.
+
         Args:
             progress: the progress of the run.
             seconds: the seconds spent in training.
@@ -151,10 +157,14 @@ class StoppingRules:
         return next((reason for reason, holds in reasons.items() if holds), None)
 
     def _vote(self, update: int, reasons: Mapping[str, bool]) -> dict[str, bool]:
-        """Returns for each reason whether it holds on any worker, and sets the update of the next vote.
+        """Returns for each reason whether it holds on at least one worker, and sets the update of the next vote.
 
-        Votes are `SECONDS_BETWEEN_VOTES` apart at the speed of the chief: a vote waits for the device, and a signal
-        waits for a vote.
+        Votes are `SECONDS_BETWEEN_VOTES` apart at the speed of the chief. More votes would cost time, since each waits
+        for the device. With fewer votes, a signal would wait longer.
+
+        Args:
+            update: number of updates made.
+            reasons: whether each reason holds on this worker.
         """
         now = time.monotonic()
         gap = 1

@@ -34,9 +34,9 @@ class TimeBudget:
         limits: the minutes that training should take, and the maximum numbers of updates and epochs.
         updates_per_epoch: number of updates of an epoch.
         validate_every: updates between two validations; None for `VALIDATIONS` ones, spread evenly.
-        workers: all workers. They take over the chief's estimates.
-        agree_every: the chief decides whether the first total can be estimated, and whether the training is late. This
-            is the number of updates between two of its decisions; 1 for a single process.
+        workers: all workers. Every worker uses the estimates of the chief.
+        agree_every: number of updates between two decisions of the chief: whether the first total can be estimated, and
+            whether the training is late. 1 for a single process.
 
     Attributes:
         first_update: the update from which on this session measures the speed.
@@ -58,7 +58,7 @@ class TimeBudget:
     late_updates: int = field(default=0, init=False)
 
     def restore(self, progress: Progress) -> None:
-        """Starts a session: a new measurement, and the learning rate by the earlier estimates in `progress`."""
+        """Starts a session: sets the schedule by the estimates in `progress`, and measures the speed again."""
         self.first_update = progress.update + SKIPPED_UPDATES
         self.measured_from = None
         self.last_seconds = progress.seconds
@@ -115,23 +115,27 @@ class TimeBudget:
 
     @property
     def _enough_seconds(self) -> float:
-        """The seconds of updates after which the speed is known well enough."""
+        """The number of seconds of measured updates that an estimate needs."""
         return min(60 * (self.limits.max_minutes or 0) * MEASURED_SHARE, MOST_MEASURED_SECONDS)
 
     def _is_enough(self, updates: int, seconds: float) -> bool:
-        """Returns whether the speed is known well enough after some updates and their seconds."""
+        """Returns whether a number of measured updates, or their time in seconds, is enough for a further estimate."""
         return updates >= MEASURED_UPDATES or seconds >= self._enough_seconds
 
     def _measured(self, progress: Progress, seconds: float) -> tuple[int, float]:
-        """Returns the number of updates since the measurement began, and their seconds."""
+        """Returns the number of updates since the measurement of the speed began, and the seconds that they took.
+
+        `seconds` are the seconds spent in training at the end of the last update.
+        """
         update, began = self.measured_from or (progress.update, seconds)
         return progress.update - update, seconds - began
 
     def is_validation_due(self, progress: Progress) -> bool:
         """Returns whether the model is validated after the last update. Call it after every update.
 
-        Without `validate_every`, the remaining validations are spread evenly over the remaining updates. If the
-        training is late, a validation comes at once, since a new estimate follows it.
+        If `validate_every` is None, the remaining validations are spread evenly over the remaining updates. If the
+        training is late, the model is validated at once, since a new estimate follows a validation. Before the first
+        estimate, the result is False.
         """
         if progress.total_updates is None:
             return False
@@ -143,10 +147,11 @@ class TimeBudget:
         return due or (validations_left > 1 and self._is_late(progress))
 
     def _is_late(self, progress: Progress) -> bool:
-        """Returns whether the training is late.
+        """Returns whether the training is late. Call it after every update: it counts late updates in a row.
 
-        It is late if it would take `LATE` times its minutes, both at the mean speed since the last estimate and at the
-        speed of each of the last `LATE_UPDATES` updates, and if another estimate could lower the total.
+        The training is late if it would take more than `LATE` times its minutes, both at the mean speed since the last
+        estimate and at the speed of each of the last `LATE_UPDATES` updates. It is not late if another estimate could
+        hardly lower the total.
         """
         measured_updates, measured_seconds = self._measured(progress, progress.seconds)
         updates_left = (progress.total_updates or 0) - progress.update

@@ -27,7 +27,7 @@ class SingleProcess(Workers):
 
 
 class WorkerVotes:
-    """The sums of numbers over all workers, by which they vote. All workers must call `sums` after the same updates.
+    """Sums numbers over all workers, so that the workers can vote. All workers must call `sums` after the same updates.
 
     Args:
         strategy: the strategy of the training.
@@ -64,7 +64,8 @@ def check_equal_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
         settings: the values of this worker's settings by dotted key.
 
     Raises:
-        InputError: a setting of another worker differs from the chief's.
+        InputError: a setting of another worker differs from the chief's, or another worker has reported a mistake.
+        LostWorkerError: another worker does not answer in time.
     """
     chief_settings, *other_settings = workers.exchange("settings", dict(settings), "to start")
     for index, worker_settings in enumerate(other_settings, 1):
@@ -81,20 +82,26 @@ def check_equal_settings(workers: Workers, settings: Mapping[str, Any]) -> None:
 
 
 def wait_for_text(workers: Workers) -> None:
-    """Waits until the chief has prepared the text. On the chief, returns at once."""
+    """Waits until the chief has prepared the text. On the chief, returns at once.
+
+    Raises:
+        InputError: another worker has reported a mistake.
+        LostWorkerError: the chief has not prepared the text in time.
+    """
     if not workers.is_chief:
         workers.receive(0, "text", PREPARING)
 
 
 def check_equal_text(workers: Workers, digests: Mapping[str, str]) -> None:
-    """Checks that all workers have the same files. Every worker must call it.
+    """Checks that all workers have the same files of text. Every worker must call it.
 
     Args:
         workers: the workers.
         digests: the SHA-256 digest of each file of this worker by its name. A file that the chief lacks is ignored.
 
     Raises:
-        InputError: a file of another worker differs from the chief's.
+        InputError: a file of another worker differs from the chief's, or another worker has reported a mistake.
+        LostWorkerError: another worker does not answer in time.
     """
     _compare_files(workers, "text", digests, PREPARING)
 
@@ -114,7 +121,8 @@ def restore_together(workers: Workers, checkpoints: Checkpoints, model: Any, opt
 
     Raises:
         InputError: see `Checkpoints.restore`; or a worker lacks the chief's checkpoint, or has a different file of the
-            same name.
+            same name; or another worker has reported a mistake.
+        LostWorkerError: another worker does not answer in time.
     """
     restores = workers.is_chief and started
     progress = checkpoints.restore(model, optimizer) if restores else Progress()

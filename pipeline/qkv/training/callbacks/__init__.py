@@ -123,7 +123,10 @@ def check_callbacks(callbacks: Any) -> list[keras.callbacks.Callback]:
 
 
 def _check_monitor(callback: Any) -> None:
-    """Raises an `InputError` if the monitored value is not logged; sets a mode `auto` to `min` or `max`."""
+    """Raises an `InputError` if training does not log the value that the callback monitors.
+
+    Sets the mode `auto` of the callback to `min` or `max`, as its value is better if lower or higher.
+    """
     logged = ["loss", *(f"val_{name}" for name in METRIC_INFO)]
     if callback.monitor not in logged:
         hint = did_you_mean(str(callback.monitor), logged)
@@ -136,7 +139,7 @@ def _check_monitor(callback: Any) -> None:
 
 
 def _check_file_name(callback: keras.callbacks.ModelCheckpoint) -> None:
-    """Raises an `InputError` if a field of the file name, such as `{val_loss:.2f}`, is not logged while it trains."""
+    """Raises an `InputError` if the callback gets no logs for a field of its file name, such as `{val_loss:.2f}`."""
     if callback.save_freq == "epoch":
         known = {"epoch": 1, **dict.fromkeys(["update", "loss", *(f"val_{name}" for name in METRIC_INFO)], 1.0)}
     else:

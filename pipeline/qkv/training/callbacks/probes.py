@@ -24,10 +24,10 @@ MIDDLE = (0.4, 0.5, 0.6)  # shares of the validation pairs that are shorter than
 
 
 def middle_pairs(corpus: Corpus) -> list[tuple[str, str]]:
-    """Chooses up to three sentence pairs of middle length. The order of the corpus does not matter.
+    """Chooses up to three sentence pairs whose source is of middle length. The order of the corpus does not matter.
 
     Returns:
-        Pairs of source and reference, neither of them empty.
+        Pairs of source and reference, both not empty; an empty list if the corpus has no such pair.
     """
     complete = {pair for pair in corpus.pairs() if all(pair)}
     pairs = sorted(complete, key=lambda pair: (len(pair[0]), pair))

@@ -32,13 +32,13 @@ def clock(seconds: float) -> str:
 class ProgressLine(keras.callbacks.Callback):
     """A callback that prints the progress of training.
 
-    On a terminal it prints one line with a bar, and rewrites it. Elsewhere it prints plain lines. A line
-    follows each log. If logs are further than `LONGEST_SILENCE_SECONDS` apart, shorter lines come in between.
+    On a terminal it prints one line with a bar, and rewrites it. Elsewhere it prints plain lines. It prints a line for
+    each log. If logs are further than `LONGEST_SILENCE_SECONDS` apart, it prints shorter lines in between.
 
     Args:
         limits: the limits of training, from which the remaining time is estimated.
         updates_per_epoch: number of updates of an epoch, for a limit of epochs.
-        progress: the progress of the run. Its `total_updates` is used if it is estimated.
+        progress: the progress of the run. The remaining time follows from its `total_updates` unless that is None.
         stream: the stream for the lines; standard output by default.
 
     Attributes:
@@ -79,7 +79,7 @@ class ProgressLine(keras.callbacks.Callback):
         self._print(line, rewritable=False)
 
     def _line(self, logs: dict[str, float]) -> str:
-        """Returns the line of some logs, of which `update` and `minutes` are required."""
+        """Returns the text of the line for `logs`, which must have `update` and `minutes`."""
         seconds = 60 * logs["minutes"]
         if self.first is None or self.first_total != self.progress.total_updates:  # estimating the total took time
             self.first = logs["update"], seconds

@@ -153,7 +153,10 @@ class TensorBoard(keras.callbacks.Callback):
             self._write_attention(unreferenced, measured=not any(self.references))
 
     def _write_attention(self, records: Sequence[Record], measured: bool = True) -> None:
-        """Writes pictures of the cross-attention of records and, if `measured`, the means of its measures."""
+        """Writes the pictures of the cross-attention of records.
+
+        If `measured`, also writes the measures of cross-attention, averaged over the heads of each layer.
+        """
         if measured:
             for layer, heads in heads_table(records).groupby("layer"):
                 for name in [name for name, measure in MEASURES.items() if measure.in_tensorboard]:
@@ -173,7 +176,10 @@ class TensorBoard(keras.callbacks.Callback):
                 tf.summary.write(f"probe {record.id}/{name}", tensor, metadata=converted)
 
     def _card(self, record: Record) -> AttentionCard:
-        """Returns the card of a record. The card of a reference is made once, the card of a translation each time."""
+        """Returns the card that draws the pictures of a record.
+
+        The card of a sentence with a reference is made once. The card of a translation is made at each call.
+        """
         if record.mode != "forced":
             return AttentionCard(record)
         key = (*record.source_tokens, "", *record.target_output_tokens)
@@ -186,11 +192,12 @@ def pictures_of(words: np.ndarray, best: tuple[int, int]) -> Iterator[tuple[str,
     """Yields the pictures of a sentence in the order in which TensorBoard sorts their names.
 
     Args:
-        words: cross-attention between words, `(L, H, T, S)`.
+        words: cross-attention between words, `(L, H, T, S)`: layers, heads, target words, source words.
         best: the layer and the head that align best, see `inspection.attention_card.best_head`.
 
     Yields:
-        The name of a picture, its weights `(T, S)`, its caption in two parts, and its subject for `describe`.
+        The name of a picture; its weights `(T, S)`; its caption in two parts; and the phrase for `describe` that names
+        its heads.
     """
     layers, heads = words.shape[:2]
     for layer in range(layers):
@@ -206,7 +213,10 @@ def pictures_of(words: np.ndarray, best: tuple[int, int]) -> Iterator[tuple[str,
 
 
 def describe(record: Record, subject: str) -> str:
-    """Returns the description of a picture of a record, in Markdown. `subject` names its heads, see `pictures_of`."""
+    """Returns the description of a picture of a record, in Markdown.
+
+    `subject` is a phrase that names the heads of the picture, see `pictures_of`.
+    """
     source, target = (text.translate(MARKDOWN) for text in (record.source, record.hypothesis))
     of_target = "its reference, which the model is made to read" if record.mode == "forced" else "its translation"
     return (
@@ -217,12 +227,12 @@ def describe(record: Record, subject: str) -> str:
 
 
 def as_hyperparameters(values: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
-    """Returns settings with values of the types that TensorBoard's HPARAMS table takes: the others become strings."""
+    """Converts values for TensorBoard's table of hyperparameters: all except bools and numbers become strings."""
     return {name: value if isinstance(value, bool | int | float) else str(value) for name, value in values.items()}
 
 
 def forget_from(folder: Path, update: int, written: FileList) -> None:
-    """Makes TensorBoard hide some updates in the event files of a folder, by one more event file.
+    """Makes TensorBoard hide an update and all later ones in the event files of a folder, by one more event file.
 
     Args:
         folder: the folder. If it has no event files, nothing is written.
@@ -266,8 +276,8 @@ def write_projector(
         run: the folder of the run.
         pieces: the spelling of each id in the vocabulary.
         vectors: the vector of each id, float `(V, D)`, for a vocabulary of V subwords and a model of width D.
-        counts: the frequency of each id in the text of a side, int `(V,)`, by the language of the side; None if it is
-            not known.
+        counts: for each side, by its language: the number of times that each id occurs in the text, int `(V,)`. None if
+            the numbers are not known.
     """
     config = ProjectorConfig()
     vectors_path = f"{run.projector.name}/{NAME}.tsv"
@@ -282,10 +292,10 @@ def write_projector(
 
 
 def _columns(pieces: Sequence[str], counts: Mapping[str, np.ndarray]) -> list[list[Any]]:
-    """Returns three columns: each subword's length in characters, its language, and the logarithm of its frequency.
+    """Returns three columns: each subword's length in characters, its language, and the log10 of its frequency.
 
-    The language is the side on which a subword has nine tenths of its occurrences or more; `both` if neither side has;
-    `none` if it does not occur.
+    The language is the key of `counts` with at least nine tenths of the occurrences of the subword. It is `both` if
+    there is no such key, and `none` if the subword does not occur.
     """
     sides = np.array([*counts.values(), np.zeros(len(pieces))])[:, : len(pieces)]
     total = sides.sum(axis=0)
@@ -303,8 +313,8 @@ def count_ids(ids: np.ndarray, vocabulary_size: int) -> np.ndarray:
 def _spell_name(piece: str) -> str:
     """Returns the spelling of a subword for TensorBoard, with white space and control characters escaped.
 
-    TensorBoard skips a line of white space, which would shift all names after it. It takes a first line with a tab for
-    headings.
+    TensorBoard would skip a line of white space, which shifts all names after it. It would read a first line with a tab
+    as headings.
     """
     if not any(character.isprintable() and character != " " for character in piece):
         return "".join(map(_escape, piece)) or "''"
