@@ -82,7 +82,7 @@ def read_set(run: RunDirectory, name: str) -> Corpus:
 
     Raises:
         InputError: the config has no such set; its files cannot be read; or the set is the training set and its
-            sources begin with tags (`data.tags`), which would be linked like words.
+            sources begin with tags of their corpora, which would be linked like words.
     """
     config = with_held_out_files(load_run_config(run.config), run)
     settings = settings_of_set(config, name, run.config)

@@ -155,7 +155,7 @@ class Direction:
     def records(self, count: int | None = None) -> Iterator[Record]:
         """Yields the records of the pairs, with the cross-attention and the attention of the readout's site.
 
-        Words are numbered as in `text.words`; on a side without them, as in the text as it was written.
+        Words are numbered as in `AlignedText.words`; on a side without them, as in the text as it was written.
 
         Args:
             count: the number of first pairs to record; None for all pairs.

@@ -47,8 +47,7 @@ def write_faithfulness(
     recorder: AttentionRecorder,
     folder: EvaluationDirectory,
 ) -> dict[str, Any]:
-    """Measures the faithfulness of attention, and writes `faithfulness.csv`, `faithfulness_sentences.csv` and
-    `faithfulness.png`.
+    """Measures the faithfulness of attention, and writes `faithfulness.csv`, `faithfulness_sentences.csv` and a figure.
 
     Gold links belong to the words of the references. A set with gold alignments is therefore measured on its
     references, any other set on the pairs whose attention was recorded.

@@ -142,7 +142,7 @@ def _read_typed(run: TrainedRun, lines: Sequence[str], path: Path, side: str, op
         lines: the lines of the file.
         path: the file, for messages.
         side: the language of the lines, `source` or `target`.
-        options: the keyword arguments `normalizes` and `divides` of `run.reader.typed_text`.
+        options: the keyword arguments `normalizes` and `divides` of the method `typed_text` of the run's reader.
     """
     typed = run.reader.typed_text(str(path), side, **options)
     readable = typed.readable(lines)  # references, too: they are scored without characters that no translation has
