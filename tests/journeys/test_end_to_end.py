@@ -277,7 +277,7 @@ def test_what_is_required_is_in_translations_and_archive_and_what_is_banned_is_n
 
 def test_a_head_chosen_on_the_set_itself_is_said_to_be(run):
     config = load_run_config(run / "config.yaml")
-    trained = SimpleNamespace(config=config, directory=RunDirectory(run), cutter=AT_SPACES)
+    trained = SimpleNamespace(config=config, directory=RunDirectory(run), reader=SimpleNamespace(segmenter=AT_SPACES))
     choose_on = {name: request.read_configured_set(trained, name, name).choose_on for name in ("test", "validation")}
     assert choose_on["test"].name == "validation"
     assert choose_on["validation"] is None  # alignment.py then calls it the set itself (optimistic)

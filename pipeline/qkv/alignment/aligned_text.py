@@ -28,8 +28,8 @@ class AlignedText:
     Args:
         source: the sentences.
         target: the translation of each sentence.
-        words: for each side a line for each sentence with spaces between its words, see `read_given_words`; None if the
-            run finds the words.
+        words: for the source and for the target, the lines of a tokenised copy, one for each sentence, see
+            `read_given_words`; None for a side whose words the run finds.
         names: the names of the two sides in messages, such as the paths of their files.
     """
 
@@ -42,11 +42,11 @@ class AlignedText:
         return len(self.source)
 
     def turned(self) -> "AlignedText":
-        """Returns the text with source and target exchanged."""
+        """Returns the text with source and target exchanged, and so with their words and names exchanged."""
         return AlignedText(self.target, self.source, self.words[::-1], self.names[::-1])
 
     def part(self, start: int, stop: int) -> "AlignedText":
-        """Returns the pairs from `start` to `stop - 1`."""
+        """Returns the text of the pairs from `start` to `stop - 1`, with their words."""
         source_words, target_words = (None if side is None else list(side[start:stop]) for side in self.words)
         words = source_words, target_words
         return AlignedText(list(self.source[start:stop]), list(self.target[start:stop]), words, self.names)
@@ -74,15 +74,15 @@ class ChangedLines:
 
 
 def read_set(run: RunDirectory, name: str) -> Corpus:
-    """Reads a set of a run's config.
+    """Returns the sentence pairs of a set of a run's config.
 
     Args:
         run: the folder of the run.
-        name: one of `config.choices.text.DATA_SETS`.
+        name: the name of the set, one of `config.choices.text.DATA_SETS`.
 
     Raises:
-        InputError: the config has no such set; its files cannot be read; or it is the training set, and joins corpora
-            with tags.
+        InputError: the config has no such set; its files cannot be read; or the set is the training set and its
+            sources begin with tags of their corpora, which would be linked like words.
     """
     config = with_held_out_files(load_run_config(run.config), run)
     settings = settings_of_set(config, name, run.config)
@@ -103,7 +103,7 @@ def with_given_words(
         names: the names of the two sides in messages.
 
     Raises:
-        InputError: a tokenised copy does not fit its text.
+        InputError: a tokenised copy cannot be read, or it does not fit its text.
     """
     source, target = (
         read_given_words(path, sentences) if path else None
@@ -116,11 +116,11 @@ def read_given_words(path: Path, sentences: Sequence[str]) -> Sequence[str]:
     """Reads a tokenised copy of a text. Each line holds the words of one sentence, with spaces between them.
 
     Args:
-        path: the file.
-        sentences: the sentences.
+        path: the file of the tokenised copy.
+        sentences: the sentences of the text.
 
     Returns:
-        The lines.
+        The lines of the file, one for each sentence.
 
     Raises:
         InputError: the file cannot be read; it has another number of lines than there are sentences; or a line differs
@@ -134,7 +134,7 @@ def read_given_words(path: Path, sentences: Sequence[str]) -> Sequence[str]:
 
 
 def _find_problem(path: Path, lines: Sequence[str], sentences: Sequence[str]) -> str | None:
-    """Returns a message if the lines are not a tokenised copy of the sentences; None if they are."""
+    """Returns an error message if the lines are not a tokenised copy of the sentences; None if they are."""
     if len(lines) != len(sentences):
         counts = f"{len(lines):,} lines for {len(sentences):,} sentences"
         return f"{path}: {counts}; expected a tokenised copy of the text, line by line"
@@ -148,14 +148,14 @@ def _find_problem(path: Path, lines: Sequence[str], sentences: Sequence[str]) ->
 
 
 def number_words(record: Record, source: str | None, target: str | None) -> Record:
-    """Returns a copy of a record in which words are numbered as in another version of the text.
+    """Returns a copy of a record, with its words numbered as in another version of the text.
 
-    The other version is a tokenised copy, or the text before it was normalised.
+    The other version is a tokenised copy of the text, or the text before it was normalised.
 
     Args:
-        record: the record. Its words are characters, or are separated by spaces.
-        source: the other version of the source, with spaces between its words; None to keep the numbers of the record.
-        target: the other version of the target; None to keep the numbers of the record.
+        record: the record. Its unit of words is `spaces` or `characters` on each side.
+        source: the other version of the source, with spaces between its words; None to leave `source_words` unchanged.
+        target: the other version of the target, with spaces between its words; None to leave `target_words` unchanged.
     """
     return replace(
         record,
@@ -165,13 +165,13 @@ def number_words(record: Record, source: str | None, target: str | None) -> Reco
 
 
 def _renumber(numbers: list[int | None], unit: str, text: str, line: str | None) -> list[int | None]:
-    """Returns the word of each token, numbered as in another version of the text; None for EOS.
+    """Returns for each token the index of its word in another version of the text; None for EOS.
 
     Args:
-        numbers: the word of each token in the text; None for EOS.
+        numbers: for each token the index of its word in the text; None for EOS.
         unit: the unit of words in the text, `spaces` or `characters`.
         text: the text.
-        line: the other version of the text; None to return `numbers`.
+        line: the other version of the text, with spaces between words; None to return `numbers` unchanged.
     """
     if line is None or (text == line and unit == "spaces"):
         return numbers
@@ -194,8 +194,12 @@ def _characters(text: str) -> list[str]:
 def _match_characters(text: list[str], line: list[str]) -> list[int]:
     """Returns, for each character of a text, the index of the matching character of another version of the text.
 
-    A character that the other version lacks gets the index of the characters that it replaces; `&apos;`, for example,
-    replaces an apostrophe.
+    A character without a match gets an index among the characters of the other version that stand in the same position.
+    The characters of `&apos;`, for example, may all get the index of an apostrophe.
+
+    Args:
+        text: the characters of the text.
+        line: the characters of the other version.
     """
     if text == line:
         return list(range(len(text)))

@@ -72,8 +72,9 @@ def _with_units(directions: Sequence[Direction]) -> list[Direction]:
 def _choose_readouts(directions: Sequence[Direction]) -> list[AlignmentReadout]:
     """Returns the readout of each direction.
 
-    A missing readout is chosen by its agreement with a run of the opposite direction. If there is none, it is the last
-    layer's: heads of one run agree on wrong links, too.
+    A missing readout is chosen by its agreement with a run of the opposite direction. If there is no such run, the
+    readout is the mean of the last layer's heads. Heads of one run cannot be compared instead: they agree on wrong
+    links, too.
     """
     readouts = [direction.readout for direction in directions]
     forward = [number for number, direction in enumerate(directions) if not direction.reverse]
@@ -89,7 +90,7 @@ def _choose_readouts(directions: Sequence[Direction]) -> list[AlignmentReadout]:
 
 
 def _take_last_layer(run: TrainedRun) -> AlignmentReadout:
-    """Returns the readout of the last layer's mean, and warns that its error rate is unknown."""
+    """Returns the readout of the mean of the last layer's heads, and warns that its error rate is unknown."""
     log.warning(
         "%s: no gold alignments to choose layer and head by: the mean of the last layer's heads is read, of unknown "
         "error rate; a run of the opposite direction, or gold alignments (inspection.choose_head_on), choose better",
@@ -123,14 +124,14 @@ def load_directions(
         root: the folder of the run from source to target.
         reverse: the folder of the run from target to source; None if there is none.
         more: the folders of further runs. Their languages decide their direction.
-        readouts: the readout of the runs from source to target, and the readout of the runs from target to source, as
-            `LAYER,HEAD,SIDE[,LINKS[,SITE]]`. None for the readout that is chosen on the gold alignments of a run's
-            config; it stays open if there are none.
+        readouts: the readout of the runs from source to target, and the readout of the runs from target to source.
+            Each is a text `LAYER,HEAD,SIDE[,LINKS[,SITE]]`. If it is None, the readout of each run is chosen on the
+            gold alignments of its config. Without gold alignments, the run's `Direction.readout` is None.
         normalizes: whether the runs' `data.normalize` is applied. True for text of the user, False for a set of a run.
 
     Raises:
-        InputError: a folder has no run; a run has no such layer or head; a further run has other languages; or there is
-            a readout of the opposite direction without a run.
+        InputError: a folder has no run; a text of `readouts` does not have this form; a run has no such layer or head;
+            a further run has other languages; or the second text is given, but no run is from target to source.
     """
     first = load_run(root)
     runs = [(first, False)]
@@ -146,7 +147,7 @@ def load_directions(
 
 
 def _is_reverse(run: TrainedRun, first: TrainedRun) -> bool:
-    """Returns whether a run translates in the direction opposite to the first run.
+    """Returns True if a run translates in the direction opposite to the first run.
 
     Raises:
         InputError: the run has other languages than the first run.
@@ -164,7 +165,7 @@ def link_calibration(directions: Sequence[Direction]) -> Calibration:
     """Returns the calibration of the links of one direction, or of the combined links of two directions.
 
     For one direction it is the readout's calibration, if it has one. Otherwise it is fitted on the choice set of the
-    first run, see `alignment.gold`. Its figures are logged.
+    first run, see `alignment.gold`. Its calibration error and alignment error rate are logged.
 
     Args:
         directions: the result of `choose_readouts`.
@@ -187,7 +188,11 @@ def link_calibration(directions: Sequence[Direction]) -> Calibration:
 
 
 def _calibrate(directions: Sequence[Direction]) -> Calibration:
-    """Fits the calibration of `link_calibration` on the choice set of the first run."""
+    """Fits the calibration of `link_calibration` on the choice set of the first run.
+
+    Raises:
+        InputError: see `link_calibration`.
+    """
     first = directions[0]
     gold_set = read_choice_set(first.run.config, first.run.reader.segmenter)
     if missing := missing_choice_file(first.run.config):

@@ -30,12 +30,16 @@ class AlignmentScore(NamedTuple):
 
     @classmethod
     def of(cls, counts: np.ndarray) -> "AlignmentScore":
-        """Computes the score of counts (Och and Ney 2003).
+        """Computes the rates from counts of links (Och and Ney 2003).
 
-        AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), precision = |A and P| / |A|, recall = |A and S| / |S|.
+        AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), precision = |A and P| / |A|, recall = |A and S| / |S|, for the
+        links A, the sure gold links S and the possible gold links P.
 
         Args:
-            counts: `(..., 4)`, in the order of `LINK_COUNTS`.
+            counts: `(..., 4)`: |A|, |S|, |A and S| and |A and P|, in the order of `LINK_COUNTS`.
+
+        Returns:
+            The score. Its rates have the shape `(...)`.
         """
         links, sure, in_sure, in_possible = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
         accuracy = _divide(in_sure + in_possible, links + sure)
@@ -43,26 +47,30 @@ class AlignmentScore(NamedTuple):
 
 
 def _divide(part: np.ndarray, whole: np.ndarray) -> Any:
-    """Divides arrays `(...)`; NaN if the denominator is 0. Returns a float for arrays without axes."""
+    """Returns `part / whole` for arrays `(...)`; NaN if `whole` is 0. For arrays without axes the result is a float."""
     return np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=whole > 0)[()]
 
 
 def count_links(links: Collection[Link], gold: GoldAlignment) -> np.ndarray:
-    """Returns the `LINK_COUNTS` of one sentence, int `(4,)`."""
+    """Counts the links A of one sentence against its gold alignment, with sure links S and possible links P.
+
+    Returns:
+        int `(4,)`: |A|, |S|, |A and S| and |A and P|, in the order of `LINK_COUNTS`.
+    """
     links = frozenset(links)
     return np.array([len(links), len(gold.sure), len(links & gold.sure), len(links & gold.possible)])
 
 
 def error_terms(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the numerators |A| + |S| - |A and S| - |A and P| and the denominators |A| + |S| of error rates.
+    """Returns the numerators and the denominators of alignment error rates.
 
     `statistics.resampling` computes intervals from them.
 
     Args:
-        counts: `(..., 4)`, in the order of `LINK_COUNTS`.
+        counts: `(..., 4)`: |A|, |S|, |A and S| and |A and P|, in the order of `LINK_COUNTS`.
 
     Returns:
-        Two float arrays `(...)`.
+        `(numerators, denominators)`, float `(...)` each: |A| + |S| - |A and S| - |A and P|, and |A| + |S|.
     """
     links, sure, in_sure, in_possible = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
     return links + sure - in_sure - in_possible, links + sure
@@ -89,14 +97,15 @@ def check_ranges(
     first_index: int = 0,
     remedy: str = FROM_0,
 ) -> tuple[list[GoldAlignment], int]:
-    """Drops links that point outside their sentences, and warns if there are any. Some published sets contain them.
+    """Drops gold links that point outside their sentences, and warns of them. Some published sets have such links.
 
     Args:
         gold: the gold alignments.
         word_counts: the numbers of source words and of target words of each sentence pair.
         path: the file of the alignments, for messages.
         first_index: the number of the first word in that file, 0 or 1.
-        remedy: the advice in the message if words seem to be counted from 1, see `OutsideLinks`.
+        remedy: the advice in the message if words seem to be counted from 1 although `first_index` is 0, see
+            `text.corpora.word_links.OutsideLinks`.
 
     Returns:
         The alignments without the links that point outside their sentences, and the number of dropped links.
@@ -120,11 +129,11 @@ def check_ranges(
 def diagonal_links(n_source: int, n_target: int) -> set[Link]:
     """Returns the links of a baseline: each target word is linked to the source word at the same relative position.
 
-    The sentences are scaled to one length; the source word whose middle is nearest is linked. If two are equally near,
-    the one with the even number is.
+    Both sentences are scaled to one length. A target word is linked to the source word with the nearest middle. If two
+    source words are equally near, it is linked to the word with the even index.
 
     Args:
-        n_source: the number of source words. Without any, the set is empty.
+        n_source: the number of source words. If it is 0, the set is empty.
         n_target: the number of target words.
     """
     if not n_source:
@@ -136,7 +145,7 @@ def random_links(n_source: int, n_target: int, generator: np.random.Generator) -
     """Returns the links of a baseline: each target word is linked to a source word that is drawn uniformly.
 
     Args:
-        n_source: the number of source words. Without any, the set is empty.
+        n_source: the number of source words. If it is 0, the set is empty.
         n_target: the number of target words.
         generator: the generator of the random numbers.
     """

@@ -62,14 +62,17 @@ def read_gold_set(
         name: the name of the set in messages and reports.
         corpus: the sentence pairs.
         path: the file of the links, in Pharaoh format.
-        turned: whether the links in the file are target-source.
+        turned: if True, the links in the file are target-source instead of source-target.
         segmenter: divides the sentences into the words that the links count.
         first_index: the number of the first word in the file, 0 or 1.
-        remedy: the advice in the message if words seem to be counted from 1.
+        remedy: the advice in the message if words seem to be counted from 1 although `first_index` is 0.
+
+    Returns:
+        The set. Links that point outside their sentences are dropped.
 
     Raises:
-        InputError: the file does not have one line for each pair; a line is not in Pharaoh format; no line has a link;
-            or words seem to be counted from 1.
+        InputError: the file cannot be read; it does not have one line for each pair; a line is not in Pharaoh format;
+            no link is inside its sentences; or words seem to be counted from 1.
     """
     gold = read_pharaoh(path, turned, first_index)
     check_line_count(path, len(gold), corpus)
@@ -119,17 +122,17 @@ def alignment_sites(config: RunConfig) -> tuple[str, ...]:
 def choice_settings(config: RunConfig) -> CorpusSettings | None:
     """Returns the settings of a run's choice set.
 
-    They are `inspection.choose_head_on`, or by default `data.validation`. None for an imported run, which has no
-    validation set, if `choose_head_on` is null.
+    The settings are `inspection.choose_head_on`, or `data.validation` if `choose_head_on` is null. Returns None if both
+    are null; an imported run, for example, has no validation set.
     """
     choice = config.inspection.choose_head_on
     return config.data.validation if choice is None else CorpusSettings(**choice.model_dump())
 
 
 def missing_choice_file(config: RunConfig) -> Path | None:
-    """Returns a file of the choice set that does not exist, for example because the run was moved.
+    """Returns the path of a file of the choice set that does not exist, for example because the run was moved.
 
-    None if all files exist, or if the choice set has no gold alignments.
+    Returns None if all files exist, if the choice set has no gold alignments, or if there is no choice set.
     """
     settings = choice_settings(config)
     if settings is None or settings.alignments is None:
@@ -145,7 +148,7 @@ def read_choice_set(config: RunConfig, segmenter: WordSegmenter) -> GoldSet | No
         segmenter: divides the sentences into the words that the links count.
 
     Returns:
-        The choice set. None if it has no gold alignments, or if one of its files does not exist.
+        The choice set. None if there is none, if it has no gold alignments, or if one of its files does not exist.
 
     Raises:
         InputError: a file of the set cannot be read; or see `read_gold_set`.
@@ -171,7 +174,7 @@ def gold_set_of(
 
     Raises:
         InputError: the number of gold alignments is not the number of sentences; a target is a translation of the
-            model; no link is between words that exist; or words seem to be counted from 1.
+            model; all links point outside their sentences; or words seem to be counted from 1.
     """
     if len(gold) != len(archive):
         raise InputError(f"{name}: {len(gold)} gold alignments for {len(archive)} sentences; expected one each")

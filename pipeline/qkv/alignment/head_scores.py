@@ -31,7 +31,7 @@ from .error_rate import (
     random_links,
 )
 from .gold import GoldSet
-from .link_probabilities import error_of_links
+from .link_probabilities import calibration_error_of_links
 from .links import EXTRACTORS, WordLinks, as_links
 from .readout import MEAN_HEAD, AlignmentReadout, aligned_sites
 from .word_matrix import eos_argmax_counts, grouped_attention, heads_and_mean, row_words, spread_links
@@ -41,10 +41,12 @@ COLUMNS = ("site", "layer", "head", "side", "linked", "aer", "precision", "recal
 
 
 class HeadCounts:
-    """Counts the right and wrong links of all readouts: each site that the records have, layer, head, mean of a layer's
-    heads, label side and extraction method.
+    """Counts the right and wrong links of all readouts.
 
-    The weight on EOS is left out before links are extracted. Rows in which it is the largest weight are counted.
+    A readout is a combination of site, layer, head, label side and extraction method. The sites are those that the
+    records have. The mean of a layer's heads counts as a head.
+
+    Weights on EOS are left out before links are extracted. Rows whose largest weight is on EOS are counted.
 
     Args:
         gold: the gold alignment of each sentence. All links are inside the sentences, see
@@ -53,7 +55,8 @@ class HeadCounts:
 
     Attributes:
         counts: by (site, side) a list with an array int32 `(W, L, H, 6)` for each sentence. The last axis holds the
-            four `LINK_COUNTS`, the number of rows, and the number of rows with their largest weight on EOS.
+            four `alignment.error_rate.LINK_COUNTS`, the number of rows, and the number of rows with their largest
+            weight on EOS.
     """
 
     def __init__(self, gold: Sequence[GoldAlignment], word_counts: Sequence[tuple[int, int]]) -> None:
@@ -81,11 +84,11 @@ class HeadCounts:
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
 
     def of_sentences(self, readout: AlignmentReadout) -> pd.DataFrame:
-        """Returns the counts of each sentence for all layers and heads, at the site, side and method of a readout.
+        """Returns the link counts of each sentence for all layers and heads, with a readout's site, side and method.
 
         Returns:
-            A row for each sentence, layer and head, with the columns `id`, `layer`, `head` and `LINK_COUNTS`. The id is
-            the index of the sentence, from 0.
+            A row for each sentence, layer and head, with the columns `id`, `layer` and `head` and the four columns
+            `LINK_COUNTS`. The id is the index of the sentence, from 0.
         """
         method = list(EXTRACTORS).index(readout.extraction)
         counts = np.stack([count[method] for count in self.counts[readout.site, readout.side]])
@@ -123,7 +126,7 @@ def _count_sentence(record: Record, site: str, side: str, gold: GoldAlignment, w
 
 
 def _as_matrix(links: Iterable[Link], n_source: int, n_target: int) -> np.ndarray:
-    """Converts a set of links to a bool matrix `(T, S)`."""
+    """Converts links (source word, target word) to a bool matrix `(T, S)`, True for a link."""
     matrix = np.zeros((n_target, n_source), bool)
     for i, j in links:
         matrix[j, i] = True
@@ -196,11 +199,11 @@ class GoldScores:
     def scores(self, chosen_on: str = "") -> ReadoutScores:
         """Returns the scores on the sentences so far.
 
-        They are empty if the readout is to be chosen on this set and no readout has an error rate, for example because
-        the model has no cross-attention.
+        All fields of the result are None if the readout must be chosen on this set, but no readout has an error rate,
+        for example because the model has no cross-attention.
 
         Args:
-            chosen_on: the name of this set, for a readout that is chosen on it.
+            chosen_on: the `chosen_on` of a readout that is chosen on this set.
         """
         table = self._heads.table()
         readout = self._readout
@@ -223,7 +226,7 @@ class GoldScores:
         }
         table = pd.concat([table, pd.DataFrame([row], columns=table.columns)], ignore_index=True)
         reliability = reliability_table(np.array(self._predicted), np.array(self._is_right, bool))
-        error = error_of_links(reliability)
+        error = calibration_error_of_links(reliability)
         metrics = alignment_metrics(table, readout, self._gold_set)
         metrics["expected_calibration_error"] = None if math.isnan(error) else 100 * error
         if readout.likely:

@@ -47,11 +47,14 @@ NEIGHBOUR_STEPS = tuple(steps for steps in product((-1, 0, 1), repeat=2) if any(
 
 
 def probabilities_of(links: Collection[Link], matrix: np.ndarray) -> dict[Link, float]:
-    """Returns the probability of each link, in the order of the links.
+    """Returns the probability of each link, sorted by source word and target word.
 
     Args:
-        links: links (source word, target word).
+        links: the links (source word, target word).
         matrix: the probabilities `(target words, source words)`, see `Calibration.matrix`.
+
+    Returns:
+        A dict from link to probability.
     """
     return {(i, j): float(matrix[j, i]) for i, j in sorted(links)}
 
@@ -61,7 +64,7 @@ def pair_features(records: Sequence[Record], layers: Sequence[int]) -> tuple[np.
 
     Args:
         records: the record of each model. The source of the second record is the target of the first.
-        layers: the layer of the cross-attention of each model.
+        layers: for each model the index of the layer whose cross-attention is used.
 
     Returns:
         `(features, candidates)`: float `(target words, source words, F)` and bool `(target words, source words)`, with
@@ -80,15 +83,19 @@ def pair_features(records: Sequence[Record], layers: Sequence[int]) -> tuple[np.
 
 
 def link_features(record: Record, layer: int) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the features of all word pairs from one layer of the cross-attention.
+    """Computes the features of all word pairs of a sentence pair from one layer of the cross-attention.
+
+    Each label side has three features for each head and for the mean of the heads: the logarithms of the weight, of the
+    target word's largest other weight and of the source word's largest other weight. After them, each of
+    `NEIGHBOUR_STEPS` has a feature for each label side: the logarithm of the neighbour's weight in the mean.
+
+    Args:
+        record: the sentence pair.
+        layer: the index of the layer.
 
     Returns:
-        `(features, candidates)`: float `(target words, source words, F)`, with F = `number_of_features(heads)`, and
-        bool `(target words, source words)`. For each of `LABEL_SIDES`, each head and then the mean of the heads there
-        are three features: the logarithms of the weight, of the target word's largest other weight and of the source
-        word's largest other weight. For each of `NEIGHBOUR_STEPS` follow two features: the logarithm of the neighbour's
-        weight in the mean, on each side. A word pair is a candidate if a weight between its words is above
-        `LEAST_WEIGHT`.
+        `(features, candidates)`: float `(target words, source words, F)`, with F = `number_of_features(heads)`; and
+        bool `(target words, source words)`, True if a weight between the two words is above `LEAST_WEIGHT`.
     """
     heads = heads_and_mean(record)[layer]
     grouped = [grouped_attention(record, heads, side) for side in LABEL_SIDES]
@@ -121,10 +128,11 @@ def _neighbour_weights(weights: np.ndarray) -> np.ndarray:
     """Returns the weight of each neighbour of all word pairs; 0 for neighbours outside the sentence.
 
     Args:
-        weights: the weights of two sides, `(2, target words, source words)`.
+        weights: the weights of the two label sides, `(2, target words, source words)`.
 
     Returns:
-        `(16, target words, source words)`: for each of `NEIGHBOUR_STEPS` both sides.
+        `(16, target words, source words)`. The first axis has two entries, one a label side, for each of the eight
+        `NEIGHBOUR_STEPS`.
     """
     _, targets, sources = weights.shape
     framed = np.pad(weights, ((0, 0), (1, 1), (1, 1)))
@@ -134,11 +142,11 @@ def _neighbour_weights(weights: np.ndarray) -> np.ndarray:
 
 
 def _pad(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Pads the features or candidates `(target words, source words, ...)` with words that get no attention.
+    """Pads features or candidates with further words. Their weights are 0, and they are not candidates.
 
     Args:
-        array: features (float), or candidates (bool).
-        shape: the numbers of target words and of source words to pad to.
+        array: features `(target words, source words, F)`, or candidates, bool `(target words, source words)`.
+        shape: the numbers of target words and of source words of the result.
     """
     widths = [(0, wanted - length) for length, wanted in zip(array.shape, shape, strict=False)]
     fill = False if array.dtype == bool else np.log(_ADDED)
@@ -163,14 +171,16 @@ class Calibration:
     """Calibrated probabilities of links: a logistic regression on attention, fitted on all pairs of a set.
 
     Args:
-        layers: the layer whose cross-attention is read, for one model, or for two models of opposite directions.
+        layers: for each model the index of the layer whose cross-attention is used. There is one model, or there are
+            two models of opposite directions.
         coefficients: the coefficients of the features of `pair_features`, then the constant.
-        threshold: the links above this probability have the lowest error rate; from 0.05 to 0.95.
-        aer: that alignment error rate, cross-fitted; from 0 to 1.
-        reliability: the cross-fitted probabilities of all candidates of `link_features`, compared with the gold links.
-        pairs: the number of sentence pairs.
+        threshold: a probability from 0.05 to 0.95. Linking all words above it gives the lowest alignment error rate.
+        aer: the cross-fitted alignment error rate with this threshold, from 0 to 1.
+        reliability: bins of the cross-fitted probabilities of all candidates of `link_features`, with the share of gold
+            links in each bin.
+        pairs: the number of sentence pairs in the fit.
         chosen_on: the name of the set.
-        weights: the SHA-256 of each model's weights; empty if they are unknown.
+        weights: the SHA-256 of each model's file of weights; empty if it is unknown.
     """
 
     layers: tuple[int, ...]
@@ -196,12 +206,12 @@ class Calibration:
 
     @property
     def error(self) -> float:
-        """The expected calibration error of `reliability`, from 0 to 1; NaN as for `error_of_links`."""
-        return error_of_links(self.reliability)
+        """The expected calibration error, see `calibration_error_of_links`; from 0 to 1, or NaN."""
+        return calibration_error_of_links(self.reliability)
 
 
 class _Candidates(NamedTuple):
-    """The candidates of a sentence pair, n of them: word pairs with enough weight, see `link_features`.
+    """The n candidates of a sentence pair: the word pairs with enough weight, see `link_features`.
 
     - features: float `(n, F)`.
     - sure: bool `(n,)`, True for a sure gold link.
@@ -230,18 +240,18 @@ def calibrate(
     """Fits the probabilities of links, and chooses the threshold with the lowest alignment error rate.
 
     A link is right if it is a sure or a possible gold link. The threshold is chosen for the cross-fitted probabilities;
-    if several have the lowest error rate, it is the middle one of these. Sentence pairs without candidates and without
-    sure links, such as pairs with an empty side, are skipped. The first `MOST_PAIRS` of the others are used.
+    if several thresholds have the lowest error rate, the middle one of them is chosen. Sentence pairs that have neither
+    candidates nor sure links, such as pairs with an empty side, are skipped. At most `MOST_PAIRS` pairs are used.
 
     Args:
         pairs: for each sentence pair the record of one model, or the records of two models of opposite directions.
         gold: the gold alignment of each sentence pair.
-        layers: the layer of the cross-attention of each model.
+        layers: for each model the index of the layer whose cross-attention is used.
         chosen_on: the name of the set.
 
     Returns:
-        The calibration. None if there are fewer than `LEAST_PAIRS` sentence pairs, or if a fold has only right or only
-        wrong links.
+        The calibration. None if there are fewer than `LEAST_PAIRS` sentence pairs after skipping, or if the candidates
+        of a fold are all right or all wrong.
     """
     candidates = (_find_candidates(records, layers, links) for records, links in zip(pairs, gold, strict=False))
     counted = (sentence for sentence in candidates if len(sentence.features) or sentence.sure_links)
@@ -265,14 +275,16 @@ def calibrate(
     return Calibration(tuple(layers), coefficients, threshold, aer, reliability, len(sentences), chosen_on)
 
 
-def error_of_links(table: Iterable[ReliabilityBin]) -> float:
-    """Computes the expected calibration error without the lowest bin; from 0 to 1, NaN if there is no other bin.
+def calibration_error_of_links(table: Iterable[ReliabilityBin]) -> float:
+    """Computes the expected calibration error over all bins but the lowest one.
 
-    The lowest bin holds nearly all word pairs, hardly any of which would be taken for a link. It would make every error
-    look small.
+    The lowest bin holds nearly all word pairs, and hardly any of them is a link. With it every error would look small.
 
     Args:
         table: the bins of `statistics.logistic_regression.reliability_table`.
+
+    Returns:
+        The error, from 0 to 1. NaN if there is no bin above the lowest one.
     """
     return calibration_error([row for row in table if row.low > 0])
 
@@ -280,7 +292,7 @@ def error_of_links(table: Iterable[ReliabilityBin]) -> float:
 def _best_threshold(
     predicted: np.ndarray, sure: np.ndarray, possible: np.ndarray, sure_links: int
 ) -> tuple[float, float]:
-    """Returns the threshold with the lowest alignment error rate, and that rate from 0 to 1.
+    """Returns the threshold with the lowest alignment error rate, and this error rate, from 0 to 1.
 
     Args:
         predicted: the probability of each candidate of all sentences, `(n,)`.

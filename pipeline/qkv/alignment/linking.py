@@ -33,10 +33,10 @@ class Linking:
     """A function that links the words of a sentence pair.
 
     Args:
-        way: the way to combine runs. One of `config.choices.inspection.SYMMETRISATIONS` combines the links of two runs
-            of opposite directions, and keeps the links of a single run. `PROBABLE` links all words with a probability
-            above the calibration's threshold, also for one run or two opposite ones. `MEAN_WEIGHTS` combines the
-            attention of any number of runs, see `mean_links`.
+        way: the way to combine runs. A name in `config.choices.inspection.SYMMETRISATIONS` combines the links of two
+            runs of opposite directions; a single run keeps its links. `PROBABLE`, for one run or two runs of opposite
+            directions, links all words with a probability above the calibration's threshold. `MEAN_WEIGHTS` combines
+            the attention of any number of runs, see `mean_links`.
         calibration: the calibration of the links; needed for `PROBABLE` and for `with_probabilities`.
         with_probabilities: if True, links are returned with their probabilities.
     """
@@ -48,13 +48,15 @@ class Linking:
     def __call__(
         self, readouts: Sequence[AlignmentReadout], records: Sequence[Record], reverse: Sequence[bool] = (False, True)
     ) -> Collection[Link]:
-        """Returns the links (source word, target word) of a pair; as the keys of a dict of their probabilities if
-        `with_probabilities` is True.
+        """Returns the links of a sentence pair.
 
         Args:
             readouts: the readout of each run.
             records: the record of each run. A run of the opposite direction has the target as its source.
             reverse: for each run, True if it is of the opposite direction.
+
+        Returns:
+            A set of links (source word, target word). If `with_probabilities` is True, a dict from link to probability.
         """
         links: set[Link]
         matrix = self.calibration.matrix(records) if self.calibration else np.zeros((0, 0))
@@ -77,9 +79,9 @@ def mean_links(
     """Links words by the mean of several runs' attention.
 
     The mean is taken over the runs of each direction, and then over the two directions, so both directions count the
-    same. Unlike symmetrised links, the mean lets a run that is sure of a link outweigh a run that hardly sees it.
+    same. In contrast to symmetrised links, a large weight of one run can outweigh a small weight of another.
 
-    Two words are linked if each has the largest mean weight of the other one. Then neighbours of these links are added
+    Two words are linked if their mean weight is the largest in its row and in its column. Then neighbours are added
     as in `alignment.links.grow_diag`, if their mean weight is above `LEAST_NEIGHBOUR` and one of the two words has no
     link yet.
 
@@ -121,11 +123,11 @@ class Direction:
         run: the `TrainedRun`.
         text: the text as it was written, in the direction of the run.
         readout: the readout of the run; None if it is not chosen yet.
-        units: the unit of words on each side, for a side without given words (`AlignedText.words`).
+        units: the unit of words on each side. It has no effect on a side that has `AlignedText.words`.
         reverse: True if the run is of the opposite direction: its links are from the target of the pairs to their
             source, and the sides of `text` are exchanged.
-        normalizes: whether the run's `data.normalize` is applied to the text. Links are between the words of the text
-            as it was written in any case.
+        normalizes: if True, the run's `data.normalize` is applied before the model reads the text. Links are in any
+            case between the words of the text as it was written.
     """
 
     run: Any
@@ -151,9 +153,9 @@ class Direction:
         return replace(self, text=text.turned(), units=WordUnits(*reversed(units)))
 
     def records(self, count: int | None = None) -> Iterator[Record]:
-        """Yields the records of the pairs, with cross-attention and the site of the readout.
+        """Yields the records of the pairs, with the cross-attention and the attention of the readout's site.
 
-        The words of a record are numbered as in the text as it was written, or as in its given words.
+        Words are numbered as in `AlignedText.words`; on a side without them, as in the text as it was written.
 
         Args:
             count: the number of first pairs to record; None for all pairs.
@@ -200,7 +202,7 @@ def link_pairs(directions: Sequence[Direction], linking: Linking, subwords: bool
 
     Args:
         directions: the runs, each with the same text and a readout. The first one is from source to target.
-        linking: links the words of a pair.
+        linking: the function that links the words of a pair.
         subwords: if True, subwords are linked instead of words; only for one run.
     """
     streams = []
@@ -248,10 +250,10 @@ def align_in_processes(
 def _align_part(
     directions: Sequence[Direction], units: WordUnits, linking: Linking, subwords: bool, text: AlignedText
 ) -> list[Collection[Link]]:
-    """Returns the links of each pair of a part of the text, in a process that loads the runs at its first part.
+    """Returns the links of each pair of a part of the text. The process loads the runs when it aligns its first part.
 
     Args:
-        directions: the directions without their text, with the `RunParts` of their runs.
+        directions: the directions with an empty text, and with `RunParts` in place of a loaded run.
         units: the unit of words on each side of the text.
         linking: see `link_pairs`.
         subwords: see `link_pairs`.

@@ -104,7 +104,7 @@ def _links_of_each(matrices: np.ndarray) -> dict[int, set[Link]]:
 
 
 def _is_largest(matrix: np.ndarray, axis: int) -> np.ndarray:
-    """Returns whether each weight is above 0 and the largest along an axis; of equal weights, only the first one is."""
+    """Returns a bool array: True if a weight is above 0 and is the first of the largest weights along the axis."""
     largest = np.zeros(matrix.shape, bool)
     if 0 not in matrix.shape:
         np.put_along_axis(largest, np.expand_dims(matrix.argmax(axis=axis), axis), True, axis=axis)
@@ -143,7 +143,7 @@ def grow_along_diagonals(links: Collection[Link], candidates: Collection[Link]) 
     """Returns the candidates that `grow_diag` adds to the links.
 
     Args:
-        links: the links to begin with.
+        links: the links from which the growth starts.
         candidates: the links that may be added. None of them is in `links`.
     """
     sources = {i for i, _ in links}
@@ -168,9 +168,9 @@ def grow_along_diagonals(links: Collection[Link], candidates: Collection[Link]) 
 
 
 def grow_diag_final_and(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
-    """Returns the links of `grow_diag`, and then the links of either direction between two words without a link.
+    """Returns the links of `grow_diag`, and further links of either direction between two words without a link.
 
-    Forward links are added before backward links, in order.
+    Forward links are added first, then backward links, each in the order of source words and target words.
     """
     links = grow_diag(forward, backward)
     sources = {i for i, _ in links}

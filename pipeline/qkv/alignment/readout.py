@@ -98,13 +98,13 @@ class AlignmentReadout:
         return heads.mean(axis=0) if self.head == MEAN_HEAD else heads[int(self.head)]
 
     def links(self, record: Record) -> set[Link]:
-        """Returns the links (source word, target word) of a record."""
+        """Returns the links (source word, target word) that the readout reads off a record."""
         if self.likely:
             return set(self.link_probabilities(record))
         return as_links(extract_word_links(record, self.weights(record), self.side, self.extraction))
 
     def link_probabilities(self, record: Record) -> dict[Link, float]:
-        """Returns the links of a record with their probabilities. The readout must have a calibration."""
+        """Returns a dict from the links of a record to their probabilities. The readout must have a calibration."""
         assert self.calibration is not None
         matrix = self.calibration.matrix([record])
         links = as_links(matrix > self.calibration.threshold) if self.likely else self.links(record)
@@ -124,8 +124,8 @@ def extract_word_links(record: Record, weights: np.ndarray, side: str, extractio
     Args:
         record: the sentence pair.
         weights: attention of the record, `(..., T, S)`.
-        side: the label side.
-        extraction: the extraction method.
+        side: the label side, see `alignment.word_matrix.row_words`.
+        extraction: the extraction method, a key of `alignment.links.EXTRACTORS`.
 
     Returns:
         bool `(..., target words, source words)`: True for a link.

@@ -52,10 +52,12 @@ def find_readout(run: TrainedRun, at: str | None) -> AlignmentReadout | None:
             `choose_readout`.
 
     Returns:
-        The readout; None if `at` is None, there are no gold alignments and the run has no saved choice.
+        The readout. If `at` is None: None if there are neither gold alignments nor a saved choice, or if the model has
+        no cross-attention.
 
     Raises:
-        InputError: `at` does not have that form; the run has no such layer or head; or as for `choose_readout`.
+        InputError: `at` does not have this form; the run has no such layer or head; the choice set cannot be read;
+            or see `choose_readout`.
     """
     if at is not None:
         return _parse_readout(at, run)
@@ -71,10 +73,10 @@ def choose_readout(
 
     Args:
         run: the run.
-        gold_set: the choice set of the run, see `alignment.gold`. None if it cannot be read; then the saved readout
-            counts whatever its pairs and links were.
+        gold_set: the choice set of the run, see `alignment.gold`. None if there is none or if its files are missing;
+            the pairs and links of the saved readout are then not compared.
         recorded: see `choose_on_gold`.
-        saves: whether a new choice is written into the run.
+        saves: if True, a new choice is written into the run.
 
     Returns:
         The readout. None if there is no saved readout and no gold set, or if the model has no cross-attention.
@@ -109,12 +111,12 @@ def last_layer_readout(run: TrainedRun) -> AlignmentReadout:
 
 
 def saved_readout(run: TrainedRun) -> AlignmentReadout | None:
-    """Returns the saved readout of a run whose choice set is missing.
+    """Returns the saved readout of a run if a file of its choice set is missing.
 
-    None if the choice set exists, since the readout is then chosen on it, or if there is no saved readout.
+    Returns None if no file is missing, since the readout can then be chosen on the set; or if no readout is saved.
 
     Raises:
-        InputError: as for `choose_readout`.
+        InputError: see `choose_readout`.
     """
     return choose_readout(run, None) if missing_choice_file(run.config) else None
 
@@ -127,8 +129,8 @@ def choose_on_gold(run: TrainedRun, gold_set: GoldSet, recorded: Sequence[str] =
     Args:
         run: the run.
         gold_set: the set.
-        recorded: the sites of the run's recorder that the caller uses for other sets too. The choice then uses the same
-            traced graph. Empty for a recorder of the compared sites, `alignment_sites`.
+        recorded: the sites of a recorder that the caller already has, so that its traced graph is used again. They must
+            include `alignment_sites`. If it is empty, only these sites are recorded.
 
     Returns:
         The readout, with a calibration if the set is large enough, see `alignment.link_probabilities.calibrate`. None
@@ -230,9 +232,9 @@ def gold_digest(gold_set: GoldSet) -> str:
 
 
 def _settings(run: TrainedRun) -> dict[str, Any]:
-    """Returns the settings on which a choice depends, as values of JSON.
+    """Returns the settings on which a choice depends, with values that JSON can hold.
 
-    The path of a file within the run is relative to the run, so that it stays equal if the run is moved.
+    Paths of files in the run's folder are relative to it, so the settings stay equal if the run is moved.
     """
     choice = choice_settings(run.config)
     data = run.config.data
@@ -405,7 +407,7 @@ def _flat_links(record: Record, turned: bool = False) -> np.ndarray:
         turned: True if the record's source is the target of the pair.
 
     Returns:
-        `(readouts, source words * target words)` of the pair: 1 for a link, else 0.
+        float `(readouts, source words * target words)`: 1 for a link, else 0.
     """
     weights = heads_and_mean(record)
     links = np.stack([extract_word_links(record, weights, side, "target") for side in LABEL_SIDES])

@@ -3,9 +3,9 @@
 Row t of cross-attention is computed from input token t to predict output token t. Label side `output` assigns the row
 to the word of output token t, label side `input` to the word of input token t.
 
-Several words may share a token: if characters count as words, a subword has several. Attention cannot tell them apart,
-so they get the same links. A token belongs to the last of its words (`Record.source_words`). The words before it in
-which no token ends are in the same group.
+Several words may share a token: if characters count as words, a subword has several words. They have the same
+attention, so they form a group and get the same links. A token belongs to the last of its words
+(`Record.source_words`). Words in which no token ends are in the group of the next word in which a token ends.
 
 Letters: T target tokens, S source tokens; `...` any number of leading axes, such as (layer, head).
 """
@@ -21,7 +21,7 @@ from ..inspection.record import Record
 def word_counts(record: Record) -> tuple[int, int]:
     """Returns the numbers of source words and of target words of a record.
 
-    Words after the last word that has a token are not counted.
+    Words after the last word with a token are not counted: the model may have cut the sentence.
     """
     source, target = (
         1 + max((word for word in words if word is not None), default=-1)
@@ -49,9 +49,12 @@ def row_words(target_words: Sequence[int | None], side: str) -> list[int | None]
 
     Args:
         target_words: the word of each output token; None for EOS (`Record.target_words`).
-        side: the label side. `output`: row t belongs to output token t. `input`: row t belongs to input token t, which
-            is output token t - 1. The first row then belongs to BOS, which has no word. The last output token belongs
-            to the row that predicts EOS. A truncated sentence lacks that row, so its last token has none.
+        side: the label side. For `output`, row t belongs to output token t. For `input`, row t belongs to output token
+            t - 1, which is input token t; row 0 belongs to BOS. In a truncated sentence, no row belongs to the last
+            output token on the side `input`.
+
+    Returns:
+        The index of the word of each row; None for a row of EOS or BOS.
     """
     return [*target_words] if side == "output" else [None, *target_words][: len(target_words)]
 
@@ -63,7 +66,7 @@ def word_matrix(
     n_source_words: int,
     n_target_words: int,
 ) -> np.ndarray:
-    """Computes attention between words: the sum over a source word's tokens, the mean over a target word's tokens.
+    """Computes attention between words: summed over the tokens of a source word, averaged over those of a target word.
 
     Columns without a word, such as EOS, are left out. Rows are not normalised again, so a row may sum to less than 1.
 
@@ -123,7 +126,7 @@ class WordGroups(NamedTuple):
 
 
 def group_words(words: Sequence[int | None], count: int) -> WordGroups:
-    """Groups the words of one side.
+    """Divides the words of one side into groups of words that share a token.
 
     Args:
         words: the word of each token; None for EOS.
@@ -136,7 +139,7 @@ def group_words(words: Sequence[int | None], count: int) -> WordGroups:
 
 
 def spread_links(links: np.ndarray, source: WordGroups, target: WordGroups) -> np.ndarray:
-    """Copies the links or weights between groups to all words of the groups.
+    """Returns links or weights between words: each word gets the values of its group.
 
     Args:
         links: `(..., target groups, source groups)`, of any type.
@@ -153,7 +156,7 @@ def spread_links(links: np.ndarray, source: WordGroups, target: WordGroups) -> n
 def grouped_attention(
     record: Record, weights: np.ndarray, side: str, counts: tuple[int, int] | None = None
 ) -> tuple[np.ndarray, WordGroups, WordGroups]:
-    """Computes attention between groups of words; `spread_links` copies it to the words.
+    """Computes attention between groups of words. `spread_links` turns it into attention between words.
 
     Args:
         record: the sentence pair.

@@ -38,8 +38,8 @@ def score_alignments(
         first_index: the number of the first word in that file, 0 or 1.
 
     Returns:
-        The scores. They are empty if the archive has no cross-attention, and consist of the readout alone if `gold` is
-        None.
+        The scores. All fields are None if the archive has no cross-attention. All fields but the readout are None if
+        `gold` is None.
 
     Raises:
         InputError: gold alignments do not fit their sentences, see `alignment.gold.gold_set_of`; the archive of
@@ -83,8 +83,8 @@ def archive_metrics(
         archive: the archive.
         name: the name of the archive.
         readouts: the scores of its alignments.
-        bleu_tokenizer: the tokenizer of BLEU. Translations are scored with it if all sentences have a reference. None
-            to score no translations.
+        bleu_tokenizer: the tokenizer of BLEU. Translations are scored if all sentences have a reference. If it is None,
+            translations are not scored.
     """
     lines = archive.lines
     forced = bool(lines) and all(line["mode"] == "forced" for line in lines)

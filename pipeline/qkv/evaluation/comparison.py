@@ -24,7 +24,7 @@ def compare(systems: list[ComparedArchive], samples: int) -> tuple[pd.DataFrame,
 
     Args:
         systems: the evaluations; the first one is the baseline.
-        samples: the number of bootstrap samples, and of random exchanges in a test.
+        samples: the number of bootstrap samples, and of samples in a randomisation test.
 
     Returns:
         A table with a row for each system, and the lines to print below it. The table has these columns:
@@ -33,7 +33,8 @@ def compare(systems: list[ComparedArchive], samples: int) -> tuple[pd.DataFrame,
           bootstrap test against the first system (Koehn 2004). The columns are missing if the targets are references.
         - AER, the alignment error rate of the system's readout in percent, with half the width of its 95 % interval,
           and with the p-value of approximate randomisation against the first system. Interval and p-value are NaN if
-          the evaluation has no counts per sentence.
+          the evaluation has no counts per sentence. The p-value is also NaN for the first system, and if the gold
+          alignments of the two systems differ.
         - The loss, the search, and the seed, parameters, updates and minutes of the run.
 
         The lines name the error rates whose difference is not significant, and the systems whose error rate has no
@@ -61,7 +62,7 @@ def compare_all_measures(systems: list[ComparedArchive], samples: int) -> list[s
 
     Args:
         systems: the evaluations; the first one is the baseline.
-        samples: the number of bootstrap samples, and of random exchanges in a test.
+        samples: the number of bootstrap samples, and of samples in a randomisation test.
 
     Raises:
         InputError: a file is damaged; or the systems have BLEU by different tokenizers.
@@ -111,9 +112,10 @@ def _score(systems: list[ComparedArchive], samples: int) -> list[dict[str, Any]]
 
 
 def _common_tokenizer(systems: list[ComparedArchive]) -> tuple[str, str]:
-    """Returns the tokenizer of BLEU that all systems share, and the file or option that sets it.
+    """Returns the name of the BLEU tokenizer that all systems share, and the file or option that sets it.
 
-    An archive that was never scored has none. If no system has one, it is the default of `qkv measure`.
+    Archives that were never scored have no tokenizer and are passed over. If no system has a tokenizer, the result is
+    the default of `qkv measure`.
 
     Raises:
         InputError: two systems have different tokenizers.
@@ -145,7 +147,7 @@ def _check_comparable(other: ComparedArchive, first: ComparedArchive) -> None:
 
 
 def _score_counts(systems: Sequence[ComparedArchive]) -> list[dict[str, CorpusScore]]:
-    """Returns BLEU and chrF of each system by name, with the counts of each sentence.
+    """Returns for each system a dict with the scores `BLEU` and `chrF`, which hold counts for each sentence.
 
     The dicts are empty if the targets are references.
     """
@@ -160,7 +162,7 @@ def _groups_of_seeds(systems: Sequence[ComparedArchive]) -> list[dict[int | None
     """Groups runs that differ only in their seed.
 
     Returns:
-        A dict for each group: the index of the first system with each seed, by the seed.
+        For each group a dict from seed to the index, in `systems`, of the first system with this seed.
     """
     groups: dict[str, dict[int | None, int]] = {}
     for i, system in enumerate(systems):

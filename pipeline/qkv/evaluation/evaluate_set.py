@@ -170,9 +170,9 @@ def _make_reader(
     more_sites: Sequence[str] = (),
     ensemble: tuple[str, ...] = (),
 ) -> _Reader:
-    """Returns the reader of a run, whose recorder has the sites of the config, of the readouts and `more_sites`.
+    """Returns the reader of a run. Its recorder records the sites of the config, of the readouts and `more_sites`.
 
-    Without gold alignments and without a saved readout, no readouts are scored.
+    If there are neither gold alignments nor a saved readout, no readouts are scored.
     """
     has_readout = any(origin is not None for origin in (data.gold, data.choose_on, saved))
     compared_sites = alignment_sites(run.config) if has_readout else ()
@@ -204,8 +204,8 @@ def _read_references(reader: _Reader, references: Iterable[ForcedPair]) -> tuple
         references: the pairs of sources and references.
 
     Returns:
-        The likelihood of the references, None if there are no references; and the readout with its scores. Readout and
-        scores are None for an ensemble.
+        `(likelihood, readouts)`: the likelihood of the references, or None if there are no references; and the readout
+        with its scores. The readout and its scores are None for an ensemble.
     """
     run, data, sites = reader.run, reader.data, reader.compared_sites
     readout = reader.saved
@@ -240,7 +240,7 @@ def _read_targets(
     Args:
         reader: the model.
         pairs: the pairs of sources and targets.
-        probes: the pairs of the probes, of which only heat maps are drawn.
+        probes: the pairs of the probes. They get heat maps, but no entry in the archive.
         readouts: the readout of the model and its scores.
         folder: the folder of the files.
         viewer: the run on the page; the first sentences are added to it.

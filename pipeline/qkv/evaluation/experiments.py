@@ -47,8 +47,7 @@ def write_faithfulness(
     recorder: AttentionRecorder,
     folder: EvaluationDirectory,
 ) -> dict[str, Any]:
-    """Measures the faithfulness of attention, and writes `faithfulness.csv`, `faithfulness_sentences.csv` and
-    `faithfulness.png`.
+    """Measures the faithfulness of attention, and writes `faithfulness.csv`, `faithfulness_sentences.csv` and a figure.
 
     Gold links belong to the words of the references. A set with gold alignments is therefore measured on its
     references, any other set on the pairs whose attention was recorded.
@@ -92,9 +91,10 @@ def write_faithfulness(
 def _score_sentences(
     request: EvaluationRequest, pairs: Sequence[ForcedPair], recorder: AttentionRecorder
 ) -> Iterator[ScoredSentence]:
-    """Yields each pair with the scores of its source tokens by all scorers.
+    """Yields each pair with the scores that all scorers give its source tokens.
 
-    With gold alignments, the target tokens that have a link are measured; without them, all target tokens but EOS.
+    With gold alignments, only target tokens with a link are measured. Without gold alignments, all target tokens but
+    EOS are measured.
     """
     gold_set = request.data.gold
     for number, record in enumerate(recorder.record(pairs, sites=aligned_sites())):
@@ -128,8 +128,9 @@ def score_gold(record: Record, gold: GoldAlignment, word_counts: tuple[int, int]
         word_counts: the numbers of source words and of target words.
 
     Returns:
-        float `(T, n)` for the T target tokens and the n source tokens without EOS. 1 if the words of both tokens have a
-        sure link, 0.5 if they have a possible link, and less than `NEARBY` if they have none. A row without links is 0.
+        float `(T, n)` for the T target tokens and the n source tokens without EOS. The score is 1 if the words of both
+        tokens have a sure link, and 0.5 if they have a possible link. Otherwise it is `NEARBY / 2 ** distance`, with
+        the distance, in tokens, to the nearest linked source token; or 0 if the target token has no link.
     """
     source, target = map(group_words, (record.source_words, record.target_words), word_counts)
     # The last group holds the words without a token. EOS is put there too, since its links do not count either.
@@ -150,7 +151,7 @@ def score_gold(record: Record, gold: GoldAlignment, word_counts: tuple[int, int]
 
 
 def write_spectra(model: keras.Model, path: Path) -> None:
-    """Writes the spectra of a model's heads as CSV.
+    """Writes a CSV file with the spectra of a model's heads, see `inspection.experiments.spectra.spectra_table`.
 
     Nothing is written unless the model is a Transformer whose cross-attention compares queries and keys by a product.
     """
@@ -216,7 +217,7 @@ def _show(table: pd.DataFrame, file: Path, seconds: float) -> None:
 class Experiment(NamedTuple):
     """An experiment on the heads of an evaluated run.
 
-    - run: makes the experiment, writes its files and returns its entries of `metrics.json`. Its arguments are the
+    - run: runs the experiment, writes its files and returns its entries of `metrics.json`. Its arguments are the
       request, the set with its tokens, the pairs whose attention was recorded, their recorder and the folder of the
       evaluation.
     - sites: the sites that the recorder must have.

@@ -35,7 +35,7 @@ def compare_measures(
     Args:
         systems: the evaluations; the first one is the baseline.
         scores: BLEU and chrF of each evaluation by name; an empty mapping if its targets are references.
-        samples: the number of bootstrap samples, and of random exchanges in a test.
+        samples: the number of bootstrap samples, and of samples in a randomisation test.
 
     Returns:
         A list with one text: a table with the value of each measure, its 95 % interval over sentences, and its p-value
@@ -72,8 +72,8 @@ def compare_heads(
         systems: the evaluations; the first one is the baseline.
         matches: for each system but the first, the match of its heads with the first system's heads, see
             `match_to_first`; None if they cannot be matched. The heads of that system are then left out.
-        samples: the number of bootstrap samples, and the least number of random exchanges in a test. Tests of many
-            heads take more.
+        samples: the number of bootstrap samples, and the least number of samples in a randomisation test. Tests
+            of many heads take more samples.
 
     Returns:
         A list of texts: a heading; a table for each measure, with the value of each head, its 95 % interval over
@@ -230,7 +230,7 @@ class RatioMeasure(NamedTuple):
 
         Args:
             first: the measure of the baseline.
-            samples: the number of random exchanges.
+            samples: the number of samples in the randomisation test.
 
         Returns:
             A float or `(P,)`, from 0 to 1. NaN if `first` is this measure, or has another number of sentences or heads.
@@ -244,7 +244,7 @@ class RatioMeasure(NamedTuple):
         return RatioMeasure(self.above.sum(axis=1), self.below.sum(axis=1))
 
     def renumbered(self, match: MatchedHeads) -> "RatioMeasure":
-        """Returns the measure with its heads in the order of the first system's heads, as matched."""
+        """Returns the measure with its heads in the order of the first system's heads to which they are matched."""
         order = [self.heads.index((layer, int(match.heads[layer, head]))) for layer, head in self.heads]
         return self._replace(above=self.above[:, order], below=self.below[:, order])
 
@@ -293,7 +293,7 @@ def read_head_measures(evaluation: EvaluationDirectory) -> dict[str, RatioMeasur
 
 
 def _measure_of_heads(table: pd.DataFrame, weight: str, name: str) -> RatioMeasure:
-    """Returns the weighted mean over sentences of a column, for each head.
+    """Returns the weighted mean of a column over sentences, a value for each head.
 
     Args:
         table: a table with a row for each sentence, layer and head.
@@ -385,9 +385,9 @@ def compare_faithfulness(systems: Sequence[ComparedArchive], samples: int) -> li
 
     Returns:
         A list of texts. The first is a table of the comprehensiveness and sufficiency of each scorer, with 95 %
-        intervals over sentences; heads are numbered as the first system's heads that they are matched to. Then follows
-        a line for each other system, with Kendall's tau between its order of the scorers and the first system's order,
-        and with the 95 % interval of tau. The list is empty if the faithfulness of a system was not measured, or if no
+        intervals over sentences. A head has the number of the first system's head to which it is matched. Each other
+        system then has a line with Kendall's tau between its order of the scorers and the first system's order, and
+        with the 95 % interval of tau. The list is empty if the faithfulness of a system was not measured, or if no
         sentence is shared.
 
     Raises:
@@ -428,7 +428,12 @@ sentences of each bootstrap sample, `(B, 2)`."""
 
 
 def _drops_of_scorers(table: pd.DataFrame, samples: int) -> Drops:
-    """Computes the means of each scorer and of its bootstrap samples from a table of `read_faithfulness`."""
+    """Returns the mean comprehensiveness and sufficiency of each scorer, over all sentences and in bootstrap samples.
+
+    Args:
+        table: a table of `read_faithfulness`.
+        samples: the number of bootstrap samples.
+    """
     keys, sums, tokens = sums_of_sentences(table)
     rows = keys.index[keys["removal"] == "mean"]
     numerators = sums[:, rows, : len(DROPS)]
@@ -440,12 +445,14 @@ def _drops_of_scorers(table: pd.DataFrame, samples: int) -> Drops:
 
 
 def _describe_agreement(baseline_name: str, baseline: Drops, drops: Drops, match: MatchedHeads | None) -> str:
-    """Returns the end of a system's line: the agreement of its order of the scorers with the baseline's order.
+    """Returns a text about the agreement of a system with the baseline on the order of the scorers.
+
+    It gives Kendall's tau with its 95 % interval, and the match of the heads.
 
     Args:
         baseline_name: the name of the first system.
-        baseline: the means of the first system.
-        drops: the means of the system.
+        baseline: the mean comprehensiveness and sufficiency of the first system's scorers.
+        drops: the mean comprehensiveness and sufficiency of the system's scorers.
         match: the match of the system's heads. If it is None, scorers of single heads are left out.
     """
     scorers = [scorer for scorer in baseline if scorer in drops and (match or scorer.head in ("", MEAN))]
@@ -463,7 +470,7 @@ def _describe_agreement(baseline_name: str, baseline: Drops, drops: Drops, match
 
 
 def _renumber_rows(table: pd.DataFrame, match: MatchedHeads | None) -> pd.DataFrame:
-    """Replaces the number of each head by the number of the first system's head that it is matched to.
+    """Returns the table with each head's number replaced by the number of the first system's head that matches it.
 
     Args:
         table: a table of `read_faithfulness`.

@@ -43,8 +43,8 @@ class EvaluationSet:
         origin: the set of the config, or the name of the user's file, that the sentences come from; None if it is
             `name`.
         is_own_text: True if the sentences are text of the user, False if they are a set of the config.
-        prefixes: the tokens with which each translation must begin; None if there are no prefixes.
-        required: the phrases that each translation must contain; None if there are no such phrases.
+        prefixes: for each sentence the token ids with which its translation must begin; None if there are no prefixes.
+        required: for each sentence the phrases that its translation must contain; None if there are no such phrases.
     """
 
     name: str
@@ -59,7 +59,7 @@ class EvaluationSet:
 
     @property
     def set_name(self) -> str:
-        """The name of the set, which does not depend on the results' folder."""
+        """The name of the set: `origin`, or `name` if `origin` is None."""
         return self.origin or self.name
 
 
@@ -73,7 +73,7 @@ class EvaluationRequest:
         force_references: if True, the attention is recorded over the references instead of the translations. The set
             must have references.
         experiments: for each experiment, by its name in `evaluation.experiments.EXPERIMENT_RUNNERS`, the number of
-            first sentences on which it is made.
+            first sentences on which it is run.
         processes: the processes that translate and record; None for this process alone.
     """
 
@@ -93,16 +93,16 @@ def read_own_set(
     first_index: int = 0,
     normalizes: bool = True,
 ) -> EvaluationSet:
-    """Reads text of the user.
+    """Reads text of the user from files.
 
     Args:
         run: the run that is evaluated.
         name: the name of the results' folder.
         source: the file of the sentences, one a line.
         reference: the file of their translations; None if there are none.
-        alignments: the file of the gold alignments between the two; None if there are none.
-        first_index: the number of the first word in that file, 0 or 1.
-        normalizes: whether the run's `data.normalize` is applied to the text.
+        alignments: the file of the gold alignments of sentences and translations; None if there are none.
+        first_index: the number of the first word in `alignments`, 0 or 1.
+        normalizes: if True, the run's `data.normalize` is applied to the text.
 
     Raises:
         InputError: a file cannot be read; the two files have different numbers of lines; or the gold alignments do not
@@ -142,7 +142,7 @@ def _read_typed(run: TrainedRun, lines: Sequence[str], path: Path, side: str, op
         lines: the lines of the file.
         path: the file, for messages.
         side: the language of the lines, `source` or `target`.
-        options: the arguments `normalizes` and `divides` of `TextReader.typed_text`.
+        options: the keyword arguments `normalizes` and `divides` of the method `typed_text` of the run's reader.
     """
     typed = run.reader.typed_text(str(path), side, **options)
     readable = typed.readable(lines)  # references, too: they are scored without characters that no translation has

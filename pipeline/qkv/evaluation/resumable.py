@@ -45,24 +45,23 @@ log = logging.getLogger(__name__)
 def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[EvaluationDirectory]:
     """Yields a folder to write an evaluation into; it replaces `final` when the block ends without an error.
 
-    The old evaluation stays until then. The new folder has a list of its files, see `files.written`. Files of other
-    origin in the old folder, such as the user's notes, are moved into the new one.
+    The old evaluation stays until then. The new folder has a list of its files, see `files.written`. Files in the old
+    folder that no evaluation wrote, such as the user's notes, are moved into the new folder.
 
-    First, the folders are removed that killed processes of this machine left behind, except for two kinds. A folder
-    with the same fingerprint, whose evaluation was killed, interrupted or ended by an error, is yielded again with its
-    files. A complete folder takes the place of `final` if `final` does not exist: its process was killed after it had
-    moved the old evaluation away.
+    Before the block, the temporary folders of ended processes on this machine are cleared. If `final` does not exist, a
+    complete folder becomes `final`: its process was killed after it had moved the old evaluation away. A folder with
+    the same fingerprint is yielded again with its files. All other folders are deleted.
 
-    After an error or an interrupt in the block, the folder is kept to be continued. It is deleted if the error comes
-    before the first translations.
+    After an interrupt or an error in the block, the folder is kept, so that the evaluation can be continued. After an
+    error before the first translations, it is deleted.
 
     Args:
         final: the folder of the evaluation.
         fingerprint: identifies the evaluation, see `fingerprint`.
 
     Raises:
-        InputError: there is a file or a link in place of a folder; or a file in `final` has a name of an evaluation's
-            file, and no evaluation wrote it.
+        InputError: the folder is read-only; a file or a link is in its place; or a file in `final` that no evaluation
+            wrote has the name of a file of an evaluation.
     """
     final.check_writable()
     final.refuse_other_files(final.evaluation_files(), "choose another --name")
@@ -108,8 +107,8 @@ def _is_complete(folder: Path) -> bool:
 def _replace_folder(new: Path, evaluation: EvaluationDirectory, process_prefix: str) -> None:
     """Moves a folder into the place of an evaluation, and deletes the old evaluation.
 
-    Another process may evaluate the same set: it may move the old evaluation away, or its result into its place, at any
-    moment.
+    Another process may evaluate the same set. At any moment it may move the old evaluation away, or put its result
+    there.
 
     Args:
         new: the folder.
@@ -135,9 +134,13 @@ def _replace_folder(new: Path, evaluation: EvaluationDirectory, process_prefix: 
 
 
 def _delete(old: Path, evaluation: EvaluationDirectory) -> None:
-    """Deletes a folder of an evaluation, and moves files of other origin into the evaluation that replaces it.
+    """Deletes an old folder of an evaluation. Files in it that no evaluation wrote are moved to the new evaluation.
 
-    A file stays in the old folder, with a warning, if the evaluation has a file of the same name.
+    If the new evaluation has a file of the same name, the file stays in the old folder, and a warning is logged.
+
+    Args:
+        old: the old folder.
+        evaluation: the new evaluation.
     """
     directory = EvaluationDirectory(old)
     with suppress(FileNotFoundError, NotADirectoryError):  # another process has just deleted it, or it is a file
@@ -159,9 +162,9 @@ def _delete(old: Path, evaluation: EvaluationDirectory) -> None:
 
 
 def _move_contents(old: Path, new: Path) -> None:
-    """Moves the files and folders in `old` into `new`, except for files whose name exists there.
+    """Moves the files and folders in `old` into `new`. A file stays if `new` has a file of its name.
 
-    Folders of one name are merged. `old` is deleted if it is empty then.
+    Folders with the same name are merged. Afterwards `old` is deleted if it is empty.
     """
     for path in old.iterdir():
         target = new / path.name
@@ -183,9 +186,9 @@ def fingerprint(run: TrainedRun, **request: Any) -> str:
     """Computes a digest that identifies an evaluation, so that only the same evaluation is continued.
 
     Args:
-        run: the run. Its weights, its tokenizer and its settings of model, search and inspection count. For an
-            ensemble, the weights and settings of all models count.
-        request: all other values on which the results depend, by any names.
+        run: the run. The digest depends on its weights, its tokenizer, and its settings of model, search and
+            inspection; for an ensemble, on the weights and all settings of each model.
+        request: all other values on which the results depend, by names that the caller chooses.
 
     Returns:
         24 hexadecimal digits.
@@ -203,7 +206,7 @@ def fingerprint(run: TrainedRun, **request: Any) -> str:
 def translate_resumably(
     translator: Translator, text: TokenisedSet, folder: Path, processes: RunParts | None = None
 ) -> list[Translation]:
-    """Translates a set in chunks. Chunks that are in the folder already are read; damaged ones are translated again.
+    """Translates a set in chunks, a file each. Chunks whose files exist are read; damaged chunks are translated again.
 
     A chunk has sentences of similar length.
 
@@ -284,14 +287,14 @@ def record_resumably(
 ) -> None:
     """Records the pairs that an archive does not have yet, a shard at a time.
 
-    No batch has pairs of two shards. So the numbers of a shard depend neither on the process that records it nor on the
-    shards that were recorded before.
+    All pairs of a batch are in the same shard. So the numbers in a shard depend neither on the process that records it
+    nor on the shards that were recorded before.
 
     Args:
         archive: the writer of the archive.
         recorder: the recorder of the attention.
         pairs: all pairs, in the order of the archive.
-        sites: the sites to record, any of the recorder's sites.
+        sites: the sites to record, a subset of the recorder's sites.
         processes: the processes that record; None for this process alone.
 
     Raises:

@@ -315,8 +315,8 @@ def match_to_first(systems: Sequence[ComparedArchive]) -> list[MatchedHeads | No
         systems: the systems.
 
     Returns:
-        For each system but the first the match of its heads, see `inspection.matched_heads.match_heads`; None if they
-        cannot be matched.
+        For each system but the first: the match of its heads, see `inspection.matched_heads.match_heads`; or None if
+        the heads cannot be matched.
 
     Raises:
         InputError: an archive is missing or damaged.

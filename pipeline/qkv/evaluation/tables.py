@@ -105,10 +105,14 @@ class SetTables:
     def write(self, folder: EvaluationDirectory) -> dict[str, dict[str, Any]]:
         """Writes `heads.csv`, `head_types.csv`, `sentence_heads.csv` and `sentences.csv`.
 
-        With a readout, its links are written too, and their probabilities if it has a calibration.
+        If there is a readout, its links are written in Pharaoh format, too. If the readout has a calibration, the
+        probabilities of the links are written to a further file.
+
+        Args:
+            folder: the folder of the evaluation.
 
         Returns:
-            The types of heads for pages, see `inspection.head_types.describe_types`.
+            The type of each head, for the viewer's page, see `inspection.head_types.describe_types`.
         """
         types = self._types.table()
         types_for_pages = describe_types(types)
@@ -126,10 +130,10 @@ class SetTables:
 
 
 def write_readout_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -> None:
-    """Writes the tables of the scores of readouts that exist.
+    """Writes the tables of the scores of readouts, and the calibration of the readout if it has one.
 
-    With gold alignments they are `head_alignment.csv` and `sentence_alignment.csv`; with gold alignments and a
-    calibration also `link_reliability.csv`. The calibration itself is written if the readout has one.
+    With gold alignments the tables are `head_alignment.csv` and `sentence_alignment.csv`; with gold alignments and a
+    calibration also `link_reliability.csv`. Without gold alignments there are no tables.
     """
     paths = folder.head_alignment, folder.sentence_alignment, folder.link_reliability
     for path, table in zip(paths, (readouts.table, readouts.sentences, readouts.reliability), strict=True):

@@ -38,8 +38,9 @@ log = logging.getLogger(__name__)
 def tune(run: TrainedRun) -> None:
     """Finds the beam size and the length penalty with the highest BLEU, and writes them to the run's `decoding.yaml`.
 
-    The file is deleted if the run's own settings score as well (BLEU to one decimal). If several
-    other settings score best, the smallest beam is chosen, and then the penalty closest to the run's penalty.
+    BLEU is compared to one decimal. If no other settings score higher than the run's config, `decoding.yaml` is
+    deleted. If several other settings share the highest BLEU, the smallest beam is chosen, and then the penalty closest
+    to the config's penalty.
 
     Args:
         run: the run. All other settings of the search are taken from its config.
@@ -85,7 +86,8 @@ def _translate(
 ) -> Iterator[tuple[float, list[Translation]]]:
     """Yields each length penalty with the translations that a search with this beam size and penalty finds.
 
-    If the penalty counts before hypotheses are finished, each penalty takes a search of its own.
+    One search serves all penalties if the penalty only ranks finished hypotheses. Otherwise each penalty has a separate
+    search.
     """
     settings = run.config.decoding.model_copy(update={"beam_size": beam, "n_best": 1})
     if settings.beam_end == "full" and not settings.coverage_penalty:
@@ -116,7 +118,7 @@ def best_finished(hypotheses: list[Translation], divisors: np.ndarray) -> Transl
 
     Args:
         hypotheses: all finished and truncated hypotheses of a sentence, scored without a penalty.
-        divisors: the divisor of a log-probability at index n for a translation of n tokens.
+        divisors: the divisor of the log-probability of a translation of n tokens, at index n; `(longest + 1,)`.
     """
     finished = [hypothesis for hypothesis in hypotheses if hypothesis.ids[-1] == EOS] or hypotheses
     by_length = sorted(finished, key=lambda hypothesis: len(hypothesis.ids))  # short ones finished first

@@ -51,12 +51,12 @@ def check_supported(settings: BaseModel, supported: Mapping[str, Collection[Any]
 
     Args:
         settings: the settings.
-        supported: setting -> the supported values.
+        supported: the supported values of each setting, by the name of the setting.
         program: the name of the program, for messages.
         prefix: the key of the settings in a config, such as `model`.
 
     Raises:
-        InputError: the program does not support a value, or the function does not know a setting.
+        InputError: the program does not support a value; or it is not known whether the program supports a setting.
     """
     for name in type(settings).model_fields:
         key = f"{prefix}.{name}"
@@ -85,7 +85,7 @@ class NamedWeights:
         run: the run.
 
     Attributes:
-        arrays: name -> weight.
+        arrays: a dict from the name of a weight to its values.
     """
 
     def __init__(self, run: TrainedRun) -> None:
@@ -95,7 +95,7 @@ class NamedWeights:
         self._not_taken = set(self.arrays)
 
     def take(self, path: str) -> np.ndarray:
-        """Returns the weight of this name.
+        """Returns the weight with this name, and marks it as taken.
 
         Raises:
             KeyError: there is no such weight.

@@ -109,7 +109,13 @@ def _set_layer(layer: Any, weights: NamedWeights, block: str, is_decoder: bool) 
 
 
 def _set_dense(target: Any, weights: NamedWeights, *paths: str) -> None:
-    """Sets a CTranslate2 layer to dense layers of the run's model, whose outputs are concatenated in this order."""
+    """Sets a CTranslate2 layer to one or several dense layers of the run's model, concatenated along their outputs.
+
+    Args:
+        target: the CTranslate2 layer.
+        weights: the weights of the run's model.
+        paths: the names of the dense layers in the run's model, in the order of their outputs.
+    """
     kernels = [weights.take(f"{path}/kernel") for path in paths]
     target.weight = np.ascontiguousarray(np.concatenate(kernels, axis=1).T)
     target.bias = np.concatenate([weights.take(f"{path}/bias") for path in paths])
@@ -121,7 +127,7 @@ def _set_norm(target: Any, weights: NamedWeights, path: str) -> None:
 
 
 class LoadedCTranslate2:
-    """A model that CTranslate2 has loaded: an `exchange.parity.ExportedModel`.
+    """A model that CTranslate2 has loaded, with the interface `exchange.parity.ExportedModel`.
 
     Args:
         folder: a folder that `write_ctranslate2` wrote.
@@ -155,5 +161,5 @@ class LoadedCTranslate2:
         return [np.array(score.log_probs) for score in scores]
 
     def _pieces(self, sentences: Sequence[str]) -> list[list[str]]:
-        """Returns the spelling of the tokens of each sentence."""
+        """Tokenises sentences. Returns the tokens of each sentence by their spelling."""
         return [self._tokenizer.pieces(row) for row in self._tokenizer.encode(sentences)]

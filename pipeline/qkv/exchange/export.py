@@ -26,8 +26,9 @@ class ExportRequest(NamedTuple):
 
     - format: a key of `EXPORT_FORMATS`.
     - quantization: with ctranslate2, one of `QUANTIZATIONS`; None for float32.
-    - at: with saved_model, the attention from which `align` reads links, as `LAYER,HEAD,SIDE`; None for that of the
-      run's readout, or the last layer if the run has none.
+    - at: with saved_model, the attention from which `align` reads links, as `LAYER,HEAD,SIDE`. If it is None, links are
+      read at the layer, head and side of the run's readout. If the run has no readout, they are read from the mean of
+      the last layer's heads.
     - sentences: the number of sentences of the validation set on which the export is checked; 0 for no check.
     """
 
@@ -72,7 +73,7 @@ class ExportRequest(NamedTuple):
 
 
 def write_export(run: "TrainedRun", folder: Path, request: ExportRequest) -> None:
-    """Writes a run into a folder in the format of another program, checks it, and writes `manifest.json`.
+    """Writes a run in the format of another program, checks the exported model, and writes `manifest.json`.
 
     The check compares translations and log-probabilities with the run's, see `exchange.parity.check_parity`.
 
@@ -83,8 +84,8 @@ def write_export(run: "TrainedRun", folder: Path, request: ExportRequest) -> Non
 
     Raises:
         InputError: the format does not support a setting of the model, a package that it needs is not installed, `at`
-            is not attention of the model, the run has no sentences for the check, or the log-probabilities of the
-            exported model differ.
+            names no layer or head of the model, the run has no validation set for the check, or the log-probabilities
+            of the exported model differ from the run's.
     """
     from .parity import check_parity, read_check_sentences
 
@@ -153,9 +154,9 @@ class ExportFormat(NamedTuple):
 
     - meaning: a description, for help texts.
     - packages: the Python packages that load the format.
-    - write: a function `(run, folder, request, manifest) -> exported model`. It writes the model into the folder and
-      adds its options to the manifest. It returns the model as loaded by the other program, an
-      `exchange.parity.ExportedModel`, or None if that program is not installed.
+    - write: a function with the arguments run, folder, `ExportRequest` and manifest. It writes the model into the
+      folder and adds its options to the manifest. Then it returns the model as loaded by the other program, an
+      `exchange.parity.ExportedModel`; or None if the other program is not installed.
     """
 
     meaning: str

@@ -42,7 +42,7 @@ Token = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 
 
 class _File(BaseModel):
-    """The schema of a JSON file. Keys that it does not list have no effect. Null stands for the default."""
+    """The schema of a JSON file. Keys without a field are ignored. The value null stands for the default."""
 
     model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=())
 
@@ -51,7 +51,7 @@ Checked = TypeVar("Checked", bound=_File)
 
 
 class ModelFile(_File):
-    """The schema of `config.json`. The first six keys have one allowed value: others mean another architecture."""
+    """The schema of `config.json`. The first six keys have one allowed value: other values mean other architectures."""
 
     model_type: Literal["marian"]
     is_encoder_decoder: Literal[True] = True
@@ -97,8 +97,12 @@ class GenerationFile(_File):
 
     @field_validator("bad_words_ids", mode="before")
     @classmethod
-    def _join_words(cls, words: Any) -> tuple[int, ...]:
-        """Returns the ids of a list of lists of one id."""
+    def _join_ids(cls, words: Any) -> tuple[int, ...]:
+        """Converts `bad_words_ids` from a list of lists, each with one id, to a tuple of ids.
+
+        Raises:
+            ValueError: the value has another form.
+        """
         if not isinstance(words, list) or any(type(word) is not list or [*map(type, word)] != [int] for word in words):
             raise ValueError(f"expected a list of lists with one id each, found {words!r:.60}")
         return tuple(word[0] for word in words)
@@ -106,18 +110,19 @@ class GenerationFile(_File):
 
 @dataclass(frozen=True)
 class MarianConfig:
-    """The settings of a Marian model. Ids are those of the Marian model, not of the run.
+    """The settings of a Marian model. All ids are ids of the Marian model, not of the run.
 
     Args:
         model: the settings of a run's section `model`.
-        decoding: the settings of a run's section `decoding`, with which it searches as `generate` of the Marian model.
+        decoding: the settings of a run's section `decoding`. With them the run searches like the Marian model's method
+            `generate`.
         source_size: the number of rows of the source embedding.
         target_size: the number of rows of the target embedding.
         pad: the id of padding.
         start: the id of the first input token of the decoder.
         eos: the id of the end of a sentence.
-        banned: the ids that are never predicted, without `pad`.
-        tokenizer: the contents of `tokenizer_config.json`.
+        banned: the ids that are never predicted. `pad` is never predicted either, and is not among them.
+        tokenizer: the content of `tokenizer_config.json`; empty if there is no such file.
     """
 
     model: Mapping[str, Any]
@@ -132,7 +137,7 @@ class MarianConfig:
 
     @property
     def has_start_piece(self) -> bool:
-        """Whether the decoder starts with a separate piece. Most Marian models start with the vector of padding."""
+        """True if the first input token of the decoder is neither PAD nor EOS. In most Marian models it is PAD."""
         return self.start not in (self.pad, self.eos)
 
 
@@ -187,7 +192,10 @@ def read_marian_config(folder: Path) -> MarianConfig:
 
 
 def read_marian_file(path: Path) -> dict[str, Any]:
-    """Reads a JSON object: key -> value. For a key that ends in `_token_id`, a list of one id becomes that id.
+    """Reads a JSON file that holds an object.
+
+    Returns:
+        The values by key. For a key that ends in `_token_id`, a list with one id becomes this id.
 
     Raises:
         InputError: the file cannot be read, or is not a JSON object.
@@ -202,24 +210,33 @@ def read_marian_file(path: Path) -> dict[str, Any]:
 
 
 def _checked(schema: type[Checked], values: Mapping[str, Any], path: Path) -> Checked:
-    """Returns the values that are not null, checked by a schema. Raises an `InputError` that names the file."""
+    """Checks values against a schema, and returns them as an instance of the schema. Null stands for the default.
+
+    Raises:
+        InputError: a value does not fit the schema. The message names the file `path`.
+    """
     present = {key: value for key, value in values.items() if value is not None}
     return validate(schema, present, dict.fromkeys(schema.model_fields, str(path)))
 
 
 def _unsupported(path: Path, key: str, expected: str, found: Any) -> InputError:
-    """Returns the error of a value that an import does not support."""
+    """Returns the error about a value that an import does not support."""
     return InputError(f"{path}: {key}: expected {expected}, found {found!r:.60}; this model cannot be imported")
 
 
 def _check_generation(generation: GenerationFile, values: Mapping[str, Any], path: Path, size: int) -> None:
-    """Checks keys of generation that the schema cannot: those that must agree, and those that must have no effect.
+    """Checks the values of `generation_config.json` that the schema cannot check.
+
+    Ids must be in the vocabulary and must not contradict each other. Settings that no search here supports must be off.
 
     Args:
-        generation: the values of the schema.
-        values: all values.
+        generation: the values in the schema.
+        values: all values of the file.
         path: the file, for messages.
-        size: the number of ids that both sides have.
+        size: the size of the smaller vocabulary of source and target. Ids must be below it.
+
+    Raises:
+        InputError: a value is not supported.
     """
     for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
         if values[key] >= size:
@@ -236,7 +253,18 @@ def _check_generation(generation: GenerationFile, values: Mapping[str, Any], pat
 
 
 def _decoding(generation: GenerationFile, path: Path, positions: int) -> dict[str, Any]:
-    """Returns the settings of a run's section `decoding`. Marian's lengths count the start token, a run's do not."""
+    """Returns the settings of a run's section `decoding`.
+
+    Lengths in Marian count the start token, lengths in a run do not.
+
+    Args:
+        generation: the values of `generation_config.json`.
+        path: the file, for messages.
+        positions: the maximum number of positions of the model.
+
+    Raises:
+        InputError: `min_length` is above the maximum length.
+    """
     new_tokens = generation.max_new_tokens
     longest = min(positions, new_tokens + 1 if new_tokens else generation.max_length or positions)
     if generation.min_length > longest:

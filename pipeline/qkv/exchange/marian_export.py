@@ -26,9 +26,9 @@ SUPPORTED: Mapping[str, Any] = {
 def write_marian(run: TrainedRun, folder: Path) -> None:
     """Writes a run as a Marian folder.
 
-    The files are `config.json`, `generation_config.json`, `model.safetensors`, and those of the MarianTokenizer. Ids
-    are the run's. In Marian's positions all sines come before all cosines. If they alternate in the run, the
-    coordinates of the model are permuted, which does not change its outputs.
+    The files are `config.json`, `generation_config.json`, `model.safetensors`, and the files of the MarianTokenizer.
+    Each token has the same id as in the run. In Marian's positional encodings all sines come before all cosines. If
+    sines and cosines alternate in the run, the coordinates of the model are permuted. Its outputs stay the same.
 
     Args:
         run: the run.
@@ -63,7 +63,12 @@ def write_marian(run: TrainedRun, folder: Path) -> None:
 
 
 def _arrays(weights: NamedWeights, settings: Any) -> dict[str, np.ndarray]:
-    """Returns the weights of the model: name in PyTorch -> array."""
+    """Returns the weights of the Marian model, a dict from the name in PyTorch to the array.
+
+    Args:
+        weights: the weights of the run's model.
+        settings: the settings of the run's section `model`.
+    """
     order = np.arange(settings.d_model)
     if settings.positions == "sinusoidal":
         order = np.concatenate([order[0::2], order[1::2]])
@@ -127,7 +132,7 @@ def _generation(run: TrainedRun) -> dict[str, Any]:
 
 
 class LoadedMarian:
-    """A model that Hugging Face's transformers has loaded: an `exchange.parity.ExportedModel`.
+    """A model that Hugging Face's transformers has loaded, with the interface `exchange.parity.ExportedModel`.
 
     Args:
         folder: a folder that `write_marian` wrote.

@@ -25,8 +25,8 @@ def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[
     Args:
         folder: a folder that `save_pretrained` of a MarianMTModel and of its MarianTokenizer wrote.
         root: the run's folder, which must not exist yet.
-        languages: side, `source` or `target` -> the code of its language. A missing side has the language that the
-            folder names.
+        languages: the language codes of the sides `source` and `target`, by the name of the side. A missing side gets
+            the language that the folder names.
 
     Returns:
         `(config, vocabulary)`: the settings of the run, and its vocabulary.
@@ -61,7 +61,16 @@ def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[
 
 
 def _languages(marian: MarianConfig, codes: dict[str, str], folder: Path) -> dict[str, str]:
-    """Returns the settings `source_language` and `target_language`: from `codes`, else from the tokenizer's config."""
+    """Returns the settings `source_language` and `target_language`.
+
+    Args:
+        marian: the settings of the Marian model.
+        codes: the language codes by side. A missing code is taken from `tokenizer_config.json`.
+        folder: the Marian folder, for messages.
+
+    Raises:
+        InputError: a side has no language code.
+    """
     languages = {}
     for side in SIDES:
         tokenizer_code = marian.tokenizer.get(f"{side}_lang")
@@ -106,7 +115,7 @@ def _write_tokenizer(run: RunDirectory, vocabulary: MarianVocabulary, models: di
 
 
 def _digests(folder: Path, weights: Path) -> dict[str, str]:
-    """Returns the SHA-256 digest of each file that was read, by its name."""
+    """Returns the SHA-256 digest of each file of the folder that the import reads, by its name."""
     names = ["config.json", "generation_config.json", "tokenizer_config.json", "vocab.json", "target_vocab.json"]
     paths = [folder / name for name in (*names, "source.spm", "target.spm", weights.name)]
     return {path.name: sha256(path) for path in paths if path.is_file()}

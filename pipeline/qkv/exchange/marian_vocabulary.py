@@ -29,11 +29,11 @@ class MarianVocabulary:
     """The vocabulary of an imported run.
 
     Args:
-        pieces: the spelling of each id.
+        pieces: the spelling of each id of the run.
         source: the row of each id in Marian's source embedding, int `(V,)`; `NONE` if it has no row.
         target: the row of each id in Marian's target embedding, int `(V,)`; `NONE` if it has no row.
-        special: the spelling in text of each special token -> its id.
-        shared: whether source and target have one vocabulary in Marian.
+        special: the id of each special token, by its spelling in text.
+        shared: True if source and target share a vocabulary in Marian, False if their vocabularies are separate.
     """
 
     pieces: list[str]
@@ -49,7 +49,7 @@ class MarianVocabulary:
 
     @property
     def sides(self) -> dict[str, list[int]]:
-        """Side, `source` or `target` -> the ids that its text can have."""
+        """The ids that can occur in text of each side, by the name of the side, `source` or `target`."""
         sides = {"source": self.source, "target": self.target}
         return {name: [int(i) for i in np.flatnonzero(numbers != NONE) if i != BOS] for name, numbers in sides.items()}
 
@@ -59,7 +59,7 @@ def read_marian_vocabulary(folder: Path, config: MarianConfig) -> MarianVocabula
 
     Args:
         folder: the Marian folder.
-        config: its settings.
+        config: the settings of the Marian model.
 
     Raises:
         InputError: a file is missing or damaged, or does not match the config.
@@ -89,14 +89,33 @@ def read_marian_vocabulary(folder: Path, config: MarianConfig) -> MarianVocabula
 
 
 def _rows(vocabulary: Mapping[str, int], pieces: list[str], start: int) -> npt.NDArray[np.int64]:
-    """Returns the row of each piece in the embedding of a side, int `(V,)`; `NONE` if the side does not have it."""
+    """Returns the row of each piece in the embedding of a side.
+
+    Args:
+        vocabulary: the row of each piece of the side.
+        pieces: the spelling of each id of the run.
+        start: the row of the first input token of the decoder, which becomes the row of BOS.
+
+    Returns:
+        int `(V,)`; `NONE` if the side does not have the piece.
+    """
     numbers = np.array([vocabulary.get(piece, NONE) for piece in pieces], np.int64)
     numbers[BOS] = start
     return numbers
 
 
 def _special(config: MarianConfig, first: Mapping[str, int], pieces: list[str]) -> dict[str, int]:
-    """Returns the spelling of each special token -> its id: `first`, and the tokens added to the tokenizer."""
+    """Returns the id of each special token, by its spelling.
+
+    Args:
+        config: the settings of the Marian model.
+        first: the ids of PAD, UNK and EOS, by their spelling.
+        pieces: the spelling of each id of the run.
+
+    Returns:
+        The ids of `first` and of the special tokens that were added to the tokenizer. If the decoder starts with PAD,
+        the spelling of PAD has the id of BOS.
+    """
     added = config.tokenizer.get("added_tokens_decoder")
     contents = [_spelling(token, "") for token in added.values()] if isinstance(added, dict) else []
     known = {piece: i for i, piece in enumerate(pieces) if i != BOS}
@@ -106,14 +125,28 @@ def _special(config: MarianConfig, first: Mapping[str, int], pieces: list[str]) 
     return special
 
 
-def _spelling(token: Any, otherwise: str) -> str:
-    """Returns the spelling of a token of `tokenizer_config.json`, text or an object; `otherwise` if it has none."""
+def _spelling(token: Any, default: str) -> str:
+    """Returns the spelling of a token in `tokenizer_config.json`.
+
+    Args:
+        token: the value in the file: the spelling, or an object with the spelling as `content`.
+        default: the result if the value has neither form, or if the spelling is empty.
+    """
     content = token.get("content") if isinstance(token, dict) else token
-    return content if isinstance(content, str) and content else otherwise
+    return content if isinstance(content, str) and content else default
 
 
 def _read(path: Path, size: int, config: MarianConfig, names: Mapping[str, str]) -> dict[str, int]:
-    """Reads and checks a vocabulary file: piece -> row, with a made-up piece for each row without one.
+    """Reads and checks a vocabulary file.
+
+    Args:
+        path: the file.
+        size: the number of rows of the embedding.
+        config: the settings of the Marian model.
+        names: the spelling of the tokens `pad`, `unk` and `eos`.
+
+    Returns:
+        The row of each piece in the embedding. A row without a piece gets the piece `<unused ROW>`.
 
     Raises:
         InputError: the file is missing or damaged, or does not match the config.

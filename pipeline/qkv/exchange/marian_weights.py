@@ -26,7 +26,7 @@ NUMBERS = ("F64", "F32", "F16", "BF16")
 class StoredArray(NamedTuple):
     """An array in a file.
 
-    - shape: its shape.
+    - shape: the shape of the array.
     - read: a function that returns the array as float32.
     """
 
@@ -71,15 +71,15 @@ class MarianWeights:
         """Reads an array as float32.
 
         Args:
-            name: its name in PyTorch.
+            name: the name of the array in PyTorch.
             shape: the expected shape.
 
         Raises:
             InputError: the array is missing, damaged, has another shape, or has numbers that are not finite.
         """
-        found = self._arrays[name].shape if name in self._arrays else "nothing"
-        if found != shape:
-            raise self.error(f"{name}: expected shape {shape}, as config.json says, found {found}")
+        stored_shape = self._arrays[name].shape if name in self._arrays else "nothing"
+        if stored_shape != shape:
+            raise self.error(f"{name}: expected shape {shape}, as config.json says, found {stored_shape}")
         self._unread.discard(name)
         try:
             array = self._arrays[name].read()
@@ -90,7 +90,7 @@ class MarianWeights:
         return array
 
     def ignore(self, name: str) -> None:
-        """Lets `check_all_read` pass without this array."""
+        """Marks an array as read, so that `check_all_read` does not report it. The name may be missing."""
         self._unread.discard(name)
 
     def check_all_read(self) -> None:
@@ -99,12 +99,12 @@ class MarianWeights:
             raise self.error(f"{len(self._unread)} arrays do not belong to the model, such as {min(self._unread)[:80]}")
 
     def error(self, reason: str) -> InputError:
-        """Returns an error with the file's path and the reason."""
+        """Returns an error about the file of weights, with its path and the reason."""
         return InputError(f"{self.path}: {reason}; expected the weights of a MarianMTModel")
 
 
 def open_safetensors(path: Path) -> dict[str, StoredArray]:
-    """Opens `model.safetensors`: name -> array.
+    """Opens `model.safetensors`. Returns its arrays by their names, which are PyTorch's.
 
     Raises:
         ValueError: the file is damaged, its arrays overlap or are incomplete, or an array has a type that is not in
@@ -125,7 +125,7 @@ def open_safetensors(path: Path) -> dict[str, StoredArray]:
 
 
 def _open_hdf5(path: Path) -> dict[str, StoredArray]:
-    """Opens `tf_model.h5`, which transformers before version 5 wrote: name in PyTorch -> array.
+    """Opens `tf_model.h5`, which transformers before version 5 wrote. Returns its arrays by their names in PyTorch.
 
     Raises:
         ValueError: the file is damaged.
@@ -162,7 +162,7 @@ def torch_name(hdf5_name: str) -> str:
 
 
 def _open_pickle(path: Path) -> dict[str, StoredArray]:
-    """Opens `pytorch_model.bin`, a pickle: name -> array.
+    """Opens `pytorch_model.bin`, a pickle. Returns its arrays by their names, which are PyTorch's.
 
     Raises:
         InputError: PyTorch is not installed.
@@ -203,10 +203,11 @@ POSITION_TOLERANCE = 5e-3
 class MarianLayer(NamedTuple):
     """The names and axes of a dense layer or a layer normalisation in Marian and in a run.
 
-    - torch_names: the names in PyTorch. There are several if one layer here has the outputs of several in PyTorch.
-    - name: the name here, without the name of the model.
-    - axes: the kinds of the axes: `width` (the model's), `heads` (all heads together) or `hidden` (of the feed-forward
-      layer). A dense layer has the axis of its inputs and that of its outputs, a normalisation one axis.
+    - torch_names: the names in PyTorch. There are several if the layer of the run concatenates the outputs of several
+      layers in PyTorch.
+    - name: the name in the run, without the name of the model.
+    - axes: the kind of each axis of the weight: `width` (of the model), `heads` (all heads together) or `hidden` (of
+      the feed-forward layer). A dense layer has two axes, inputs and outputs. A normalisation has one axis.
     """
 
     torch_names: Sequence[str]
@@ -215,13 +216,13 @@ class MarianLayer(NamedTuple):
 
     @property
     def arrays(self) -> tuple[str, str]:
-        """The names here of the arrays that PyTorch calls `weight` and `bias`."""
+        """The names in the run of the two arrays that PyTorch calls `weight` and `bias`."""
         names = ("kernel", "bias") if len(self.axes) == 2 else ("gamma", "beta")
         return f"{self.name}/{names[0]}", f"{self.name}/{names[1]}"
 
 
 def marian_layers(encoder_layers: int, decoder_layers: int) -> Iterator[MarianLayer]:
-    """Yields the dense layers and layer normalisations of all blocks."""
+    """Yields the dense layers and layer normalisations of all blocks of a model with these numbers of layers."""
     for side, blocks in (("encoder", encoder_layers), ("decoder", decoder_layers)):
         for number in range(blocks):
             torch_block = f"model.{side}.layers.{number}"
@@ -243,19 +244,22 @@ def marian_layers(encoder_layers: int, decoder_layers: int) -> Iterator[MarianLa
 
 
 def read_arrays(weights: MarianWeights, config: MarianConfig, vocabulary: MarianVocabulary) -> dict[str, np.ndarray]:
-    """Reads all weights of a Marian folder: name of a weight of the run's model -> array.
+    """Reads all weights of a Marian folder, in the form of the run's model.
 
-    A name is a path without the name of the model, such as `target_embedding/table`. Call it before the model is built:
-    if config.json claims sizes that the weights do not have, no memory has been allocated for them.
+    Call it before the model is built: if `config.json` claims wrong sizes, no memory has been allocated for them.
 
     Args:
         weights: the arrays of the folder.
         config: the settings of the folder.
         vocabulary: the vocabulary of the run.
 
+    Returns:
+        The arrays by the names of the weights in the run's model. A name is a path without the name of the model, such
+        as `target_embedding/table`.
+
     Raises:
         InputError: an array is missing, damaged, has another shape or numbers that are not finite, or does not belong
-            to the model; or the positions are not Marian's.
+            to the model; or the stored positional encodings are not Marian's.
     """
     width = config.model["d_model"]
     arrays = _read_embeddings(weights, config, vocabulary)
@@ -274,7 +278,7 @@ def read_arrays(weights: MarianWeights, config: MarianConfig, vocabulary: Marian
 
 
 def assign_arrays(model: keras.Model, arrays: dict[str, np.ndarray]) -> None:
-    """Assigns the result of `read_arrays` to the weights of a model."""
+    """Assigns the result of `read_arrays` to the trainable weights of a model. The names of both must be equal."""
     variables = {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
     assert variables.keys() == arrays.keys()
     for name, variable in variables.items():
@@ -284,7 +288,15 @@ def assign_arrays(model: keras.Model, arrays: dict[str, np.ndarray]) -> None:
 def _read_embeddings(
     weights: MarianWeights, config: MarianConfig, vocabulary: MarianVocabulary
 ) -> dict[str, np.ndarray]:
-    """Reads the embedding tables, `(V, width)` in the order of the run's ids: name -> array."""
+    """Reads the embedding tables.
+
+    Returns:
+        The tables by their names in the run, such as `target_embedding/table`. Each is float32 `(V, width)`, in the
+        order of the run's ids. Rows of pieces that the side does not have are 0.
+
+    Raises:
+        InputError: see `read_arrays`; or tables that the config declares to be equal differ.
+    """
     shared, output = "model.shared.weight", "lm_head.weight"
     source, target = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
     tie = config.model["tie_embeddings"]
@@ -309,7 +321,10 @@ def _read_embeddings(
 
 
 def _read_output_bias(weights: MarianWeights, config: MarianConfig, vocabulary: MarianVocabulary) -> np.ndarray:
-    """Returns the output bias in the order of the run's ids, float32 `(V,)`, with `BANNED_TOKEN_BIAS` added."""
+    """Returns the output bias in the order of the run's ids, float32 `(V,)`.
+
+    `BANNED_TOKEN_BIAS` is added for tokens that are never predicted.
+    """
     marian_bias = np.zeros(config.target_size, "float32")
     if "final_logits_bias" in weights:
         marian_bias = weights.read("final_logits_bias", 1, config.target_size)[0]
@@ -322,7 +337,13 @@ def _read_output_bias(weights: MarianWeights, config: MarianConfig, vocabulary: 
 
 
 def _check_positions(weights: MarianWeights, length: int, width: int) -> None:
-    """Raises an `InputError` if the folder stores positions that are not Marian's."""
+    """Raises an `InputError` if the folder stores positional encodings that are not Marian's.
+
+    Args:
+        weights: the arrays of the folder.
+        length: the expected number of positions.
+        width: the expected width of the encodings.
+    """
     for side in ("encoder", "decoder"):
         name = f"model.{side}.embed_positions.weight"
         if name in weights:

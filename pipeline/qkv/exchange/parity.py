@@ -26,7 +26,7 @@ class ExportedModel(Protocol):
     """The interface of an exported model, loaded by the program for which it was written.
 
     Attributes:
-        fixed_decoding: the settings of the section `decoding` that the program cannot change: name -> its value.
+        fixed_decoding: the values, by name, of settings of the section `decoding` that the program cannot change.
     """
 
     fixed_decoding: Mapping[str, Any]
@@ -42,21 +42,30 @@ class ExportedModel(Protocol):
         ...
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
-        """Returns the natural logarithm of the probability of each token of the targets, EOS included."""
+        """Scores translations.
+
+        Args:
+            sources: the sentences.
+            targets: their translations.
+
+        Returns:
+            For each translation the natural logarithms of its tokens' probabilities, `(tokens,)`, EOS included.
+        """
         ...
 
 
 def read_check_sentences(run: TrainedRun, count: int) -> list[str]:
-    """Reads the sentences of a check: the first sentences of the run's validation set that are not empty or too long.
+    """Reads the sentences on which an exported model is checked.
 
-    If a file of the validation set is missing, it logs a warning and returns the probes of the config instead.
+    They are the first source sentences of the run's validation set, without empty and too long sentences. If a file of
+    the validation set is missing, a warning is logged and the probes of the config are used instead.
 
     Args:
         run: the run.
-        count: the largest number of sentences.
+        count: the maximum number of sentences.
 
     Returns:
-        At most `count` sentences; none if neither the set nor probes exist.
+        At most `count` sentences. The list is empty if a file is missing and the config has no probes.
 
     Raises:
         InputError: the run has no validation set, or its files cannot be read.
@@ -86,11 +95,12 @@ def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[s
         run: the run.
         exported: the exported model.
         sentences: the source sentences, see `read_check_sentences`.
-        exact: whether the exported model has the weights of the run without rounding.
+        exact: True if the exported model has the weights of the run without rounding.
 
     Returns:
-        The results, for the manifest: the number of sentences, of equal translations by kind of search, the largest
-        difference between log-probabilities, and the decoding settings that differ from the run's.
+        The results, for the manifest: the number of sentences; the number of equal translations for each of the
+        searches `greedy` and `beam`; the largest difference between log-probabilities; and the fixed decoding settings
+        that differ from the run's.
 
     Raises:
         InputError: the model is exact, and a log-probability differs by more than `TOLERANCE`.
@@ -143,11 +153,15 @@ def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[s
 
 
 def comparable_searches(run: TrainedRun, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of the two searches that a check compares: `greedy` and `beam` -> `DecodingSettings`.
+    """Returns the settings of the two searches whose translations a check compares.
 
     Args:
-        run: the run. The beam has its size, or 5 if the run searches greedily.
-        fixed: see `ExportedModel.fixed_decoding`.
+        run: the run, with the settings to begin with.
+        fixed: the settings to change, see `ExportedModel.fixed_decoding`.
+
+    Returns:
+        A dict from `greedy` and `beam` to `DecodingSettings`. The beam size of `greedy` is 1. The beam size of `beam`
+        is the run's beam size, or 5 if this is 1.
     """
     settings = run.config.decoding
     sizes = {"greedy": 1, "beam": settings.beam_size if settings.beam_size > 1 else 5}

@@ -1,7 +1,7 @@
 """Export to TensorFlow's SavedModel, which takes strings and returns text, tokens, scores and attention.
 
-TensorFlow with TensorFlow Text can load it without this package; so can TensorFlow Serving. Batches have at least one
-sentence, of any length. A source longer than the model accepts is cut, and its translation counts as truncated.
+TensorFlow with TensorFlow Text can load it without this package, and so can TensorFlow Serving. A batch has at least
+one sentence. A source that is longer than the model accepts is cut, and its translation counts as truncated.
 
 Letters: B batch, T target tokens, S source tokens, L layers, H heads.
 """
@@ -35,11 +35,12 @@ class SavedTranslator(tf.Module):
 
     Args:
         run: the run.
-        readout: the attention from which `align` reads links: cross-attention, with each target token linked to the
-            source token of its largest weight. None for a model without cross-attention, whose `align` finds no links.
+        readout: layer, head and label side of the cross-attention from which `align` reads links. Each target token is
+            linked to the source token of its largest weight. None for a model without cross-attention; `align` then
+            returns no links.
 
     Raises:
-        InputError: the readout has another site or another extraction method.
+        InputError: the readout's site is not `cross`, or its extraction method is not `target`.
     """
 
     def __init__(self, run: TrainedRun, readout: AlignmentReadout | None) -> None:
@@ -155,15 +156,24 @@ class SavedTranslator(tf.Module):
         return self._tokenizer.tokenize(tf.where(tf.strings.regex_full_match(text, EMPTY), "", text))
 
     def _with_end(self, tokens):
-        """Returns ragged tokens with EOS, padded by PAD: int32 `(B, longest)`."""
+        """Appends EOS to each sentence of ragged tokens, and pads them with PAD: int32 `(B, longest)`."""
         return tf.concat([tokens, tf.fill([tokens.nrows(), 1], EOS)], axis=1).to_tensor(PAD)
 
     def _shifted(self, ids):
-        """Returns the input tokens with which the decoder predicts `ids`, int32 `(B, T)`: BOS and all but the last."""
+        """Returns the decoder's input tokens for output tokens `ids`: BOS and all but the last, int32 `(B, T)`."""
         return tf.concat([tf.fill([tf.shape(ids)[0], 1], BOS), ids[:, :-1]], axis=1)
 
     def _links(self, cross, source_ids, target_ids):
-        """Returns the index of the source token of each target token, int32 `(B, T)`; -1 if it is not linked."""
+        """Returns the index of the source token to which each target token is linked; -1 if it has no link.
+
+        Args:
+            cross: the cross-attention `(B, L, H, T, S)`.
+            source_ids: `(B, S)`.
+            target_ids: `(B, T)`.
+
+        Returns:
+            int32 `(B, T)`.
+        """
         readout = self._untracked.readout
         if readout is None:
             return tf.fill(tf.shape(target_ids), -1)
@@ -188,7 +198,10 @@ def write_saved_model(translator: SavedTranslator, folder: Path) -> None:
 
 
 class LoadedSavedModel:
-    """A SavedModel, loaded by TensorFlow: an `exchange.parity.ExportedModel`. It has the maximum length stored.
+    """A SavedModel that TensorFlow has loaded, with the interface `exchange.parity.ExportedModel`.
+
+    Its settings of the search are stored in it. `translate` uses only the beam size of `decoding`: 1 for greedy search,
+    larger for beam search with the stored size. It ignores `longest`.
 
     Args:
         folder: a folder that `write_saved_model` wrote.
@@ -212,5 +225,5 @@ class LoadedSavedModel:
 
 
 def _without_padding(attention, target_ids):
-    """Returns attention `(B, L, H, T, S)` with zeros in the rows of padding."""
+    """Returns the attention `(B, L, H, T, S)` with zeros in the rows of target tokens that are PAD."""
     return tf.where((target_ids != PAD)[:, None, None, :, None], attention, 0.0)

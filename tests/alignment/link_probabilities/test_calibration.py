@@ -9,7 +9,13 @@ import pytest
 
 from qkv.alignment import link_probabilities
 from qkv.alignment.error_rate import alignment_error_rate
-from qkv.alignment.link_probabilities import FOLDS, LEAST_PAIRS, calibrate, error_of_links, write_calibration
+from qkv.alignment.link_probabilities import (
+    FOLDS,
+    LEAST_PAIRS,
+    calibrate,
+    calibration_error_of_links,
+    write_calibration,
+)
 from qkv.alignment.links import as_links
 from qkv.statistics.logistic_regression import fit_logistic
 from qkv.text.corpora.word_links import GoldAlignment
@@ -93,10 +99,12 @@ def test_probabilities_of_unseen_pairs_are_what_they_say(make_record, calibrated
         predicted += [p for p in matrix.ravel() if p > 0]
         right += [(i, j) in links.possible for j, i in np.ndindex(matrix.shape) if matrix[j, i] > 0]
     table = link_probabilities.reliability_table(np.array(predicted), np.array(right))
-    assert error_of_links(table) < 0.06
+    assert calibration_error_of_links(table) < 0.06
     weights = np.array([record.attention["cross"][0, 0, :3, :4] for record in records]).ravel()
     is_right = np.array([[[(i, j) in g.possible for i in range(4)] for j in range(3)] for g in gold]).ravel()
-    assert error_of_links(link_probabilities.reliability_table(weights, is_right)) > 0.1  # attention itself is not
+    assert (
+        calibration_error_of_links(link_probabilities.reliability_table(weights, is_right)) > 0.1
+    )  # attention itself is not
 
 
 def test_two_directions_together_are_better_than_one(make_record, pairs, calibrated):

@@ -49,7 +49,9 @@ class Choosing:
         changes = {key.replace("__", "."): value for key, value in changes.items()}
         config = small_config(self.corpus, root.parent, "run", changes)
         directory = RunDirectory(root)
-        return SimpleNamespace(directory=directory, weights=directory.model, config=config, cutter=AT_SPACES)
+        return SimpleNamespace(
+            directory=directory, weights=directory.model, config=config, reader=SimpleNamespace(segmenter=AT_SPACES)
+        )
 
     def _choose(self, *_):
         self.chosen += 1
@@ -140,7 +142,9 @@ def test_a_run_with_sets_of_its_own_keeps_its_choice_when_it_moves(choosing, tmp
         data = choosing.run.config.data
         data = data.model_copy(update={"validation": data.validation.model_copy(update=files)})
         config = choosing.run.config.model_copy(update={"data": data})
-        return SimpleNamespace(directory=directory, weights=directory.model, config=config, cutter=AT_SPACES)
+        return SimpleNamespace(
+            directory=directory, weights=directory.model, config=config, reader=SimpleNamespace(segmenter=AT_SPACES)
+        )
 
     run.held_out.mkdir()
     for name, suffix in (("source", "en"), ("target", "fr"), ("alignments", "align")):
