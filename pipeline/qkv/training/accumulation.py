@@ -76,7 +76,7 @@ class Accumulation:
     def _split(self, batches: Sequence[Batch], progress: Progress) -> None:
         """Prepares another attempt at an update that did not fit into memory, with smaller parts.
 
-        Lowers `progress.split_positions`, which holds for later updates too. Sets the sums to zero, and the random
+        Lowers `Progress.split_positions`, which holds for later updates too. Sets the sums to zero, and the random
         number generators to the start of the update.
 
         Raises:

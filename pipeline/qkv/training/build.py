@@ -81,7 +81,7 @@ def build_batches_and_step(
     """Builds the batches of every epoch, and the step that updates the model by them.
 
     If `batches.batch_tokens` is `auto` and the run is new, it finds the size of batches and stores it in
-    `progress.batch_tokens`.
+    `Progress.batch_tokens`.
 
     Raises:
         InputError: see `find_batch_tokens` and `TrainStep`.

@@ -179,7 +179,7 @@ class Session:
         return reason or self._reason_to_stop(self.step.model.stop_training)
 
     def _train_batches(self) -> str | None:
-        """Trains on the batches of the epoch from `progress.batch` on.
+        """Trains on the batches of the epoch from `Progress.batch` on.
 
         Returns the reason to stop; None if the epoch has ended and there is no reason to stop.
         """
