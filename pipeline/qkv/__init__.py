@@ -82,7 +82,7 @@ _MODULES = ("losses", "metrics")
 
 
 def __getattr__(name: str) -> Any:
-    """Imports and returns an exported name or module at its first use. Raises an `AttributeError` for other names."""
+    """Imports and returns an exported object or module at its first use; raises an `AttributeError` for other names."""
     if name in _MODULES:
         value: Any = import_module(f".{name}", "qkv")
     else:

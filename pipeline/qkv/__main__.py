@@ -14,10 +14,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Starts the command that the first argument names.
 
     Args:
-        arguments: the arguments; by default those of the command line.
+        arguments: the name of the command and its arguments; by default those of the command line.
 
     Returns:
-        The exit status.
+        The exit status, 0 for success.
     """
     if arguments is None:
         arguments = sys.argv[1:]

@@ -107,7 +107,8 @@ def train(
     Raises:
         InputError: a setting is wrong, the text cannot be read, a run of this name has other settings, the training
             loop cannot call a callback, or another training runs in this process.
-        KeyboardInterrupt: the training was interrupted. The message says whether the same call continues it.
+        KeyboardInterrupt: the user interrupted the training. The message tells whether the same call continues it.
+        LostWorkerError: another worker of the same training has ended, hangs, or has not started.
     """
     path = as_path(config, "config", "the path of a config file, or the folder of a run")
     changes = {} if settings is None else dotted_settings(settings)
@@ -167,8 +168,13 @@ _training = Lock()
 
 @contextmanager
 def _progress_stream(verbose: int) -> Iterator[TextIO]:
-    """Yields the stream for the progress of a training. Unless `verbose` is 0, log messages of the package go there too
-    until the block ends."""
+    """Yields the stream for the progress of a training, which a notebook cell or standard output shows.
+
+    Until the block ends, the log messages of the package are written to the same stream.
+
+    Args:
+        verbose: 0 for a stream that nobody sees, without the log messages.
+    """
     shell = sys.modules["IPython"].get_ipython() if sys.modules.get("IPython") else None
     if not verbose:
         yield io.StringIO()
@@ -198,11 +204,11 @@ class _CellOutput(io.StringIO):
         self._display = sys.modules["IPython"].display.display({"text/plain": ""}, raw=True, display_id=True)
 
     def isatty(self) -> bool:
-        """Returns True, so that progress is shown on one line."""
+        """Returns True, so that progress is shown on one line, as on a terminal."""
         return True
 
     def write(self, text: str) -> int:
-        """Adds a text to the output; a `Control` instead erases the last line. Returns the length of the text."""
+        """Adds a text to the output, or erases the last line if it is a `Control`. Returns the length of the text."""
         self._text = self._text[: self._text.rfind("\n") + 1] if isinstance(text, Control) else self._text + text
         return len(text)
 
@@ -218,7 +224,7 @@ class Run:
         trained: the parts of the run.
 
     Attributes:
-        trained: the parts of the run, for work that has no method here.
+        trained: the parts of the run, a `run.trained_run.TrainedRun`, for work that no method of this class does.
         path: the folder of the run.
         config: the settings of the run.
         model: the Keras model of the run.
@@ -237,7 +243,7 @@ class Run:
 
     @property
     def history(self) -> "pd.DataFrame":
-        """A row for each validation of the training, with the losses and scores; empty for an imported run."""
+        """A table with a row for each validation of the training: losses and scores. Empty for an imported run."""
         import pandas as pd
 
         file = self.trained.directory.history
@@ -278,16 +284,17 @@ class Run:
             split: if True, each element is a text of several sentences, which are translated one by one. It needs
                 sentencex, and excludes `n_best`.
             decoding: settings of the section `decoding` that replace those of the run, such as `beam_size=1`. With
-                `search="sampling"` also `seed`, the seed of the draws. Draws continue from call to call, for the last
-                1,000 choices of settings.
+                `search="sampling"` also `seed`, the seed of the draws. Calls with equal settings continue the draws of
+                earlier calls. The run remembers this for the last 1,000 choices of settings.
 
         Returns:
             For a sentence, a `Translated`; with `n_best` a list of `Translated`, and with `split` a `TranslatedText`.
             For several sentences, a list with such a result for each.
 
         Raises:
-            InputError: there is no such setting, a value is wrong, a sentence has several lines or is not text, or
-                sentencex is not installed.
+            InputError: there is no such setting, a value is wrong, a sentence has several lines or is not text, both
+                `n_best` and `split` are set, sentencex is not installed, the model gives NaN, or no translation meets
+                all constraints of the settings.
         """
         if split:
             if n_best is not None:
@@ -551,16 +558,22 @@ class Run:
 
     @property
     def float64_model(self) -> Any:
-        """A copy of the model, with its present weights, that computes in float64 except for the softmax."""
+        """A copy of the model with its present weights. It computes in float64, except for the softmax."""
         from .inspection.experiments.score_parts import shared_float64
 
         return shared_float64(self.model, self.trained.graphs)
 
     def _with(self, decoding: Mapping[str, Any]) -> "TrainedRun":
-        """Returns the run with other settings of decoding. Equal settings give the same run while it is kept.
+        """Returns the run with other settings of decoding.
+
+        The runs of the last settings are remembered, so that equal settings give the same object and its graphs.
+
+        Args:
+            decoding: settings of the section `decoding`, and `seed`.
 
         Raises:
-            InputError: there is no such setting, or a value is wrong.
+            InputError: there is no such setting, a value is wrong, or the process was forked after TensorFlow had
+                computed.
         """
         refuse_after_fork()
         if not decoding:
@@ -576,7 +589,13 @@ class Run:
 
 
 def _check_name(text: Any, name: str, expected: str) -> None:
-    """Raises an `InputError` unless an argument is text or None."""
+    """Raises an `InputError` unless an argument is text or None.
+
+    Args:
+        text: the argument.
+        name: the name of the argument, for the message.
+        expected: a description of the expected value, for the message.
+    """
     if not isinstance(text, str | None):
         raise InputError(f"{name}: expected {expected}, found {text!r:.60}")
 
@@ -588,11 +607,11 @@ class Translated:
     Attributes:
         source: the sentence, as the model has read it.
         text: the translation.
-        tokens: the subwords of the translation, with EOS unless it was cut.
+        tokens: the subwords of the translation, with EOS at the end unless the maximum length was reached before.
         log_probabilities: the log-probability of each token, in nats.
         log_probability: the sum of `log_probabilities`.
         score: the score by which the search ranked the translation.
-        truncated: whether the sentence or its translation was cut.
+        truncated: True if the sentence was too long and was cut, or the translation reached the maximum length.
         attention: a `Record` with the weights of cross-attention and of the sites in `inspection.attention` of the
             config; see its `to_frame` and `to_numpy`. It is computed at its first use, which needs the run. A pickle
             contains it only if it was computed before; otherwise the loaded copy raises an `InputError`.
@@ -608,7 +627,7 @@ class Translated:
 
     @classmethod
     def _of(cls, source: str, translation: "Translation", run: "TrainedRun") -> "Translated":
-        """Returns the translation of a source by a run."""
+        """Makes the object from the result of the search of a run."""
         translated = cls(
             source,
             translation.text,
@@ -623,7 +642,7 @@ class Translated:
 
     @cached_property
     def _origin(self) -> "_Origin":
-        """The origin of the translation; empty if the object was made by hand or by `dataclasses.replace`."""
+        """The origin of the translation. It has no run if the object was made by hand or by `dataclasses.replace`."""
         return _Origin()
 
     @cached_property
@@ -657,7 +676,10 @@ class Translated:
 
 
 class _Origin:
-    """The origin of a `Translated`: the `Translation` and the run. A pickle omits both, and a deep copy shares them."""
+    """The origin of a `Translated`: the `Translation` and the run, or None for both.
+
+    A pickle contains neither, and a deep copy has the same objects.
+    """
 
     def __init__(self, translation: Any = None, run: "TrainedRun | None" = None) -> None:
         self.translation = translation

@@ -1,4 +1,7 @@
-"""Errors that the user can fix. Commands report them in one message: what is wrong, what is expected, what to type."""
+"""Errors that the user can fix, and parts of their messages.
+
+A message names the mistake, the expected value, and the remedy.
+"""
 
 import difflib
 import errno
@@ -64,7 +67,7 @@ def file_system_message(error: Exception) -> str | None:
 
 
 def _shortened(path: str) -> str:
-    """Returns a path for a message: its first characters, if it is longer than `LONGEST_SHOWN`."""
+    """Returns a path for a message. Of a path longer than `LONGEST_SHOWN`, it returns the beginning and the length."""
     return path if len(path) <= LONGEST_SHOWN else f"{path[:LONGEST_SHOWN]}... of {len(path)} characters"
 
 
@@ -78,7 +81,7 @@ LONGEST_MESSAGE = 4000
 
 
 def quoted(value: object) -> str:
-    """Returns a value as Python writes it, cut to 60 characters, for a message that shows it."""
+    """Returns the `repr` of a value for a message, cut to 60 characters."""
     try:
         return f"{value!r:.60}"
     except ValueError:  # Python does not write integers of more than 4,300 digits
@@ -101,7 +104,7 @@ class InputError(ValueError):
 
 
 def import_optional(module: str, message: str) -> Any:
-    """Imports and returns a module. Raises an `InputError` with a message if it is not installed."""
+    """Imports and returns a module. Raises an `InputError` with `message` if the module is not installed."""
     try:
         return import_module(module)
     except ImportError:
@@ -109,7 +112,10 @@ def import_optional(module: str, message: str) -> Any:
 
 
 class LostWorkerError(Exception):
-    """Another worker or process has ended, hangs, or has not started. The same command continues the work."""
+    """The error that another worker or process has ended, hangs, or has not started.
+
+    The user can start the same command again to continue the work.
+    """
 
 
 def did_you_mean(key: str, keys: Sequence[str]) -> str:
@@ -140,7 +146,11 @@ SCRIPTS = ("train", "evaluate")
 def invocation(command: str, *arguments: str | Path) -> str:
     """Returns a command line for a message, such as "qkv train --resume 'runs/my run'".
 
-    If the user has started a script of the repository, it is the script: "python train.py ...".
+    If the user has started `train.py` or `evaluate.py`, these commands are written as scripts: "python train.py ...".
+
+    Args:
+        command: the name of the command.
+        arguments: the arguments of the command; they are quoted for the shell if necessary.
     """
     as_scripts = command in SCRIPTS and Path(sys.argv[0]).name in {f"{name}.py" for name in SCRIPTS}
     program = ["python", f"{command}.py"] if as_scripts else ["qkv", command]

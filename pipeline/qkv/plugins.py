@@ -30,7 +30,9 @@ Entry = TypeVar("Entry")
 
 
 def register_score(name: str, *, meaning: str = "a plugin's") -> Callable[[type[Score]], type[Score]]:
-    """Registers a score function: a subclass of `qkv.attention.scores.Score`, whose attributes say what it can do.
+    """Returns a decorator that registers a score function, a subclass of `qkv.attention.scores.Score`.
+
+    The attributes of the class declare its abilities.
 
     Args:
         name: the name in configs.
@@ -49,14 +51,15 @@ def register_score(name: str, *, meaning: str = "a plugin's") -> Callable[[type[
 def register_mechanism(
     name: str, *, meaning: str = "a plugin's", refused: tuple[tuple[str, str], ...] = ()
 ) -> Callable[[type[Mechanism]], type[Mechanism]]:
-    """Registers a mechanism: a subclass of `qkv.attention.mechanisms.softmax.Mechanism`, whose attributes say what it
-    can do.
+    """Returns a decorator that registers a mechanism, a subclass of `qkv.attention.mechanisms.softmax.Mechanism`.
+
+    The attributes of the class declare its abilities.
 
     Args:
         name: the name in configs.
         meaning: a description, for help texts.
-        refused: pairs of a site where the mechanism cannot be used, of `qkv.config.choices.model.ATTENTION_SITES`, and
-            the reason.
+        refused: pairs `(site, reason)` for the sites where the mechanism cannot be used. A site is one of
+            `qkv.config.choices.model.ATTENTION_SITES`.
 
     Raises:
         ValueError: the name is taken or cannot be written in a config.
@@ -80,7 +83,9 @@ def register_mechanism(
 def register_schedule(
     name: str, *, meaning: str = "a plugin's", ends_at_zero: bool = False
 ) -> Callable[[Callable], Callable]:
-    """Registers a learning-rate schedule: a function like those of `qkv.training.schedule.SCHEDULE_FUNCTIONS`.
+    """Returns a decorator that registers a learning-rate schedule.
+
+    The schedule is a function like those of `qkv.training.schedule.SCHEDULE_FUNCTIONS`.
 
     Args:
         name: the name in configs.
@@ -98,7 +103,7 @@ def register_schedule(
 def register_metric(
     name: str, *, title: str = "", digits: int = 2, lower_is_better: bool = False
 ) -> Callable[[Callable], Callable]:
-    """Registers a metric of translations: a function of `qkv.metrics.MetricInputs` that returns a number.
+    """Returns a decorator that registers a metric, a function of `qkv.metrics.MetricInputs` that returns a number.
 
     Validations and evaluations then compute the metric, and the best checkpoint can be chosen by it.
 
@@ -118,8 +123,10 @@ def register_metric(
 def register_callback(
     name: str, *, meaning: str = "a plugin's"
 ) -> Callable[[Callable[..., Callback]], Callable[..., Callback]]:
-    """Registers a callback for the setting `training.callbacks`: a subclass of `keras.callbacks.Callback`, or a
-    function that returns a callback. `qkv.training.loop` lists the arguments of its methods.
+    """Returns a decorator that registers a callback for the setting `training.callbacks`.
+
+    It is applied to a subclass of `keras.callbacks.Callback`, or to a function that returns a callback.
+    `qkv.training.loop` lists the arguments of the callback's methods.
 
     Args:
         name: the name in configs.
@@ -134,7 +141,9 @@ def register_callback(
 
 
 def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:
-    """Registers a measure of attention heads: a function of `qkv.inspection.measures.SiteWeights`.
+    """Returns a decorator that registers a measure of attention heads.
+
+    A measure is a function of `qkv.inspection.measures.SiteWeights`.
 
     The measure becomes a column of heads.csv and sentences.csv.
 
@@ -144,20 +153,20 @@ def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:
             `in_tensorboard`.
 
     Raises:
-        ValueError: the name is taken or has other characters than letters, digits and underscores.
+        ValueError: the name is taken, or has characters other than letters, digits and underscores.
     """
     return _decorator(name, MEASURES, lambda function: Measure(function=function, **row), {})
 
 
 def _decorator(
-    name: str, listed: MutableMapping[str, Any], row: Callable[[Any], Any], table: MutableMapping[str, Any]
+    name: str, descriptions: MutableMapping[str, Any], describe: Callable[[Any], Any], table: MutableMapping[str, Any]
 ) -> Callable[[Entry], Entry]:
     """Returns a decorator that adds a class or function to two tables.
 
     Args:
         name: the key in both tables.
-        listed: the table of the descriptions, such as help texts.
-        row: a function that makes the description of the class or function.
+        descriptions: the table of the descriptions, such as help texts.
+        describe: a function that takes the class or function, and returns its description.
         table: the table of the classes or functions.
 
     Raises:
@@ -165,11 +174,11 @@ def _decorator(
     """
     if not name.isidentifier():
         raise ValueError(f"name: expected letters, digits and underscores, found {name!r}")
-    if name in listed:
-        raise ValueError(f"name: expected a name that is not taken ({', '.join(listed)}), found {name!r}")
+    if name in descriptions:
+        raise ValueError(f"name: expected a name that is not taken ({', '.join(descriptions)}), found {name!r}")
 
     def register(entry: Entry) -> Entry:
-        listed[name] = row(entry)
+        descriptions[name] = describe(entry)
         table[name] = entry
         return entry
 

@@ -1,4 +1,4 @@
-"""The version, in its one place, from which pyproject.toml reads it; and the versions of other packages."""
+"""The version of qkv, which pyproject.toml reads from here; and the versions of other packages."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -7,11 +7,11 @@ __version__ = "0.2.0.dev0"
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
-    """Returns the version of each package, of qkv first; packages that are not installed are left out."""
+    """Returns versions by package name: first the version of qkv, then of each package that is installed."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"qkv": __version__}
+    versions = {"qkv": __version__}
     for package in packages:
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            versions[package] = version(package)
+    return versions

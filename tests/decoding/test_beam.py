@@ -268,11 +268,11 @@ def test_scores_are_divided_by_a_power_of_the_length():
     assert float(BeamSettings(length_penalty=0.0).length_divisor(7)) == 1
 
 
-def test_the_coverage_bonus_equals_the_formula_and_rewards_no_attention_beyond_1():
+def test_the_coverage_term_equals_the_formula_and_rewards_no_attention_beyond_1():
     settings = BeamSettings(coverage_penalty=0.5)
     attention = np.array([[0.5, 1.0, 3.0], [0.25, 0.5, 1.5], [1.0, 2.0, 9.0]], "float32")
     expected = [0.5 * np.log(0.5), 0.5 * (np.log(0.25) + np.log(0.5)), 0.0]
-    np.testing.assert_allclose(settings.coverage_bonus(attention), expected, rtol=1e-6)
+    np.testing.assert_allclose(settings.coverage_term(attention), expected, rtol=1e-6)
 
 
 @pytest.mark.minutes

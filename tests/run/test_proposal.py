@@ -26,8 +26,8 @@ def test_more_minutes_never_give_a_smaller_model_or_a_shorter_training(pairs):
 
 
 def test_no_vocabulary_is_proposed_that_the_text_cannot_fill():
-    assert propose(100, 10, 5.0, WORK_PER_SECOND, most_tokens=300).vocabulary_size == 300
-    assert propose(100, 10, 5.0, WORK_PER_SECOND, most_tokens=5000) == proposed(100)
+    assert propose(100, 10, 5.0, WORK_PER_SECOND, vocabulary_limit=300).vocabulary_size == 300
+    assert propose(100, 10, 5.0, WORK_PER_SECOND, vocabulary_limit=5000) == proposed(100)
 
 
 def test_a_machine_of_twice_the_speed_is_given_what_twice_the_minutes_are():

@@ -42,8 +42,8 @@ class BeamSettings:
 
     Args:
         size: K, the number of hypotheses of each sentence that are extended at every step.
-        best: N, the number of hypotheses of each sentence that are returned, at most 2 K - 1. A beam ends with at most
-            that many finished hypotheses: K - 1, and K more in the last step.
+        best: N, the number of hypotheses of each sentence that are returned, at most 2 K - 1. More cannot be finished:
+            at most K - 1 hypotheses are finished before the last step of a sentence, and at most K in this step.
         length_penalty: alpha. The score of a hypothesis of n tokens, EOS included, is its log-probability divided by
             `((5 + n) / 6) ^ alpha`. 0 favours short hypotheses, because every token lowers the score. 1 comes close to
             the mean log-probability of a token.
@@ -54,8 +54,8 @@ class BeamSettings:
         divisor: the function of the length by which log-probabilities are divided, a key of
             `config.choices.translation.LENGTH_DIVISORS`. The formula above is `gnmt`.
         end: the condition under which the search of a sentence ends, a key of `config.choices.translation.BEAM_ENDS`.
-        force_eos: if True, a hypothesis that reaches the maximum length gets EOS as its last token, with probability 1
-            in its score.
+        force_eos: if True, a hypothesis that reaches the maximum length gets EOS as its last token. This token has
+            probability 1 in the score.
         renormalize: if True, the probabilities of the allowed next tokens are divided by their sum before hypotheses
             are ranked.
     """
@@ -73,7 +73,7 @@ class BeamSettings:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The settings that may be inputs of a graph, see `decoding.search.Search`."""
+        """The settings that a graph takes as inputs, by name; each value is a NumPy scalar."""
         numbers: dict[str, Any] = {}
         if self.length_penalty not in CONSTANT_POWERS:
             numbers["length_penalty"] = np.float32(self.length_penalty)
@@ -85,7 +85,7 @@ class BeamSettings:
 
     @property
     def uses_coverage(self) -> bool:
-        """Whether there is a coverage penalty."""
+        """True if there is a coverage penalty; also True if beta is a tensor."""
         return not is_number(self.coverage_penalty, 0)
 
     @property
@@ -102,14 +102,14 @@ class BeamSettings:
         tokens = ops.cast(length, "float32")
         return (tokens if self.divisor == "power" else (5.0 + tokens) / 6.0) ** self.length_penalty
 
-    def coverage_bonus(self, attention):
-        """Returns the coverage penalty that is added to the score of each hypothesis.
+    def coverage_term(self, attention):
+        """Returns the coverage penalty of each hypothesis, a term of its score.
 
         Args:
             attention: the attention that each source token received, float32 `(..., S)`.
 
         Returns:
-            float32 `(...)`, 0 or negative.
+            float32 `(...)`, 0 or negative. It is added to the score.
         """
         return self.coverage_penalty * ops.sum(ops.log(ops.clip(attention, 1e-9, 1.0)), axis=-1)
 
@@ -128,11 +128,15 @@ class BeamSearch:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The settings that may be inputs of a graph, see `decoding.search.Search`."""
+        """The settings that a graph takes as inputs, by name; each value is a NumPy scalar."""
         return self.settings.numbers
 
     def with_numbers(self, numbers: Mapping[str, Any]) -> Self:
-        """Returns a copy of the search with these values for the settings in `numbers`."""
+        """Returns a copy of the search with other values of settings.
+
+        Args:
+            numbers: the new values, NumPy scalars or tensors, by the name of the setting.
+        """
         return replace(self, settings=replace(self.settings, **numbers))
 
     def __call__(self, model, memory, max_lengths, length, prefix=None, required=None):
@@ -172,7 +176,7 @@ def beam_search(
     prefix=None,
     constraint: Constraint | None = None,
 ) -> Hypotheses:
-    """Returns the best hypotheses of each sentence, which it extends by one token at a time.
+    """Returns the best hypotheses of each sentence. It extends hypotheses by one token at a time.
 
     Each step takes the 2 K likeliest extensions of a sentence's K live hypotheses as candidates. Of the first K
     candidates, those that end in EOS are stored as finished, with their score. The first K candidates that do not end
@@ -205,6 +209,9 @@ def beam_search(
 
     Returns:
         `Hypotheses` `(B, N, ...)`, the best first.
+
+    Raises:
+        ValueError: JAX traces the function.
     """
     constraint = constraint or Constraint()
 
@@ -218,13 +225,14 @@ def beam_search(
         state = state._replace(target_state=target_state, constraint_state=constraint_state)
         candidates, parents, tokens = extend_hypotheses(logits, state, settings, constraint, is_last, forced_tokens)
         state = state._replace(step=state.step + 1)
-        bonus = None
+        coverage_terms = None
         if settings.uses_coverage:
             assert coverage is not None
             attention = coverage(state.source_state, target_state)
-            bonus = settings.coverage_bonus(ops.reshape(attention, (dynamic_shape(state.rows)[0], settings.size, -1)))
+            attention = ops.reshape(attention, (dynamic_shape(state.rows)[0], settings.size, -1))
+            coverage_terms = settings.coverage_term(attention)
         ends = ops.equal(tokens, EOS)
-        finished = finish_hypotheses(state, candidates, parents, ends, bonus, settings)
+        finished = finish_hypotheses(state, candidates, parents, ends, coverage_terms, settings)
         live, indices = keep_live(candidates, ends, settings.size)
         return drop_finished(state, finished, live, gather_columns(parents, indices), max_lengths, settings)
 
@@ -297,7 +305,7 @@ def extend_hypotheses(
         state: the state before the step.
         settings: the settings of the beam.
         constraint: a further constraint on next tokens.
-        is_last: whether the next token of a sentence must be EOS, bool `(A,)`; None if EOS is forced nowhere.
+        is_last: True if the next token of a sentence must be EOS, bool `(A,)`; None if EOS is not forced.
         forced_tokens: the next token of each sentence, int32 `(A,)`, PAD for a free choice; None if all are free.
 
     Returns:
@@ -333,26 +341,27 @@ def extend_hypotheses(
     return candidates, parents, tokens
 
 
-def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, bonus, settings: BeamSettings):
+def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, coverage_terms, settings: BeamSettings):
     """Returns the best P finished hypotheses of each sentence.
 
-    They are chosen among the hypotheses finished earlier, and those of the first K candidates that end in EOS.
+    It chooses from the hypotheses that were finished in earlier steps, and from the first K candidates, of which it
+    takes those that end in EOS.
 
     Args:
         state: the state, with the number of tokens of the candidates as `step`.
         candidates: the extended hypotheses, see `extend_hypotheses`.
         parents: the index of the live hypothesis that each candidate extends, int32 `(A, 2 K)`.
         ends: whether each candidate ends in EOS, bool `(A, 2 K)`.
-        bonus: the coverage penalty of each live hypothesis, added to the scores of its candidates, float32 `(A, K)`;
-            None if there is no such penalty.
+        coverage_terms: the coverage penalty of each live hypothesis, float32 `(A, K)`, which is added to the scores of
+            its candidates; None if there is no coverage penalty.
         settings: the settings of the beam.
 
     Returns:
         `Hypotheses` `(A, P, ...)`, the best first.
     """
     scores = candidates.scores / settings.length_divisor(state.step)
-    if bonus is not None:
-        scores = scores + ops.take_along_axis(bonus, parents, axis=1)
+    if coverage_terms is not None:
+        scores = scores + ops.take_along_axis(coverage_terms, parents, axis=1)
     among_first = ops.arange(2 * settings.size) < settings.size
     scores = ops.where(ops.logical_and(ends, among_first), scores, MINUS_INFINITY)
     finished = Hypotheses(*gather_rows(state.finished, state.rows))
@@ -378,7 +387,7 @@ def keep_live(candidates: Hypotheses, ends, size):
 
 
 def drop_finished(state, finished, live, parents, max_lengths, settings) -> BeamState:
-    """Returns the state after a step: stores the finished hypotheses, and drops the sentences whose search ends.
+    """Returns the state after a step: with the finished hypotheses, and without the sentences whose search ends.
 
     Args:
         state: the state, with the number of tokens after the step as `step`.

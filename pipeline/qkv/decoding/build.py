@@ -32,7 +32,7 @@ def build_translator(
     Args:
         model: any `TranslationModel`.
         tokenizer: the tokenizer with which the model was trained.
-        config: the settings; those of the search itself are not read.
+        config: the settings of the run. Of the settings of the search, only its kind is read.
         search: the search for translations.
         tokens: the tokens of the target language; needed only if phrases are required.
         reader: reads sentences as users write them; by default, the tokenizer encodes sentences unchanged.

@@ -20,7 +20,7 @@ def ban_special_tokens(scores):
 
 
 def ban_early_end(scores, step, min_length):
-    """Bans EOS if `step`, the number of tokens of a hypothesis, is lower than `min_length`."""
+    """Bans EOS if `step`, the present number of tokens of the hypotheses, is less than `min_length`."""
     if is_number(min_length, 0):
         return scores
     ids = ops.arange(dynamic_shape(scores)[-1], dtype="int32")
@@ -28,7 +28,12 @@ def ban_early_end(scores, step, min_length):
 
 
 def force_end(scores, is_last):
-    """Allows only EOS, with score 0, in the rows whose next token is the last one, `is_last`, bool `(R,)`."""
+    """Allows only EOS, with score 0, as the last token of hypotheses.
+
+    Args:
+        scores: the scores of the next tokens, float32 `(R, V)`.
+        is_last: True if the next token of a hypothesis is its last one, bool `(R,)`. Other rows are unchanged.
+    """
     ids = ops.arange(dynamic_shape(scores)[-1], dtype="int32")
     forced = ops.where(ops.equal(ids, EOS), 0.0, MINUS_INFINITY)
     return ops.where(ops.expand_dims(is_last, -1), forced, scores)
@@ -52,7 +57,7 @@ def ban_repeated_ngrams(scores, ids, step, n):
 
     Args:
         scores: the scores of the next tokens, float32 `(R, V)`.
-        ids: the tokens of each hypothesis, int32 `(R, L)`, of which the first `step` are set.
+        ids: the tokens of each hypothesis, int32 `(R, L)`. Only the first `step` columns are read.
         step: the number of tokens of each hypothesis.
         n: the length of the n-grams; 0 bans nothing.
     """
@@ -85,7 +90,7 @@ class Constraint:
         return ()
 
     def advance(self, state, tokens, rows):
-        """Returns the state after `tokens`, the last token of each hypothesis, int32 `(A * K,)`; at first BOS."""
+        """Returns the state after `tokens`, the last token of each hypothesis, int32 `(A * K,)`; BOS at the start."""
         return ()
 
     def allow(self, allowed, scores, state, step, rows):

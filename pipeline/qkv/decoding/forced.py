@@ -26,8 +26,8 @@ class TeacherForced(NamedTuple):
       before it, float32 `(B, U)`.
     - likeliest: the token with the highest probability at each position, int32 `(B, U)`.
     - attention: site -> weights, float32 `(B, layers, H, queries, keys)`.
-    - sinks: site -> the weight of each row that went to the learnt sink instead of a key, float32 `(B, layers, H,
-      queries)`. Only sites whose mechanism has a sink are in it.
+    - sinks: site -> the weight that each query gives to the learnt sink instead of a key, float32 `(B, layers, H,
+      queries)`. A site is missing if its mechanism has no sink.
     """
 
     log_probabilities: Any
@@ -51,7 +51,7 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Teacher
 
 
 def forced_decode(model, memory, target_input, target_output, sites=()) -> TeacherForced:
-    """Returns the result of `forced_pass` from the memory of the source, the result of `model.encode`."""
+    """Returns the result of `forced_pass`, from `memory`, the result of `model.encode` for the sources."""
     output = model.decode(target_input, memory, training=False)
     outputs = dynamic_shape(target_output)[1]
     states = keras.tree.map_structure(lambda x: x[:, :outputs], output.states)  # an ensemble has one for each member
@@ -79,15 +79,15 @@ def forced_decode(model, memory, target_input, target_output, sites=()) -> Teach
 
 
 def normalize_rows(x):
-    """Returns x `(..., S)`, not negative, with each row divided by its sum. Rows of zeros stay zero."""
+    """Divides each row of x, `(..., S)`, by its sum. x is not negative, and rows of zeros stay zero."""
     return x / ops.maximum(ops.sum(x, axis=-1, keepdims=True), 1e-9)
 
 
 def gradient_times_input(model, source, target_input, target_output):
     """Computes gradient times input: the influence of each source token s on each predicted target token t.
 
-    It is `|x_s . d log p(y_t) / d x_s|` for the embedding x_s of the source token, divided by the sum over s. Each
-    target position takes a backward pass.
+    The influence is `|x_s . d log p(y_t) / d x_s|` for the embedding x_s of the source token, divided by its sum over
+    s. There is a backward pass for each target position.
 
     Args:
         model: any `TranslationModel`.

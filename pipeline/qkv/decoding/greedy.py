@@ -29,6 +29,9 @@ class GreedySearch:
         no_repeat_ngram: the length n of n-grams that may occur only once in a target. 0 allows repetitions.
         force_eos: if True, a target that reaches the maximum length gets EOS as its last token.
         ban: the phrases that no target may contain; None if there are none.
+
+    Attributes:
+        count: the number of hypotheses of each sentence, 1.
     """
 
     min_length: int = 0
@@ -40,11 +43,15 @@ class GreedySearch:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The settings that may be inputs of a graph, see `decoding.search.Search`."""
+        """The settings that a graph takes as inputs, by name; each value is a NumPy scalar."""
         return {"min_length": np.int32(self.min_length)} if self.min_length else {}
 
     def with_numbers(self, numbers: Mapping[str, Any]) -> Self:
-        """Returns a copy of the search with these values for the settings in `numbers`."""
+        """Returns a copy of the search with other values of settings.
+
+        Args:
+            numbers: the new values, NumPy scalars or tensors, by the name of the setting.
+        """
         return replace(self, **numbers)
 
     def pick(self, scores, step):
@@ -107,7 +114,10 @@ def greedy_search(next_token_logits, state, max_lengths, length, choose):
 
     Returns:
         `(ids, log_probabilities)`: the tokens, int32 `(B, L)`, and the natural logarithm of each token's probability,
-        float32 `(B, L)`. A target ends in EOS unless it is truncated; PAD follows, with 0.
+        float32 `(B, L)`. A target ends in EOS unless it is truncated. PAD follows, with the logarithm 0.
+
+    Raises:
+        ValueError: JAX traces the function.
     """
     batch = dynamic_shape(max_lengths)[0]
 

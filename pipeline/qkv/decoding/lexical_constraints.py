@@ -38,13 +38,15 @@ MOST_BANKS = 8
 
 
 class Ban:
-    """Bans phrases. It wraps a `text.phrases.banned.BanTable`, whose states it keeps for each hypothesis.
+    """Bans phrases: the automaton of a `text.phrases.banned.BanTable` as tensors.
+
+    The automaton reads the tokens of each hypothesis. The caller keeps the state of each hypothesis.
 
     Args:
         table: the automaton of the banned phrases.
 
     Attributes:
-        opens: whether each token begins with a character that separates words, bool `(V,)`.
+        opens: True for tokens that begin with a character that separates words, bool `(V,)`.
     """
 
     def __init__(self, table: BanTable) -> None:
@@ -53,7 +55,7 @@ class Ban:
         self.opens = ops.convert_to_tensor(table.opens)
 
     def start(self, hypotheses):
-        """Returns the states before the first token, int32 `(R,)`."""
+        """Returns the states before the first token, int32 `(R,)`; `hypotheses` is their number R."""
         return ops.zeros((hypotheses,), "int32")
 
     def advance(self, states, tokens):
@@ -68,7 +70,11 @@ class Ban:
         return ops.maximum(ops.cast(following, "int32"), 0)
 
     def following(self, states):
-        """Returns the state after each possible token, int `(R, V)`; negative if the token is banned."""
+        """Returns the state after each possible next token, int `(R, V)`; negative if the token is banned.
+
+        Args:
+            states: the present states, int32 `(R,)`.
+        """
         return ops.take(self._following, states, axis=0)
 
     def allow(self, scores, following, must_end):
@@ -77,9 +83,9 @@ class Ban:
         Args:
             scores: the scores of the next tokens, float32 `(R, V)`.
             following: the result of `following`.
-            must_end: whether the text ends after the next token, bool `(R,)`. If True, tokens with which the text would
-                end in a banned phrase are banned too. If False, they are allowed if a later token can continue the last
-                word of the phrase, and so make it another word.
+            must_end: True if the text ends after the next token, bool `(R,)`. Then a token is also banned if the text
+                would end in a banned phrase. Otherwise such a token is allowed if a later token can continue the last
+                word of the phrase, and so turn it into another word.
 
         Returns:
             float32 `(R, V)`.
@@ -88,28 +94,28 @@ class Ban:
         return ops.where(ops.logical_or(following < 0, is_closed), MINUS_INFINITY, scores)
 
     def is_free(self, states):
-        """Returns whether no banned phrase has begun, bool, for states of any shape."""
+        """Returns True for states in which no banned phrase has begun, bool of the shape of `states`."""
         return ops.logical_and(states >= 0, states <= 1)
 
     def may_end(self, states):
-        """Returns whether the text may end, bool, for states of any shape."""
+        """Returns True for states in which the text may end, bool of the shape of `states`."""
         return states < self._closed
 
 
 class Requirements(NamedTuple):
     """The required phrases of a batch, as arrays or tensors.
 
-    The automata of all sentences are stacked; see `text.phrases.automaton.PhraseAutomaton`.
+    A `text.phrases.automaton.PhraseAutomaton` for each sentence finds its phrases in a text. The tables of all automata
+    are joined along the axis of the states. Bit p of an integer stands for phrase p of a sentence.
 
-    - symbols: the symbols of each token, int16 `(V, L)`; see `text.phrases.token_text.TokenText`.
-    - following: the state after each symbol, int32 `(S, SYMBOLS)`.
-    - completed: the bits of the phrases that each symbol completes, int32 `(S, SYMBOLS)`; bit p is phrase p of the
-      sentence.
-    - pending: the bits of the phrases that are complete if the word ends here, int32 `(S,)`.
+    - symbols: the symbols of the text of each token, int16 `(V, L)`; see `text.phrases.token_text.TokenText`.
+    - following: the next state, for each state and next symbol, int32 `(S, SYMBOLS)`.
+    - completed: the bits of the phrases that end before a symbol, for each state and next symbol, int32 `(S, SYMBOLS)`.
+    - pending: the bits of the phrases that are complete if a word ends in a state, int32 `(S,)`.
     - starts: the first state of each sentence, int32 `(B,)`.
-    - bits: the bit of each phrase, int32 `(P,)`.
+    - bits: the integer `2^p` of each phrase p, int32 `(P,)`.
     - tokens: the tokens of each phrase, padded by PAD, int32 `(B, P, T)`.
-    - lengths: the number of tokens of each phrase, int32 `(B, P)`; 0 if there is no such phrase.
+    - lengths: the number of tokens of each phrase, int32 `(B, P)`; 0 if a sentence has fewer phrases.
     """
 
     symbols: Any
@@ -123,16 +129,15 @@ class Requirements(NamedTuple):
 
 
 class PhraseProgress(NamedTuple):
-    """The required phrases that hypotheses contain so far.
+    """The required phrases that hypotheses contain so far, whole or in part.
 
     - states: the state of the automaton, int32 `(R,)`.
-    - met: the bits of the phrases that the text contains, whatever follows it, int32 `(R,)`.
-    - progress: for each phrase the length of the longest prefix of its tokens that the hypothesis ends with, int32
-      `(R, P)`.
+    - contained: the bits of the phrases that the text contains for certain, whatever its next token is, int32 `(R,)`.
+    - progress: the number of first tokens of each phrase with which the hypothesis ends, int32 `(R, P)`.
     """
 
     states: Any
-    met: Any
+    contained: Any
     progress: Any
 
 
@@ -176,25 +181,25 @@ def read_tokens(requirements: Requirements, progress: PhraseProgress, tokens, ph
         progress: the progress before the tokens.
         tokens: the next token of each hypothesis, int32 `(R,)`.
         phrases: the tokens of the phrases of each hypothesis, int32 `(R, P, T)`.
-        begins: whether a phrase may begin with this token, bool `(R,)`.
+        begins: True if a phrase may begin with this token, bool `(R,)`.
     """
     symbols = ops.cast(ops.take(requirements.symbols, tokens, axis=0), "int32")
     following = ops.reshape(requirements.following, (-1,))
     completed = ops.reshape(requirements.completed, (-1,))
 
-    def read_symbol(number, states_and_met):
-        states, met = states_and_met
+    def read_symbol(number, states_and_contained):
+        states, contained = states_and_contained
         index = states * SYMBOLS + ops.take(symbols, number, axis=1)
-        return ops.take(following, index), ops.bitwise_or(met, ops.take(completed, index))
+        return ops.take(following, index), ops.bitwise_or(contained, ops.take(completed, index))
 
     longest = ops.max(ops.sum(ops.cast(ops.not_equal(symbols, NOTHING), "int32"), axis=1))
-    states, met = ops.fori_loop(0, longest, read_symbol, (progress.states, progress.met))
+    states, contained = ops.fori_loop(0, longest, read_symbol, (progress.states, progress.contained))
     tokens = ops.reshape(tokens, (-1, 1))
     is_text = ops.not_equal(tokens, PAD)
     next_tokens = next_of_phrases(phrases, progress.progress)
     goes_on = is_text & (progress.progress > 0) & ops.equal(next_tokens, tokens)
     starts = is_text & ops.expand_dims(begins, 1) & ops.equal(phrases[:, :, 0], tokens)
-    return PhraseProgress(states, met, ops.where(goes_on, progress.progress + 1, ops.cast(starts, "int32")))
+    return PhraseProgress(states, contained, ops.where(goes_on, progress.progress + 1, ops.cast(starts, "int32")))
 
 
 def next_of_phrases(phrases, progress):
@@ -202,13 +207,13 @@ def next_of_phrases(phrases, progress):
 
     Args:
         phrases: the tokens of the phrases of each hypothesis, padded by PAD, int32 `(R, P, T)`.
-        progress: the number of tokens of each phrase with which the hypothesis ends, int32 `(R, P)`.
+        progress: the number of first tokens of each phrase with which the hypothesis ends, int32 `(R, P)`.
     """
     return ops.take_along_axis(phrases, ops.expand_dims(progress, 2), axis=2)[:, :, 0]
 
 
 def opens_word(symbols):
-    """Returns whether each token begins with a character that separates words, bool `(V,)`. True for EOS.
+    """Returns True for tokens that begin with a character that separates words, and for EOS, bool `(V,)`.
 
     Args:
         symbols: the symbols of each token, int16 `(V, L)`.
@@ -218,7 +223,7 @@ def opens_word(symbols):
 
 
 def is_in(bits, mask):
-    """Returns whether each bit, int32 `(P,)`, is set in each mask, int32 `(R,)`: bool `(R, P)`."""
+    """Returns bool `(R, P)`: True if a mask, int32 `(R,)`, has a bit, int32 `(P,)`."""
     return ops.bitwise_and(ops.expand_dims(mask, 1), ops.expand_dims(bits, 0)) > 0
 
 
@@ -234,13 +239,15 @@ class LexicalState(NamedTuple):
 
 
 class TokensNeeded(NamedTuple):
-    """The number of tokens that hypotheses need, at most, to contain all their phrases after the next token.
+    """The number of tokens after the next token that are enough for hypotheses to contain all their phrases.
 
-    - after_any: the number if the next token interrupts the phrase that has begun, int32 `(R,)`.
-    - after_word: the number if the next token begins a new word, which completes a phrase at the end of the text, int32
-      `(R,)`.
+    The number depends on the next token.
+
+    - after_any: the number after any token, even if it interrupts a phrase that has begun, int32 `(R,)`.
+    - after_word: the number after a token that begins a new word, int32 `(R,)`. Such a token completes a phrase at the
+      end of the text.
     - tokens: the next tokens of the missing phrases, int32 `(R, N)`; PAD for a phrase that has no next token.
-    - after_token: the number if the next token is each of these, int32 `(R, N)`; `UNREACHABLE` for PAD.
+    - after_token: the number after each of `tokens`, int32 `(R, N)`; `UNREACHABLE` for PAD.
     """
 
     after_any: Any
@@ -258,7 +265,7 @@ class LexicalConstraint(Constraint):
         max_lengths: the maximum number of tokens of each target, EOS included, int32 `(B,)`. It must be enough for the
             phrases, see `text.phrases.required.tokens_needed`.
         size: the beam size K.
-        force_eos: if True, the last of these tokens is always EOS, and not a token of text.
+        force_eos: if True, the last token of a target of maximum length is always EOS, and not a token of text.
     """
 
     def __init__(
@@ -328,7 +335,7 @@ class LexicalConstraint(Constraint):
         return order_by_banks(totals, indices, tokens_after, longest, count, min(size, MOST_BANKS))
 
     def _tokens_needed(self, state, rows) -> TokensNeeded:
-        """Returns the number of tokens that hypotheses need after the next token; phrases must be required."""
+        """Returns the number of tokens that hypotheses need after the next token. `requirements` must not be None."""
         requirements = self.requirements
         assert requirements is not None
         progress = state.progress
@@ -336,7 +343,7 @@ class LexicalConstraint(Constraint):
         pending = ops.take(requirements.pending, progress.states)
         if self.ban:
             pending = ops.where(self.ban.may_end(state.banned), pending, 0)
-        is_unmet = ops.logical_and(costs > 0, ops.logical_not(is_in(requirements.bits, progress.met)))
+        is_unmet = ops.logical_and(costs > 0, ops.logical_not(is_in(requirements.bits, progress.contained)))
         is_missing = ops.logical_and(is_unmet, ops.logical_not(is_in(requirements.bits, pending)))
         after_any = ops.sum(ops.where(is_unmet, costs, 0), axis=1)
         after_word = ops.sum(ops.where(is_missing, costs, 0), axis=1)
@@ -353,9 +360,9 @@ class LexicalConstraint(Constraint):
         return TokensNeeded(after_any, after_word, tokens, after_token)
 
     def _reserve_tokens(self, allowed, scores, needed: TokensNeeded, following, remaining):
-        """Bans the next tokens after which the remaining tokens are too few for the phrases, and EOS if one is missing.
+        """Bans next tokens after which too few tokens would remain for the phrases. Bans EOS if a phrase is missing.
 
-        The next tokens of phrases are allowed even if a setting bans them.
+        The next tokens of phrases are allowed if enough tokens remain after them, even if a setting bans them.
 
         Args:
             allowed: the scores of the next tokens after the bans of the settings, float32 `(R, V)`.
@@ -365,7 +372,7 @@ class LexicalConstraint(Constraint):
             remaining: the number of tokens that may come after the next one, without EOS, int32 `(R,)`.
 
         Returns:
-            The scores, float32 `(R, V)`.
+            The scores with minus infinity for banned tokens, float32 `(R, V)`.
         """
 
         def column(x):
@@ -388,11 +395,11 @@ class LexicalConstraint(Constraint):
         return _allow_proposed(enforced, allowed, scores, needed.tokens, needed.after_token <= column(remaining))
 
     def _costs(self, lengths):
-        """Returns the largest number of tokens that each phrase takes: its length and a gap; 0 for a length of 0."""
+        """Returns the maximum number of tokens for each phrase: its length and the gap; 0 if the length is 0."""
         return ops.where(lengths > 0, lengths + self.gap, 0)
 
     def _is_free(self, state):
-        """Returns whether no banned phrase has begun, bool `(R,)`."""
+        """Returns True for hypotheses in which no banned phrase has begun, bool `(R,)`."""
         return self.ban.is_free(state.banned) if self.ban else ops.ones_like(state.progress.states, "bool")
 
     def _repeat_for_hypotheses(self, x, rows):
@@ -401,17 +408,18 @@ class LexicalConstraint(Constraint):
 
 
 def _allow_proposed(enforced, allowed, scores, tokens, is_enough):
-    """Allows the proposed tokens after which enough tokens remain.
+    """Allows the next tokens of the missing phrases, the proposed tokens, if enough tokens remain after them.
 
     Args:
         enforced: the scores after the bans of the settings and the phrases, float32 `(R, V)`.
         allowed: the scores after the bans of the settings, float32 `(R, V)`.
         scores: the scores before any ban, float32 `(R, V)`.
         tokens: the proposed tokens, int32 `(R, N)`.
-        is_enough: whether enough tokens remain after each proposed token, bool `(R, N)`.
+        is_enough: True if enough tokens remain after a proposed token, bool `(R, N)`.
 
     Returns:
-        `enforced`, in which proposed tokens with enough tokens after them are allowed, float32 `(R, V)`.
+        float32 `(R, V)`. A proposed token with `is_enough` has its score in `allowed`; if this is minus infinity, its
+        score in `scores`. Other tokens have their score in `enforced`.
     """
     is_same = ops.equal(ops.expand_dims(tokens, 2), ops.expand_dims(tokens, 1))
     is_enough = ops.any(ops.logical_and(is_same, ops.expand_dims(is_enough, 1)), axis=2)
@@ -426,7 +434,7 @@ def _allow_proposed(enforced, allowed, scores, tokens, is_enough):
 
 
 def order_by_banks(totals, indices, needed, longest, count, banks):
-    """Returns the first `count` extensions of each sentence's hypotheses, taken from the banks in turns.
+    """Returns the first `count` extensions of each sentence's hypotheses, taken from the banks in turn.
 
     A bank holds the extensions that need about equally many tokens. The first turn takes the likeliest extension of
     each bank, the second turn the second likeliest, and so on. Within a turn, the bank that needs the fewest tokens

@@ -22,9 +22,9 @@ def narrow_scores(scores, temperature=1.0, top_k=0, top_p=1.0):
         temperature: a positive number by which the scores are divided. Below 1 it favours likely tokens, above 1
             unlikely ones.
         top_k: the number of likeliest tokens to draw from (Fan et al. 2018, section 5.4). 0 stands for all tokens.
-        top_p: the share of probability to draw from, above 0 and at most 1. Applied after temperature and `top_k`, it
-            leaves the smallest set of likeliest tokens whose probabilities sum to at least `top_p` (nucleus sampling,
-            Holtzman et al. 2020, section 3.1).
+        top_p: a probability, above 0 and at most 1. Tokens are drawn from the smallest set of likeliest tokens whose
+            probabilities sum to at least `top_p` (nucleus sampling, Holtzman et al. 2020, section 3.1). The
+            probabilities are computed after the temperature and `top_k`. 1 stands for all tokens.
 
     Returns:
         The logits of the distribution to draw from, float32 `(R, V)`; minus infinity for tokens that cannot be drawn.
@@ -54,8 +54,9 @@ class Sampling(GreedySearch):
     Args:
         temperature, top_k, top_p: see `narrow_scores`.
         seed: the seed of the random draws. Equal seeds give equal draws.
-        drawn: the number of steps that earlier calls have drawn with this seed. The draws continue after them.
-        count: N.
+        drawn: the number of steps in which earlier calls have drawn tokens with this seed. The draws continue after
+            these steps.
+        count: N, the number of hypotheses of each sentence.
     """
 
     temperature: float = 1.0
@@ -67,7 +68,7 @@ class Sampling(GreedySearch):
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The settings that may be inputs of a graph, see `decoding.search.Search`."""
+        """The settings that a graph takes as inputs, by name; each value is a NumPy scalar."""
         numbers = super().numbers | {"temperature": np.float32(self.temperature)}
         if self.top_p < 1:
             numbers["top_p"] = np.float32(self.top_p)
@@ -91,7 +92,13 @@ _SEED_DTYPE = {"tensorflow": "int64", "jax": "uint32"}.get(keras.backend.backend
 
 
 class _FixedState(keras.random.SeedGenerator):
-    """A generator of random numbers for a single draw. Its state is no variable, so it may be the input of a graph."""
+    """A generator of random numbers for a single draw.
+
+    Its state is not a Keras variable, so it can be computed from the inputs of a graph.
+
+    Args:
+        state: the state, two integers.
+    """
 
     def __init__(self, state: Any) -> None:
         self._state = state

@@ -50,7 +50,7 @@ class Hypotheses(NamedTuple):
 class Search(Protocol):
     """The interface of searches. A call finds the hypotheses of a batch of sentences.
 
-    Two searches that differ only in their `numbers` share a graph, which takes the numbers as inputs.
+    Two searches that differ only in the values of `numbers` share a graph, which takes these values as inputs.
 
     Call arguments:
         model: any `TranslationModel`.
@@ -64,16 +64,20 @@ class Search(Protocol):
         `Hypotheses` `(B, N, ...)`.
 
     Raises:
-        ValueError: phrases are required, and the search is not a beam search.
+        ValueError: phrases are required, and the search is not a beam search; or JAX traces the call.
     """
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The settings that may be inputs of a graph: name -> value, a NumPy scalar."""
+        """The settings that a graph takes as inputs, by name; each value is a NumPy scalar."""
         ...
 
     def with_numbers(self, numbers: Mapping[str, Any]) -> Self:
-        """Returns a copy of the search with these values, such as tensors, for the settings in `numbers`."""
+        """Returns a copy of the search with other values of settings.
+
+        Args:
+            numbers: the new values, NumPy scalars or tensors, by the name of the setting.
+        """
         ...
 
     def __call__(
@@ -91,7 +95,7 @@ def is_number(setting, number):
 
 
 def repeat_while(condition, body, state):
-    """Repeats `body` while `condition` is true, as `ops.while_loop` does. Tensors may change their shapes.
+    """Repeats `body` while `condition` is true, as `ops.while_loop` does. The shapes of the tensors may change.
 
     Args:
         condition: takes the items of `state`, and returns a boolean scalar.
@@ -102,7 +106,7 @@ def repeat_while(condition, body, state):
         The last state.
 
     Raises:
-        ValueError: the function is traced by JAX.
+        ValueError: JAX traces the function.
     """
     if keras.backend.backend() != "jax":
         return ops.while_loop(condition, body, state)
@@ -112,10 +116,12 @@ def repeat_while(condition, body, state):
 
 
 def branch(condition, if_true, if_false):
-    """Returns `if_true()` if `condition` is true, else `if_false()`, as `ops.cond` does. Their shapes may differ.
+    """Returns `if_true()` if `condition` is true, else `if_false()`, as `ops.cond` does.
+
+    The shapes of the two results may differ.
 
     Raises:
-        ValueError: the function is traced by JAX.
+        ValueError: JAX traces the function.
     """
     if keras.backend.backend() != "jax":
         return ops.cond(condition, if_true, if_false)
@@ -123,7 +129,7 @@ def branch(condition, if_true, if_false):
 
 
 def _is_true(value):
-    """Returns a boolean scalar as a Python bool; raises a `ValueError` if it is traced by JAX."""
+    """Returns a boolean scalar as a Python bool; raises a `ValueError` if JAX traces it."""
     try:
         return bool(value)
     except TypeError:  # the error of JAX's tracers
@@ -138,11 +144,15 @@ def top_k_of_many(x, count):
 
     `ops.top_k` compares the numbers of a row one by one, but a maximum is computed in parallel. So the first stage
     takes the maximum of each chunk of a row, and the second sorts only the chunks with the largest maxima. No other
-    chunk can hold one of the largest numbers. In both stages ties go to the lower index, so the result equals that of
-    `ops.top_k`.
+    chunk can hold one of the largest numbers. In both stages ties go to the lower index, so `ops.top_k` would return
+    the same result.
+
+    Args:
+        x: the rows, float32 `(A, M)`.
+        count: the number of elements to return of each row, at most M.
 
     Returns:
-        `(numbers, indices)`, each `(A, count)`: the largest numbers of each row in falling order, and their indices,
+        `(numbers, indices)`, each `(A, count)`: the largest numbers of each row, the largest first, and their indices,
         int32.
     """
     rows, length = dynamic_shape(x)
@@ -161,12 +171,12 @@ def fill_with_live(finished, live, is_truncated):
     """Replaces the missing finished hypotheses of truncated sentences by live hypotheses, the best first.
 
     Args:
-        finished: `Hypotheses` `(A, P, ...)`, the best first. Missing ones have the score minus infinity.
+        finished: `Hypotheses` `(A, P, ...)`, the best first. A missing hypothesis has the score minus infinity.
         live: `Hypotheses` `(A, K, ...)`, the best first.
-        is_truncated: whether a sentence has reached its maximum length, bool `(A,)`. Other sentences are unchanged.
+        is_truncated: True for a sentence that has reached its maximum length, bool `(A,)`. Others are unchanged.
 
     Returns:
-        `Hypotheses` `(A, P, ...)`: the finished ones, then the live ones as far as there is space.
+        `Hypotheses` `(A, P, ...)`: the finished hypotheses, then as many live hypotheses as fit.
     """
     finished_size = dynamic_shape(finished.scores)[1]
     live_size = dynamic_shape(live.scores)[1]
@@ -189,12 +199,12 @@ def write_at(x, step, values):
 
 
 def gather_columns(x, indices):
-    """Returns the elements of x, `(A, N, ...)`, at the indices, int `(A, M)`, of the second axis: `(A, M, ...)`."""
+    """Takes elements of x, `(A, N, ...)`, along the second axis: `(A, M, ...)`. `indices` is int `(A, M)`."""
     rows, size, *rest = dynamic_shape(x)
     numbers = indices + size * ops.expand_dims(ops.arange(rows, dtype=indices.dtype), 1)
     return ops.take(ops.reshape(x, (-1, *rest)), numbers, axis=0)
 
 
 def gather_rows(nested, rows):
-    """Returns a nested structure with the rows, int `(A,)`, of every tensor `(B, ...)`. Scalars are unchanged."""
+    """Takes the rows with the indices `rows`, int `(A,)`, of every tensor `(B, ...)`. Scalars are unchanged."""
     return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0) if len(x.shape) else x, nested)

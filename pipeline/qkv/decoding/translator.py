@@ -41,7 +41,7 @@ class Translation:
             not searched.
         truncated: whether the maximum length was reached before EOS, or the source was too long and was cut.
         score: the score by which the search ranked the translation.
-        prefix_tokens: the number of the first `ids` that the caller gave.
+        prefix_tokens: the number of `ids` in the prefix that the caller required.
         required: the phrases that the caller required in the text.
     """
 
@@ -56,14 +56,19 @@ class Translation:
 
 
 class Draws:
-    """The number of steps in which sampling has drawn. It grows from call to call, and one call at a time draws."""
+    """A counter of the steps in which sampling has drawn tokens, so that the draws continue from call to call.
+
+    Attributes:
+        count: the number of steps so far.
+        turn: the lock that a call holds while it draws.
+    """
 
     def __init__(self) -> None:
         self.count = 0
         self.turn = Lock()
 
     def add(self, steps: int) -> None:
-        """Adds a number of steps to the count."""
+        """Adds the number of steps of a call to `count`."""
         self.count += steps
 
 
@@ -86,7 +91,8 @@ class Translator:
         tokens: the tokens of the target language. They are needed only if phrases are required.
         reader: reads the sentences of `translate` and `encode`. By default, the tokenizer encodes them unchanged.
         graphs: the cache of graphs; by default a new one.
-        draws: the draws of sampling.
+        draws: the counter of the steps of sampling; by default a new one. Translators with the same counter continue
+            each other's draws.
     """
 
     model: keras.Model
@@ -122,8 +128,8 @@ class Translator:
             side: `source` or `target`, the language of the sentences.
 
         Raises:
-            InputError: there is a reader, and `sentences` is a single text, or a sentence has several lines or
-                characters that are not text.
+            InputError: `sentences` is a single text, or a sentence has several lines or characters that are not text.
+                Only the reader checks this; without a reader there is no error.
         """
         if self.reader:
             return self.reader.read(sentences, side)[1]
@@ -139,17 +145,19 @@ class Translator:
 
         Args:
             source_ids: the ids of each sentence.
-            prefix_ids: the ids with which each translation begins, fewer than `max_positions`; by default none. They
-                are scored as if the search had chosen them. The constraints of the search do not apply to them.
-            required: the phrases that each translation contains as whole words; by default none. Only a beam search can
-                meet them. With the prefix they need at most `max_positions` tokens, see `tokens_needed`.
+            prefix_ids: the first ids of each translation, fewer than `max_positions`; by default none. They are scored
+                as if the search had chosen them. The constraints of the search do not apply to them.
+            required: the phrases that each translation must contain as whole words; by default none. They need a beam
+                search. With the prefix they may need at most `max_positions` tokens, see
+                `text.phrases.required.tokens_needed`.
 
         Returns:
             For each sentence, the n-best list of the search, the best translation first.
 
         Raises:
             InputError: the model gives NaN, or no translation meets all constraints.
-            ValueError: phrases are required, and `tokens` is None; or the lengths of the arguments differ.
+            ValueError: phrases are required, and `tokens` is None or the search is not a beam search; or the lengths of
+                the arguments differ.
         """
         constraints = zip(prefix_ids or [[]] * len(source_ids), required or [()] * len(source_ids), strict=True)
         rows = []
@@ -180,7 +188,7 @@ class Translator:
         return np.minimum(lengths, self.max_positions)
 
     def _translate_batch(self, rows: list["_Row"]) -> list[list[Translation]]:
-        """Returns the n-best list of each row of a batch."""
+        """Returns the n-best list of each row of a batch. The errors are those of `translate_ids`."""
         source_lengths = np.array([len(row.source) for row in rows])
         prefix_lengths = np.array([len(row.prefix) for row in rows])
         source = pad([[*row.source, EOS] for row in rows], self._width(int(source_lengths.max()) + 1))
@@ -217,12 +225,14 @@ class Translator:
         return translations
 
     def _width(self, tokens: int) -> int:
-        """Returns the width of an array for rows of at most `tokens` tokens: a multiple of `LENGTH_MULTIPLE`, or
-        `max_positions` if that is less."""
+        """Returns the width of an array whose longest row has `tokens` tokens.
+
+        It is the next multiple of `LENGTH_MULTIPLE`, but at most `max_positions`.
+        """
         return min(-(-tokens // LENGTH_MULTIPLE) * LENGTH_MULTIPLE, self.max_positions)
 
     def _search(self, source: Any, max_lengths: Any, length: int, constraints: Mapping[str, Any]) -> list[np.ndarray]:
-        """Searches the translations of a batch.
+        """Searches for the translations of a batch.
 
         Args:
             source: the padded ids, `(B, S)`, S source positions.
@@ -245,10 +255,10 @@ class Translator:
         return outputs
 
     def graph(self, *names: str) -> ModelGraph:
-        """Returns the graph of the search.
+        """Returns the graph of the search: `(source, max_lengths, length, numbers, constraints) -> Hypotheses`.
 
         Args:
-            names: the constraints that each sentence has: `prefix`, `required`, both or neither.
+            names: the names of the constraints on each sentence: `prefix`, `required`, both or neither.
         """
         model = self.model
         numbers = self.search.numbers
@@ -265,9 +275,13 @@ class Translator:
 
 
 def _check_scores(scores: np.ndarray) -> None:
-    """Raises an `InputError` if a score of `(B, K)` is NaN, or all hypotheses of a sentence have minus infinity.
+    """Checks that the scores of a batch are numbers, and that each sentence has a hypothesis.
 
-    A hypothesis with minus infinity does not exist.
+    Args:
+        scores: the scores, float32 `(B, K)`; minus infinity for a missing hypothesis.
+
+    Raises:
+        InputError: a score is NaN, or all hypotheses of a sentence are missing.
     """
     if np.isnan(scores).any():
         raise InputError(
@@ -283,7 +297,7 @@ def _check_scores(scores: np.ndarray) -> None:
 class _Row(NamedTuple):
     """A sentence of a batch.
 
-    - source: its ids, without EOS.
+    - source: the ids of the sentence, without EOS.
     - prefix: the ids with which its translation begins.
     - required: the phrases that its translation contains.
     """

@@ -49,7 +49,7 @@ def train(
     Raises:
         InputError: the text, the run or its checkpoint does not fit the settings, BLEU cannot be computed on this
             machine, or the training loop cannot call one of the callbacks.
-        LostWorkerError: in a training by several workers, another worker has ended, hangs, or has not started.
+        LostWorkerError: another worker of the same training has ended, hangs, or has not started.
     """
     with importing_tensorflow():
         from .training import run_training

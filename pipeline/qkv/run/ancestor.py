@@ -1,7 +1,7 @@
 """The ancestor of a run: the run that a training starts from.
 
-The weights and the tokenizer of the ancestor are copied into the new run. It reads only the copy, so it
-does not depend on the ancestor once it has started.
+The weights and the tokenizer of the ancestor are copied into the new run. The new run reads only the copy, so the
+ancestor may be changed or deleted afterwards.
 """
 
 import logging
@@ -27,23 +27,24 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Ancestor:
-    """The copy, in a new run, of the run that it starts from.
+    """The copy of an ancestor in the folder of a new run.
 
     Attributes:
-        run: the new run.
-        record: text by key: `run` and `weights` are the ancestor's folder and the file of its weights;
-            `weights_sha256` and `tokenizer_sha256` are the digests of its files, and `copy_sha256` that of the copy.
+        run: the folder of the new run.
+        record: a dict of text. `run` is the folder of the ancestor, and `weights` the file of its weights in this
+            folder. `weights_sha256` and `tokenizer_sha256` are the SHA-256 of the ancestor's files, and `copy_sha256`
+            is the SHA-256 of the copied weights.
     """
 
     run: RunDirectory
     record: dict[str, Any]
 
     def __str__(self) -> str:
-        """Returns the folder of the ancestor, the file of its weights and the beginning of their digest."""
+        """Returns the folder of the ancestor, the file of its weights and the beginning of its SHA-256."""
         return f"{self.record['run']} ({self.record['weights']}, SHA-256 {self.record['weights_sha256'][:12]}...)"
 
     def load(self, model: keras.Model) -> None:
-        """Assigns the weights of the ancestor to a model.
+        """Assigns the copied weights of the ancestor to a model.
 
         Args:
             model: the model of the new run, with the same variables as the ancestor's.
@@ -56,7 +57,7 @@ class Ancestor:
             if sha256(path) != self.record["copy_sha256"]:
                 raise ValueError("its SHA-256 is not the copy_sha256 of manifest.json")
             with ArrayFile(path) as archive:
-                values = [archive.read(name, "f", tuple(x.shape)) for name, x in _named(model).items()]
+                values = [archive.read(name, "f", tuple(x.shape)) for name, x in _weights_by_name(model).items()]
         except DAMAGE as error:
             raise InputError(
                 f"{path}: the weights that this run starts from are missing or damaged ({error}); delete "
@@ -74,14 +75,14 @@ def take_ancestor(config: RunConfig, run: RunDirectory) -> Ancestor | None:
 
     Args:
         config: the settings of the new run.
-        run: the new run.
+        run: the folder of the new run.
 
     Returns:
         The copy; None if `training.start_from` is null.
 
     Raises:
-        InputError: there is no such run, its files are damaged or do not fit together, or its model or vocabulary
-            differs from that of the config.
+        InputError: `training.start_from` is not a run, the files of this run are damaged or do not fit together, or its
+            model or vocabulary differs from the config's.
     """
     root = config.training.start_from
     if root is None:
@@ -98,7 +99,11 @@ def take_ancestor(config: RunConfig, run: RunDirectory) -> Ancestor | None:
 
 
 def _copy(config: RunConfig, run: RunDirectory, root: Path) -> dict[str, Any]:
-    """Copies the weights and the tokenizer of the run in `root`; returns the record of the `Ancestor`."""
+    """Copies the weights and the tokenizer of the run in `root`, and returns `Ancestor.record`.
+
+    Raises:
+        InputError: see `take_ancestor`; or the tokenizer changed during the copy.
+    """
     ancestor = check_ancestor(config)
     assert ancestor is not None
     for difference in text_differences(config, ancestor):
@@ -120,12 +125,12 @@ def _copy(config: RunConfig, run: RunDirectory, root: Path) -> dict[str, Any]:
     if sha256(run.tokenizer) != record["tokenizer_sha256"]:
         raise InputError(f"{source.tokenizer}: it changed while it was copied; delete the run and start it again")
     with replaced_when_done(run.ancestor_weights) as temporary:
-        weights = _named(loaded.model).items()
+        weights = _weights_by_name(loaded.model).items()
         arrays: dict[str, Any] = {name: keras.ops.convert_to_numpy(variable) for name, variable in weights}
         np.savez(temporary, **arrays)
     return {**record, "copy_sha256": sha256(run.ancestor_weights)}
 
 
-def _named(model: keras.Model) -> dict[str, Any]:
-    """Returns the weights of a model by number and path, without the states of random generators."""
+def _weights_by_name(model: keras.Model) -> dict[str, Any]:
+    """Returns the weights of a model by their names in the copy, `NUMBER/PATH`, without states of random generators."""
     return {f"{number:04d}/{variable.path}": variable for number, variable in enumerate(model.weights)}

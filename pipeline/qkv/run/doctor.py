@@ -57,7 +57,7 @@ class CheckupLine(NamedTuple):
 
     - subject: the part of the training that the line describes, in one word.
     - text: the description.
-    - fine: False marks the line with LOOK.
+    - fine: False if the user should look at the line. It is then marked with LOOK.
     - settings: the proposed settings by dotted key; None if the line proposes none.
     """
 
@@ -74,7 +74,7 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
         config: the settings of the training, with the name of the run.
 
     Raises:
-        InputError: the settings or the text are wrong, so that training would raise the same error.
+        InputError: the settings or the text have a mistake. Training would raise the same error.
     """
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
@@ -91,11 +91,11 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
     with tempfile.TemporaryDirectory() as folder:
         run = RunDirectory.create(Path(folder) / "run")
         ancestor = take_ancestor(config, run)
-        most_tokens = None
+        vocabulary_limit = None
         try:
             training_text = prepare_text(config, run)
         except VocabularySizeError as error:
-            size = most_tokens = error.fitting
+            size = vocabulary_limit = error.fitting
             text = f"{error}; {size} is proposed, and used below"
             yield CheckupLine("vocabulary", text, fine=False, settings={"tokenizer.vocabulary_size": size})
             tokenizer = config.tokenizer.model_copy(update={"vocabulary_size": size})
@@ -103,7 +103,7 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
             run = RunDirectory.create(Path(folder) / "again")
             training_text = prepare_text(config, run)
         yield from _describe_text(config, run, training_text)
-        yield from _try_training(config, training_text, root, strategy, ancestor, most_tokens)
+        yield from _try_training(config, training_text, root, strategy, ancestor, vocabulary_limit)
 
 
 def describe_machine() -> CheckupLine:
@@ -169,17 +169,17 @@ def _try_training(
     root: Path,
     strategy: tf.distribute.Strategy,
     ancestor: Ancestor | None,
-    most_tokens: int | None,
+    vocabulary_limit: int | None,
 ) -> Iterator[CheckupLine]:
     """Makes a few updates, and describes model, batches, updates, memory, time, disk space and a proposal.
 
     Args:
         config: the settings.
         text: the prepared text.
-        root: the folder that the run would have.
+        root: the future folder of the run.
         strategy: the strategy of the devices.
-        ancestor: the copy of the run that training starts from, or None.
-        most_tokens: the largest vocabulary that the text can fill; None if the config's is not too large.
+        ancestor: the copy of the run that training starts from; None if it starts from random weights.
+        vocabulary_limit: the largest vocabulary size that the text allows; None if the config's is not too large.
     """
     vocabulary = text.tokenizer.vocabulary_size
     schedule = build_schedule(config, strategy)
@@ -229,7 +229,7 @@ def _try_training(
         sizes = ModelSize(**config.model.model_dump(include=set(ModelSize.__annotations__)))
         work_per_second = speed * token_cost(sizes, vocabulary, batches.batch_tokens)
         minutes = max(round(float(minutes), 1), 0.1)
-        proposal = propose(len(lengths), 1 + float(lengths.mean()), minutes, work_per_second, most_tokens)
+        proposal = propose(len(lengths), 1 + float(lengths.mean()), minutes, work_per_second, vocabulary_limit)
         proposed = proposal.settings()
         present = dict(flat_settings(config.model_dump()))
         changes = {key: "null" if value is None else value for key, value in proposed.items() if value != present[key]}
@@ -242,7 +242,7 @@ def _try_training(
 
 
 def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch]) -> tuple[float, float, int]:
-    """Measures the time of updates by the first batches.
+    """Measures the time of updates with the first batches.
 
     Args:
         step: the training step.
@@ -262,7 +262,7 @@ def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch
 
 
 def describe_memory() -> Iterator[CheckupLine]:
-    """Describes the peak use of memory until now, of each GPU and of the machine."""
+    """Describes the peak use of memory since the process started, on each GPU and of the machine."""
     for number, total in enumerate(gpu_memory() if visible_gpus() else []):
         peak = tf.config.experimental.get_memory_info(f"GPU:{number}")["peak"]
         yield _describe_peak(f"of GPU {number}, ", peak, total)
@@ -270,7 +270,13 @@ def describe_memory() -> Iterator[CheckupLine]:
 
 
 def _describe_peak(prefix: str, peak: int | None, total: int | None) -> CheckupLine:
-    """Describes a peak use of memory, in bytes; None if the system does not report it. `prefix` begins the line."""
+    """Describes a peak use of memory.
+
+    Args:
+        prefix: the beginning of the text, such as the name of the GPU.
+        peak: the peak use in bytes; None if the system does not report it.
+        total: the size of the memory in bytes; None if the system does not report it.
+    """
     if peak is None or total is None:
         return CheckupLine("memory", "this system does not report it")
     text = f"{prefix}{peak / GIGABYTE:.1f} GiB with the largest batch, of {total / GIGABYTE:.0f}"
@@ -286,7 +292,8 @@ def nearest_limit(limits: Limits, updates_per_epoch: int, update_seconds: float)
         update_seconds: the seconds of an update.
 
     Returns:
-        `(name, minutes)`: `updates`, `epochs` or `minutes`, and the minutes until this limit.
+        `(name, minutes)`: the name of the limit, `updates`, `epochs` or `minutes`, and the minutes until it is reached;
+        infinity if there is no limit.
     """
     minutes = {
         "updates": (limits.max_updates or math.inf) * update_seconds / 60,
@@ -299,7 +306,15 @@ def nearest_limit(limits: Limits, updates_per_epoch: int, update_seconds: float)
 def _describe_duration(
     config: RunConfig, epoch_updates: int, update_seconds: float, limit: str, minutes: float
 ) -> CheckupLine:
-    """Describes the length of the training, whose first limit is `limit` after `minutes`."""
+    """Describes the length of the training.
+
+    Args:
+        config: the settings.
+        epoch_updates: the number of updates in an epoch.
+        update_seconds: the seconds of an update.
+        limit: the limit that ends training, `updates`, `epochs` or `minutes`.
+        minutes: the minutes until this limit.
+    """
     updates = round(minutes * 60 / update_seconds)
     every = config.training.validate_every_updates or max(1, updates // VALIDATIONS)
     validations = f"{max(1, updates // every):,} validation{'s' if updates >= 2 * every else ''}"
@@ -312,7 +327,7 @@ def _describe_duration(
 
 
 def _describe_disk(config: RunConfig, model: keras.Model, root: Path) -> CheckupLine:
-    """Describes the size of the run's files and the free space for them; `root` is the folder of the run."""
+    """Describes the size of the checkpoints and the free space for them; `root` is the future folder of the run."""
     settings = config.training
     needed = checkpoint_bytes(model.count_params(), settings.keep_checkpoints, settings.average_checkpoints)
     folder = next(folder for folder in (root, *root.parents) if folder.exists())
@@ -325,19 +340,19 @@ def _describe_disk(config: RunConfig, model: keras.Model, root: Path) -> Checkup
 
 
 def state_bytes(parameters: int) -> int:
-    """Returns the size of weights, their gradients and their two moments in float32, in bytes."""
+    """Returns the bytes of a model in training: weights, gradients and the two moments of Adam, in float32."""
     return 4 * 4 * parameters
 
 
 def checkpoint_bytes(parameters: int, keep_checkpoints: int, average_checkpoints: int) -> int:
     """Returns the size of the checkpoints and the model file of a run, in bytes.
 
-    A checkpoint has the weights and their two moments in float32. The model file has only the weights.
+    A checkpoint has the weights and the two moments of Adam in float32. The model file has only the weights.
 
     Args:
         parameters: the number of parameters of the model.
         keep_checkpoints: the number of recent checkpoints.
-        average_checkpoints: the number of checkpoints that are averaged. All may differ from the recent ones.
+        average_checkpoints: the number of checkpoints that are averaged. They count in addition to the recent ones.
     """
     checkpoints = keep_checkpoints + average_checkpoints + 1  # and the best checkpoint
     return 4 * parameters * (3 * checkpoints + 1)

@@ -13,9 +13,10 @@ from .trained_run import TrainedRun, load_run
 
 @dataclass(frozen=True)
 class TrainedEnsemble(TrainedRun):
-    """An ensemble in the form of a single run, whose model is an `Ensemble` of all models.
+    """An ensemble that is used like a single run. Its model is an `Ensemble` of the models of all runs.
 
-    It has the folder, the settings and the tokenizer of the first run. `max_positions` is the smallest of all runs.
+    Its folder, settings and tokenizer are those of the first run, except `max_positions`, which is the smallest of all
+    runs.
 
     Args:
         runs: all runs by their names, including the first run.
@@ -36,7 +37,7 @@ class TrainedEnsemble(TrainedRun):
     def members(self) -> dict[str, TrainedRun]:
         """The runs by their names, with the settings of the ensemble.
 
-        `model` and `inspection.attention` stay those of each run, with the `max_positions` of the ensemble.
+        Each run keeps its settings of `model`, except `max_positions`, and its `inspection.attention`.
         """
         members = {}
         for name, run in self.runs.items():
@@ -48,7 +49,7 @@ class TrainedEnsemble(TrainedRun):
 
 
 def load_runs(roots: Sequence[Path], checkpoint: str = "best", tuned: bool = True) -> TrainedRun:
-    """Loads a run, or several as an ensemble.
+    """Loads a run, or several runs as an ensemble.
 
     Args:
         roots: the folders of the runs. A folder may be listed twice.

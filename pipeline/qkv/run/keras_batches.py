@@ -29,15 +29,16 @@ SPLITS = "train", "validation"
 def batches(config: RunConfig | str | Path, split: str = "train") -> "KerasBatches":
     """Makes the batches of a config, or of a run, for `fit` and `evaluate` of Keras.
 
-    The text of a config is prepared in a temporary folder. A run has prepared its text already, which saves time if the
-    text is large. Random generators are seeded as in a training, so a model that is made next has the same weights.
+    The text of a config is prepared in a temporary folder. The text of a run is read from its folder, which is faster.
+    The random generators are seeded as at the start of a training, so a model that is built next has the same initial
+    weights.
 
     Args:
         config: a `RunConfig`, the path of a config file, or the folder of a run.
         split: `train` for the batches of training, shuffled again in each epoch; or `validation`.
 
     Raises:
-        InputError: the config or its text has a mistake, or there is no such split.
+        InputError: the config or its text has a mistake, or `split` has another value.
     """
     if split not in SPLITS:
         raise InputError(f"split: expected {' or '.join(SPLITS)}, found {split!r:.60}")
@@ -67,27 +68,29 @@ class KerasBatches(keras.utils.PyDataset):
 
     The arrays are int32 `(B, S)`, `(B, T)` and `(B, T)`: B sentences, S source positions, T target positions.
 
-    In training, each epoch has another order, as in `train.py`. Pass `shuffle=False` to `fit`, which would shuffle the
-    batches once more. A `fit` that starts at epoch 0 reads the epoch after the last one that was read. A `fit` that
-    starts later, by `initial_epoch` or `BackupAndRestore`, reads that epoch. The callback of `follow_epochs` does this.
-    `fit` of a `TranslationModel` adds the callback; add it yourself for other models.
+    The training batches of each epoch have another order, as in `train.py`. Pass `shuffle=False` to `fit`; otherwise it
+    shuffles the batches again.
 
-    Threads make the batches; `workers` is their number. Processes are refused, since they would not notice the end of
-    an epoch.
+    The callback of `follow_epochs` chooses the epoch at which `fit` begins to read. A `fit` that starts at epoch 0
+    continues after the last epoch that was read. A `fit` that starts later, by `initial_epoch` or `BackupAndRestore`,
+    begins with that epoch. `fit` of a `TranslationModel` adds the callback; add it yourself for other models.
 
-    If the batches are made in the scope of a strategy with several replicas, each batch is filled with empty sentences
+    The attribute `workers` of Keras is the number of threads that make the batches. `use_multiprocessing` must be
+    False, since a copy in another process would not notice the end of an epoch.
+
+    If the object is made in the scope of a strategy with several replicas, each batch is filled with empty sentences
     up to a multiple of the number of replicas.
 
     Every epoch has as many batches as the first. If segmentations or a mixture of corpora are sampled, an epoch may
-    lack its last batches or repeat its first ones.
+    lack its last batches or repeat its first batches.
 
     Args:
-        training_batches: the maker of the training batches of any epoch.
-        text: the text.
+        training_batches: makes the training batches of any epoch.
+        text: the prepared text.
         split: one of `SPLITS`.
 
     Attributes:
-        text: the text; `text.tokenizer.vocabulary_size` is the vocabulary size for a model.
+        text: the prepared text; `text.tokenizer.vocabulary_size` is the vocabulary size for a model.
         epoch: the index of the epoch whose batches are read, from 0. It may be set between epochs.
     """
 
@@ -104,7 +107,7 @@ class KerasBatches(keras.utils.PyDataset):
         self._count = len(self._rows)
 
     def _plan(self) -> None:
-        """Plans all batches of the epoch, since threads read them in any order."""
+        """Chooses the pairs of all batches of the epoch in advance, since threads read the batches in any order."""
         if self._shuffles:
             self._pairs = self._training_batches.pairs(self.epoch)
             self._rows = list(self._training_batches.plan(self.epoch).batches())
@@ -126,7 +129,7 @@ class KerasBatches(keras.utils.PyDataset):
 
     @property
     def use_multiprocessing(self) -> bool:
-        """False: processes cannot make the batches. Setting it to True raises an `InputError`."""
+        """Always False: only threads can make the batches. Setting it to True raises an `InputError`."""
         return False
 
     @use_multiprocessing.setter
@@ -153,7 +156,11 @@ class KerasBatches(keras.utils.PyDataset):
         return (batch.source, batch.target_input), batch.target_output
 
     def _batch(self, index: int) -> Batch:
-        """Returns a batch of the epoch with a multiple of the replicas in rows. An index past the end starts over."""
+        """Returns a batch of the epoch, filled with empty sentences up to a multiple of the number of replicas.
+
+        Args:
+            index: the index of the batch, from 0. After the last batch of the epoch the first one follows.
+        """
         batch = self._training_batches.make(self._pairs, self._rows[index % len(self._rows)])
         return batch.map(lambda ids: np.pad(ids, ((0, -len(ids) % self._replicas), (0, 0))))
 
@@ -168,15 +175,15 @@ class KerasBatches(keras.utils.PyDataset):
             self.epoch += 1
 
     def follow_epochs(self) -> keras.callbacks.Callback:
-        """Returns a callback that sets the epoch to the one at which `fit` starts. Each `fit` needs a new callback."""
+        """Returns a callback that sets `epoch` when a `fit` starts; see the class. Each `fit` needs a new callback."""
         return FirstEpoch(self)
 
 
 class FirstEpoch(keras.callbacks.Callback):
-    """Sets the epoch of batches to the one at which `fit` starts, before a batch is read.
+    """A callback that sets the epoch of a `KerasBatches` when a `fit` starts, before it reads a batch.
 
     Args:
-        batches: the batches.
+        batches: the batches of this `fit`.
     """
 
     def __init__(self, batches: KerasBatches) -> None:

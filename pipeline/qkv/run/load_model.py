@@ -1,4 +1,4 @@
-"""Loads a saved Keras model. Importing this module registers all classes and functions that its file may name."""
+"""Loads a saved Keras model. Importing this module registers the classes and functions of qkv that its file names."""
 
 from pathlib import Path
 
@@ -24,6 +24,8 @@ def load_model(path: str | Path) -> keras.Model:
 
     Raises:
         InputError: there is no such file.
+        ValueError, OSError: the file is damaged.
+        TypeError: the model has a class that is not registered.
 
     Example:
         >>> load_model("runs/demo").summary()  # doctest: +SKIP

@@ -39,7 +39,7 @@ def write_manifest(
         run: the folder of the run, whose model and tokenizer are written already.
         model: the model of the run.
         tokenizer: the tokenizer of the run.
-        origin: further entries, JSON-ready: the origin of the weights, and their score on validation.
+        origin: further entries, values for JSON by key: the origin of the weights, and their score on validation.
     """
     manifest = {
         "versions": installed_versions(PACKAGES) | {"python": platform.python_version()},
@@ -57,7 +57,7 @@ def write_manifest(
 
 
 def golden_logits(model: keras.Model, vocabulary_size: int) -> list[float]:
-    """Returns the golden output of a model: a few logits for fixed ids. Models with other weights have other logits."""
+    """Returns the golden output of a model: a few logits for fixed ids. They change if the weights change."""
     ids = 4 + np.arange(5)[None] % (vocabulary_size - 4)
     target = np.array([[BOS, 4, 5]])
     logits = keras.ops.convert_to_numpy(model(ids.astype("int32"), target.astype("int32"), training=False))
@@ -73,14 +73,14 @@ def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) ->
         vocabulary_size: the vocabulary size of the model.
 
     Raises:
-        InputError: the manifest is missing or damaged, or the outputs differ.
+        InputError: the manifest is missing or damaged, or the two outputs differ by more than rounding.
     """
     manifest = read_json_if_whole(run.manifest)
     try:
         expected = np.array(manifest["golden_logits"], float).reshape(LOGITS)
         bfloat16 = "bfloat16" in manifest["precision"]
     except (ValueError, KeyError, TypeError):
-        raise _damaged(run) from None
+        raise _manifest_error(run) from None
     logits = golden_logits(model, vocabulary_size)
     tolerance = TOLERANCE * max(1.0, float(np.abs(expected).max())) * (10 if bfloat16 else 1)
     if not np.allclose(logits, expected, atol=tolerance):
@@ -105,7 +105,7 @@ def check_digests(run: RunDirectory, *names: str) -> None:
         path: Path = getattr(run, name)
         recorded = manifest.get(f"{name}_sha256")
         if not isinstance(recorded, str):
-            raise _damaged(run)
+            raise _manifest_error(run)
         if recorded != sha256(path):
             raise InputError(
                 f"{path}: not the file that training wrote: its SHA-256 is not the {name}_sha256 of "
@@ -113,7 +113,7 @@ def check_digests(run: RunDirectory, *names: str) -> None:
             )
 
 
-def _damaged(run: RunDirectory) -> InputError:
+def _manifest_error(run: RunDirectory) -> InputError:
     """Returns the error of a manifest that is missing or damaged."""
     return InputError(
         f"{run.manifest}: missing or damaged; delete the file if it exists, and let this command write it again: "
@@ -132,11 +132,15 @@ def _git_commit() -> Any:
 
 
 def archive_manifest(run: Any) -> dict[str, Any]:
-    """Returns the entries about a `TrainedRun` in the manifest of an attention archive, JSON-ready.
+    """Returns the entries about a run in the manifest of an attention archive, values for JSON by key.
 
     - run: the name of the run.
     - signed: the sites whose weights may be negative or do not sum to 1; missing if there are none.
-    - versions, git_commit, model_sha256, tokenizer_sha256: from the manifest of the run, or missing without it.
+    - versions, git_commit, model_sha256, tokenizer_sha256: copied from the manifest of the run; missing if the run has
+      no manifest.
+
+    Args:
+        run: a `TrainedRun`.
     """
     facts: dict[str, Any] = {"run": run.directory.root.name}
     attention = getattr(run.config.model, "attention", None)

@@ -1,9 +1,9 @@
-"""Distributes the work of a finished run over processes of this machine, each of which loads the run itself.
+"""Distributes the work of a finished run over processes of this machine. Each process loads the run.
 
-Each process computes whole items, and one process alone computes the same items. So the results are equal, bit for bit.
+The work is a sequence of items, and each item is computed by one process. So the results are equal, bit for bit, for
+any number of processes.
 
-This module does not import TensorFlow until a process works. TensorFlow is then imported quietly, with the settings of
-the first process.
+Importing this module does not import TensorFlow. A process imports it when it loads the run.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,11 +30,11 @@ class RunParts:
     Args:
         roots: the folders of the runs.
         checkpoint: `best` or `last`, see `run.trained_run.load_run`.
-        config: the settings of the first run, with the changes by options.
+        config: the settings of the first run, changed by the options of the command.
         processes: the number of processes that share the work.
-        ban: the file of banned phrases, or None.
-        requires: whether translations have required phrases.
-        plugins: the files of the plugins, which are loaded first; by default those that this process has loaded.
+        ban: the file of banned phrases; None if no phrases are banned.
+        requires: True if translations also have required phrases. It matters only for banned phrases.
+        plugins: the files of the plugins, which are loaded before the run; by default the plugins of this process.
     """
 
     roots: tuple[Path, ...]
@@ -47,7 +47,11 @@ class RunParts:
 
     @cached_property
     def run(self) -> Any:
-        """The `TrainedRun`, loaded at its first use."""
+        """The `TrainedRun`, loaded at its first use in a process.
+
+        Raises:
+            InputError: the runs, the settings or the banned phrases cannot be loaded.
+        """
         load_plugins(list(self.plugins))
         with importing_tensorflow():
             from ..text.phrases.banned import read_banned
@@ -61,10 +65,12 @@ class RunParts:
         """Computes `function(run, item)` for each item in the processes, and yields the results in order.
 
         Args:
-            function: a function of the `TrainedRun` and an item. It can be pickled, as can items and results.
-            items: the items. They are read ahead of the results, so that all processes are busy.
+            function: a function of the `TrainedRun` and an item. With several processes, it can be pickled, and so can
+                the items and the results.
+            items: the items. They are read before their results are needed, so that all processes are busy.
 
         Raises:
+            InputError: see `run`.
             LostWorkerError: a process was killed.
         """
         return map_in_processes(partial(self._apply, function), items, self.processes)
@@ -74,7 +80,14 @@ class RunParts:
         return function(self.run, item)
 
     def translate(self, items: Iterable[tuple[Any, ...]]) -> Iterator[list[list[Any]]]:
-        """Yields the result of `Translator.translate_ids` for each tuple of its arguments, as `map` does."""
+        """Translates items in the processes, and yields their results in order. The errors are those of `map`.
+
+        Args:
+            items: tuples of arguments of `decoding.translator.Translator.translate_ids`.
+
+        Yields:
+            The result of `translate_ids` for each tuple: the n-best lists of its sentences.
+        """
         return self.map(_translate, items)
 
     def record(self, windows: Iterable[Sequence[Any]], recorder: Any, sites: Sequence[str]) -> Iterator[Any]:
@@ -83,7 +96,7 @@ class RunParts:
         Args:
             windows: sequences of `ForcedPair`.
             recorder: an `AttentionRecorder` of the run. Each process makes one with the same sites and units.
-            sites: the sites to record, a part of the recorder's.
+            sites: the sites to record, some or all of the recorder's sites.
 
         Raises:
             LostWorkerError: a process was killed.
@@ -93,7 +106,7 @@ class RunParts:
 
 
 def _translate(run: Any, arguments: tuple[Any, ...]) -> list[list[Any]]:
-    """Returns the result of `Translator.translate_ids` for its arguments."""
+    """Returns the result of `Translator.translate_ids` of a `TrainedRun` for a tuple of its arguments."""
     return run.translator.translate_ids(*arguments)
 
 
@@ -108,9 +121,10 @@ def map_in_processes(function: Callable[[Item], Result], items: Iterable[Item], 
     """Computes `map(function, items)` in processes, and yields the results in order, each as soon as possible.
 
     Args:
-        function: can be pickled.
-        items: can be pickled; they are read ahead of the results.
-        processes: the number of processes; with 1, this process computes.
+        function: a function of an item.
+        items: the items. They are read before their results are needed.
+        processes: the number of processes. With 1, no process is started. With more, the function, the items and the
+            results can be pickled.
 
     Raises:
         LostWorkerError: a process was killed.

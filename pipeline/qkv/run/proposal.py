@@ -1,4 +1,4 @@
-"""Proposes settings for a training of given minutes: the largest model that can still read enough text in them."""
+"""Proposes settings for a training of a given time: the largest model that can read enough text in this time."""
 
 import math
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class ModelSize:
 
 
 class Preset(NamedTuple):
-    """A model size with its settings, and the length of training from which it is worth its time.
+    """A model size with its settings, and the minimum length of a training for which it is proposed.
 
     - size: the sizes of the model.
     - vocabulary_size: the maximum size of the vocabulary.
@@ -83,7 +83,7 @@ class Proposal:
         batch_tokens: the maximum number of positions on the longer side of a batch, padding included.
         dropout: the rate of dropout.
         learning_rate: the peak of the learning rate.
-        minutes: the minutes of training.
+        minutes: the length of the training in minutes.
         updates: the expected number of updates.
         epochs: the expected number of passes over the training text.
     """
@@ -129,8 +129,7 @@ def token_cost(size: ModelSize, vocabulary_size: int, batch_tokens: int) -> floa
         batch_tokens: the maximum number of positions on the longer side of a batch.
 
     Returns:
-        Microseconds on the processor of the constants above. Only ratios matter, since other processors have another
-        speed.
+        Microseconds on one processor, an AMD EPYC. Only ratios matter, since other processors have another speed.
     """
     width = size.d_model
     inner = 2 * size.d_model * size.d_ff
@@ -146,23 +145,23 @@ def token_cost(size: ModelSize, vocabulary_size: int, batch_tokens: int) -> floa
 
 
 def propose(
-    pairs: int, tokens_per_pair: float, minutes: float, work_per_second: float, most_tokens: int | None = None
+    pairs: int, tokens_per_pair: float, minutes: float, work_per_second: float, vocabulary_limit: int | None = None
 ) -> Proposal:
     """Chooses the largest preset for which a training reads enough target tokens, and adapts its settings.
 
     Args:
         pairs: the number of training pairs.
         tokens_per_pair: the mean number of target tokens of a pair, EOS included.
-        minutes: the minutes of training.
-        work_per_second: the speed of the machine: the measured target tokens per second, times the `token_cost` of the
-            measured model.
-        most_tokens: the largest vocabulary that the text can fill; None if it is not known.
+        minutes: the length of the training in minutes.
+        work_per_second: the speed of the machine: the measured target tokens per second of some model, times the
+            `token_cost` of this model.
+        vocabulary_limit: the largest vocabulary size that the text allows; None if it is not known.
     """
     work = 60 * minutes * (1 - VALIDATING_SHARE) * work_per_second
-    largest_vocabulary = min(_by_threshold(VOCABULARIES, pairs), most_tokens or math.inf)
+    largest_vocabulary = min(_by_threshold(VOCABULARIES, pairs), vocabulary_limit or math.inf)
 
     def fit(preset: Preset) -> tuple[int, int, float]:
-        """Returns vocabulary size, batch size, and the number of target tokens that a training can read."""
+        """Returns the vocabulary size, the batch size in tokens, and the number of target tokens of the training."""
         vocabulary = min(preset.vocabulary_size, largest_vocabulary)
         tokens = {batch: work / token_cost(preset.size, vocabulary, batch) for batch in BATCHES}
         batch = max((batch for batch in BATCHES if tokens[batch] / batch >= UPDATES_WANTED), default=BATCHES[0])
@@ -185,7 +184,7 @@ def propose(
 
 
 def _by_threshold(table: Sequence[tuple[float, Any]], value: float) -> Any:
-    """Returns the entry of the highest threshold that a value reaches.
+    """Returns the entry with the highest threshold that is at most `value`.
 
     Args:
         table: pairs `(threshold, entry)`, the lowest threshold first.

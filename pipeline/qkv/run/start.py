@@ -23,7 +23,7 @@ def load_training(
     Args:
         path: the config file or the folder.
         overrides, origin: see `config.run.load_run_config`.
-        resumes: whether `path` is the folder of a run to continue.
+        resumes: True if `path` is the folder of a run to continue, False if it is a config file.
 
     Returns:
         `(config, run)`: the settings, and the folder of the run to continue; None for a new run. The run of a config
@@ -61,7 +61,7 @@ def load_training(
 
 
 def refuse_imported(config: RunConfig, path: str | Path) -> None:
-    """Raises an `InputError` if a config is that of an imported run, which cannot be trained itself.
+    """Raises an `InputError` if a config belongs to an imported run, which cannot be trained.
 
     Args:
         config: the settings.

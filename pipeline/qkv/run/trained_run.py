@@ -1,4 +1,7 @@
-"""A finished run, ready to translate: config, tokenizer, and the model, in float32 whatever its precision was."""
+"""A finished run, ready to translate: config, tokenizer and model.
+
+The model computes in float32, whatever the precision of its training was.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -42,7 +45,7 @@ class TrainedRun:
         tokenizer: the tokenizer of the run.
         model: the model of the run.
         weights: the file from which the weights of the model were read.
-        banned: the phrases that no translation contains, or None.
+        banned: the phrases that no translation may contain; None if there are none.
         graphs: the cache of graphs, which the runs of `with_config` share.
     """
 
@@ -62,7 +65,10 @@ class TrainedRun:
         )
 
     def with_config(self, config: RunConfig) -> "TrainedRun":
-        """Returns the run with other settings of decoding. The sets that it has held out are read from its folder.
+        """Returns the run with other settings, such as those of decoding. It has the same model and weights.
+
+        Args:
+            config: the settings. Validation and test sets that the run has held out replace those of the config.
 
         Raises:
             InputError: the vocabulary has no tag `decoding.tag`.
@@ -72,17 +78,17 @@ class TrainedRun:
 
     @cached_property
     def reader(self) -> TextReader:
-        """The reader of text that users write."""
+        """The reader that normalises and encodes the sentences of users."""
         return TextReader(self.directory, self.config.data, self.tokenizer, self.config.model.max_positions - 1)
 
     @cached_property
     def target_tokens(self) -> TokenText:
-        """The text that each token of the target language adds."""
+        """The text that each token of the target language adds to a translation."""
         return self.banned.tokens if self.banned else TokenText(self.tokenizer, self.config.data.tokenized)
 
     @cached_property
     def translator(self) -> Translator:
-        """The translator with the search of the config."""
+        """The translator, with the search that the config describes."""
         search = build_search(self.config.decoding, self.config.run.seed, self.banned)
         return build_translator(
             self.model, self.tokenizer, self.config, search, self.target_tokens, self.reader, self.graphs
@@ -92,7 +98,7 @@ class TrainedRun:
         """Returns a recorder of attention. A later call with the same sites and units returns the same recorder.
 
         Args:
-            sites: the names of the sites to record, of `config.choices.inspection.SITES`.
+            sites: the sites to record, keys of `config.choices.inspection.SITES`.
             units: the units that count as words on each side.
 
         Raises:
@@ -120,8 +126,9 @@ def load_run(root: Path, checkpoint: str = "best", tuned: bool = True) -> Traine
 
     Args:
         root: the folder of the run.
-        checkpoint: `best`, or `last` for the newest checkpoint. Both can be loaded during training.
-        tuned: whether to use the settings that `evaluate.py --tune` has chosen.
+        checkpoint: `best` for the weights that were best on validation, `last` for the newest checkpoint. Both can be
+            loaded during training.
+        tuned: whether to use the settings of decoding that `evaluate.py --tune` has chosen, if there are any.
 
     Raises:
         InputError: the folder is not a run, has no weights yet, or its files do not fit together; or the process was

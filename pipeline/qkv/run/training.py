@@ -154,7 +154,7 @@ def run_training(
 
 
 def start_devices(config: RunConfig) -> tf.distribute.Strategy:
-    """Makes the strategy, seeds the random generators, and logs the devices and advice about them."""
+    """Seeds the random generators, logs the devices and advice about them, and returns the strategy of the devices."""
     strategy = make_strategy()
     keras.utils.set_random_seed(config.run.seed)
     precision = resolve_precision(config.training.precision)
@@ -178,13 +178,13 @@ def open_run_folder(root: Path, resume: Path | None, writes: bool) -> Iterator[R
     """Opens the folder of a run for the time of its training.
 
     If the block fails before the first checkpoint of a new run, the folder is deleted, so that the same command can
-    start again. It is kept after a `LostWorkerError`: then the same command continues with the prepared text.
+    start again. After a `LostWorkerError` the folder stays: the same command then continues with the prepared text.
 
     Args:
         root: the folder of a new run.
         resume: the folder of the run to continue; None for a new run.
-        writes: whether this worker writes the run and locks it. Other workers only read it. If they do not see the
-            folder, they get a temporary folder.
+        writes: True if this worker writes the run and locks it. Other workers only read it. A worker that does not see
+            the folder gets a temporary folder.
 
     Yields:
         The folder.
@@ -220,7 +220,7 @@ def open_run_folder(root: Path, resume: Path | None, writes: bool) -> Iterator[R
 
 
 def _appears(path: Path) -> bool:
-    """Returns whether a file exists, or appears within 5 seconds, since a shared folder may show it late."""
+    """Waits up to 5 seconds for a file, since a shared folder may show it late; returns whether it exists."""
     for _ in range(ROUNDS):
         if path.is_file():
             return True
@@ -231,14 +231,14 @@ def _appears(path: Path) -> bool:
 def prepare(config: RunConfig, run: RunDirectory) -> tuple[Ancestor | None, TrainingText]:
     """Writes the config, copies the ancestor of a run, and prepares the text.
 
-    A text that is prepared already is read.
+    If the run has a prepared text already, it is read.
 
     Args:
         config: all settings.
         run: the folder of the run.
 
     Returns:
-        `(ancestor, text)`: the copy of the ancestor, or None without `training.start_from`; and the text.
+        `(ancestor, text)`: the copy of the ancestor, None if `training.start_from` is null; and the prepared text.
 
     Raises:
         InputError: the ancestor or the text cannot be read, or the text was prepared with other settings.
@@ -265,8 +265,10 @@ def restore(
 ) -> Progress:
     """Loads the newest checkpoint of a run into model and optimizer.
 
-    Without a checkpoint, the weights of the ancestor are loaded, if there is one. On the chief, the config is written
-    again, and superseded checkpoints are deleted; a run that starts has no records of an earlier training afterwards.
+    If the run has no checkpoint yet, the weights of the ancestor are loaded, if there is an ancestor.
+
+    The chief also writes the config again. It deletes superseded checkpoints of a run that continues, and the records
+    of an earlier training in the folder of a run that starts.
 
     Args:
         config: all settings.
@@ -279,6 +281,10 @@ def restore(
 
     Returns:
         The progress of the training at the checkpoint.
+
+    Raises:
+        InputError: the checkpoint or the copy of the ancestor is damaged, or does not fit the model.
+        LostWorkerError: another worker has ended, hangs, or has not started.
     """
     started = bool(checkpoints.all()) or run.model.is_file()
     if ancestor is not None and not started:
@@ -337,7 +343,13 @@ def _report_trained(run: RunDirectory, progress: Progress, stopping: StoppingRul
 
 
 def _report_interrupted(run: RunDirectory, progress: Progress, saved: bool) -> None:
-    """Logs that the training was interrupted, and the command that continues it; `saved`: it has a checkpoint."""
+    """Logs that the training was interrupted, and the command that continues it.
+
+    Args:
+        run: the folder of the run.
+        progress: the progress of the training.
+        saved: True if there is a checkpoint. Otherwise the command starts the training again.
+    """
     advice = "continue" if saved else "their speed was not measured yet, so start again"
     command = invocation("train", "--resume", run.root)
     log.info("\ninterrupted after %d updates; %s with:\n  %s", progress.update, advice, command)

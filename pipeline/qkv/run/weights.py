@@ -27,16 +27,16 @@ FEW = 4
 
 
 def check_weights_file(path: Path, least_parameters: int) -> None:
-    """Checks that a `.keras` file or a checkpoint can be loaded: that it fits into memory and refers to no other file.
+    """Checks that a file of weights can be loaded safely: it fits into memory and does not refer to other files.
 
     Args:
-        path: the file, `.keras` or `.npz`.
-        least_parameters: the minimum number of parameters of a model of the run's config.
+        path: a `.keras` file, or a `.npz` file for a checkpoint.
+        least_parameters: the minimum number of parameters of a model with the run's config.
 
     Raises:
         InputError: the file is not an archive of this kind, has members that Keras does not write, expands to far more
-            than its size, or has fewer numbers than the config's model; or it has HDF5 links or data in other files,
-            arrays larger than their data, groups nested deeper than in a model, or data other than numbers.
+            than its size, or has fewer numbers than `least_parameters`. Or its HDF5 file has links, data in other
+            files, arrays larger than their data, more or deeper groups than a model has, or data other than numbers.
     """
     try:
         with open_zip(path) as archive:
@@ -55,13 +55,13 @@ def check_weights_file(path: Path, least_parameters: int) -> None:
             with h5py.File(io.BytesIO(archive.read(WEIGHTS))) as weights:
                 check_groups(weights)
     except DAMAGE as error:
-        raise _refused(path, first_line(error)) from None
+        raise _weights_error(path, first_line(error)) from None
 
 
 def check_groups(root: h5py.Group) -> None:
     """Checks the groups and arrays of an HDF5 file, from its root group.
 
-    It visits all groups itself, since `visititems` of h5py takes minutes for thousands of nested groups.
+    It does not use `visititems` of h5py, which takes minutes for thousands of nested groups.
 
     Raises:
         ValueError: the file has too many groups, too deeply nested groups, a link, or an array that cannot be a weight.
@@ -87,7 +87,7 @@ def check_groups(root: h5py.Group) -> None:
 
 
 def _check_dataset(item: h5py.Dataset | h5py.Datatype) -> str | None:
-    """Returns the end of a sentence about why an HDF5 array cannot be a weight; None if it can be one."""
+    """Returns the reason why an HDF5 array cannot be a weight, as the end of a sentence; None if it can be a weight."""
     if not isinstance(item, h5py.Dataset):
         return "are a data type without numbers"
     if item.external or item.is_virtual:
@@ -107,13 +107,13 @@ def load_weights(model: keras.Model, path: Path) -> None:
         path: the file, which `check_weights_file` has checked.
 
     Raises:
-        InputError: the weights do not fit the model, or some are not finite.
+        InputError: the file is damaged, its weights do not fit the model, or some of them are not finite.
     """
     try:
         with extracted_weights(path) as weights:
             model.load_weights(weights)
     except DAMAGE as error:
-        raise _refused(path, first_line(error)) from None
+        raise _weights_error(path, first_line(error)) from None
     for variable in model.variables:
         if not np.isfinite(keras.ops.convert_to_numpy(variable)).all():
             raise InputError(
@@ -125,8 +125,8 @@ def load_weights(model: keras.Model, path: Path) -> None:
 def extracted_weights(path: Path) -> Iterator[Path]:
     """Extracts the HDF5 file of a `.keras` file into a temporary folder for the time of the block.
 
-    Keras reads the extracted file faster: HDF5 reads it in any order, and a step back in an archive reads it from the
-    start.
+    Keras reads the extracted file faster, because HDF5 jumps back and forth in a file. After a jump back, an archive is
+    read again from its start.
 
     Yields:
         The extracted file; the `.keras` file if there is no space for the extracted one.
@@ -144,7 +144,7 @@ def extracted_weights(path: Path) -> Iterator[Path]:
         yield weights
 
 
-def _refused(path: Path, reason: str) -> InputError:
+def _weights_error(path: Path, reason: str) -> InputError:
     """Returns the error of a file of weights that cannot be loaded; `reason` is part of the message."""
     return InputError(
         f"{path}: the weights do not fit the run's config, or the file is damaged: {reason}; restore the file, "
