@@ -139,7 +139,7 @@ def did_you_mean(key: str, keys: Sequence[str]) -> str:
     return ""
 
 
-SCRIPTS = ("train", "evaluate")
+SCRIPT_COMMANDS = ("train", "evaluate")
 """The commands that also have a script in the root of the repository."""
 
 
@@ -152,6 +152,6 @@ def invocation(command: str, *arguments: str | Path) -> str:
         command: the name of the command.
         arguments: the arguments of the command; they are quoted for the shell if necessary.
     """
-    as_scripts = command in SCRIPTS and Path(sys.argv[0]).name in {f"{name}.py" for name in SCRIPTS}
+    as_scripts = command in SCRIPT_COMMANDS and Path(sys.argv[0]).name in {f"{name}.py" for name in SCRIPT_COMMANDS}
     program = ["python", f"{command}.py"] if as_scripts else ["qkv", command]
     return shlex.join([*program, *map(str, arguments)])

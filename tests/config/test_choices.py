@@ -8,7 +8,7 @@ import sys
 import pytest
 import sacrebleu
 
-from qkv.alignment.links import EXTRACTORS, SYMMETRISATIONS
+from qkv.alignment.links import EXTRACTORS, SYMMETRISATION_FUNCTIONS
 from qkv.attention.mechanisms import MECHANISM_CLASSES
 from qkv.attention.scores import SCORE_CLASSES
 from qkv.config import choices
@@ -27,7 +27,7 @@ TABLES_OF_NAMES = {
     "recurrent decoders": (choices.model.RECURRENT_DECODERS, DECODERS),
     "extractions": (choices.inspection.EXTRACTIONS, EXTRACTORS),
     "types of heads": (choices.inspection.HEAD_TYPES, MARKED_KEYS),
-    "symmetrisations": (choices.inspection.SYMMETRISATIONS, SYMMETRISATIONS),
+    "symmetrisations": (choices.inspection.SYMMETRISATIONS, SYMMETRISATION_FUNCTIONS),
     "metrics": (choices.translation.METRIC_INFO, METRIC_FUNCTIONS),
     "tokenizers of BLEU": (choices.translation.BLEU_TOKENIZERS, sacrebleu.BLEU.TOKENIZERS),
     "marks of words": (choices.text.WORD_MARKS, MARKS),

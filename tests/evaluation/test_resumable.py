@@ -56,7 +56,7 @@ def tokenised(sentences):
 
 
 def test_chunks_in_the_folder_are_read_and_the_others_are_translated(tmp_path, monkeypatch):
-    monkeypatch.setattr(resumable, "CHUNK_SENTENCES", 2)
+    monkeypatch.setattr(resumable, "SENTENCES_PER_CHUNK", 2)
     text = tokenised(SENTENCES)
     whole = FakeTranslator()
     expected = translate_resumably(whole, text, tmp_path / "whole")
@@ -76,7 +76,7 @@ def test_chunks_in_the_folder_are_read_and_the_others_are_translated(tmp_path, m
     + [("-0.7", "NaN"), ('"text"', '"txet"'), ("]", "")],
 )
 def test_a_damaged_chunk_is_translated_again(tmp_path, monkeypatch, old, new):
-    monkeypatch.setattr(resumable, "CHUNK_SENTENCES", 2)
+    monkeypatch.setattr(resumable, "SENTENCES_PER_CHUNK", 2)
     text = tokenised(SENTENCES)
     expected = translate_resumably(FakeTranslator(), text, tmp_path)
     path = tmp_path / "translations-00001.json"

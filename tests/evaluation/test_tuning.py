@@ -76,9 +76,9 @@ def run(tmp_path):
 @pytest.mark.minutes
 def test_the_highest_bleu_of_validation_is_that_of_searches_of_their_own(run, monkeypatch, caplog):
     caplog.set_level(logging.INFO, "qkv")
-    monkeypatch.setattr(tuning, "BEAMS", (3,))
+    monkeypatch.setattr(tuning, "TRIED_BEAM_SIZES", (3,))
     monkeypatch.setattr(tuning, "PENALTIES", (2.0,))
-    monkeypatch.setattr(tuning, "MOST_SENTENCES", 8)
+    monkeypatch.setattr(tuning, "MOST_TUNING_SENTENCES", 8)
     scores, loaded = {}, load_run(run)
     monkeypatch.setattr(tuning, "score_bleu", lambda texts, *_, **__: scores.setdefault(tuple(texts), len(scores)))
     tune(loaded)
@@ -258,7 +258,7 @@ def test_long_sets_are_thinned_evenly(run, monkeypatch):
     seen = []
     monkeypatch.setattr(tuning, "_translate", lambda run, sources, *_: seen.append(sources) or [(1.0, [])])
     monkeypatch.setattr(tuning, "score_bleu", lambda *_, **__: 1.0)
-    monkeypatch.setattr(tuning, "MOST_SENTENCES", 3)
+    monkeypatch.setattr(tuning, "MOST_TUNING_SENTENCES", 3)
     lines = list("abcdefgh")
     monkeypatch.setattr(tuning, "read_configured_set", lambda *_: EvaluationSet("validation", lines, lines))
     tune(load_run(run))

@@ -8,7 +8,7 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.exchange.marian_config import read_marian_config
-from qkv.exchange.marian_vocabulary import NONE, read_marian_vocabulary
+from qkv.exchange.marian_vocabulary import MISSING_ROW, read_marian_vocabulary
 from qkv.text.tokens.special_tokens import BOS
 from tests.support.marian import MARIAN
 
@@ -31,8 +31,8 @@ def test_special_tokens_come_first_and_then_the_union(tmp_path, config):
     write(tmp_path, SOURCE, TARGET)
     vocabulary = read_marian_vocabulary(tmp_path, config)
     assert vocabulary.pieces == ["<pad>", "<unk>", "<s>", "</s>", "a", ">>fra<<", "b", "<unused 6>", "c", "<s>"]
-    assert vocabulary.source.tolist() == [5, 1, 5, 0, 2, 3, 4, 6, NONE, NONE]
-    assert vocabulary.target.tolist() == [5, 1, 5, 0, NONE, NONE, 2, NONE, 3, 4]
+    assert vocabulary.source.tolist() == [5, 1, 5, 0, 2, 3, 4, 6, MISSING_ROW, MISSING_ROW]
+    assert vocabulary.target.tolist() == [5, 1, 5, 0, MISSING_ROW, MISSING_ROW, 2, MISSING_ROW, 3, 4]
     assert vocabulary.sides == {"source": [0, 1, 3, 4, 5, 6, 7], "target": [0, 1, 3, 6, 8, 9]}
     assert (
         vocabulary.special == {"<pad>": BOS, "<unk>": 1, "</s>": 3}

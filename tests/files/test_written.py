@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qkv.errors import InputError
 from qkv.files.atomic import write_atomically, write_output
-from qkv.files.written import LIST, ORIGIN, FileList, note_written, origin_of, refuse_input, refuse_other_file
+from qkv.files.written import LIST, ORIGIN, FileList, digest_of_folders, note_written, refuse_input, refuse_other_file
 from tests.support import files_below
 
 
@@ -159,11 +159,16 @@ PICTURE = "\x89PNG{}\0{}\0"
 
 @pytest.mark.parametrize("form", [PAGE, PICTURE])
 def test_only_a_file_with_the_mark_of_the_same_origin_is_replaced(tmp_path, form):
-    path, origin = tmp_path / "file", origin_of([tmp_path])
+    path, origin = tmp_path / "file", digest_of_folders([tmp_path])
     refuse_other_file(path, origin, "a page")
     path.write_text(form.format(ORIGIN, origin), encoding="latin-1")
     refuse_other_file(path, origin, "a page")
-    refused = {form.format(ORIGIN, origin_of([tmp_path, tmp_path])), form.format(ORIGIN, origin[:8]), "", origin}
+    refused = {
+        form.format(ORIGIN, digest_of_folders([tmp_path, tmp_path])),
+        form.format(ORIGIN, origin[:8]),
+        "",
+        origin,
+    }
     for text in refused:
         path.write_text(text, encoding="latin-1")
         with pytest.raises(InputError, match="already there, and not a page; choose another name with --output"):

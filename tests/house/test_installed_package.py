@@ -78,7 +78,7 @@ EVALUATE = """
 import sys
 import evaluate
 from qkv.evaluation import resumable
-resumable.CHUNK_SENTENCES = 4
+resumable.SENTENCES_PER_CHUNK = 4
 if __name__ == "__main__":
     for workers in "12":
         options = ["--name", f"by {workers}", "--beam_size", "1", "--workers", workers]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import matplotlib.image
 import numpy as np
 
-from qkv.inspection.attention_card import SMALLEST_CELL, WIDTH, AttentionCard, best_head
+from qkv.inspection.attention_card import CARD_WIDTH, SMALLEST_CELL, AttentionCard, best_head
 from qkv.inspection.colours import INK
 
 
@@ -42,7 +42,7 @@ def test_the_caption_and_long_labels_stay_inside_and_cells_are_not_too_small(mak
     record = make_record(0, (*range(59), None), (*range(39), None))
     record = replace(record, source_tokens=["mmmmmmmmmmmmmmmmmmmmmm"] * 60)
     card = AttentionCard(record)
-    assert card.cell == SMALLEST_CELL and card.width > WIDTH
+    assert card.cell == SMALLEST_CELL and card.width > CARD_WIDTH
     paper = colours_of(card, np.zeros((40, 60)))
     for edge in (paper[0], paper[-1], paper[:, 0], paper[:, -1]):
         assert (edge == 1).all()

@@ -11,7 +11,7 @@ from qkv.commands import evaluate, train
 from qkv.commands.cli import CONFIG_ALONE
 from qkv.config import RunConfig
 from qkv.config.schema import alternatives, sections_of, walk
-from qkv.config.yaml import DEEPEST, LONGEST_TEXT, dump_yaml
+from qkv.config.yaml import DEEPEST_NESTING, LONGEST_TEXT, dump_yaml
 from qkv.errors import InputError
 from qkv.files.paths import name_problem, refuse_other_than_file
 from qkv.files.run_directory import RunDirectory
@@ -30,13 +30,13 @@ CONFIG_TEXTS = {
         "inspection:\n  probes:\n" + "".join("    " + line for line in re.sub("(?m)^", "- ", LAUGHS).splitlines(True)),
         "more than 20000 values",
     ),
-    "a list that holds itself": ("a: &a [*a]\n", f"nested more than {DEEPEST} levels deep"),
-    "a section that holds itself": ("a: &a\n  b: *a\n", f"nested more than {DEEPEST} levels deep"),
+    "a list that holds itself": ("a: &a [*a]\n", f"nested more than {DEEPEST_NESTING} levels deep"),
+    "a section that holds itself": ("a: &a\n  b: *a\n", f"nested more than {DEEPEST_NESTING} levels deep"),
     "an alias of nothing": ("a: *b\n", "undefined alias"),
     "an anchor given twice": ("a: &a 1\nb: &a 2\n", "expected|no such key|duplicate anchor"),
-    "lists within lists": ("a: " + "[" * 100_000, f"nested more than {DEEPEST} levels deep"),
-    "sections within sections": ("{a: " * 5_000, f"nested more than {DEEPEST} levels deep"),
-    "closed lists within lists": ("a: " + "[" * 100 + "]" * 100, f"nested more than {DEEPEST} levels deep"),
+    "lists within lists": ("a: " + "[" * 100_000, f"nested more than {DEEPEST_NESTING} levels deep"),
+    "sections within sections": ("{a: " * 5_000, f"nested more than {DEEPEST_NESTING} levels deep"),
+    "closed lists within lists": ("a: " + "[" * 100 + "]" * 100, f"nested more than {DEEPEST_NESTING} levels deep"),
     "a long file": ("# nothing\n" * LONGEST_TEXT, f"expected at most {LONGEST_TEXT} characters"),
     "a long value": ("a: " + "x" * LONGEST_TEXT, f"expected at most {LONGEST_TEXT} characters"),
     "many keys": ("".join(f"k{n}: 1\n" for n in range(21_000)), "more than 20000 values"),

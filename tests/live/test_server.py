@@ -53,7 +53,7 @@ HEADERS = b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"
 
 @pytest.mark.parametrize("begin", [b"POST /", b"POST /read" + HEADERS], ids=["headers", "body"])
 def test_a_request_that_arrives_byte_by_byte_is_given_up(monkeypatch, begin):
-    monkeypatch.setattr("qkv.live.server.PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("qkv.live.server.SHUTDOWN_SECONDS", 0.5)
     with serving() as address, socket.create_connection(address) as slow:
         slow.sendall(begin)
         slow.settimeout(0.1)

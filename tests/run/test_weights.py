@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from qkv.errors import InputError
-from qkv.run.weights import EXPECTED, WEIGHTS, check_weights_file, extracted_weights
+from qkv.run.weights import EXPECTED, WEIGHTS_FILE, check_weights_file, extracted_weights
 from qkv.training.checkpoints import save_checkpoint
 from qkv.training.progress import Progress
 from tests.support.tiny_models import MODELS, make_model
@@ -34,11 +34,11 @@ def rewritten(path, change, extra=()):
     """The file again, with its HDF5 part changed and other members added."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    content = io.BytesIO(members[WEIGHTS])
+    content = io.BytesIO(members[WEIGHTS_FILE])
     with h5py.File(content, "r+") as weights:
         change(weights)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in {**members, WEIGHTS: content.getvalue(), **dict(extra)}.items():
+        for name, data in {**members, WEIGHTS_FILE: content.getvalue(), **dict(extra)}.items():
             archive.writestr(name, data)
     return path
 
@@ -109,12 +109,12 @@ def test_a_file_of_keras_is_accepted_and_refused_for_a_larger_model(saved):
     check_weights_file(rewritten(saved, lambda weights: None), 1_000)
     with pytest.raises(InputError, match=r"at least 1,000,000 numbers, and [0-9,]+ at most are in the file"):
         check_weights_file(saved, 1_000_000)
-    assert {WEIGHTS} < EXPECTED
+    assert {WEIGHTS_FILE} < EXPECTED
 
 
 def test_weights_stand_alone_while_they_are_loaded(saved, monkeypatch):
     with extracted_weights(saved) as path, zipfile.ZipFile(saved) as archive:
-        assert path.name == WEIGHTS and path.read_bytes() == archive.read(WEIGHTS)
+        assert path.name == WEIGHTS_FILE and path.read_bytes() == archive.read(WEIGHTS_FILE)
     assert not path.exists() and not path.parent.exists()
 
     def extract(archive, name, folder):

@@ -13,7 +13,7 @@ from qkv.training import loss_scale as module
 from qkv.training.accumulation import Accumulation
 from qkv.training.checkpoints import load_checkpoint, save_checkpoint
 from qkv.training.loss import TotalLoss
-from qkv.training.loss_scale import LEAST, MOST, START, LossScale
+from qkv.training.loss_scale import FIRST_SCALE, LARGEST_SCALE, SMALLEST_SCALE, LossScale
 from qkv.training.optimizers import make_optimizer
 from qkv.training.progress import Progress
 from qkv.training.step import TrainStep
@@ -41,7 +41,7 @@ def test_the_scale_is_halved_by_each_overflow_and_doubled_after_many_good_update
     found = []
     for finite in (False, False, True, True, False, True, True, True, True, True, True):
         update(finite)
-        found.append(float(scale.scale) / START)
+        found.append(float(scale.scale) / FIRST_SCALE)
     assert found == [1 / 2, 1 / 4, 1 / 4, 1 / 4, 1 / 8, 1 / 8, 1 / 8, 1 / 4, 1 / 4, 1 / 4, 1 / 2]
     assert counts() == (8, 3)
     assert scale.skipped == 3
@@ -50,7 +50,7 @@ def test_the_scale_is_halved_by_each_overflow_and_doubled_after_many_good_update
 def test_the_scale_stays_within_its_bounds(monkeypatch):
     monkeypatch.setattr(module, "GOOD_UPDATES", 1)
     scale, update, _ = make_scale()
-    for finite, bound in ((False, LEAST), (True, MOST)):
+    for finite, bound in ((False, SMALLEST_SCALE), (True, LARGEST_SCALE)):
         for _ in range(60):
             update(finite)
         assert float(scale.scale) == bound
@@ -62,9 +62,9 @@ def test_a_scale_goes_on_from_its_state():
         update(finite)
     other = LossScale(ALONE)
     other.restore(json.loads(json.dumps(scale.state())))
-    assert other.state() == scale.state() == {"scale": START / 2, "good": 2, "skipped": 1}
+    assert other.state() == scale.state() == {"scale": FIRST_SCALE / 2, "good": 2, "skipped": 1}
     other.restore({})  # of a run that began in another precision
-    assert other.state() == {"scale": START, "good": 0, "skipped": 0}
+    assert other.state() == {"scale": FIRST_SCALE, "good": 0, "skipped": 0}
 
 
 def make_half(dtype="mixed_float16", dropout=0.1):
@@ -95,7 +95,7 @@ def halves():
 def test_an_update_that_overflows_is_left_out_and_one_that_is_resumed_is_bit_identical(halves, monkeypatch, tmp_path):
     (model, optimizer, updates), (other, other_optimizer, others) = halves
     progress = Progress()
-    updates.step.loss_scale.restore({"scale": MOST, "good": 0, "skipped": 0})
+    updates.step.loss_scale.restore({"scale": LARGEST_SCALE, "good": 0, "skipped": 0})
     before = weights_of(model)
     metrics = updates.make([batch_of([0, 1, 2])], progress)
     np.testing.assert_equal(weights_of(model), before)
@@ -119,7 +119,7 @@ def test_an_update_that_overflows_is_left_out_and_one_that_is_resumed_is_bit_ide
 @pytest.mark.minutes
 def test_a_gradient_that_overflows_at_the_least_scale_ends_training(halves):
     (model, _, updates), _ = halves
-    updates.step.loss_scale.restore({"scale": LEAST, "good": 0, "skipped": 0})
+    updates.step.loss_scale.restore({"scale": SMALLEST_SCALE, "good": 0, "skipped": 0})
     saved = model.get_weights()
     model.set_weights([weight * np.float32(1e4) for weight in saved])
     metrics = updates.make([batch_of([0, 1])], Progress())
@@ -171,7 +171,7 @@ def test_several_devices_in_float16_are_refused():
 
 @pytest.mark.parametrize("change", [{"scale": -1.0}, {"scale": 0}, {"scale": "x"}, {"good": None}, {"more": 1}])
 def test_a_checkpoint_with_another_state_is_refused(change):
-    state = {"scale": START, "good": 0, "skipped": 0}
+    state = {"scale": FIRST_SCALE, "good": 0, "skipped": 0}
     values = asdict(Progress()) | {"loss_scale": state}
     assert Progress.parse(json.dumps(values)).loss_scale == state
     with pytest.raises(ValueError, match="not valid: loss_scale"):

@@ -36,7 +36,19 @@ from .links import EXTRACTORS, WordLinks, as_links
 from .readout import MEAN_HEAD, AlignmentReadout, aligned_sites
 from .word_matrix import eos_argmax_counts, grouped_attention, heads_and_mean, row_words, spread_links
 
-COLUMNS = ("site", "layer", "head", "side", "linked", "aer", "precision", "recall", "eos_share", "aer_low", "aer_high")
+ERROR_RATE_COLUMNS = (
+    "site",
+    "layer",
+    "head",
+    "side",
+    "linked",
+    "aer",
+    "precision",
+    "recall",
+    "eos_share",
+    "aer_low",
+    "aer_high",
+)
 """The columns of `head_alignment.csv`, see `HeadCounts.table`."""
 
 
@@ -75,13 +87,13 @@ class HeadCounts:
         """Computes the scores of all readouts. Counts are summed over the sentences before they are divided.
 
         Returns:
-            A row for each readout, with the columns `COLUMNS`. `head` is an index or `mean`, and `linked` is the
-            extraction method. Error rate, precision, recall and `eos_share` are from 0 to 1. `eos_share` is the share
-            of rows with their largest weight on EOS. `aer_low` and `aer_high` are the ends of the 95 % bootstrap
+            A row for each readout, with the columns `ERROR_RATE_COLUMNS`. `head` is an index or `mean`, and `linked` is
+            the extraction method. Error rate, precision, recall and `eos_share` are from 0 to 1. `eos_share` is the
+            share of rows with their largest weight on EOS. `aer_low` and `aer_high` are the ends of the 95 % bootstrap
             interval over sentences. The table is empty if no record has cross-attention.
         """
         parts = [_make_table(site, side, np.stack(counts)) for (site, side), counts in self.counts.items()]
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(ERROR_RATE_COLUMNS))
 
     def of_sentences(self, readout: AlignmentReadout) -> pd.DataFrame:
         """Returns the link counts of each sentence for all layers and heads, with a readout's site, side and method.
@@ -143,7 +155,7 @@ def _make_table(site: str, side: str, counts: np.ndarray) -> pd.DataFrame:
     columns = AlignmentScore.of(sums[..., :4])._asdict()
     columns |= {"eos_share": ratio(counts[..., 5], counts[..., 4]), "aer_low": low, "aer_high": high}
     table = pd.DataFrame({name: column.ravel() for name, column in columns.items()}, index).reset_index()
-    return table.assign(site=site, side=side)[list(COLUMNS)]
+    return table.assign(site=site, side=side)[list(ERROR_RATE_COLUMNS)]
 
 
 @dataclass(frozen=True)

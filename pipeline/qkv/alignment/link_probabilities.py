@@ -37,7 +37,7 @@ from ..text.corpora.word_links import GoldAlignment, Link
 from .error_rate import AlignmentScore
 from .word_matrix import grouped_attention, heads_and_mean, spread_links
 
-LEAST_WEIGHT = 0.01
+LEAST_LINKED_WEIGHT = 0.01
 """Two words are linked with probability 0 unless a head has more weight than this between them, on either label side.
 """
 
@@ -95,7 +95,7 @@ def link_features(record: Record, layer: int) -> tuple[np.ndarray, np.ndarray]:
 
     Returns:
         `(features, candidates)`: float `(target words, source words, F)`, with F = `number_of_features(heads)`; and
-        bool `(target words, source words)`, True if a weight between the two words is above `LEAST_WEIGHT`.
+        bool `(target words, source words)`, True if a weight between the two words is above `LEAST_LINKED_WEIGHT`.
     """
     heads = heads_and_mean(record)[layer]
     grouped = [grouped_attention(record, heads, side) for side in LABEL_SIDES]
@@ -106,7 +106,7 @@ def link_features(record: Record, layer: int) -> tuple[np.ndarray, np.ndarray]:
     weights = spread_links(group_weights, source, target)
     of_heads = np.stack([weights, _largest_other(weights, -1), _largest_other(weights, -2)], axis=1)
     stacked = np.concatenate([*of_heads, neighbours])  # not `reshape(-1, ...)`: a sentence may have no words
-    return np.moveaxis(np.log(stacked + _ADDED), 0, -1), np.any(weights > LEAST_WEIGHT, axis=0)
+    return np.moveaxis(np.log(stacked + _ADDED), 0, -1), np.any(weights > LEAST_LINKED_WEIGHT, axis=0)
 
 
 def number_of_features(heads: int) -> int:

@@ -21,7 +21,7 @@ from ..text.lines.typed_line import TypedText
 from ..text.tokens.words import BETWEEN_SPACES, WordUnits
 from .aligned_text import AlignedText, ChangedLines, number_words
 from .link_probabilities import Calibration, probabilities_of
-from .links import SYMMETRISATIONS, as_links, grow_along_diagonals
+from .links import SYMMETRISATION_FUNCTIONS, as_links, grow_along_diagonals
 from .readout import AlignmentReadout
 
 LEAST_NEIGHBOUR = 0.4
@@ -69,7 +69,7 @@ class Linking:
             links_by_run = [readout.links(record) for readout, record in zip(readouts, records, strict=True)]
             links = links_by_run[0]
             if len(links_by_run) > 1:
-                links = SYMMETRISATIONS[self.way](links, {(i, j) for j, i in links_by_run[1]})
+                links = SYMMETRISATION_FUNCTIONS[self.way](links, {(i, j) for j, i in links_by_run[1]})
         return probabilities_of(links, matrix) if self.with_probabilities else links
 
 

@@ -184,7 +184,7 @@ def grow_diag_final_and(forward: Collection[Link], backward: Collection[Link]) -
     return links
 
 
-SYMMETRISATIONS: dict[str, Symmetrisation] = {
+SYMMETRISATION_FUNCTIONS: dict[str, Symmetrisation] = {
     "intersection": intersection,
     "union": union,
     "grow-diag": grow_diag,

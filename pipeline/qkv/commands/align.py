@@ -4,7 +4,7 @@ import argparse
 import logging
 import sys
 
-from ..config.choices import describe
+from ..config.choices import describe_names
 from ..config.choices.inspection import EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS
 from ..config.choices.text import DATA_SETS
 from ..config.run import load_started_run
@@ -22,9 +22,9 @@ COMBINED = {
 READOUT_HELP = (
     "LAYER and HEAD are numbers from 0; HEAD may be mean. SIDE is output or input: the target tokens that label the "
     "rows of attention. "
-    f"LINKS chooses the linked words (default: target). {describe(EXTRACTIONS)}. "
+    f"LINKS chooses the linked words (default: target). {describe_names(EXTRACTIONS)}. "
     "SITE chooses the attention that links are read from (default: cross). "
-    f"{describe({name: site for name, site in SITES.items() if site.aligns})}."
+    f"{describe_names({name: site for name, site in SITES.items() if site.aligns})}."
 )
 
 
@@ -73,7 +73,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--symmetrise",
         choices=(*SYMMETRISATIONS, *COMBINED),
         default=SYMMETRISATIONS[0],
-        help=f"combine the links of two directions in this way (default: {SYMMETRISATIONS[0]}). {describe(COMBINED)}",
+        help=f"combine the links of two directions in this way (default: {SYMMETRISATIONS[0]}). "
+        f"{describe_names(COMBINED)}",
     )
     cli.add_normalize_option(parser)
     parser.add_argument(

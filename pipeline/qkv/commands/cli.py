@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
-from ..config.choices import describe
+from ..config.choices import describe_names
 from ..config.choices.translation import BLEU_TOKENIZERS
 from ..config.decoding import DecodingSettings
 from ..config.ensemble import check_members, check_members_search
@@ -280,7 +280,8 @@ def add_bleu_option(parser: argparse.ArgumentParser, default: str) -> None:
         "--bleu_tokenizer",
         choices=list(BLEU_TOKENIZERS),
         metavar="NAME",
-        help=f"split text into words by this tokenizer of sacreBLEU (default: {default}). {describe(BLEU_TOKENIZERS)}",
+        help=f"split text into words by this tokenizer of sacreBLEU (default: {default}). "
+        f"{describe_names(BLEU_TOKENIZERS)}",
     )
 
 

@@ -10,7 +10,7 @@ from ..files.run_directory import find_evaluation, inputs_of
 from ..files.written import refuse_input
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write
 
-SAMPLES = 1000  # the number of resamples in the bootstrap and in approximate randomisation
+COMPARE_SAMPLES = 1000  # the number of resamples in the bootstrap and in approximate randomisation
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -56,15 +56,15 @@ def main(arguments: list[str]) -> int:
     from ..evaluation.tables import csv_of
 
     systems = [find_system(path, options.set) for path in options.runs]
-    table, alignment_notes = compare(systems, SAMPLES)
+    table, alignment_notes = compare(systems, COMPARE_SAMPLES)
     note = "; p against the first" if "BLEU" in table or table["AER p"].notna().any() else ""
     sys.stdout.write(f"{len(systems[0].table)} sentences{note}\n\n{as_text(table)}\n")
     for line in [*alignment_notes, *means_over_seeds(systems, table)]:
         sys.stdout.write(f"\n{line}\n")
-    blocks = compare_all_measures(systems, SAMPLES)
+    blocks = compare_all_measures(systems, COMPARE_SAMPLES)
     if options.heads:
-        blocks += compare_heads(systems, match_to_first(systems), SAMPLES)
-    for block in [*blocks, *compare_faithfulness(systems, SAMPLES)]:
+        blocks += compare_heads(systems, match_to_first(systems), COMPARE_SAMPLES)
+    for block in [*blocks, *compare_faithfulness(systems, COMPARE_SAMPLES)]:
         sys.stdout.write(f"\n{block}\n")
     if options.csv:
         write_output(options.csv, csv_of(table))

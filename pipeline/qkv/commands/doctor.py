@@ -137,9 +137,9 @@ def describe_exports(model: BaseModel) -> Iterator[str]:
         model: the settings of section `model`.
     """
     from ..exchange.compatibility import STANDARD_TRANSFORMER, check_supported
-    from ..exchange.marian_export import SUPPORTED
+    from ..exchange.marian_export import SUPPORTED_BY_MARIAN
 
-    programs = {"CTranslate2": STANDARD_TRANSFORMER, "Hugging Face's Marian": SUPPORTED}
+    programs = {"CTranslate2": STANDARD_TRANSFORMER, "Hugging Face's Marian": SUPPORTED_BY_MARIAN}
     for program, supported in programs.items():
         try:
             check_supported(model, supported, program, "model")

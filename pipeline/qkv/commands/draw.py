@@ -4,14 +4,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..config.choices import describe
+from ..config.choices import describe_names
 from ..config.choices.inspection import LABEL_SIDES, SITES, site_name
 from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
-from ..files.written import origin_of, refuse_other_file
+from ..files.written import digest_of_folders, refuse_other_file
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write, whole_number
 
-MOST = 1_000_000_000  # the largest number that the options allow
+LARGEST_NUMBER = 1_000_000_000  # the largest number that the options allow
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
@@ -24,7 +24,11 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("evaluated", type=Path, metavar="RUN", help=EVALUATED_HELP)
     parser.add_argument(
-        "--sentence", type=whole_number(0, MOST), required=True, metavar="N", help="draw this sentence, counted from 0"
+        "--sentence",
+        type=whole_number(0, LARGEST_NUMBER),
+        required=True,
+        metavar="N",
+        help="draw this sentence, counted from 0",
     )
     add_set_option(parser)
     parser.add_argument(
@@ -32,19 +36,21 @@ def make_parser() -> argparse.ArgumentParser:
         type=site_name,
         choices=list(SITES),
         default="cross",
-        help=f"draw this attention (default: cross). {describe(SITES)}",
+        help=f"draw this attention (default: cross). {describe_names(SITES)}",
     )
     parser.add_argument(
-        "--layer", type=whole_number(0, MOST), default=0, help="draw this layer, counted from 0 (default: 0)"
+        "--layer", type=whole_number(0, LARGEST_NUMBER), default=0, help="draw this layer, counted from 0 (default: 0)"
     )
     parser.add_argument(
-        "--head", type=whole_number(0, MOST), help="draw only this head, counted from 0 (default: all, side by side)"
+        "--head",
+        type=whole_number(0, LARGEST_NUMBER),
+        help="draw only this head, counted from 0 (default: all, side by side)",
     )
     parser.add_argument(
         "--side",
         choices=list(LABEL_SIDES),
         default="output",
-        help=f"label the rows by these target tokens (default: output). {describe(LABEL_SIDES)}",
+        help=f"label the rows by these target tokens (default: output). {describe_names(LABEL_SIDES)}",
     )
     parser.add_argument(
         "--output",
@@ -60,7 +66,7 @@ def main(arguments: list[str]) -> None:
     """Reads the archive, writes the picture, and prints its name."""
     options = make_parser().parse_args(arguments)
     run, evaluation = find_evaluation(options.evaluated, options.set)
-    origin = origin_of([evaluation.attention])
+    origin = digest_of_folders([evaluation.attention])
     output = options.output
     if output is None:
         output = _picture_path(run, evaluation, options)

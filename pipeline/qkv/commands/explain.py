@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..run.trained_run import TrainedRun
     from ..text.tokens.tokenizer import Tokenizer
 
-MOST = 1_000_000  # the largest number of a layer or head that the options allow
+LARGEST_INDEX = 1_000_000  # the largest number of a layer or head that the options allow
 BAR_LENGTH = 40  # characters of the longest bar
 ALONE_NOTE = "; alone: the token that this vector alone would predict"
 EXPLAINED_SITES = [name for name, site in SITES.items() if site.weighed_at.startswith(name)]
@@ -56,10 +56,15 @@ def make_parser() -> argparse.ArgumentParser:
         help="explain the cross-attention, or the self-attention of the encoder or decoder (default: cross)",
     )
     row.add_argument(
-        "--layer", type=cli.whole_number(0, MOST), help="explain this layer, counted from 0 (default: the last)"
+        "--layer",
+        type=cli.whole_number(0, LARGEST_INDEX),
+        help="explain this layer, counted from 0 (default: the last)",
     )
     row.add_argument(
-        "--head", type=cli.whole_number(0, MOST), default=0, help="explain this head, counted from 0 (default: 0)"
+        "--head",
+        type=cli.whole_number(0, LARGEST_INDEX),
+        default=0,
+        help="explain this head, counted from 0 (default: 0)",
     )
     row.add_argument(
         "--arrays",

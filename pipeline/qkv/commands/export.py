@@ -3,7 +3,7 @@
 import argparse
 import logging
 
-from ..config.choices import describe
+from ..config.choices import describe_names
 from ..config.run import load_trained_run, with_decoding
 from ..exchange.export import BEAM, CHECKED_SENTENCES, EXPORT_FORMATS, QUANTIZATIONS, ExportRequest, write_export
 from ..files.atomic import new_folder
@@ -26,7 +26,7 @@ def make_parser() -> argparse.ArgumentParser:
         "folder", type=cli.folder_to_write, metavar="FOLDER", help="folder to write, which must not exist yet"
     )
     parser.add_argument(
-        "--format", choices=EXPORT_FORMATS, required=True, help=f"write this format. {describe(EXPORT_FORMATS)}"
+        "--format", choices=EXPORT_FORMATS, required=True, help=f"write this format. {describe_names(EXPORT_FORMATS)}"
     )
     cli.add_checkpoint_option(parser)
     parser.add_argument(

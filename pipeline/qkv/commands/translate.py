@@ -17,7 +17,7 @@ from ..text.lines.stream import ArrivingLines
 from ..text.tokens.special_tokens import EOS
 from . import cli
 
-DIGITS = 6
+JSON_DIGITS = 6
 """The number of digits after the point of numbers in JSON."""
 END_OF_INPUT = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
 
@@ -224,13 +224,13 @@ def _json_lines(
                 "sentence": sentence,
                 "rank": rank,
                 "text": translation.text,
-                "log_probability": round(sum(translation.log_probabilities), DIGITS),
-                "score": round(translation.score, DIGITS),
+                "log_probability": round(sum(translation.log_probabilities), JSON_DIGITS),
+                "score": round(translation.score, JSON_DIGITS),
                 "tokens": tokenizer.pieces(translation.ids),
                 "source_tokens": tokenizer.pieces([*translation.source_ids, EOS]),
             }
             if record:  # float64, since a rounded float32 is written with more digits
-                fields["attention"] = record.attention["cross"].astype("float64").round(DIGITS).tolist()
+                fields["attention"] = record.attention["cross"].astype("float64").round(JSON_DIGITS).tolist()
             yield f"{json.dumps(fields, ensure_ascii=False)}\n"
 
 

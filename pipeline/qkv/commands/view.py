@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..errors import InputError
 from ..files.atomic import write_output
 from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation, inputs_of
-from ..files.written import origin_of, refuse_input, refuse_other_file
+from ..files.written import digest_of_folders, refuse_input, refuse_other_file
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write, whole_number
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> None:
         names, title = name_page(_name_all(evaluations))
         folders = [evaluation.root for _, evaluation in evaluations]
         inputs = inputs_of(evaluations)
-    origin = origin_of(folders)
+    origin = digest_of_folders(folders)
     output = options.output
     if output is None:
         output = Path(file_name(title))

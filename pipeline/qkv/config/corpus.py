@@ -10,7 +10,7 @@ from .schema import MOST_COUNTED, Settings, Text
 
 ColumnKey = Annotated[int, Field(ge=0, le=100_000)] | str
 """The number of a column, from 0, or its name."""
-PARQUET = ".parquet"
+PARQUET_SUFFIX = ".parquet"
 
 
 def is_csv(table: str | Path) -> bool:
@@ -96,7 +96,7 @@ class CorpusSettings(LinkedTextSettings):
         if self.table is None and (self.header or self.separator is not None):
             raise ValueError("header and separator describe a table, and no table is given")
         columns = (self.source_column, self.target_column)
-        if self.table is not None and self.table.suffix == PARQUET:  # its columns have names in any case
+        if self.table is not None and self.table.suffix == PARQUET_SUFFIX:  # its columns have names in any case
             if self.header or self.separator is not None:
                 raise ValueError("header and separator describe text, and the table is a Parquet file")
         elif self.table is not None and not self.header and any(isinstance(column, str) for column in columns):

@@ -26,7 +26,7 @@ from .model import ModelSettings, TransformerSettings
 from .schema import MAY_CHANGE, Settings, changeable_in_words, changeable_keys
 from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
-from .yaml import DEEPEST, Origins, dump_yaml, read_yaml, replaced
+from .yaml import DEEPEST_NESTING, Origins, dump_yaml, read_yaml, replaced
 
 
 class RunSettings(Settings):
@@ -218,8 +218,8 @@ def _walk_settings(settings: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     """Yields the dotted key and the value of each setting in a nested dictionary; see `dotted_settings`."""
     if not isinstance(settings, Mapping):
         raise InputError(f'settings: expected a dictionary such as {{"model.d_model": 64}}, found {settings!r:.60}')
-    if prefix.count(".") > DEEPEST:
-        raise InputError(f"settings: {prefix[:60]}: nested more than {DEEPEST} levels deep")
+    if prefix.count(".") > DEEPEST_NESTING:
+        raise InputError(f"settings: {prefix[:60]}: nested more than {DEEPEST_NESTING} levels deep")
     for name, value in settings.items():
         if not isinstance(name, str):
             raise InputError(f'settings: expected keys that are text, such as "model.d_model", found {name!r:.60}')

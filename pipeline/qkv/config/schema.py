@@ -21,7 +21,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from ..errors import did_you_mean
 from ..files.paths import is_unicode
-from .choices import describe
+from .choices import describe_names
 
 MOST_UNITS = 65_536  # the largest width of a layer
 MOST_COUNTED = 1_000_000_000
@@ -238,7 +238,7 @@ def help_text(field: FieldInfo, *notes: str) -> str:
         notes: further remarks, such as the default.
     """
     tables = [names.table for names in _names_within(field.annotation, field.metadata) if names.table]
-    text = f"{' '.join(str(field.description).split())} {' '.join(f'{describe(table)}.' for table in tables)}"
+    text = f"{' '.join(str(field.description).split())} {' '.join(f'{describe_names(table)}.' for table in tables)}"
     brackets = "; ".join([*([] if tables else [expectation(field)]), *notes])
     return f"{text[0].lower()}{text[1:].rstrip(' .')}{f' ({brackets})' if brackets else ''}".replace("%", "%%")
 

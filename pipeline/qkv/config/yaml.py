@@ -29,7 +29,7 @@ NOT_YAML = (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError, Ove
 """The errors that PyYAML raises. A value that contradicts its tag, such as `!!bool x`, raises errors of Python."""
 LONGEST_TEXT = 1 << 18  # characters; PyYAML reads some tens of kilobytes a second
 MOST_VALUES = 20_000
-DEEPEST = 20
+DEEPEST_NESTING = 20
 """The largest number of levels of nesting."""
 
 
@@ -124,7 +124,7 @@ def _load(text: str) -> tuple[Any, yaml.Node | None]:
     try:
         root = loader.get_single_node()
     except RecursionError:
-        raise ValueError(f"nested more than {DEEPEST} levels deep") from None
+        raise ValueError(f"nested more than {DEEPEST_NESTING} levels deep") from None
     if next(islice(_keys(root), MOST_VALUES, None), None):
         raise ValueError(f"more than {MOST_VALUES} values, counted with what aliases stand for")
     return loader.construct_document(root) if root else None, root
@@ -287,8 +287,10 @@ def _keys(node: yaml.Node | None, prefix: str = "", depth: int = 0) -> Iterator[
 
     Raises a `ComposerError` if the document is nested too deeply.
     """
-    if node and depth > DEEPEST:
-        raise yaml.composer.ComposerError(None, None, f"nested more than {DEEPEST} levels deep", node.start_mark)
+    if node and depth > DEEPEST_NESTING:
+        raise yaml.composer.ComposerError(
+            None, None, f"nested more than {DEEPEST_NESTING} levels deep", node.start_mark
+        )
     if isinstance(node, yaml.MappingNode):
         children = [(key.value, key, value) for key, value in node.value]
     elif isinstance(node, yaml.SequenceNode):

@@ -208,7 +208,7 @@ SIGNIFICANT = 0.05
 RUN_COLUMNS = ("loss", "seed", "parameters", "updates", "minutes")
 """The columns of the table that an archive without a run may lack."""
 
-DIGITS = {
+COLUMN_DIGITS = {
     **dict.fromkeys(("BLEU", "BLEU ±", "chrF", "chrF ±", "AER", "AER ±"), 2),
     **dict.fromkeys(("BLEU p", "chrF p", "AER p"), 3),
     "loss": 4,
@@ -224,7 +224,7 @@ def as_text(table: pd.DataFrame) -> str:
     # They are empty if there are no gold alignments, or only archives without runs.
     may_be_empty = ("AER", "AER ±", "AER p", *RUN_COLUMNS)
     table = table.drop(columns=[name for name in may_be_empty if table[name].isna().all()])
-    formats: dict[Any, Any] = {name: f"{{:,.{digits}f}}".format for name, digits in DIGITS.items()}
+    formats: dict[Any, Any] = {name: f"{{:,.{digits}f}}".format for name, digits in COLUMN_DIGITS.items()}
     cells = {name: ["" if pd.isna(x) else formats.get(name, str)(x) for x in table[name]] for name in table}
     return pd.DataFrame(cells).to_string(index=False)
 

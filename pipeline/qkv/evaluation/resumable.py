@@ -177,7 +177,7 @@ def _move_contents(old: Path, new: Path) -> None:
         old.rmdir()
 
 
-CHUNK_SENTENCES = 256
+SENTENCES_PER_CHUNK = 256
 """The number of sentences whose translations are written together: a few batches per core. Losing them costs seconds.
 """
 
@@ -226,7 +226,7 @@ def translate_resumably(
     folder.mkdir(exist_ok=True)
     sources = text.data.source
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i].split()))
-    chunks = [order[first : first + CHUNK_SENTENCES] for first in range(0, len(order), CHUNK_SENTENCES)]
+    chunks = [order[first : first + SENTENCES_PER_CHUNK] for first in range(0, len(order), SENTENCES_PER_CHUNK)]
     paths = [folder / f"translations-{number:05d}.json" for number in range(len(chunks))]
     translations: dict[int, Translation] = {}
     missing = []

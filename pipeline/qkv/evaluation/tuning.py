@@ -23,13 +23,13 @@ from ..run.trained_run import TrainedRun
 from ..text.tokens.special_tokens import EOS
 from .request import read_configured_set
 
-BEAMS = (5, 10)
+TRIED_BEAM_SIZES = (5, 10)
 """The beam sizes that are tried, with the run's beam size."""
 
 PENALTIES = tuple(number / 5 for number in range(16))
 """The length penalties that are tried, with the run's penalty: 0 to 3."""
 
-MOST_SENTENCES = 2000
+MOST_TUNING_SENTENCES = 2000
 """At most this many sentences of the validation set are translated, at equal distances."""
 
 log = logging.getLogger(__name__)
@@ -50,14 +50,14 @@ def tune(run: TrainedRun) -> None:
     """
     data = read_configured_set(run, "validation", "validation")
     assert data.reference is not None
-    rows = range(0, len(data.source), -(-len(data.source) // MOST_SENTENCES))
+    rows = range(0, len(data.source), -(-len(data.source) // MOST_TUNING_SENTENCES))
     sources = [data.source[row] for row in rows]
     references = [data.reference[row] for row in rows]
     log.info("choosing %s on %d sentences of the validation set", " and ".join(TUNED), len(rows))
     settings = load_started_run(run.directory.config).decoding
     configured = settings.beam_size, settings.length_penalty
     scores: dict[tuple[int, float], float] = {}  # BLEU by beam size and penalty
-    for beam in sorted({configured[0], *(size for size in BEAMS if size >= settings.n_best)}):
+    for beam in sorted({configured[0], *(size for size in TRIED_BEAM_SIZES if size >= settings.n_best)}):
         for penalty, translations in _translate(run, sources, beam, sorted({configured[1], *PENALTIES})):
             texts = [translation.text for translation in translations]
             scores[beam, penalty] = score_bleu(texts, references, tokenizer=run.config.data.scoring_tokenizer)

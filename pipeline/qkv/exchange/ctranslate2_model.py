@@ -13,7 +13,7 @@ from ..run.trained_run import TrainedRun
 from ..text.tokens.special_tokens import BOS, EOS, UNK
 from .compatibility import STANDARD_TRANSFORMER, NamedWeights, check_supported
 
-ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+CTRANSLATE2_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 TOKENIZER_FILE = "sentencepiece.model"
 
 
@@ -39,7 +39,7 @@ def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float3
         (settings.encoder_layers, settings.decoder_layers),
         settings.num_heads,
         pre_norm=settings.norm == "pre",
-        activation=getattr(specs.common_spec.Activation, ACTIVATIONS[settings.activation]),
+        activation=getattr(specs.common_spec.Activation, CTRANSLATE2_ACTIVATIONS[settings.activation]),
         alignment_heads=settings.num_heads,  # the mean over all heads of the last layer
     )
     _set_embeddings(spec, settings, weights)

@@ -14,7 +14,7 @@ from ..files.json import read_json_object
 
 # Keys of `config.json` that are settings of a run's `model` section with the same name and value.
 SAME_NAMED_KEYS = {"d_model", "encoder_layers", "decoder_layers", "dropout", "attention_dropout", "activation_dropout"}
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
+MARIAN_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 
 # Keys of generation that no search here supports -> their values without effect. A missing key and null have none.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -32,13 +32,13 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "guidance_scale": (1,),
 }
 
-MOST_TOKENS = 1_000_000
+MOST_VOCABULARY_TOKENS = 1_000_000
 MOST_POSITIONS = 16_384  # the table of positions is computed when the model is built
-Vocabulary = Annotated[int, Field(ge=4, le=MOST_TOKENS)]
+Vocabulary = Annotated[int, Field(ge=4, le=MOST_VOCABULARY_TOKENS)]
 Layers = Annotated[int, Field(ge=1, le=1000)]
 Heads = Annotated[int, Field(ge=1, le=1024)]
 Hidden = Annotated[int, Field(ge=1, le=MOST_UNITS)]
-Token = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
+Token = Annotated[int, Field(ge=0, le=MOST_VOCABULARY_TOKENS)]
 
 
 class _File(BaseModel):
@@ -70,7 +70,7 @@ class ModelFile(_File):
     decoder_attention_heads: Heads
     encoder_ffn_dim: Hidden
     decoder_ffn_dim: Hidden
-    activation_function: Annotated[str, OneOf(ACTIVATIONS)]
+    activation_function: Annotated[str, OneOf(MARIAN_ACTIVATIONS)]
     max_position_embeddings: int = Field(ge=2, le=MOST_POSITIONS)
     scale_embedding: bool = False
     dropout: Probability = 0.0
@@ -90,9 +90,9 @@ class GenerationFile(_File):
     length_penalty: float = Field(default=1.0, ge=0, le=5)
     renormalize_logits: bool = False
     no_repeat_ngram_size: int = Field(default=0, ge=0, le=1000)
-    min_length: int = Field(default=0, ge=0, le=MOST_TOKENS)
-    max_length: Annotated[int, Field(ge=2, le=MOST_TOKENS)] | None = None
-    max_new_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None = None
+    min_length: int = Field(default=0, ge=0, le=MOST_VOCABULARY_TOKENS)
+    max_length: Annotated[int, Field(ge=2, le=MOST_VOCABULARY_TOKENS)] | None = None
+    max_new_tokens: Annotated[int, Field(ge=1, le=MOST_VOCABULARY_TOKENS)] | None = None
     bad_words_ids: tuple[int, ...] = ()
 
     @field_validator("bad_words_ids", mode="before")
@@ -174,7 +174,7 @@ def read_marian_config(folder: Path) -> MarianConfig:
             "d_ff": model.encoder_ffn_dim,
             "norm": "post",
             "positions": "sinusoidal_halves",
-            "activation": ACTIVATIONS[model.activation_function],
+            "activation": MARIAN_ACTIVATIONS[model.activation_function],
             "tie_embeddings": "none" if not model.tie_word_embeddings else "all" if shared else "target",
             "scale_embeddings": model.scale_embedding,
             "output_bias": True,

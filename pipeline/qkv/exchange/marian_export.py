@@ -15,7 +15,7 @@ from .compatibility import STANDARD_TRANSFORMER, TRAINING_SETTINGS, NamedWeights
 from .marian_weights import marian_layers
 
 # Model setting -> the values that Marian supports.
-SUPPORTED: Mapping[str, Any] = {
+SUPPORTED_BY_MARIAN: Mapping[str, Any] = {
     **STANDARD_TRANSFORMER,
     "norm": ["post"],
     "positions": ["sinusoidal", "sinusoidal_halves"],
@@ -38,7 +38,7 @@ def write_marian(run: TrainedRun, folder: Path) -> None:
         InputError: Marian does not support a setting of the model.
     """
     settings: Any = run.config.model
-    check_supported(settings, SUPPORTED, "Marian", "model")
+    check_supported(settings, SUPPORTED_BY_MARIAN, "Marian", "model")
     weights = NamedWeights(run)
     arrays = _arrays(weights, settings)
     weights.check_all_taken(run.directory.root)

@@ -17,10 +17,10 @@ from ..errors import InputError
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from .marian_config import MarianConfig, read_marian_file
 
-START = "<s>"
+START_PIECE = "<s>"
 """The spelling of BOS if Marian has no piece for it: its own models start with the vector of padding."""
 
-NONE = -1
+MISSING_ROW = -1
 """The number of a piece that a side does not have."""
 
 
@@ -30,8 +30,8 @@ class MarianVocabulary:
 
     Args:
         pieces: the spelling of each id of the run.
-        source: the row of each id in Marian's source embedding, int `(V,)`; `NONE` if it has no row.
-        target: the row of each id in Marian's target embedding, int `(V,)`; `NONE` if it has no row.
+        source: the row of each id in Marian's source embedding, int `(V,)`; `MISSING_ROW` if it has no row.
+        target: the row of each id in Marian's target embedding, int `(V,)`; `MISSING_ROW` if it has no row.
         special: the id of each special token, by its spelling in text.
         shared: True if source and target share a vocabulary in Marian, False if their vocabularies are separate.
     """
@@ -51,7 +51,10 @@ class MarianVocabulary:
     def sides(self) -> dict[str, list[int]]:
         """The ids that can occur in text of each side, by the name of the side, `source` or `target`."""
         sides = {"source": self.source, "target": self.target}
-        return {name: [int(i) for i in np.flatnonzero(numbers != NONE) if i != BOS] for name, numbers in sides.items()}
+        return {
+            name: [int(i) for i in np.flatnonzero(numbers != MISSING_ROW) if i != BOS]
+            for name, numbers in sides.items()
+        }
 
 
 def read_marian_vocabulary(folder: Path, config: MarianConfig) -> MarianVocabulary:
@@ -76,9 +79,9 @@ def read_marian_vocabulary(folder: Path, config: MarianConfig) -> MarianVocabula
     source = _read(folder / "vocab.json", config.source_size, config, names)
     target = _read(folder / "target_vocab.json", config.target_size, config, names) if separate else source
     first = {names["pad"]: PAD, names["unk"]: UNK, names["eos"]: EOS}
-    start = START
+    start = START_PIECE
     if config.has_start_piece:
-        start = next((piece for piece, number in target.items() if number == config.start), START)
+        start = next((piece for piece, number in target.items() if number == config.start), START_PIECE)
     known = {*first, start} if config.has_start_piece else {*first}
     in_order = [piece for side in (source, target) for piece in sorted(side, key=side.__getitem__)]
     rest = [piece for piece in dict.fromkeys(in_order) if piece not in known]
@@ -97,9 +100,9 @@ def _rows(vocabulary: Mapping[str, int], pieces: list[str], start: int) -> npt.N
         start: the row of the first input token of the decoder, which becomes the row of BOS.
 
     Returns:
-        int `(V,)`; `NONE` if the side does not have the piece.
+        int `(V,)`; `MISSING_ROW` if the side does not have the piece.
     """
-    numbers = np.array([vocabulary.get(piece, NONE) for piece in pieces], np.int64)
+    numbers = np.array([vocabulary.get(piece, MISSING_ROW) for piece in pieces], np.int64)
     numbers[BOS] = start
     return numbers
 

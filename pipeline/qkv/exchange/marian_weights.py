@@ -17,7 +17,7 @@ from ..model.embedding import sinusoidal_positions
 from ..run.weights import check_groups
 from ..text.tokens.special_tokens import BOS
 from .marian_config import MarianConfig
-from .marian_vocabulary import NONE, MarianVocabulary
+from .marian_vocabulary import MISSING_ROW, MarianVocabulary
 
 NUMBERS = ("F64", "F32", "F16", "BF16")
 """The number types that are read, by their names in safetensors."""
@@ -316,7 +316,7 @@ def _read_embeddings(
         if any(not np.array_equal(copies[0], copy) for copy in copies[1:]):
             raise weights.error(f"{' and '.join(present)} differ, but config.json declares them as one table")
         rows = vocabulary.source if table == "source" else vocabulary.target
-        tables[f"{table}_embedding/table"] = np.where(rows[:, None] == NONE, np.float32(0), copies[0][rows])
+        tables[f"{table}_embedding/table"] = np.where(rows[:, None] == MISSING_ROW, np.float32(0), copies[0][rows])
     return tables
 
 
@@ -330,7 +330,7 @@ def _read_output_bias(weights: MarianWeights, config: MarianConfig, vocabulary: 
         marian_bias = weights.read("final_logits_bias", 1, config.target_size)[0]
     banned = [token for token in config.banned if token != config.start]  # all searches ban BOS anyway
     marian_bias[banned] += BANNED_TOKEN_BIAS
-    bias = np.where(vocabulary.target == NONE, np.float32(BANNED_TOKEN_BIAS), marian_bias[vocabulary.target])
+    bias = np.where(vocabulary.target == MISSING_ROW, np.float32(BANNED_TOKEN_BIAS), marian_bias[vocabulary.target])
     if not config.has_start_piece:
         bias[BOS] = marian_bias[config.start] + BANNED_TOKEN_BIAS
     return bias

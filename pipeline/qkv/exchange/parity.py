@@ -12,7 +12,7 @@ from ..files.paths import missing_file
 from ..run.trained_run import TrainedRun
 from ..text.corpora.formats import read_corpus
 
-TOLERANCE = 1e-3
+LOG_PROBABILITY_TOLERANCE = 1e-3
 """The largest allowed difference between two log-probabilities of a token. Rounding causes differences of about 1e-5, a
 wrong weight differences of 1 or more."""
 
@@ -103,7 +103,7 @@ def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[s
         that differ from the run's.
 
     Raises:
-        InputError: the model is exact, and a log-probability differs by more than `TOLERANCE`.
+        InputError: the model is exact, and a log-probability differs by more than `LOG_PROBABILITY_TOLERANCE`.
     """
     settings = run.config.decoding
     lengths = np.array([len(ids) for ids in run.tokenizer.encode(sentences)])
@@ -135,10 +135,11 @@ def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[s
     largest = float(max(differences, default=0.0))
     counts = ", ".join(f"{number} of {len(sentences)} by {kind} search" for kind, number in equal.items())
     log.info("translations equal to the run's: %s; log-probabilities differ by at most %.1e", counts, largest)
-    if exact and not largest <= TOLERANCE:
+    if exact and not largest <= LOG_PROBABILITY_TOLERANCE:
         raise InputError(
             f"{run.directory.root}: the exported model gives log-probabilities that differ by {largest:.3g} from the "
-            f"run's, expected at most {TOLERANCE:g}; nothing was written; please report this with the run's config.yaml"
+            f"run's, expected at most {LOG_PROBABILITY_TOLERANCE:g}; nothing was written; please report this with "
+            "the run's config.yaml"
         )
     different = {name: value for name, value in exported.fixed_decoding.items() if getattr(settings, name) != value}
     if different:

@@ -3,7 +3,7 @@
 - An output file that the user names is replaced if it exists. The command refuses it if it also reads the file
   (`refuse_input`), or if the file is read-only (`files.paths.check_file_to_write`).
 - An output file whose name the command chooses is replaced only if qkv wrote it. This is known from a list of files, or
-  from a mark in the file (`origin_of`).
+  from a mark in the file (`digest_of_folders`).
 - When a folder is cleaned, only the files in its list are deleted. Folders of runs and of evaluations have a list.
 
 A list is the file `.written` in a folder. After a heading line, each line has the path of a file, as a JSON string,
@@ -202,10 +202,10 @@ def refuse_input(output: Path, inputs: Iterable[Path], option: str) -> None:
 
 _ORIGIN_MARK = re.compile(rb'qkv-origin(?:" content="|\0)([0-9a-f]{16})\b')
 ORIGIN = "qkv-origin"
-"""The name of the metadata field with the `origin_of` a page or a picture."""
+"""The name of the metadata field of a page or a picture that holds a `digest_of_folders`."""
 
 
-def origin_of(folders: Sequence[Path]) -> str:
+def digest_of_folders(folders: Sequence[Path]) -> str:
     """Returns a digest of the paths of the folders whose data a page or a picture shows: 16 hexadecimal digits.
 
     The digest is written into the page or picture, so that the same command may replace the file later. It does not
@@ -220,8 +220,8 @@ def refuse_other_file(path: Path, origin: str, expected: str) -> None:
 
     Args:
         path: the output file.
-        origin: the digest that is to be written into the file, see `origin_of`. An existing file with the same digest
-            may be replaced.
+        origin: the digest that is to be written into the file, see `digest_of_folders`. An existing file with the same
+            digest may be replaced.
         expected: a noun phrase for the output, for the message, such as "a page of these evaluations".
 
     Raises:

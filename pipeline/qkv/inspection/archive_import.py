@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..config.choices import describe
+from ..config.choices import describe_names
 from ..config.choices.inspection import RECORD_MODES, SITES
 from ..config.choices.text import WORD_MARKS
 from ..errors import InputError, quoted
@@ -159,7 +159,7 @@ def _check_marks(sentences: Sequence[Sentence], marks: tuple[str, str]) -> None:
             if getattr(sentence, f"{side}_words") is None
         )
         if sign := other_marks(token_lists, name):
-            advice = f"name the marks of the tokens, or give {side}_words ({describe(WORD_MARKS)})"
+            advice = f"name the marks of the tokens, or give {side}_words ({describe_names(WORD_MARKS)})"
             raise InputError(f"marks: {name} for the {side}, but {sign}; {advice}")
 
 
@@ -264,7 +264,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and is_unicode(value)
 
 
-TOLERANCE = 0.01
+ROW_SUM_TOLERANCE = 0.01
 """The largest deviation of the sum of a row; weights may have been computed in 16 bits."""
 
 
@@ -302,7 +302,7 @@ def _read_weights(site: str, array: Any, record: Record, partial_rows: bool) -> 
             layer = np.argwhere(is_wrong)[0][0]
             raise InputError(f"{site}, layer {layer}: expected {expectation}, found {weights[is_wrong][0]:g}")
     sums = weights.sum(axis=-1, dtype=np.float64)
-    is_wrong = sums >= 1 + TOLERANCE if partial_rows else np.abs(sums - 1) >= TOLERANCE
+    is_wrong = sums >= 1 + ROW_SUM_TOLERANCE if partial_rows else np.abs(sums - 1) >= ROW_SUM_TOLERANCE
     if is_wrong.any():
         layer, head, row = np.argwhere(is_wrong)[0]
         expected_sum = "at most 1" if partial_rows else "1 (at most 1 with partial_rows=True)"

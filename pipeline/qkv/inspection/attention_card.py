@@ -16,19 +16,19 @@ from matplotlib.figure import Figure
 from PIL import Image  # comes with matplotlib
 
 from .fonts import DEFAULT_FONT, fonts_for, ignore_missing_glyphs
-from .heatmap import SLANT, WEIGHTS, make_label, text_width
+from .heatmap import SLANT, WEIGHT_COLOURS, make_label, text_width
 from .record import Record
 
-WIDTH = 640  # pixels: twice the width of a card, so that letters are sharp on any screen and large after a click
-FONT = 22  # pixels; half as many on the card
+CARD_WIDTH = 640  # pixels: twice the width of a card, so that letters are sharp on any screen and large after a click
+CARD_FONT_PIXELS = 22  # pixels; half as many on the card
 SMALLEST_CELL = 28  # pixels
 LARGEST_CELL = 64  # pixels
-LABEL_CHARACTERS = 13
+CARD_LABEL_CHARACTERS = 13
 CORNER = 120, 64  # pixels: the width and height of the caption, left of the cells and above them
-PAD = 8  # pixels
+CARD_PADDING = 8  # pixels
 GREYS = 128  # the number of greys in the palette, from black to white; 128 colours of weights from 0 to 1 follow
-GRID = 114  # the index of a light grey
-_COLOURS = np.linspace(0, 255, GREYS)[:, None].repeat(3, 1), 255 * WEIGHTS(np.linspace(0, 1, 128))[:, :3]
+CARD_GRID_COLOUR = 114  # the index of a light grey
+_COLOURS = np.linspace(0, 255, GREYS)[:, None].repeat(3, 1), 255 * WEIGHT_COLOURS(np.linspace(0, 1, 128))[:, :3]
 PALETTE = np.concatenate(_COLOURS).round().astype(np.uint8).tobytes()
 
 
@@ -49,14 +49,14 @@ class AttentionCard:
     def __init__(self, record: Record) -> None:
         self._rows, rows = _words(record.target_words, record.target_output_tokens)
         self._columns, columns = _words(record.source_words, record.source_tokens)
-        longest_row = max(72 * text_width(label, FONT) for label in rows)
-        longest_column = max(72 * text_width(label, FONT) for label in columns)
-        self.left = max(CORNER[0], math.ceil(longest_row) + 2 * PAD)
-        self.above = max(CORNER[1], math.ceil(longest_column * math.sin(SLANT)) + FONT)
-        right = math.ceil(longest_column * math.cos(SLANT)) + PAD
-        self.cell = int(np.clip((WIDTH - self.left - right) / len(columns), SMALLEST_CELL, LARGEST_CELL))
+        longest_row = max(72 * text_width(label, CARD_FONT_PIXELS) for label in rows)
+        longest_column = max(72 * text_width(label, CARD_FONT_PIXELS) for label in columns)
+        self.left = max(CORNER[0], math.ceil(longest_row) + 2 * CARD_PADDING)
+        self.above = max(CORNER[1], math.ceil(longest_column * math.sin(SLANT)) + CARD_FONT_PIXELS)
+        right = math.ceil(longest_column * math.cos(SLANT)) + CARD_PADDING
+        self.cell = int(np.clip((CARD_WIDTH - self.left - right) / len(columns), SMALLEST_CELL, LARGEST_CELL))
         self.width = self.left + len(columns) * self.cell + right
-        self.height = self.above + len(rows) * self.cell + PAD
+        self.height = self.above + len(rows) * self.cell + CARD_PADDING
         self._labels = self._draw_labels(rows, columns)
 
     def weights(self, record: Record) -> np.ndarray:
@@ -78,12 +78,14 @@ class AttentionCard:
         image = self._labels.copy()
         colours = (GREYS + np.rint(127 * np.clip(weights, 0, 1))).astype(np.uint8)
         cells = np.kron(colours, np.ones((self.cell, self.cell), np.uint8))
-        cells[:: self.cell] = cells[:, :: self.cell] = cells[-1] = cells[:, -1] = GRID
+        cells[:: self.cell] = cells[:, :: self.cell] = cells[-1] = cells[:, -1] = CARD_GRID_COLOUR
         image[self.above : self.above + len(cells), self.left : self.left + cells.shape[1]] = cells
         for line, text in enumerate(caption):
             letters = _letters(text)
-            top = PAD + line * round(1.2 * FONT)
-            image[top : top + len(letters), PAD : PAD + letters.shape[1]] -= letters[:, : self.left - PAD]
+            top = CARD_PADDING + line * round(1.2 * CARD_FONT_PIXELS)
+            image[top : top + len(letters), CARD_PADDING : CARD_PADDING + letters.shape[1]] -= letters[
+                :, : self.left - CARD_PADDING
+            ]
         return _png(image)
 
     def _draw_labels(self, rows: Sequence[str], columns: Sequence[str]) -> np.ndarray:
@@ -91,14 +93,18 @@ class AttentionCard:
         figure = Figure(figsize=(self.width / 72, self.height / 72), dpi=72)
         canvas = FigureCanvasAgg(figure)
         fonts = fonts_for("".join((*rows, *columns)))
-        style: dict[str, Any] = {"fontsize": FONT, "fontfamily": fonts, "parse_math": False}
+        style: dict[str, Any] = {"fontsize": CARD_FONT_PIXELS, "fontfamily": fonts, "parse_math": False}
         for row, label in enumerate(rows):
             middle = 1 - (self.above + (row + 0.5) * self.cell) / self.height
-            figure.text((self.left - PAD) / self.width, middle, label, ha="right", va="center_baseline", **style)
+            figure.text(
+                (self.left - CARD_PADDING) / self.width, middle, label, ha="right", va="center_baseline", **style
+            )
         slant: dict[str, Any] = {"rotation": math.degrees(SLANT), "rotation_mode": "anchor"}
         for column, label in enumerate(columns):
             middle = (self.left + (column + 0.5) * self.cell) / self.width
-            figure.text(middle, 1 - (self.above - PAD) / self.height, label, ha="left", va="bottom", **slant, **style)
+            figure.text(
+                middle, 1 - (self.above - CARD_PADDING) / self.height, label, ha="left", va="bottom", **slant, **style
+            )
         with ignore_missing_glyphs():
             canvas.draw()
         return np.asarray(canvas.buffer_rgba())[..., 0] >> 1
@@ -127,13 +133,13 @@ def _words(words: Sequence[int | None], tokens: Sequence[str]) -> tuple[list[int
     starts = [i for i, word in enumerate(words) if i == 0 or word is None or word != words[i - 1]]
     ends = [*starts[1:], len(tokens)]
     texts = ["".join(tokens[start:end]) for start, end in zip(starts, ends, strict=True)]
-    return starts, [make_label(text.replace("\u2581", " ").strip() or text, LABEL_CHARACTERS) for text in texts]
+    return starts, [make_label(text.replace("\u2581", " ").strip() or text, CARD_LABEL_CHARACTERS) for text in texts]
 
 
 def _letters(text: str) -> np.ndarray:
     """Draws a line of text; returns uint8 `(height, width)` from 0 (white) to 127 (black)."""
     face = font_manager.get_font(font_manager.findfont(DEFAULT_FONT))
-    face.set_size(0.8 * FONT, 72)
+    face.set_size(0.8 * CARD_FONT_PIXELS, 72)
     face.set_text(text)
     face.draw_glyphs_to_bitmap(antialiased=True)
     return np.asarray(face.get_image()) >> 1

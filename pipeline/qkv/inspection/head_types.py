@@ -35,7 +35,7 @@ CONTROL_SENTENCES = 20
 RECENT_SENTENCES = 200
 """The number of sentences, the last ones added, from which the control sentences are chosen."""
 
-COLUMNS = ("site", "layer", "head", "type", "share", "chance", "p", "rows", "named")
+HEAD_TYPE_COLUMNS = ("site", "layer", "head", "type", "share", "chance", "p", "rows", "named")
 
 
 class HeadTypesMeter:
@@ -81,7 +81,7 @@ class HeadTypesMeter:
             self._recent_links.append(links)
 
     def table(self) -> pd.DataFrame:
-        """Returns a row for each head and type of its site, with these `COLUMNS`:
+        """Returns a row for each head and type of its site, with these `HEAD_TYPE_COLUMNS`:
 
         - share: the share of the weight on marked keys, over the rows that have marked keys.
         - chance: the mean of the share over all permutations.
@@ -99,7 +99,7 @@ class HeadTypesMeter:
                 share = float(sums.observed[layer, head] / sums.rows)
                 chance = float(sums.expected[layer, head] / sums.rows)
                 rows.append((site, layer, head, name, share, chance, float(p[layer, head]), sums.rows, False))
-        table = pd.DataFrame(rows, columns=list(COLUMNS))
+        table = pd.DataFrame(rows, columns=list(HEAD_TYPE_COLUMNS))
         if rows:
             table["p"] = holm(table["p"].to_numpy())
             passing = table[(table["share"] >= LEAST_SHARE) & (table["p"] < LEVEL)]
@@ -221,7 +221,7 @@ def read_head_types(path: Path) -> pd.DataFrame:
         InputError: the file is damaged, or has an unknown type or a share outside 0 to 1.
     """
     if not path.is_file():
-        return pd.DataFrame(columns=list(COLUMNS))
+        return pd.DataFrame(columns=list(HEAD_TYPE_COLUMNS))
     types = {"site": str, "layer": int, "head": int, "type": str, "share": float, "named": bool}
     try:
         table = pd.read_csv(path, keep_default_na=False, na_values={"share": "", "chance": "", "p": ""}).astype(types)

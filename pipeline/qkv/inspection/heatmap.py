@@ -25,7 +25,7 @@ from .colours import INK
 from .fonts import DEFAULT_FONT, fonts_for, ignore_missing_glyphs
 from .record import Record, shorten
 
-WEIGHTS = LinearSegmentedColormap.from_list("attention", ["white", INK["light"]])
+WEIGHT_COLOURS = LinearSegmentedColormap.from_list("attention", ["white", INK["light"]])
 """The colour map of weights from 0 to 1, the same as in the viewer's page."""
 
 
@@ -60,7 +60,9 @@ def attention_figure(
     figure.text(0.5, 1 - 0.08 / sheet.height, title, ha="center", va="top", fontsize=font + 2, **style)
     for index, number in enumerate(heads):
         panel = figure.add_axes(sheet.panel(index))
-        image = panel.imshow(weights[index], cmap=WEIGHTS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
+        image = panel.imshow(
+            weights[index], cmap=WEIGHT_COLOURS, vmin=0, vmax=1, aspect="equal", interpolation="nearest"
+        )
         below = f"head {number}" if head is None else ""
         _label_panel(panel, rows if index % sheet.across == 0 else [], columns, below, sheet)
     bar = figure.colorbar(image, cax=figure.add_axes(sheet.bar))
@@ -76,7 +78,7 @@ def save_figure(figure: Figure, path: str | Path, origin: str = "") -> None:
     Args:
         figure: the figure.
         path: the file.
-        origin: a digest that marks the file, see `files.written.origin_of`; only a PNG gets it.
+        origin: a digest that marks the file, see `files.written.digest_of_folders`; only a PNG gets it.
     """
     write_output(Path(path), figure_as(figure, Path(path).suffix.removeprefix("."), origin=origin))
 
@@ -129,7 +131,7 @@ class Sheet:
         cell = float(np.clip(_PANEL / max(len(rows), len(columns)), _SMALLEST_CELL, _LARGEST_CELL))
         self.font = float(np.clip(cell * 72 * 0.6, 6, 9.5))
         self.fonts = fonts_for("".join((*rows, *columns, title)))
-        self.pad = PAD / 72 / cell
+        self.pad = LABEL_PADDING / 72 / cell
         # As many panels side by side as fit. Fewer, but at least two, if all lines of panels are full then.
         fitting = max(1, min(panels, _MOST_ACROSS, int(_WIDEST / (len(columns) * cell))))
         self.across = next((across for across in range(fitting, 1, -1) if panels % across == 0), fitting)
@@ -180,8 +182,8 @@ def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, s
     if below:
         style["fontsize"] += 1
         panel.text(width / 2 - 0.5, height - 0.5 + 2 * sheet.pad, below, ha="center", va="top", weight="bold", **style)
-    panel.hlines(np.arange(height + 1) - 0.5, -0.5, width - 0.5, color=GRID, linewidth=0.6)
-    panel.vlines(np.arange(width + 1) - 0.5, -0.5, height - 0.5, color=GRID, linewidth=0.6)
+    panel.hlines(np.arange(height + 1) - 0.5, -0.5, width - 0.5, color=GRID_COLOUR, linewidth=0.6)
+    panel.vlines(np.arange(width + 1) - 0.5, -0.5, height - 0.5, color=GRID_COLOUR, linewidth=0.6)
 
 
 LABEL_CHARACTERS = 18
@@ -226,8 +228,8 @@ _WIDEST = 16.0  # inches that panels side by side may take together
 _MOST_ACROSS = 4
 TITLE = 0.75  # inches for the three lines of the title
 _GAP = 0.25  # inches between panels
-GRID = "0.9"  # light grey, so that cells without weight are visible
-PAD = 3.0  # points between cells and labels
+GRID_COLOUR = "0.9"  # light grey, so that cells without weight are visible
+LABEL_PADDING = 3.0  # points between cells and labels
 _BELOW = 0.35  # inches for the head's number
 _BAR = 0.75  # inches for the colour bar and its scale
 SLANT = math.radians(60)  # the angle of the columns' labels

@@ -35,7 +35,7 @@ from ..text.tokens.tokenizer import Tokenizer
 from .page import SHOWN_SITES
 from .question import HeadChange, LogitQuestion, Question, RowReplacement, ScoreQuestion
 
-DIGITS = 6
+ANSWER_DIGITS = 6
 """The number of digits after the point of the parts of scores and logits."""
 
 
@@ -155,8 +155,8 @@ class LiveRun:
             "queryParts": parts.query_parts,
             "keyParts": parts.key_parts,
             "keys": self.run.tokenizer.pieces([int(key) for key in parts.keys]),
-            "scores": parts.scores.round(DIGITS).tolist(),
-            "differences": np.moveaxis(parts.differences, -1, 0).round(DIGITS).tolist(),
+            "scores": parts.scores.round(ANSWER_DIGITS).tolist(),
+            "differences": np.moveaxis(parts.differences, -1, 0).round(ANSWER_DIGITS).tolist(),
         }
 
     def split(self, question: LogitQuestion) -> dict[str, Any]:
@@ -178,9 +178,11 @@ class LiveRun:
         sources = parts[is_source].groupby("source")["difference"].sum().reindex(range(len(pair[0])), fill_value=0.0)
         other_parts = parts[~is_source].groupby("part", sort=False)["difference"].sum()
         return {
-            "total": round(float(parts["difference"].sum()), DIGITS),
-            "sources": list(zip(self.run.tokenizer.pieces(pair[0]), sources.round(DIGITS).to_list(), strict=True)),
-            "others": list(zip(other_parts.index.to_list(), other_parts.round(DIGITS).to_list(), strict=True)),
+            "total": round(float(parts["difference"].sum()), ANSWER_DIGITS),
+            "sources": list(
+                zip(self.run.tokenizer.pieces(pair[0]), sources.round(ANSWER_DIGITS).to_list(), strict=True)
+            ),
+            "others": list(zip(other_parts.index.to_list(), other_parts.round(ANSWER_DIGITS).to_list(), strict=True)),
         }
 
     def _float64_model(self) -> keras.Model:

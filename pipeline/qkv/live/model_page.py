@@ -103,7 +103,7 @@ docs/measurements."""
 
 
 # Model setting -> the values that the scripts support.
-SUPPORTED: Mapping[str, Any] = {
+SUPPORTED_ON_PAGE: Mapping[str, Any] = {
     **STANDARD_TRANSFORMER,
     "positions": [*STANDARD_TRANSFORMER["positions"], "rotary"],
     "positions_on": ["input", "queries_and_keys"],
@@ -119,7 +119,7 @@ def check_model(run: TrainedRun) -> None:
         InputError: the model has more than `MOST_PARAMETERS` parameters, or the page does not support a setting.
     """
     settings: Any = run.config.model
-    check_supported(settings, SUPPORTED, PAGE, "model")
+    check_supported(settings, SUPPORTED_ON_PAGE, PAGE, "model")
     if run.config.decoding.force_eos:
         raise InputError(f"decoding.force_eos: {PAGE} does not support true; expected false")
     if (count := run.model.count_params()) > MOST_PARAMETERS:

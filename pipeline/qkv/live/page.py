@@ -17,7 +17,7 @@ from ..inspection.viewer.page import Extension, embed_json, read_scripts, viewer
 from ..run.trained_run import TrainedRun
 from ..text.corpora.formats import read_corpus
 
-PANEL = Path(__file__).parent / "panel"
+PANEL_FOLDER = Path(__file__).parent / "panel"
 SHOWN_SITES = tuple(name for name, site in SITES.items() if site.weighed_at.startswith(name))
 """The sites of an answer: attention weights, but no values that are computed from them, which takes longer."""
 
@@ -54,9 +54,9 @@ def live_page(
         title,
         runs,
         extension=Extension(
-            scripts=[read_scripts(PANEL), scripts, f"startPanel({backend});"],
-            style=(PANEL / "panel.css").read_text(encoding="utf-8"),
-            html=(PANEL / "panel.html").read_text(encoding="utf-8") + facts_element + html,
+            scripts=[read_scripts(PANEL_FOLDER), scripts, f"startPanel({backend});"],
+            style=(PANEL_FOLDER / "panel.css").read_text(encoding="utf-8"),
+            html=(PANEL_FOLDER / "panel.html").read_text(encoding="utf-8") + facts_element + html,
             policy=policy,
         ),
     )

@@ -10,7 +10,7 @@ from ..inspection.experiments.intervention import CHANGES
 LONGEST_QUESTION = 5000
 """The largest number of characters of a sentence."""
 
-MOST_TOKENS = 10_000
+MOST_QUESTION_TOKENS = 10_000
 """The largest number of tokens of a sentence, and of anything else that is counted by an index."""
 
 MOST_BEAM = 10
@@ -19,7 +19,7 @@ MOST_BEAM = 10
 MOST_KEPT = 200
 """The number of last answers that can be saved."""
 
-Index = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
+Index = Annotated[int, Field(ge=0, le=MOST_QUESTION_TOKENS)]
 
 
 class _Part(BaseModel):
@@ -61,7 +61,7 @@ class RowReplacement(HeadReference):
     """
 
     query: Index
-    weights: list[Annotated[float, Field(ge=0, le=1)]] = Field(max_length=MOST_TOKENS)
+    weights: list[Annotated[float, Field(ge=0, le=1)]] = Field(max_length=MOST_QUESTION_TOKENS)
 
 
 class TextQuestion(_Part):
@@ -90,9 +90,9 @@ class Question(TextQuestion):
 
     beam_size: int = Field(default=1, ge=1, le=MOST_BEAM)
     n_best: int = Field(default=1, ge=1, le=MOST_BEAM)
-    prefix: list[Index] = Field(default=[], max_length=MOST_TOKENS)
-    target: list[Index] | None = Field(default=None, max_length=MOST_TOKENS)
-    changes: list[HeadChange] = Field(default=[], max_length=MOST_TOKENS)
+    prefix: list[Index] = Field(default=[], max_length=MOST_QUESTION_TOKENS)
+    target: list[Index] | None = Field(default=None, max_length=MOST_QUESTION_TOKENS)
+    changes: list[HeadChange] = Field(default=[], max_length=MOST_QUESTION_TOKENS)
     row: RowReplacement | None = None
 
     @model_validator(mode="after")
@@ -112,7 +112,7 @@ class LogitQuestion(TextQuestion):
         query: the index of the row that predicts the token.
     """
 
-    target: list[Index] = Field(max_length=MOST_TOKENS)
+    target: list[Index] = Field(max_length=MOST_QUESTION_TOKENS)
     query: Index
 
 

@@ -28,7 +28,7 @@ from .live_run import LiveRun
 from .page import describe_changes, find_examples, live_page
 from .question import Question
 
-BEAMS = (1, 5, 10)
+OFFERED_BEAM_SIZES = (1, 5, 10)
 """The beam sizes that the page offers."""
 
 EVERY_ADDRESS = ("0.0.0.0", "::")
@@ -112,7 +112,7 @@ def serve(
     examples = find_examples(runs[0].run)
     facts = {
         "runs": [_describe(run, examples) for run in runs],
-        "beams": list(BEAMS),
+        "beams": list(OFFERED_BEAM_SIZES),
         "changes": describe_changes(CHANGES),
         "rows": True,
         "examples": examples,
@@ -156,7 +156,7 @@ def _name_models(models: Sequence[tuple[Path, str]]) -> list[str]:
 MOST_CONNECTIONS = 40
 """The largest number of connections at a time."""
 
-PATIENCE_SECONDS = 20
+SHUTDOWN_SECONDS = 20
 """The time limit for a whole request, and for each part of a response."""
 
 LEAVING_SECONDS = 1
@@ -169,7 +169,7 @@ MOST_ARRIVING = 2 * MOST_BYTES
 class _RequestStream(io.RawIOBase):
     """The stream of bytes of a client's request. It ends after `MOST_ARRIVING` bytes.
 
-    The whole request must arrive within `PATIENCE_SECONDS`. The timeout of a socket is not enough: it starts again with
+    The whole request must arrive within `SHUTDOWN_SECONDS`. The timeout of a socket is not enough: it starts again with
     each byte.
 
     Args:
@@ -185,7 +185,7 @@ class _RequestStream(io.RawIOBase):
         self._connection = connection
         self._waiting = waiting
         self._start = time.monotonic()
-        self._end = self._start + PATIENCE_SECONDS
+        self._end = self._start + SHUTDOWN_SECONDS
         self._remaining_bytes = MOST_ARRIVING
 
     def readable(self) -> bool:
@@ -203,7 +203,7 @@ class _RequestStream(io.RawIOBase):
                 size = self._connection.recv_into(buffer, min(len(buffer), self._remaining_bytes))
         finally:
             self._waiting.pop(self._connection, None)
-            self._connection.settimeout(PATIENCE_SECONDS)
+            self._connection.settimeout(SHUTDOWN_SECONDS)
         self._remaining_bytes -= size
         return size
 
@@ -211,7 +211,7 @@ class _RequestStream(io.RawIOBase):
 class _Handler(WSGIRequestHandler):
     """Handles the requests of a connection within the limits of `_RequestStream`. It logs nothing."""
 
-    timeout = PATIENCE_SECONDS
+    timeout = SHUTDOWN_SECONDS
     server: "LiveServer"
 
     def setup(self) -> None:

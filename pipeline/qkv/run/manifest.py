@@ -24,7 +24,7 @@ from ..version import installed_versions
 PACKAGES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "pandas", "sacrebleu")
 LOGITS = 8
 """The number of logits in a golden output."""
-TOLERANCE = 1e-2
+GOLDEN_TOLERANCE = 1e-2
 """The largest difference of a golden output, relative to its largest logit if that is above 1. Another processor or
 number format changes logits by less; other weights change them by whole units."""
 
@@ -82,7 +82,7 @@ def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) ->
     except (ValueError, KeyError, TypeError):
         raise _manifest_error(run) from None
     logits = golden_logits(model, vocabulary_size)
-    tolerance = TOLERANCE * max(1.0, float(np.abs(expected).max())) * (10 if bfloat16 else 1)
+    tolerance = GOLDEN_TOLERANCE * max(1.0, float(np.abs(expected).max())) * (10 if bfloat16 else 1)
     if not np.allclose(logits, expected, atol=tolerance):
         raise InputError(
             f"{run.model}: the model gives other numbers than when it was saved (expected {expected[0]:.4f}, "

@@ -14,11 +14,11 @@ import numpy as np
 from ..errors import DAMAGE, InputError, first_line
 from ..files.arrays import check_header, open_zip
 
-WEIGHTS = "model.weights.h5"
+WEIGHTS_FILE = "model.weights.h5"
 """The HDF5 file with the weights in a `.keras` file."""
-EXPECTED = {WEIGHTS, "config.json", "metadata.json"}
+EXPECTED = {WEIGHTS_FILE, "config.json", "metadata.json"}
 """The members of a `.keras` file."""
-DEEPEST = 50
+DEEPEST_GROUP = 50
 """The maximum depth of nested HDF5 groups; a Keras model has some ten."""
 MOST_ITEMS = 20_000
 """The maximum number of groups and arrays in an HDF5 file. It also bounds groups that contain each other."""
@@ -50,9 +50,11 @@ def check_weights_file(path: Path, least_parameters: int) -> None:
                     with archive.open(member) as file:
                         check_header(file, member.filename, member.file_size)
                 return
-            if not {WEIGHTS} <= {member.filename for member in members} <= EXPECTED or len(members) > len(EXPECTED):
+            if not {WEIGHTS_FILE} <= {member.filename for member in members} <= EXPECTED or len(members) > len(
+                EXPECTED
+            ):
                 raise ValueError(f"expected {', '.join(sorted(EXPECTED))} in it and nothing else")
-            with h5py.File(io.BytesIO(archive.read(WEIGHTS))) as weights:
+            with h5py.File(io.BytesIO(archive.read(WEIGHTS_FILE))) as weights:
                 check_groups(weights)
     except DAMAGE as error:
         raise _weights_error(path, first_line(error)) from None
@@ -74,7 +76,7 @@ def check_groups(root: h5py.Group) -> None:
             path = f"{prefix}{name}"
             items += 1
             mistake = None
-            if depth == DEEPEST or items > MOST_ITEMS:
+            if depth == DEEPEST_GROUP or items > MOST_ITEMS:
                 mistake = f"{path[:40]} is one of more groups than a model has"
             elif not isinstance(group.get(name, getlink=True), h5py.HardLink):
                 mistake = f"{path} is a link to other data"
@@ -138,7 +140,7 @@ def extracted_weights(path: Path) -> Iterator[Path]:
         try:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             with ZipFile(path) as archive:
-                weights = Path(archive.extract(WEIGHTS, folder))
+                weights = Path(archive.extract(WEIGHTS_FILE, folder))
         except OSError:
             weights = path
         yield weights

@@ -23,7 +23,7 @@ from .step import TrainStep
 log = logging.getLogger(__name__)
 
 PROCESSOR_TOKENS = 4096  # on a processor, larger batches are no faster
-MOST_TOKENS = 65_536
+MOST_BATCH_TOKENS = 65_536
 LEAST_BATCHES = 64  # of an epoch: a model hardly learns from fewer updates
 PRECISION = 16  # neighbouring numbers that are tried differ by a factor of 1 + 1 / PRECISION
 RESERVED_SHARE = 0.1  # of the size that fits, for the optimizer and for the gaps between arrays in memory
@@ -49,13 +49,13 @@ def resolve_batch_tokens(setting: int | Literal["auto"], progress: Progress) -> 
 
 
 def largest_useful(batches: TrainingBatches) -> int:
-    """Returns the largest size of batches in tokens, 1 to `MOST_TOKENS`, with which an epoch still has about
+    """Returns the largest size of batches in tokens, 1 to `MOST_BATCH_TOKENS`, with which an epoch still has about
     `LEAST_BATCHES` batches.
 
     The tokens of the target side are counted, EOS included.
     """
     target = batches.segmentations[0].target
-    return max(min(MOST_TOKENS, (int(target.lengths.sum()) + len(target)) // LEAST_BATCHES), 1)
+    return max(min(MOST_BATCH_TOKENS, (int(target.lengths.sum()) + len(target)) // LEAST_BATCHES), 1)
 
 
 def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> int:

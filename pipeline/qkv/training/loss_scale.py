@@ -11,9 +11,10 @@ import keras
 import tensorflow as tf
 
 # The loss is a sum over some thousand tokens. A mean of about the same scaled size would start at 2^22.
-START = 2.0**10
-LEAST, MOST = 2.0**-20, 2.0**24
-"""The bounds of the scale. A gradient that overflows at `LEAST` overflows at any scale: training has diverged."""
+FIRST_SCALE = 2.0**10
+SMALLEST_SCALE, LARGEST_SCALE = 2.0**-20, 2.0**24
+"""The bounds of the scale. A gradient that overflows at `SMALLEST_SCALE` overflows at any scale: training has
+diverged."""
 GOOD_UPDATES = 2000
 """The number of finite updates in a row after which the scale is doubled (Micikevicius et al. 2018, section 3.2)."""
 
@@ -25,7 +26,7 @@ class LossScale:
         strategy: the strategy that holds the replicas.
 
     Attributes:
-        scale: the factor of the loss, a float32 variable from `LEAST` to `MOST`.
+        scale: the factor of the loss, a float32 variable from `SMALLEST_SCALE` to `LARGEST_SCALE`.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
@@ -33,7 +34,7 @@ class LossScale:
             return tf.Variable(initial, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
 
         with strategy.scope():
-            self.scale = make_variable(START)
+            self.scale = make_variable(FIRST_SCALE)
             self._good = make_variable(0)  # finite updates in a row
             self._skipped = make_variable(0)
 
@@ -51,11 +52,11 @@ class LossScale:
             norm: the norm of all gradients, a float32 scalar.
 
         Returns:
-            The norm to report: 0 if the update was left out. It stays infinite or NaN if the scale is at `LEAST`
-            already, so that `training.stopping.check_finite` ends the training.
+            The norm to report: 0 if the update was left out. It stays infinite or NaN if the scale is at
+            `SMALLEST_SCALE` already, so that `training.stopping.check_finite` ends the training.
         """
         is_finite = tf.math.is_finite(norm)
-        reported = tf.where(tf.logical_or(is_finite, self.scale <= LEAST), norm, 0.0)
+        reported = tf.where(tf.logical_or(is_finite, self.scale <= SMALLEST_SCALE), norm, 0.0)
         self.update(
             is_finite,
             lambda: optimizer.apply_gradients(zip(gradients, variables, strict=True)),
@@ -75,13 +76,13 @@ class LossScale:
         def apply_and_count():
             apply()
             is_due = self._good + 1 >= GOOD_UPDATES
-            self.scale.assign(tf.where(is_due, tf.minimum(2 * self.scale, MOST), self.scale))
+            self.scale.assign(tf.where(is_due, tf.minimum(2 * self.scale, LARGEST_SCALE), self.scale))
             self._good.assign(tf.where(is_due, 0, self._good + 1))
             return tf.constant(0)
 
         def skip_and_halve():
             skip()
-            self.scale.assign(tf.maximum(self.scale / 2, LEAST))
+            self.scale.assign(tf.maximum(self.scale / 2, SMALLEST_SCALE))
             self._good.assign(0)
             self._skipped.assign_add(1)
             return tf.constant(0)
@@ -100,8 +101,8 @@ class LossScale:
     def restore(self, state: Mapping[str, float]) -> None:
         """Restores a state that `state()` returned.
 
-        An empty dict, from a run in another precision, sets the scale to `START` and the counters to 0.
+        An empty dict, from a run in another precision, sets the scale to `FIRST_SCALE` and the counters to 0.
         """
-        self.scale.assign(state.get("scale", START))
+        self.scale.assign(state.get("scale", FIRST_SCALE))
         self._good.assign(int(state.get("good", 0)))
         self._skipped.assign(int(state.get("skipped", 0)))

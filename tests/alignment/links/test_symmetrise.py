@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from qkv.alignment.links import NEIGHBOURS, SYMMETRISATIONS, grow_diag, grow_diag_final_and, intersection, union
+from qkv.alignment.links import (
+    NEIGHBOURS,
+    SYMMETRISATION_FUNCTIONS,
+    grow_diag,
+    grow_diag_final_and,
+    intersection,
+    union,
+)
 
 LINKS = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=20)
 
@@ -52,14 +59,14 @@ def test_final_and_links_words_that_are_both_free(forward, backward, expected):
 @given(LINKS, LINKS)
 def test_every_symmetrisation_lies_between_intersection_and_union(forward, backward):
     least, most = intersection(forward, backward), union(forward, backward)
-    for symmetrise in SYMMETRISATIONS.values():
+    for symmetrise in SYMMETRISATION_FUNCTIONS.values():
         assert least <= symmetrise(forward, backward) <= most
     assert grow_diag(forward, backward) <= grow_diag_final_and(forward, backward)
 
 
 @given(LINKS)
 def test_an_alignment_with_itself_is_itself(links):
-    for symmetrise in SYMMETRISATIONS.values():
+    for symmetrise in SYMMETRISATION_FUNCTIONS.values():
         assert symmetrise(links, links) == links
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from qkv.config.choices.inspection import HEAD_TYPES
 from qkv.inspection.experiments.score_parts import in_float64, split_score
-from qkv.inspection.head_types import COLUMNS, HeadTypesMeter
+from qkv.inspection.head_types import HEAD_TYPE_COLUMNS, HeadTypesMeter
 from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.known_heads import KNOWN, known_sentences, known_transformer
 from tests.support.records import EMPTY_SIDES, build_record
@@ -33,7 +33,7 @@ def types_of(table):
 
 def test_a_model_of_known_heads_is_named_after_what_they_do(known):
     table = find_types(*known)
-    assert tuple(table.columns) == COLUMNS
+    assert tuple(table.columns) == HEAD_TYPE_COLUMNS
     assert types_of(table) == KNOWN
     named = table[table["named"]]
     assert (named["share"] > 0.99).all() and (named["p"] < 0.01).all() and (named["chance"] < 0.4).all()

@@ -7,7 +7,7 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.text.phrases import banned
-from qkv.text.phrases.banned import NONE, make_ban_table, read_banned
+from qkv.text.phrases.banned import NO_STATE, make_ban_table, read_banned
 from qkv.text.phrases.token_text import TokenText
 from qkv.text.tokens.special_tokens import EOS, PAD
 from tests.support.text import PIECES, SENTENCES, ToyTokenizer, contains_words
@@ -19,7 +19,7 @@ def may_be_written(table, ids):
     state = 0
     for token in ids:
         state = table.following[state, token]
-        if state == NONE:
+        if state == NO_STATE:
             return False
     return True
 
@@ -37,8 +37,8 @@ def test_a_text_may_be_written_if_it_contains_no_banned_phrase_however_it_is_spe
         assert may_be_written(table, [*row, EOS]) == (not holds), text
         state = np.int64(0)
         for token in row:
-            state = table.following[state, token] if state != NONE else NONE
-        if state != NONE:
+            state = table.following[state, token] if state != NO_STATE else NO_STATE
+        if state != NO_STATE:
             allowed += 1
             assert (state >= table.closed) == holds  # of all that is banned, only the last word may still go on
     assert 100 < allowed < len(rows)
@@ -47,7 +47,7 @@ def test_a_text_may_be_written_if_it_contains_no_banned_phrase_however_it_is_spe
 def test_a_state_that_leads_nowhere_is_not_entered():
     tokens = TokenText(ToyTokenizer(["<pad>", "<unk>", "<s>", "</s>", "▁ab", "▁c"]), tokenized=True)
     table = make_ban_table([tokens.of_text("ab")], tokens)
-    assert table.following[0, 4] == NONE and table.following[0, 5] >= 0
+    assert table.following[0, 4] == NO_STATE and table.following[0, 5] >= 0
 
 
 def test_tokens_that_add_nothing_change_nothing_and_large_tables_are_made_alike(tokenizer):

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from qkv.errors import InputError
 from qkv.training import batch_size
-from qkv.training.batch_size import LEAST_BATCHES, MOST_TOKENS, PROCESSOR_TOKENS, find_batch_tokens, largest_fitting
+from qkv.training.batch_size import (
+    LEAST_BATCHES,
+    MOST_BATCH_TOKENS,
+    PROCESSOR_TOKENS,
+    find_batch_tokens,
+    largest_fitting,
+)
 from qkv.training.loss import TotalLoss
 from qkv.training.step import TrainStep
 from tests.support.tiny_models import make_transformer
@@ -53,7 +59,7 @@ def batches_of(targets=10_000):
 
 def test_an_epoch_keeps_a_number_of_updates():
     assert batch_size.largest_useful(batches_of()) == 60_000 // LEAST_BATCHES
-    assert batch_size.largest_useful(batches_of(10**6)) == MOST_TOKENS
+    assert batch_size.largest_useful(batches_of(10**6)) == MOST_BATCH_TOKENS
     assert batch_size.largest_useful(batches_of(1)) == 1
 
 

@@ -23,7 +23,7 @@ from . import inspection, model, text, training, translation
 __all__ = ["describe", "inspection", "model", "text", "training", "translation"]
 
 
-def describe(table: Mapping) -> str:
+def describe_names(table: Mapping) -> str:
     """Returns the rows of a table as text for help texts: `name: meaning; name: meaning`.
 
     Args:

@@ -19,7 +19,7 @@ from ...text.tokens.special_tokens import BOS, EOS
 from ...text.tokens.tokenizer import Tokenizer
 from .intervention import CHANGES, UNCHANGED, ChangedModel, Intervention, changeable_layers
 
-COLUMNS = ("source", "target", "pronoun", "noun", "right", "wrong")
+PRONOUN_COLUMNS = ("source", "target", "pronoun", "noun", "right", "wrong")
 MOST_CONTROLS = 20
 
 LayerAndHead = tuple[int, int]
@@ -62,9 +62,9 @@ def read_cases(path: Path, tokenizer: Tokenizer) -> list[PronounCase]:
             not occur exactly once; or both translations begin with the same token.
     """
     try:
-        table = pd.read_csv(path, sep="\t", quoting=3, dtype=str, keep_default_na=False, usecols=list(COLUMNS))
+        table = pd.read_csv(path, sep="\t", quoting=3, dtype=str, keep_default_na=False, usecols=list(PRONOUN_COLUMNS))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: expected a table with the columns {', '.join(COLUMNS)}: {error}") from error
+        raise InputError(f"{path}: expected a table with the columns {', '.join(PRONOUN_COLUMNS)}: {error}") from error
     if table.empty:
         raise InputError(f"{path}: expected a line for each sentence below the names of the columns, found none")
     return [_read_case(f"{path}:{number + 2}", row, tokenizer) for number, row in enumerate(table.to_dict("records"))]

@@ -70,7 +70,7 @@ def viewer_page(
             scripts can add them, see scripts/store.js.
         opens_at: the attention that is shown first: any of `site`, `layer`, `head` (an index or `mean`) and `side`
             (`output` or `input`). Without a head, the page chooses a head, see scripts/heads.js.
-        origin: a digest of the evaluations shown, see `files.written.origin_of`.
+        origin: a digest of the evaluations shown, see `files.written.digest_of_folders`.
         stages: if True, the runs are stages of one training, and a slider chooses one instead of showing all.
         extension: parts to add to the page; None if there are none.
     """

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...config.corpus import PARQUET, CorpusSettings, ListedCorpusSettings, is_csv
+from ...config.corpus import PARQUET_SUFFIX, CorpusSettings, ListedCorpusSettings, is_csv
 from ...errors import InputError, did_you_mean, first_line
 from ..lines.line import compose, tagged_lines
 from ..lines.text_file import Lines, import_pyarrow, lines_of, read_lines, refuse_growth
@@ -146,7 +146,7 @@ def read_corpus_table(
             or see `read_text_columns` and `read_parquet_column`.
     """
     columns = source_column, target_column
-    if Path(table).suffix == PARQUET:
+    if Path(table).suffix == PARQUET_SUFFIX:
         file = open_parquet(Path(table))
         source, target = (lines_of(read_parquet_column(Path(table), file, column)) for column in columns)
     else:

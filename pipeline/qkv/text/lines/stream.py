@@ -11,7 +11,7 @@ from typing import BinaryIO
 from .line import BYTE_ORDER_MARK, decode_line, refuse_carriage_returns
 
 WINDOW_LINES = 1000  # the maximum number of lines in a window, so that memory use does not grow with the input
-PATIENCE_SECONDS = 0.1  # the time for which a window waits for more lines after its first one
+WINDOW_SECONDS = 0.1  # the time for which a window waits for more lines after its first one
 _END = None  # in the queue, the end of the stream
 
 
@@ -28,7 +28,7 @@ class ArrivingLines:
     """
 
     def __init__(
-        self, stream: BinaryIO, window_lines: int = WINDOW_LINES, patience_seconds: float | None = PATIENCE_SECONDS
+        self, stream: BinaryIO, window_lines: int = WINDOW_LINES, patience_seconds: float | None = WINDOW_SECONDS
     ) -> None:
         self._stream = stream  # a reference that keeps the stream open
         self._window_lines = window_lines

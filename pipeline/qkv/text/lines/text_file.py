@@ -19,13 +19,13 @@ from .line import BYTE_ORDER_MARK, GZIP, ZSTD, compose, refuse_carriage_returns,
 
 CHUNK_LINES = 4096  # the number of lines that an iteration reads at a time
 BLOCK_BYTES = 1 << 20  # the number of bytes that are copied or searched for lines at a time
-PARQUET = b"PAR1"  # the first bytes of a Parquet file, and its last ones
+PARQUET_MAGIC = b"PAR1"  # the first bytes of a Parquet file, and its last ones
 _OTHER_KINDS = {  # of files, by their first bytes
     b"PK\x03\x04": "a spreadsheet (.xlsx, .ods) or a zip archive",
     b"\xd0\xcf\x11\xe0": "an old spreadsheet or document (.xls, .doc)",
     b"BZh": "a bzip2 file",
     b"\xfd7zXZ": "an xz file",
-    PARQUET + b"\x15": "a Parquet file, which is read as a table if its name ends in .parquet",
+    PARQUET_MAGIC + b"\x15": "a Parquet file, which is read as a table if its name ends in .parquet",
     b"%PDF-": "a PDF",
 }
 

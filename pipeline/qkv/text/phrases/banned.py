@@ -20,7 +20,7 @@ from .token_text import DIVIDING, NOTHING, SPACE, Symbols, TokenText, contains
 LARGEST_TABLE = 1 << 27
 """The maximum number of entries in a table. An entry takes two bytes if there are at most 32,767 states, else four."""
 
-NONE = -1
+NO_STATE = -1
 """The state after a forbidden token: there is none."""
 
 
@@ -29,9 +29,9 @@ class BanTable:
     """The table of allowed tokens: an automaton that reads a translation token by token.
 
     Args:
-        following: for each state the state after each next token, int `(S, V)`. `NONE` if the token is forbidden: it
-            would complete a banned phrase, or lead to a state in which all tokens are forbidden. A text begins in state
-            0. In states 0 and 1 no phrase has begun.
+        following: for each state the state after each next token, int `(S, V)`. `NO_STATE` if the token is forbidden:
+            it would complete a banned phrase, or lead to a state in which all tokens are forbidden. A text begins in
+            state 0. In states 0 and 1 no phrase has begun.
         closed: the number of the first closed state, in which neither the text nor a word may end. All states from this
             one on are closed.
         opens: True for tokens that begin with a character that separates words, bool `(V,)`.
@@ -123,14 +123,16 @@ def make_ban_table(phrases: Sequence[Symbols], tokens: TokenText, leads_out: boo
         is_allowed[[APART, JOINED]] = True
     order = np.argsort(closed, kind="stable")  # closed states come last
     numbers = np.argsort(order)
-    numbers[~is_allowed] = NONE
-    following = np.append(numbers, NONE)[following[order]]  # index NONE, -1, is the last entry, which is NONE
+    numbers[~is_allowed] = NO_STATE
+    # The index NO_STATE, -1, reads the last entry, which is NO_STATE.
+    following = np.append(numbers, NO_STATE)[following[order]]
     dtype = np.int16 if len(order) <= np.iinfo(np.int16).max else np.int32
     return BanTable(following.astype(dtype), len(order) - int(closed.sum()), opens)
 
 
 def _lift_to_tokens(automaton: PhraseAutomaton, tokens: TokenText) -> npt.NDArray[np.int32]:
-    """Returns for each state the state after each next token, int32 `(S, V)`; `NONE` if the token completes a phrase.
+    """Returns for each state the state after each next token, int32 `(S, V)`; `NO_STATE` if the token completes a
+    phrase.
 
     The row of a state equals the row of its fallback, except for tokens that continue a phrase. Only these tokens are
     read.
@@ -147,7 +149,7 @@ def _lift_to_tokens(automaton: PhraseAutomaton, tokens: TokenText) -> npt.NDArra
             following[state] = _read_tokens(automaton, state, tokens.symbols)
         else:
             following[state] = following[automaton.fallback[state]]
-            following[state, automaton.completed[state, first_symbols] > 0] = NONE
+            following[state, automaton.completed[state, first_symbols] > 0] = NO_STATE
             following[state, tokens_without_text] = state
             continuing = set(automaton.children[state])
             if automaton.following[state, SPACE] == state:  # several spaces count as one
@@ -162,7 +164,7 @@ def _lift_to_tokens(automaton: PhraseAutomaton, tokens: TokenText) -> npt.NDArra
 
 
 def _read_tokens(automaton: PhraseAutomaton, start: int, symbols: npt.NDArray[np.int16]) -> npt.NDArray[np.int32]:
-    """Returns for some tokens the state after each of them, int32 `(tokens,)`; `NONE` if it completes a phrase.
+    """Returns for some tokens the state after each of them, int32 `(tokens,)`; `NO_STATE` if it completes a phrase.
 
     Args:
         automaton: the automaton.
@@ -174,4 +176,4 @@ def _read_tokens(automaton: PhraseAutomaton, start: int, symbols: npt.NDArray[np
     for column in symbols.T:
         is_banned |= automaton.completed[states, column] > 0
         states = automaton.following[states, column]
-    return np.where(is_banned, NONE, states)
+    return np.where(is_banned, NO_STATE, states)

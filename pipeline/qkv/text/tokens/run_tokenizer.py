@@ -19,7 +19,7 @@ from .marian_tokenizer import MarianTokenizer
 from .special_tokens import BOS, EOS, PAD, UNK
 from .tokenizer import Tokenizer
 
-MOST_SENTENCES = 500_000  # the number of sentences to learn subwords from; SentencePiece keeps them in memory
+MOST_TRAINING_SENTENCES = 500_000  # the number of sentences to learn subwords from; SentencePiece keeps them in memory
 
 
 class VocabularySizeError(InputError):
@@ -57,7 +57,7 @@ def reuse_or_train_tokenizer(
     if not is_from_other_run and not (run.tokenizer.is_file() and read_json_if_whole(run.preparation) == digests):
         run.tokenizer.unlink(missing_ok=True)
         write_json(run.preparation, digests)
-        every = max(1, -(-2 * len(training) // MOST_SENTENCES))
+        every = max(1, -(-2 * len(training) // MOST_TRAINING_SENTENCES))
         sampled = chain.from_iterable(islice(training.pairs(), None, None, every))
         train_tokenizer(
             (sentence for sentence in sampled if not is_empty(sentence)),

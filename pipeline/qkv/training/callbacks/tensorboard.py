@@ -170,7 +170,7 @@ class TensorBoard(keras.callbacks.Callback):
         for record, card, words in zip(records, cards, weights, strict=True):
             for name, matrix, caption, subject in pictures_of(words, best):
                 png = card.png(matrix, caption)
-                metadata = create_summary_metadata(display_name=None, description=describe(record, subject))
+                metadata = create_summary_metadata(display_name=None, description=describe_record(record, subject))
                 tensor = tf.constant([str(card.width), str(card.height), png])
                 converted = tf.compat.v1.SummaryMetadata.FromString(metadata.SerializeToString())
                 tf.summary.write(f"probe {record.id}/{name}", tensor, metadata=converted)
@@ -212,7 +212,7 @@ def pictures_of(words: np.ndarray, best: tuple[int, int]) -> Iterator[tuple[str,
             yield f"layer {layer}, head {head}", words[layer, head], (f"layer {layer}", f"head {head}"), subject
 
 
-def describe(record: Record, subject: str) -> str:
+def describe_record(record: Record, subject: str) -> str:
     """Returns the description of a picture of a record, in Markdown.
 
     `subject` is a phrase that names the heads of the picture, see `pictures_of`.
