@@ -3,13 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test pytest test-slow test-all pytest-all contract test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
+.PHONY: demo test pytest test-slow contract test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
 	@echo "make test         lint, types and tests, but for those that take minutes"
-	@echo "make test-slow    those"
-	@echo "make test-all     make test and make test-slow in one session, which is faster than one after the other"
+	@echo "make test-slow    those; make test SLOW=1 runs all tests, faster than one after the other"
 	@echo "make contract     Keras' own contract test of all layers, on each backend that is installed, with mixed precision"
 	@echo "make test-lower   the tests on the lowest versions of all packages, in an environment of its own"
 	@echo "make lock         renew requirements.lock and tests/requirements.lock from the requirements.txt beside them"
@@ -64,25 +63,18 @@ lint: $(VENV)/tests
 
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-# Lint and types take one core for seconds; pytest has another meanwhile.
+# Lint and types take one core for seconds; pytest has another meanwhile. With SLOW=1, all tests run in one session: each
+# worker imports and collects once, and the runs and graphs that tests share are made once.
 test: $(VENV)/tests
 	@$(MAKE) --no-print-directory -j2 lint pytest
 
 pytest: $(VENV)/tests
 	@echo "== pytest"
-	@$(PYTEST) -m "not minutes"
+	@$(PYTEST) $(if $(SLOW),,-m "not minutes")
 
 test-slow: $(VENV)/tests
 	@echo "== pytest, what takes minutes"
 	@$(PYTEST) -m minutes
-
-# In one session each worker imports and collects once, and the runs and graphs that tests share are made once.
-test-all: $(VENV)/tests
-	@$(MAKE) --no-print-directory -j2 lint pytest-all
-
-pytest-all: $(VENV)/tests
-	@echo "== pytest, all tests"
-	@$(PYTEST)
 
 contract: $(VENV)/tests
 	@ALL_BACKENDS=1 $(BIN)/python -m pytest -m minutes tests/layers/test_keras_contract.py

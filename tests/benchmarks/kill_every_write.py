@@ -323,6 +323,8 @@ def main(arguments: list[str] | None = None) -> int:
         training = training_trial(folder / "training")
         if options.what in (None, "training"):
             bad += check(training, "training", options.every, options.kills)
+        if options.what == "training":
+            return 1 if bad else 0
         training.reset(training.before)
         assert training.run() == 0
         for name, make_trial in (("evaluation", evaluation_trial), ("export", export_trial)):

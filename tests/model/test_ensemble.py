@@ -10,6 +10,7 @@ from qkv.decoding.forced import forced_pass
 from qkv.model.ensemble import Ensemble
 from qkv.text.batch import pad
 from qkv.text.tokens.special_tokens import BOS, PAD
+from tests.support.oracles import log_softmax
 from tests.support.searches import MOST_TOKENS as L
 from tests.support.searches import SEARCHES, found_by, words
 from tests.support.tiny_models import MODELS, SIZES, SOURCE, TARGET, make_model, model_of, shared_model
@@ -19,12 +20,6 @@ def mixed():
     """Two architectures, with other numbers of layers and heads."""
     deeper = shared_model(MODELS["transformer"][0], **SIZES | {"d_model": 12, "num_heads": 3, "decoder_layers": 2})
     return [deeper, model_of("luong")]
-
-
-def log_softmax(logits):
-    logits = np.asarray(logits, "float64")
-    logits -= logits.max(-1, keepdims=True)
-    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
 
 def mean_by_definition(members, source, target):

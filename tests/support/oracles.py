@@ -15,6 +15,13 @@ def softmax(scores, mask=None):
     return powers / np.maximum(powers.sum(-1, keepdims=True), 1)  # the highest score's power is 1
 
 
+def log_softmax(logits):
+    """The logarithms of the softmax over the last axis."""
+    logits = np.asarray(logits, "float64")
+    logits = logits - logits.max(-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
 def dot(q, k):
     """Luong et al. 2015, section 3.1: `q . k`."""
     return q @ k

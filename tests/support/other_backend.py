@@ -55,7 +55,7 @@ KINDS = {
     "fit": CLASSES,
     "load": CLASSES,
 }
-LONGEST = np.array([2, 0, 4], "int32")  # one sentence without a token, which a beam drops at once
+LONGEST = np.array([2, 0, 3], "int32")  # one sentence without a token, which a beam drops at once
 
 
 def weights_of(layer):
@@ -128,9 +128,10 @@ def results_of_model(model, name):
         return loss(targets, logits), logits
 
     found = dict(zip(("output", "gradient"), results_and_gradients(values, model.trainable_variables), strict=True))
-    memory = model.encode(SOURCE)
-    for kind, search in SEARCHES.items():
-        if name in KINDS[kind]:
+    searches = {kind: search for kind, search in SEARCHES.items() if name in KINDS[kind]}
+    if searches:
+        memory = model.encode(SOURCE)
+        for kind, search in searches.items():
             found[kind] = arrays(search(model, memory, ops.convert_to_tensor(LONGEST), int(LONGEST.max()))[:2])
     if name in KINDS["fit"]:
         model.compile(keras.optimizers.SGD(0.1), TokenCrossEntropy(0.1), metrics=[TokenAccuracy(), Perplexity()])

@@ -11,6 +11,7 @@ from qkv.config.decoding import DecodingSettings
 from qkv.decoding.greedy import greedy_search
 from qkv.model.interface import rows_for_each
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
+from tests.support.oracles import log_softmax
 from tests.support.tiny_models import SOURCE
 
 MOST_TOKENS = 8
@@ -41,8 +42,7 @@ def forced_scores(model, ids):
     rows = ids.reshape(-1, MOST_TOKENS)
     targets = np.concatenate([np.full((len(rows), 1), BOS), rows[:, :-1]], 1).astype("int32")
     logits = np.asarray(model(np.repeat(SOURCE, ids.shape[1], 0), targets, training=False))
-    scores = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    return np.take_along_axis(scores, rows[..., None], -1).reshape(ids.shape)
+    return np.take_along_axis(log_softmax(logits), rows[..., None], -1).reshape(ids.shape)
 
 
 SEARCHES = {
@@ -66,7 +66,7 @@ def chains(batch, seed=0):
 
 
 def normalized(logits):
-    return (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype("float32")
+    return log_softmax(logits).astype("float32")
 
 
 def next_of_chain(tokens, chain, state):
@@ -110,5 +110,5 @@ def search_by_full_passes(model, source, max_length):
         logits = np.asarray(full_pass(model)(*row), "float64")[0, -2]
         best = max((token for token in range(len(logits)) if token not in (PAD, BOS)), key=lambda token: logits[token])
         tokens.append(best)
-        log_probabilities.append(logits[best] - logits.max() - np.log(np.exp(logits - logits.max()).sum()))
+        log_probabilities.append(log_softmax(logits)[best])
     return tokens[1:], log_probabilities

@@ -71,8 +71,13 @@ RECIPES = {
         "training__average_checkpoints": 2,
         "batches__accumulated": 2,
     },
-    # Seconds for each shape of a batch.
-    "compiled": {"training__xla": True, "training__max_updates": 4, "training__validate_every_updates": 2},
+    # Seconds for each shape of a batch, so there is one.
+    "compiled": {
+        "training__xla": True,
+        "training__max_updates": 4,
+        "training__validate_every_updates": 2,
+        "batches__length_multiple": 64,
+    },
 }
 
 
