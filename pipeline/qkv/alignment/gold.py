@@ -194,7 +194,12 @@ def gold_set_of(
 
 
 def _unit(line: dict[str, Any], side: str) -> str:
-    """Returns the unit that counts as a word on a side, in a line of an archive's `sentences.jsonl`."""
+    """Returns the unit of words on a side, a key of `config.choices.text.WORD_UNITS`.
+
+    Args:
+        line: a line of an archive's `sentences.jsonl`.
+        side: `source` or `target`.
+    """
     return line.get(f"{side}_unit", "spaces")
 
 

@@ -169,7 +169,7 @@ class _EditLoader(_Loader):
     """Represents an alias by a node of its own position, with the tag `alias`, not by the node that it refers to."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Returns the next node; called by PyYAML."""
+        """Returns the next node, as in PyYAML, but an alias as a node with the tag `alias`. PyYAML calls it."""
         if self.check_event(yaml.AliasEvent):
             event = self.get_event()
             return yaml.ScalarNode("alias", event.anchor, event.start_mark, event.end_mark)
@@ -183,8 +183,8 @@ def _with_values(text: str, present: Mapping[str, Any], values: Mapping[str, Any
 
     Args:
         text: the text of a config file.
-        present: its present values.
-        values: new values by dotted key of two parts.
+        present: its present values, section -> key -> value.
+        values: the new values, `section.key` -> value.
     """
     root = _EditLoader(text).get_single_node()
     assert isinstance(root, yaml.MappingNode)

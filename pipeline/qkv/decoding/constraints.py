@@ -20,7 +20,16 @@ def ban_special_tokens(scores):
 
 
 def ban_early_end(scores, step, min_length):
-    """Bans EOS if `step`, the present number of tokens of the hypotheses, is less than `min_length`."""
+    """Bans EOS in hypotheses that are shorter than `min_length`.
+
+    Args:
+        scores: the scores of the next tokens, float32 `(R, V)`.
+        step: the number of tokens that the hypotheses have, an int scalar.
+        min_length: the least number of tokens before EOS.
+
+    Returns:
+        The scores `(R, V)`, with EOS at minus infinity if `step` is less than `min_length`.
+    """
     if is_number(min_length, 0):
         return scores
     ids = ops.arange(dynamic_shape(scores)[-1], dtype="int32")

@@ -212,7 +212,7 @@ class RatioMeasure(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """The measure over all sentences, a float or `(P,)`."""
+        """The measure over all sentences: a float; an array `(P,)` for a measure of P heads."""
         return self.unit * ratio(self.above, self.below)
 
     def draw(self, samples: int) -> Any:
@@ -233,7 +233,8 @@ class RatioMeasure(NamedTuple):
             samples: the number of samples in the randomisation test.
 
         Returns:
-            A float or `(P,)`, from 0 to 1. NaN if `first` is this measure, or has another number of sentences or heads.
+            A float from 0 to 1; an array `(P,)` for a measure of P heads. NaN if `first` is this measure, or has
+            another number of sentences or heads.
         """
         if first is self or first.above.shape != self.above.shape:
             return np.full(self.above.shape[1:], np.nan)
@@ -447,13 +448,14 @@ def _drops_of_scorers(table: pd.DataFrame, samples: int) -> Drops:
 def _describe_agreement(baseline_name: str, baseline: Drops, drops: Drops, match: MatchedHeads | None) -> str:
     """Returns a text about the agreement of a system with the baseline on the order of the scorers.
 
-    It gives Kendall's tau with its 95 % interval, and the match of the heads.
+    It gives Kendall's tau with its 95 % interval, and says how the heads of the two systems were matched.
 
     Args:
         baseline_name: the name of the first system.
         baseline: the mean comprehensiveness and sufficiency of the first system's scorers.
         drops: the mean comprehensiveness and sufficiency of the system's scorers.
-        match: the match of the system's heads. If it is None, scorers of single heads are left out.
+        match: the heads of the system that are matched with those of the first system. If it is None, scorers of single
+        heads are left out.
     """
     scorers = [scorer for scorer in baseline if scorer in drops and (match or scorer.head in ("", MEAN))]
 

@@ -99,7 +99,13 @@ def _settings(marian: MarianConfig, vocabulary_size: int, root: Path, languages:
 
 
 def _write_tokenizer(run: RunDirectory, vocabulary: MarianVocabulary, models: dict[str, bytes]) -> None:
-    """Writes the files of a `text.tokens.marian_tokenizer.MarianTokenizer` into the run."""
+    """Writes the files of a `text.tokens.marian_tokenizer.MarianTokenizer` into the run.
+
+    Args:
+        run: the folder of the run.
+        vocabulary: the pieces and their ids.
+        models: the SentencePiece models, by `source` and `target`.
+    """
     for side, model in models.items():
         write_atomically(run.given_tokenizer.with_name(f"{side}.spm"), model)
     write_json(

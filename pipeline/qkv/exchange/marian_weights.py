@@ -278,7 +278,8 @@ def read_arrays(weights: MarianWeights, config: MarianConfig, vocabulary: Marian
 
 
 def assign_arrays(model: keras.Model, arrays: dict[str, np.ndarray]) -> None:
-    """Assigns the result of `read_arrays` to the trainable weights of a model. The names of both must be equal."""
+    """Assigns the result of `read_arrays` to the trainable weights of a model. The arrays must have the
+    names and shapes of these weights."""
     variables = {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
     assert variables.keys() == arrays.keys()
     for name, variable in variables.items():

@@ -134,7 +134,7 @@ class FileList:
         return suffix
 
     def delete(self, *folders: Path) -> None:
-        """Deletes the files that are in the list, then the folders that are empty. All other files stay.
+        """Deletes the files that are in the list, then the folders and subfolders that are empty. Other files stay.
 
         Symbolic links are not followed. The list itself and its folder stay.
 

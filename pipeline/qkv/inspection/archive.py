@@ -383,7 +383,8 @@ def _check_weights(key: str, weights: np.ndarray, sinks: np.ndarray | None, sign
         signed: True if weights may be negative and sum to any number.
 
     Raises:
-        ValueError: a weight is not finite; or `signed` is False and a weight is negative or a row sums to 1.01 or more.
+        ValueError: a weight or sink is not finite. If `signed` is False, also: a weight or sink is negative, or a row
+            with its sink sums to 1.01 or more.
     """
     shares = weights if sinks is None else np.concatenate([weights, sinks[..., None]], axis=-1)
     if not np.isfinite(shares).all():

@@ -17,7 +17,7 @@ from .record import Record
 def write_soft_alignments(path: Path, records: Iterable[Record], readout: Any) -> None:
     """Writes cross-attention in the format of Nematus, which SoftAlignments draws.
 
-    Each sentence is a line `number ||| target ||| 0 ||| source ||| source length target length`, a row of weights for
+    Each sentence is a line `number ||| target ||| 0 ||| source ||| source_length target_length`, a row of weights for
     each target token, and an empty line (Rikters et al. 2017; `process_alignments.py -f Nematus`). EOS has a row and a
     column, but is left out of the texts, since readers add it.
 

@@ -111,7 +111,8 @@ class Record:
     def to_frame(self, site: str = "cross", layer: int = 0, head: int | str = "mean") -> "pd.DataFrame":
         """Returns the weights of one head, or the mean of a layer's heads, as a table labelled with tokens.
 
-        Rows of the target are labelled with the tokens that they predict. Tokens may repeat, so select by `.iloc`.
+        Rows are queries and columns are keys. A row of the target is labelled with the token that it predicts. Tokens
+        may repeat, so select by `.iloc`.
 
         Args:
             site: a key of `attention`.

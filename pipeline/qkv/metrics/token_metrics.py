@@ -1,7 +1,7 @@
 """The metrics of target tokens, for `compile` of Keras: means over all tokens except padding.
 
-Weights of sentences, `(B,)` or `(B, 1)`, and weights of tokens, `(B, T)`, are the weights of these means. If the logits
-carry a Keras mask, as after `Embedding(mask_zero=True)`, tokens that the mask hides count as padding.
+Logits are `(B, T, V)`. `sample_weight` of Keras weighs the means, by sentence `(B,)` or `(B, 1)`, or by token `(B, T)`.
+If the logits carry a Keras mask, as after `Embedding(mask_zero=True)`, tokens that the mask hides count as padding.
 
 Letters: B batch, T target positions, V vocabulary.
 """

@@ -218,7 +218,7 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
 
         Args:
             length: T.
-            offset: as in the call.
+            offset: the position of the first vector, an int or int `(B, 1)`.
 
         Returns:
             `(T, D)`, or `(B, T, D)` for an offset `(B, 1)`; None unless `site` is "queries_and_keys".

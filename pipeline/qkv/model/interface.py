@@ -269,7 +269,7 @@ def _sides(source_ids, target_ids):
 def check_class_weight(class_weight):
     """Raises a `ValueError` unless `class_weight` is None.
 
-    Keras would otherwise take the position of the largest id in a target for the class of the whole sentence.
+    With class weights, Keras gives a whole target sentence one class: the position of its largest id.
     """
     if class_weight is not None:
         raise ValueError(

@@ -13,7 +13,7 @@ The modules, in reading order:
 - `ensemble`: several finished runs that translate together
 - `processes`: the work of a finished run in several processes of this machine
 - `doctor`: the checkup of a training before it starts
-- `proposal`: the proposed settings for the minutes of a training
+- `proposal`: the settings proposed for a training of a given number of minutes
 - `keras_batches`: the batches of a training for `fit` of Keras
 - `load_model`: the Keras model of a run
 """

@@ -132,5 +132,5 @@ def _copy(config: RunConfig, run: RunDirectory, root: Path) -> dict[str, Any]:
 
 
 def _weights_by_name(model: keras.Model) -> dict[str, Any]:
-    """Returns the weights of a model by their names in the copy, `NUMBER/PATH`, without states of random generators."""
+    """Returns the weights of a model by their names in the copied file: `NUMBER/PATH`, position and path."""
     return {f"{number:04d}/{variable.path}": variable for number, variable in enumerate(model.weights)}

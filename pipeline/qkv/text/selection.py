@@ -81,7 +81,9 @@ def select_training_pairs(
     max_length_ratio: float | None,
     filters: TextFilters | None,
 ) -> Selection:
-    """Selects the pairs to train on, and logs the number of odd and filtered pairs by reason.
+    """Selects the pairs to train on, and logs the number of pairs that are dropped or odd, by reason.
+
+    `find_odd_pairs` says which pairs are odd.
 
     Args:
         training: all pairs.

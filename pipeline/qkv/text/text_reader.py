@@ -1,4 +1,4 @@
-"""Reads text that users write as one run reads it: from lines to token ids, and from a translation to plain text."""
+"""Converts the text of users for one run: lines to token ids, and translations to plain text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

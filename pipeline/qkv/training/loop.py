@@ -43,8 +43,8 @@ a validation: otherwise `EarlyStopping` would count one validation several times
 class Rehearsable(Protocol):
     """A callback whose `on_test_end` takes long enough to count in the time of a validation.
 
-    A training with a `TimeBudget` calls `rehearse` twice before the first validation, to measure how long a validation
-    takes. In other trainings it is not called.
+    A training with a `TimeBudget` measures how long a validation takes before it begins: it calls `rehearse` twice in
+    place of `on_test_end`. In other trainings it is not called.
     """
 
     def rehearse(self) -> None:

@@ -140,9 +140,10 @@ def _label_terms(states, table, targets, token_weights, label_smoothing):
     These terms need no logits: the reference token needs a row of the table, label smoothing the mean of all rows.
 
     Returns:
-        The term of each token's loss, without its weight, `(N,)`; the term of the gradient with respect to the states,
-        `(N, D)`; and two terms of the gradient with respect to the table: of the reference tokens, `(V, D)`, and of
-        label smoothing, `(D,)`, which is the same for every row.
+        The term of each token's loss `(N,)`, not multiplied by the weight of the token. The other terms are multiplied
+        by it: the term of the gradient with respect to the states, `(N, D)`; and two terms of the gradient with respect
+        to the table: of the reference tokens, `(V, D)`, and of label smoothing, `(D,)`, which is the same for every
+        row.
     """
     states = tf.cast(states, tf.float32)
     right_rows = tf.gather(tf.cast(table, tf.float32), targets)

@@ -183,10 +183,9 @@ class TrainStep:
 
 
 def _fill_gradients(gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-    """Returns dense gradients, with zeros in place of None.
+    """Returns the gradients as dense tensors: sparse gradients are converted, and None becomes zeros.
 
-    A gradient is None if the loss does not depend on its variable, such as the normalisation before queries that no
-    score uses.
+    A gradient is None if the loss does not depend on its variable.
     """
     return [
         tf.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient)

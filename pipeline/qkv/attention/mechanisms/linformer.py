@@ -16,8 +16,8 @@ from .softmax import Mechanism
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Linformer(Mechanism):
-    """`context = softmax(score(q, E k)) F v`, with learnt matrices E and F `(P, S)` for each head (Wang et al. 2020,
-    equation 7).
+    """`context = softmax(score(q, E k)) F v`, with learnt matrices E and F `(P, S)` for each head: the first S
+    columns of weights `(P, max_length)` (Wang et al. 2020, equation 7).
 
     P mixtures of the keys and values replace the S keys and values, so time and memory grow with S and not with its
     square. Masked keys and values are set to zero before they are mixed. A mixture is visible to all queries, so a mask
@@ -25,7 +25,7 @@ class Linformer(Mechanism):
 
     The returned weights are `softmax(score(q, E k)) F`, so that `context = weights value` as in every mechanism. They
     are factors of the values and not a distribution: some are negative, and rows have any sum. Only the weights take
-    memory for T * S numbers. A graph (`tf.function`, `jax.jit`) omits them if they are not used.
+    memory for T * S numbers, with T queries. A graph (`tf.function`, `jax.jit`) omits them if they are not used.
 
     Args:
         projected_length: P.
@@ -33,7 +33,7 @@ class Linformer(Mechanism):
             without position embeddings.
         score, dropout, seed, **kwargs: as in `Mechanism`; dropout acts on the weights of the mixtures.
 
-    Call arguments and returns: as in `Mechanism`; the mask's third axis has size 1.
+    Call arguments and returns: as in `Mechanism`; the mask is `(B, 1, 1, S)` or `(B, H, 1, S)`.
 
     Raises:
         ValueError: a size is not a whole number of at least 1; the source is longer than `max_length`; or the mask

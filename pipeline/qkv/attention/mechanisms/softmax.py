@@ -31,15 +31,15 @@ class WeightsInFloat32:
 class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.Layer):
     """Base class of mechanisms, which compute the weight of each value for each query. A subclass defines `call`.
 
-    `context = weights value` in every mechanism, except for dropout. So weights can be shown even for a mechanism that
-    computes the context without them.
+    `context = weights @ value` in every mechanism, except for dropout. So weights can be shown even for a mechanism
+    that computes the context without them.
 
     Args:
         score: a score function: a name, or a layer such as `Cosine(initial_scale=5.0)`; see `attention.scores`.
         dropout: the share of the weights set to zero in training, from 0 to 1. The returned weights are the weights
             before dropout.
-        seed: an int that determines dropout and the random initial weights. None: each layer draws different numbers.
-        **kwargs: the arguments of `keras.Layer`.
+        seed: an int that determines dropout and the random initial values of trainable weights. None: each layer draws
+        different numbers. **kwargs: the arguments of `keras.Layer`.
 
     Call arguments:
         query: `(B, H, T, K)`.
@@ -64,7 +64,7 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
         has_sink: True if part of a query's weight may go to no key. Its weights then sum to less than 1.
 
     Raises:
-        ValueError: the score function is unknown, or it is a layer with weights.
+        ValueError: the score function is unknown, or it is a layer that has weights already.
 
     Example:
         >>> class First(Mechanism):

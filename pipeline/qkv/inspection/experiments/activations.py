@@ -223,12 +223,12 @@ def patch_activations(model: TranslationModel, clean: Pair, corrupted: Pair, nam
 
 
 def put_activations(model: TranslationModel, pair: Pair, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Reads a pair with these arrays instead of the activations that the model computes.
+    """Computes the logits of a pair with some activations replaced by given arrays. All others are computed as usual.
 
     Args:
         model: a model of any architecture with `layer_names`.
         pair: the sentence pair.
-        arrays: activations by name, as `read_activations` returns them.
+        arrays: the replacements by name, as `read_activations` returns them.
 
     Returns:
         The logits of the pair, `(T, vocabulary)`.

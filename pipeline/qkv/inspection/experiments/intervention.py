@@ -133,7 +133,7 @@ def _make_hook(interventions: Mapping[AttentionLayer, tuple[int, Intervention]])
     """Makes the hook that replaces weights.
 
     Args:
-        interventions: layer -> `(index, intervention)`, the index of the layer within the intervention.
+        interventions: layer -> `(index, intervention)`. The index is that of the layer in `Intervention.changes`.
     """
 
     def hook(layer, part, value, mask=None, **inputs):
@@ -151,7 +151,7 @@ def _replace(weights, mask, number, intervention: Intervention):
     Args:
         weights: the weights of the layer, `(B, H, T, S)`.
         mask: bool, True for allowed keys, broadcastable to the weights; None if all keys are allowed.
-        number: the index of the layer within the intervention.
+        number: the index of the layer in `Intervention.changes`.
         intervention: the replacements.
     """
     allowed = ops.broadcast_to(True if mask is None else mask, dynamic_shape(weights))

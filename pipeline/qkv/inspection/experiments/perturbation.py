@@ -1,13 +1,13 @@
 """Ablations of single heads: the weights or the output of a head are replaced, and the rise of the loss is measured.
 
-Zeros are a poor replacement of a head's output. No head outputs zeros, so a model may fail on zeros even if the output
-of the head hardly depends on the sentence: the model may only miss a constant. The mean of the head's outputs keeps the
-constant and removes all that depends on the sentence. The output at a token of another sentence also keeps the variance
-(Chan et al. 2022, causal scrubbing). Outputs have no source axis, so they can be exchanged between sentences of any
-length.
+Two replacements of an output are `config.choices.inspection.OUTPUT_ABLATIONS`: the mean of the head's outputs, and the
+output at a token of another sentence. The mean removes all that depends on the sentence. The output at another token
+also keeps the variance (Chan et al. 2022, causal scrubbing). Outputs have no source axis, so they can be exchanged
+between sentences of any length. Zeros would be a poor replacement: no head outputs zeros, so a model may fail on zeros
+only because it misses a constant.
 
 Letters: B batch, L layers, H heads, S source positions, T target positions, V value size of a head, N target tokens of
-all pairs, P changes.
+all pairs, P changes (a head with its replacement).
 """
 
 from collections.abc import Callable, Sequence
@@ -139,13 +139,16 @@ def _choose_replacements(outputs: np.ndarray, lengths: np.ndarray) -> np.ndarray
 
 
 def _make_graphs(model: keras.Model, layers: Sequence[CrossAttention]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Makes the two graphs of a batch of ids `(B, S)`, `(B, T)` and `(B, T)`.
+    """Makes the two graphs of a batch: source ids `(B, S)`, target inputs `(B, T)` and target outputs `(B, T)`.
 
     Returns:
-        `(read_outputs, read_changed)`. The first returns the outputs of all heads, `(B, T, L, H, V)`. The second takes
-        two more arguments: the replacements of these outputs, `(kinds, B, T, L, H, V)`, and P changes, int `(P, 3)`,
-        each a layer, a head and an index into `CHANGES` followed by `OUTPUT_ABLATIONS`. It returns the log-probability
-        of each target token and the likeliest token at its position, both `(P, B, T)`. It encodes the source once.
+        `(read_outputs, read_changed)`. Both take the ids of the batch.
+
+        - read_outputs: returns the outputs of all heads, `(B, T, L, H, V)`.
+        - read_changed: takes also the replacements of the outputs by kind, `(kinds, B, T, L, H, V)`, and P changes, int
+          `(P, 3)`. A change is a layer, a head, and an index into the joined list of `CHANGES` and `OUTPUT_ABLATIONS`.
+          Returns the log-probability of each target token and the likeliest token at its position, both `(P, B, T)`.
+          The source is encoded once for all changes.
     """
 
     def read_outputs(source, target_input, target_output):

@@ -74,8 +74,8 @@ def parts_of(files: Corpus, corpora: Sequence[Section]) -> Iterator[tuple[Corpus
     """Yields `(pairs, section)` for each section of a list of corpora.
 
     Args:
-        files: the join of the corpora. The pairs of one section may be a join of several files.
-        corpora: the sections of the config, in the same order.
+        files: the pairs of all sections, joined in the order of `corpora`.
+        corpora: the sections of the config. One section may cover several files.
     """
     return zip(files.parts if len(corpora) > 1 else [files], corpora, strict=True)
 

@@ -133,14 +133,14 @@ def hold_out(corpus: Corpus, sizes: Mapping[str, int]) -> dict[str, Rows]:
 
     Pairs that share a source or a target sentence, apart from white space, form a component. No component is in two
     parts. Components of more than `LARGEST_COMPONENT` different pairs, and those with an empty sentence, go to the
-    training part. The remaining ones are sorted by a digest of one of their sentences, so pairs that are added to the
-    corpus move few other pairs. The test set is taken from the front and the validation set from the back, so the size
-    of one does not change the other. A set contains each source sentence once; the repeated pairs and further
+    training part. The remaining components are sorted by a digest of one sentence of each, so pairs that are added to
+    the corpus move few other pairs. The test set is taken from the front and the validation set from the back, so the
+    size of one does not change the other. A set contains each source sentence once; the repeated pairs and further
     translations of that sentence are in no part.
 
     Args:
         corpus: all pairs.
-        sizes: the number of pairs of `validation`, of `test`, or of both.
+        sizes: the number of pairs of each set. The keys are `validation`, `test` or both.
 
     Returns:
         The rows of each set and of `train`, in ascending order.

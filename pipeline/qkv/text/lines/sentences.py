@@ -24,11 +24,11 @@ class Paragraph(NamedTuple):
 
 class SentenceSplitter:
     """Splits text into sentences by sentencex (https://github.com/wikimedia/sentencex), which has rules for some 240
-    languages.
+    languages. The translations of the sentences can be joined to one text again.
 
     Args:
         language: the code of the text's language, such as `en`. For an unknown language, the rules of English are used.
-        tags: the words that are tags if a line begins with them. Each sentence of such a line gets the tag.
+        tags: the words that are tags at the beginning of a line. Each sentence of such a line gets the tag.
         separator: the text between two translations whose sources have no space between them, as in Chinese.
 
     Raises:

@@ -29,10 +29,15 @@ class MarianTokenizer(Tokenizer):
 
     Args:
         path: the file with the list, `given.json`. The models, `source.spm` and `target.spm`, are in the same folder.
-            The file is a JSON object with `pieces`, the piece of each id; `sides`, the ids that text of each side can
-            have; `special`, the ids of special tokens by name; `decodes`, the side whose model decodes translations;
-            and `sha256`, the digests of both models.
-        side: the side whose text is encoded, `source` or `target`; see `of_target`.
+        side: the language of the text to encode, `source` or `target`.
+
+    The list is a JSON object with these keys:
+
+    - pieces: the piece of each id.
+    - sides: for `source` and `target`, the ids that their text can have.
+    - special: the ids of special tokens by name.
+    - decodes: `source` or `target`, the model that decodes translations.
+    - sha256: the digests of both models.
 
     Raises:
         InputError: a file is missing or damaged, or the files do not belong together.

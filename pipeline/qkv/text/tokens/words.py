@@ -77,7 +77,7 @@ class WordSegmenter:
         return WordUnits(self._choose(self.source, untagged), self._choose(self.target, targets))
 
     def _choose(self, unit: str | None, sentences: Iterable[str]) -> str:
-        """Returns the unit of a side; if it is None, `spaces` or `otherwise`, by its sentences."""
+        """Returns `unit`. If it is None: `spaces` if the sentences have spaces between words, else `otherwise`."""
         return unit or ("spaces" if self.tokenized or has_spaces(sentences) else self.otherwise)
 
     def count(self, sources: Sequence[str], targets: Sequence[str], units: WordUnits) -> tuple[list[int], list[int]]:
