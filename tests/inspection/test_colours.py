@@ -3,13 +3,13 @@
 from matplotlib.colors import to_hex
 
 from qkv.inspection.colours import HEAD_COLOURS, INK
-from qkv.inspection.heatmap import WEIGHT_COLOURS
+from qkv.inspection.heatmap import WEIGHTS
 from qkv.inspection.viewer.data import ViewerRun
 from qkv.inspection.viewer.page import viewer_page
 
 
 def test_a_picture_goes_from_paper_to_the_ink_of_the_page():
-    assert [to_hex(WEIGHT_COLOURS(weight)) for weight in (0.0, 1.0)] == ["#ffffff", INK["light"]]
+    assert [to_hex(WEIGHTS(weight)) for weight in (0.0, 1.0)] == ["#ffffff", INK["light"]]
     page = viewer_page("title", [ViewerRun("one")])
     assert page.count(f"--ink: {INK['light']};") == page.count(f"--ink: {INK['dark']};") == 1
 

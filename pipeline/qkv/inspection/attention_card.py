@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from PIL import Image  # comes with matplotlib
 
 from .fonts import DEFAULT_FONT, fonts_for, ignore_missing_glyphs
-from .heatmap import SLANT, WEIGHT_COLOURS, make_label, text_width
+from .heatmap import SLANT, WEIGHTS, make_label, text_width
 from .record import Record
 
 CARD_WIDTH = 640  # pixels: twice the width of a card, so that letters are sharp on any screen and large after a click
@@ -28,7 +28,7 @@ CORNER = 120, 64  # pixels: the width and height of the caption, left of the cel
 CARD_PADDING = 8  # pixels
 GREYS = 128  # the number of greys in the palette, from black to white; 128 colours of weights from 0 to 1 follow
 CARD_GRID_COLOUR = 114  # the index of a light grey
-_COLOURS = np.linspace(0, 255, GREYS)[:, None].repeat(3, 1), 255 * WEIGHT_COLOURS(np.linspace(0, 1, 128))[:, :3]
+_COLOURS = np.linspace(0, 255, GREYS)[:, None].repeat(3, 1), 255 * WEIGHTS(np.linspace(0, 1, 128))[:, :3]
 PALETTE = np.concatenate(_COLOURS).round().astype(np.uint8).tobytes()
 
 

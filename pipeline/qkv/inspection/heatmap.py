@@ -25,7 +25,7 @@ from .colours import INK
 from .fonts import DEFAULT_FONT, fonts_for, ignore_missing_glyphs
 from .record import Record, shorten
 
-WEIGHT_COLOURS = LinearSegmentedColormap.from_list("attention", ["white", INK["light"]])
+WEIGHTS = LinearSegmentedColormap.from_list("attention", ["white", INK["light"]])
 """The colour map of weights from 0 to 1, the same as in the viewer's page."""
 
 
@@ -60,9 +60,7 @@ def attention_figure(
     figure.text(0.5, 1 - 0.08 / sheet.height, title, ha="center", va="top", fontsize=font + 2, **style)
     for index, number in enumerate(heads):
         panel = figure.add_axes(sheet.panel(index))
-        image = panel.imshow(
-            weights[index], cmap=WEIGHT_COLOURS, vmin=0, vmax=1, aspect="equal", interpolation="nearest"
-        )
+        image = panel.imshow(weights[index], cmap=WEIGHTS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
         below = f"head {number}" if head is None else ""
         _label_panel(panel, rows if index % sheet.across == 0 else [], columns, below, sheet)
     bar = figure.colorbar(image, cax=figure.add_axes(sheet.bar))

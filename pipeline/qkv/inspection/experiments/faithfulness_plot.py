@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ...config.choices.inspection import SOURCE_SCORERS
-from ..heatmap import WEIGHT_COLOURS
+from ..heatmap import WEIGHTS
 from .faithfulness import FAITHFULNESS_MEASURES, Scorer
 
 FONT_POINTS = 8.0  # points
@@ -55,7 +55,7 @@ def _draw(panel: Any, rows: pd.DataFrame, measure: str) -> None:
     for value in random_values:
         panel.add_line(Line2D([value, value], [-1, len(rows)], color="0.6", linewidth=0.8, linestyle="--"))
     for height, row in rows.iterrows():
-        colour = WEIGHT_COLOURS(1 - 0.7 * names.index(row["scorer"]) / len(names))
+        colour = WEIGHTS(1 - 0.7 * names.index(row["scorer"]) / len(names))
         panel.hlines(height, row[f"{measure}_low"], row[f"{measure}_high"], color=colour, linewidth=1.4)
         panel.plot(row[measure], height, "o", color=colour, markersize=4)
     panel.set_ylim(len(rows) - 0.4, -0.6)
