@@ -11,12 +11,7 @@ from qkv import losses
 from qkv.losses import TokenCrossEntropy, cross_entropies
 from qkv.metrics import Perplexity
 from qkv.training.loss import fused_cross_entropy
-
-TARGETS = np.array([[4, 2, 3, 0], [3, 0, 0, 0]], "int32")
-LOGITS = np.random.default_rng(0).normal(size=(2, 4, 5)).astype("float32")
-REAL = TARGETS != 0
-PROBABILITIES = np.exp(LOGITS) / np.exp(LOGITS).sum(-1, keepdims=True)
-LOSSES = -np.log(np.take_along_axis(PROBABILITIES, TARGETS[..., None], -1)[..., 0])
+from tests.support.token_losses import LOGITS, LOSSES, REAL, TARGETS
 
 
 def test_examples_print_what_stands_below_them():

@@ -407,9 +407,9 @@ class Run:
         from .evaluation.request import EvaluationRequest, read_configured_set, read_own_set
         from .metrics.bleu import check_bleu_tokenizer
 
-        given = {"source": source, "reference": reference}
+        paths = {"source": source, "reference": reference}
         a_file = "the path of a text file with one sentence a line (translate takes the sentences themselves)"
-        texts = [None if path is None else as_path(path, key, a_file) for key, path in given.items()]
+        texts = [None if path is None else as_path(path, key, a_file) for key, path in paths.items()]
         links = None if alignments is None else as_path(alignments, "alignments", "the path of a file of word links")
         if links is not None and reference is None:
             raise InputError("alignments: needs source and reference, whose words it links")

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from qkv.metrics import Perplexity, TokenAccuracy, token_metrics
-
-TARGETS = np.array([[4, 2, 3, 0], [3, 0, 0, 0]], "int32")
-LOGITS = np.random.default_rng(0).normal(size=(2, 4, 5)).astype("float32")
-REAL = TARGETS != 0
-PROBABILITIES = np.exp(LOGITS) / np.exp(LOGITS).sum(-1, keepdims=True)
-LOSSES = -np.log(np.take_along_axis(PROBABILITIES, TARGETS[..., None], -1)[..., 0])
+from tests.support.token_losses import LOGITS, LOSSES, REAL, TARGETS
 
 
 def test_examples_print_what_stands_below_them():

@@ -89,7 +89,7 @@ class Record:
 
     @property
     def has_empty_side(self) -> bool:
-        """Whether the source or the target has no word. Measures of attention leave out such sentences."""
+        """True if the source or the target has no word. Measures of attention leave out such sentences."""
         return any(all(word is None for word in words) for words in (self.source_words, self.target_words))
 
     def by_token(self) -> "Record":
