@@ -169,9 +169,13 @@ def test_nothing_is_written_after_an_interrupt_that_a_library_swallows(config_fi
             signal.raise_signal(signal.SIGINT)
 
     propose_at_once(monkeypatch, meanwhile=interrupt)
-    assert doctor.main([str(config_file), "--write", str(tmp_path / "better.yaml")]) == 130
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs behind it
+    try:
+        assert doctor.main([str(config_file), "--write", str(tmp_path / "better.yaml")]) == 130
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, handler)
     assert capsys.readouterr().err == "interrupted\n" and not (tmp_path / "better.yaml").exists()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize(

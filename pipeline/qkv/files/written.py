@@ -200,7 +200,7 @@ def refuse_input(output: Path, inputs: Iterable[Path], option: str) -> None:
             raise InputError(f"{option} {output}: the command reads this file; choose another name")
 
 
-_ORIGIN_MARK = re.compile(rb'qkv-origin(?:" content="|\0)([0-9a-f]{16})\b')
+_ORIGIN_MARK = re.compile(rb'qkv-origin(?:" content="|\0)([0-9a-f]{16})')  # in a PNG, any bytes may follow
 ORIGIN = "qkv-origin"
 """The name of the metadata field of a page or a picture that holds a `digest_of_folders`."""
 
