@@ -28,6 +28,7 @@ has examples. The modules, in reading order, which is also the order in which th
 - `evaluation`: the evaluation of runs: all files that `evaluate.py` writes, and comparisons
 - `exchange`: models of other programs as runs, and runs for other programs
 - `live`: the page for typing sentences, seeing attention and changing it; served, or with the model in the file
+- `results`: the results of the methods of a run: translations and evaluations
 - `api`: the Python interface: `load`, `train` and the methods of a run
 - `plugins`: the registration of scores, mechanisms and other parts that a plugin adds
 - `commands`: a module for each command: `qkv NAME`
@@ -44,10 +45,7 @@ from .version import __version__ as __version__
 if TYPE_CHECKING:
     from . import losses as losses
     from . import metrics as metrics
-    from .api import Evaluation as Evaluation
     from .api import Run as Run
-    from .api import Translated as Translated
-    from .api import TranslatedText as TranslatedText
     from .api import import_marian as import_marian
     from .api import load as load
     from .api import train as train
@@ -57,6 +55,9 @@ if TYPE_CHECKING:
     from .attention import SelfAttention as SelfAttention
     from .errors import InputError as InputError
     from .inspection.archive import AttentionArchive as AttentionArchive
+    from .results import Evaluation as Evaluation
+    from .results import Translated as Translated
+    from .results import TranslatedText as TranslatedText
     from .run.keras_batches import batches as batches
     from .run.load_model import DecoderOnly as DecoderOnly
     from .run.load_model import Recurrent as Recurrent
@@ -68,10 +69,11 @@ if __name__ != "qkv":
     raise ImportError(f"the package is called qkv, not {__name__}: add the folder pipeline to Python's path")
 
 _EXPORTS = {
-    "api": ("Evaluation", "Run", "Translated", "TranslatedText", "import_marian", "load", "train"),
+    "api": ("Run", "import_marian", "load", "train"),
     "attention": ("AdditiveAttention", "CrossAttention", "MultiHeadAttention", "SelfAttention"),
     "errors": ("InputError",),
     "inspection.archive": ("AttentionArchive",),
+    "results": ("Evaluation", "Translated", "TranslatedText"),
     "run.keras_batches": ("batches",),
     "run.load_model": ("DecoderOnly", "Recurrent", "Transformer", "load_model"),  # registers all saved classes
 }

@@ -32,6 +32,7 @@ ORDER = [
     "evaluation",
     "exchange",
     "live",
+    "results",
     "api",
     "plugins",
     "commands",

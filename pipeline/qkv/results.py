@@ -1,0 +1,170 @@
+"""The results that the methods of a run return: translations, and an evaluation."""
+
+import html
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import InputError
+from .inspection.archive import AttentionArchive
+from .inspection.record import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .decoding.translator import Translation
+    from .run.trained_run import TrainedRun
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Translated:
+    """A translation of a sentence.
+
+    Attributes:
+        source: the sentence, as the model has read it.
+        text: the translation.
+        tokens: the subwords of the translation, with EOS at the end unless the maximum length was reached before.
+        log_probabilities: the log-probability of each token, in nats.
+        log_probability: the sum of `log_probabilities`.
+        score: the score by which the search ranked the translation.
+        truncated: True if the sentence was too long and was cut, or the translation reached the maximum length.
+        attention: a `Record` with the weights of cross-attention and of the sites in `inspection.attention` of the
+            config; see its `to_frame` and `to_numpy`. It is computed at its first use, which needs the run. A pickle
+            contains it only if it was computed before; otherwise the loaded copy raises an `InputError`.
+    """
+
+    source: str
+    text: str
+    tokens: list[str]
+    log_probabilities: list[float]
+    log_probability: float
+    score: float
+    truncated: bool
+
+    @classmethod
+    def _of(cls, source: str, translation: "Translation", run: "TrainedRun") -> "Translated":
+        """Makes the object from the result of the search of a run."""
+        translated = cls(
+            source,
+            translation.text,
+            run.tokenizer.pieces(translation.ids),
+            translation.log_probabilities,
+            sum(translation.log_probabilities),
+            translation.score,
+            translation.truncated,
+        )
+        vars(translated)["_origin"] = _Origin(translation, run)  # not a field, which `dataclasses.asdict` would copy
+        return translated
+
+    @cached_property
+    def _origin(self) -> "_Origin":
+        """The origin of the translation. It has no run if the object was made by hand or by `dataclasses.replace`."""
+        return _Origin()
+
+    @cached_property
+    def attention(self) -> Record:
+        """The attention, see the class. Raises an `InputError` if the run is unknown."""
+        from .inspection.recorder import pair_translations
+
+        run = self._origin.run
+        if run is None:
+            raise InputError(
+                "attention: this translation has no run to read it with, since it comes from a pickle or was made by "
+                "hand; ask for it before pickling, or translate the sentence again"
+            )
+        pairs = pair_translations([self.source], None, [self._origin.translation], run.config.decoding.kind)
+        return next(run.recorder(["cross", *run.config.inspection.attention]).record(pairs))
+
+    def __str__(self) -> str:
+        """Returns the translation."""
+        return self.text
+
+    def __repr__(self) -> str:
+        """Returns the translation and its log-probability."""
+        return f"<Translated {self.text!r}, log-probability {self.log_probability:.3f}>"
+
+    def _repr_html_(self) -> str:
+        """Returns the HTML that a notebook shows: the translation, and below it the heat map of `attention`."""
+        title = f"<b>{html.escape(self.text)}</b> (log-probability {self.log_probability:.2f})"
+        if "attention" not in vars(self) and self._origin.run is None:
+            return f"<p>{title}</p>"
+        return f'<p>{title}</p><div style="overflow-x: auto">{self.attention._repr_html_()}</div>'
+
+
+class _Origin:
+    """The origin of a `Translated`: the `Translation` and the run, or None for both.
+
+    A pickle contains neither, and a deep copy has the same objects.
+    """
+
+    def __init__(self, translation: Any = None, run: "TrainedRun | None" = None) -> None:
+        self.translation = translation
+        self.run = run
+
+    def __reduce__(self) -> Any:
+        return _Origin, ()
+
+    def __deepcopy__(self, memo: Any) -> "_Origin":
+        return self
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TranslatedText:
+    """A translation of a text, sentence by sentence.
+
+    Attributes:
+        sentences: the translations of the sentences of the text, and of its empty lines.
+        text: the translations as one text, with the spaces and line feeds of the source between them. Spaces at the
+            ends of lines are left out.
+    """
+
+    sentences: list[Translated]
+    text: str
+
+    def __str__(self) -> str:
+        """Returns the translation as one text."""
+        return self.text
+
+    def __repr__(self) -> str:
+        """Returns the text and the number of its sentences."""
+        return f"<TranslatedText {self.text!r}, {len(self.sentences)} sentences>"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A written evaluation.
+
+    Args:
+        path: the folder of the evaluation; its file `viewer.html` shows the attention.
+        metrics: the contents of its file `metrics.json`.
+    """
+
+    path: Path
+    metrics: dict[str, Any] = field(repr=False)
+
+    @cached_property
+    def scores(self) -> "pd.DataFrame":
+        """The scores: a row for BLEU, for chrF and, with gold alignments, for AER. Empty without references.
+
+        Column `value` is the score. Column `±` is half the width of its 95 % interval, by bootstrap over sentences.
+        """
+        import pandas as pd
+
+        from .evaluation.comparison import compare
+        from .evaluation.systems import find_system
+        from .statistics.resampling import SAMPLES
+
+        rows = compare([find_system(self.path, "")], SAMPLES)[0] if "bleu" in self.metrics else pd.DataFrame()
+        names = [name for name in ("BLEU", "chrF", "AER") if name in rows and rows[name].notna().all()]
+        values = [[float(rows[name][0]), float(rows[f"{name} ±"][0])] for name in names]
+        return pd.DataFrame(values, names, ["value", "±"])
+
+    @cached_property
+    def archive(self) -> AttentionArchive:
+        """The archive with the attention of every sentence."""
+        return AttentionArchive(self.path)
+
+    def _repr_html_(self) -> str:
+        """Returns the HTML that a notebook shows: the scores."""
+        return f"<p>{html.escape(str(self.path))}</p>{self.scores.round(2).to_html(notebook=True)}"
