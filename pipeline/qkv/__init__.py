@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from .attention import SelfAttention as SelfAttention
     from .errors import InputError as InputError
     from .inspection.archive import AttentionArchive as AttentionArchive
+    from .inspection.heatmap import heatmap as heatmap
+    from .layers.tap import tap as tap
+    from .layers.tap import tapped as tapped
     from .results import Evaluation as Evaluation
     from .results import Translated as Translated
     from .results import TranslatedText as TranslatedText
@@ -73,6 +76,8 @@ _EXPORTS = {
     "attention": ("AdditiveAttention", "CrossAttention", "MultiHeadAttention", "SelfAttention"),
     "errors": ("InputError",),
     "inspection.archive": ("AttentionArchive",),
+    "inspection.heatmap": ("heatmap",),
+    "layers.tap": ("tap", "tapped"),
     "results": ("Evaluation", "Translated", "TranslatedText"),
     "run.keras_batches": ("batches",),
     "run.load_model": ("DecoderOnly", "Recurrent", "Transformer", "load_model"),  # registers all saved classes

@@ -6,7 +6,8 @@ import pytest
 from matplotlib import font_manager
 
 from qkv.inspection import fonts
-from qkv.inspection.heatmap import attention_figure, figure_as
+from qkv.inspection.attention_figure import attention_figure
+from qkv.inspection.heatmap import figure_as
 
 
 @pytest.fixture

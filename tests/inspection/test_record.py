@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from qkv.errors import InputError
-from qkv.inspection.record import shorten
 
 DIGITS, HUGE = pytest.param("9" * 5000, id="digits"), pytest.param(10**5000, id="huge")
 
@@ -15,11 +14,6 @@ def test_a_record_is_printed_on_one_line(make_record):
     assert repr(record) == (
         f"<Record 7: 'a\\nb' -> '{'x' * 59}…', forced; cross (2, 3, 4, 5), encoder (2, 3, 5, 5), decoder (2, 3, 4, 4)>"
     )
-
-
-@pytest.mark.parametrize(("length", "expected"), [(5, "abcde"), (4, "abc…"), (1, "…")])
-def test_a_text_is_shortened_to_a_number_of_characters_with_the_ellipsis(length, expected):
-    assert shorten("abcde", length) == expected
 
 
 def test_a_table_has_one_head_or_their_mean(make_record):

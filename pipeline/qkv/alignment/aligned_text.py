@@ -13,11 +13,11 @@ from ..config import load_run_config
 from ..config.run import settings_of_set
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
-from ..inspection.record import Record, shorten
+from ..inspection.record import Record
 from ..text.corpora.corpus import Corpus
 from ..text.corpora.formats import read_corpus
 from ..text.corpora.held_out import with_held_out_files
-from ..text.lines.line import words_of
+from ..text.lines.line import shorten, words_of
 from ..text.lines.text_file import read_lines
 
 

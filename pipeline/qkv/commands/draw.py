@@ -5,14 +5,13 @@ import sys
 from pathlib import Path
 
 from ..config.choices import describe_names
-from ..config.choices.inspection import LABEL_SIDES, SITES, site_name
+from ..config.choices.inspection import LABEL_SIDES, PICTURE_SUFFIXES, SITES, site_name
 from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 from ..files.written import digest_of_folders, refuse_other_file
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write, whole_number
 
 LARGEST_NUMBER = 1_000_000_000  # the largest number that the options allow
-SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -71,10 +70,11 @@ def main(arguments: list[str]) -> None:
     if output is None:
         output = _picture_path(run, evaluation, options)
         refuse_other_file(output, origin, "a picture of this evaluation")
-    if output.suffix not in SUFFIXES:
-        raise InputError(f"--output: expected a name that ends in {', '.join(SUFFIXES)}, found {str(output)!r}")
+    if output.suffix not in PICTURE_SUFFIXES:
+        raise InputError(f"--output: expected a name that ends in {', '.join(PICTURE_SUFFIXES)}, found {str(output)!r}")
     from ..inspection import AttentionArchive
-    from ..inspection.heatmap import attention_figure, save_figure
+    from ..inspection.attention_figure import attention_figure
+    from ..inspection.heatmap import save_figure
 
     archive = AttentionArchive(evaluation.attention)
     number = options.sentence

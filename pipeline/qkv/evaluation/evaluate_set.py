@@ -26,7 +26,7 @@ from ..files.json import write_json
 from ..files.paths import sha256
 from ..files.run_directory import EvaluationDirectory
 from ..inspection.archive import ArchiveWriter, AttentionArchive
-from ..inspection.heatmap import draw_heatmaps
+from ..inspection.attention_figure import draw_heatmaps
 from ..inspection.recorder import AttentionRecorder, ForcedPair, pair_translations
 from ..inspection.viewer.data import ViewerRun
 from ..inspection.viewer.page import viewer_page

@@ -11,7 +11,8 @@ The modules, in reading order:
 - `head_tables`: tables of the measures of all heads over a set
 - `head_types`: types of heads, such as "attends to the previous token", with permutation tests
 - `matched_heads`: pairs of corresponding heads of two models
-- `heatmap`: pictures of attention, one panel for each head
+- `heatmap`: a heat map of one matrix, and files of figures
+- `attention_figure`: pictures of attention, one panel for each head
 - `attention_card`: small pictures for TensorBoard
 - `fonts`: the fonts of pictures
 - `colours`: the colours of pictures and pages

@@ -1,73 +1,170 @@
-"""Pictures of attention: one panel per head, with tokens on both axes and a title.
+"""Heat maps of one matrix with labels, and files of figures.
 
-Layers and heads are counted from 0, as in the tables. The functions make matplotlib's `Figure` objects; they open no
-windows and change no global state.
+`heatmap` draws on the `Axes` of any figure. Only a heat map without such `Axes` uses pyplot, which shows it in a
+notebook.
 """
 
 import functools
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib import font_manager, rc_context
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from ..config.choices.inspection import LABEL_SIDES, SITES
+from ..errors import InputError, quoted
 from ..files.atomic import write_output
 from ..files.written import ORIGIN
+from ..text.lines.line import shorten
 from .colours import INK
 from .fonts import DEFAULT_FONT, fonts_for, ignore_missing_glyphs
-from .record import Record, shorten
 
 WEIGHTS = LinearSegmentedColormap.from_list("attention", ["white", INK["light"]])
 """The colour map of weights from 0 to 1, the same as in the viewer's page."""
 
 
-def attention_figure(
-    record: Record, site: str = "cross", layer: int = 0, *, head: int | None = None, side: str = "output"
-) -> Figure:
-    """Draws the attention of one layer. Each cell is a weight; the colour scale is from 0 to 1 in all pictures.
+def heatmap(
+    matrix: Any,
+    rows: Iterable[Any],
+    columns: Iterable[Any],
+    ax: Axes | None = None,
+    *,
+    vmin: float | None = None,
+    vmax: float | None = None,
+    cmap: str | Colormap = WEIGHTS,
+) -> Axes:
+    """Draws a matrix, such as the attention weights of a head, with a label for each row and column.
+
+    Labels are drawn literally, in fonts that have their characters. Long labels are cut.
 
     Args:
-        record: the sentence.
-        site: one of `config.choices.inspection.SITES` that the record holds.
-        layer: the index of the layer.
-        head: the index of the head; None to draw all heads side by side. Heads are not averaged.
-        side: the target tokens that label the rows: `output` (the token that row t predicts) or `input` (the token that
-            row t is computed from). Rows of the encoder are labelled with source tokens in both cases.
+        matrix: numbers with two axes, `(rows, columns)`: nested lists, a NumPy array, a pandas table, or a tensor of
+            TensorFlow, JAX or PyTorch. NaN and infinite numbers leave their cells empty.
+        rows: the labels of the rows, such as target tokens.
+        columns: the labels of the columns, such as source tokens. They stand above the cells.
+        ax: the `Axes` to draw on. None makes a figure of pyplot that fits the labels and has a colour bar.
+        vmin: the number that gets the first colour; by default 0, or the smallest number if that is negative.
+        vmax: the number that gets the last colour; by default 1, or the largest number if that is greater.
+        cmap: the colour map, or its name in matplotlib; by default white to blue.
 
     Returns:
-        A figure whose size grows with the sentence, up to a limit.
+        The `Axes`. Its figure is `ax.figure`, its image is `ax.images[0]`.
 
     Raises:
-        ValueError: `side` is unknown, the record does not hold `site`, or the site has no such layer or head.
+        InputError: the matrix is not made of real numbers, it is empty, or its shape does not fit the labels.
     """
-    weights = _heads_of_layer(record, site, layer, head, side)
-    heads = range(len(weights)) if head is None else [head]
-    rows, columns = _axis_labels(record, site, side)
-    title = _figure_title(record, site, layer, list(heads), side)
-    sheet = Sheet(rows, columns, len(weights), title)
-    font = sheet.font
-    figure = Figure(figsize=(sheet.width, sheet.height))
-    FigureCanvasAgg(figure)
-    style: dict[str, Any] = {"fontfamily": sheet.fonts, "parse_math": False}
-    figure.text(0.5, 1 - 0.08 / sheet.height, title, ha="center", va="top", fontsize=font + 2, **style)
-    for index, number in enumerate(heads):
-        panel = figure.add_axes(sheet.panel(index))
-        image = panel.imshow(weights[index], cmap=WEIGHTS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
-        below = f"head {number}" if head is None else ""
-        _label_panel(panel, rows if index % sheet.across == 0 else [], columns, below, sheet)
-    bar = figure.colorbar(image, cax=figure.add_axes(sheet.bar))
-    bar.set_label("attention weight", fontsize=font + 1)
-    bar.ax.tick_params(labelsize=font)
+    row_labels, column_labels = _make_labels("rows", rows), _make_labels("columns", columns)
+    numbers = _as_numbers(matrix, len(row_labels), len(column_labels))
+    if ax is None:
+        from matplotlib import pyplot  # not at the top: it may choose how a program shows figures
+
+        ax = make_axes(row_labels, column_labels, pyplot.figure)
+        draw_matrix(numbers, row_labels, column_labels, ax, vmin, vmax, cmap)
+        add_colour_bar(ax)
+    else:
+        draw_matrix(numbers, row_labels, column_labels, ax, vmin, vmax, cmap)
+    return ax
+
+
+def make_axes(rows: list[str], columns: list[str], make_figure: Callable[..., Figure] = Figure) -> Axes:
+    """Makes a figure whose size fits a heat map with a title, and returns its `Axes`.
+
+    Args:
+        rows: the labels of the rows.
+        columns: the labels of the columns.
+        make_figure: the function that makes the figure: `Figure`, or `pyplot.figure` for a figure that is shown.
+    """
+    cell = cell_size(len(rows), len(columns))
+    size = label_size(cell)
+    beside = max(text_width(label, size) for label in rows) + AXIS_TITLE
+    above = max(text_width(label, size) for label in columns) + TITLE
+    width = max(beside + len(columns) * cell + COLOUR_BAR, _NARROWEST)
+    height = max(above + len(rows) * cell + AXIS_TITLE, _LOWEST)
+    return make_figure(figsize=(width, height), layout="constrained").add_subplot()
+
+
+def draw_matrix(
+    numbers: np.ndarray,
+    rows: list[str],
+    columns: list[str],
+    ax: Axes,
+    vmin: float | None = None,
+    vmax: float | None = None,
+    cmap: str | Colormap = WEIGHTS,
+) -> None:
+    """Draws a matrix and its labels on the `Axes`; for the arguments see `heatmap`."""
+    finite = numbers[np.isfinite(numbers)]
+    low = min(0.0, finite.min(initial=0.0)) if vmin is None else vmin
+    high = max(1.0, finite.max(initial=1.0)) if vmax is None else vmax
+    shown = np.where(np.isfinite(numbers), numbers, np.nan)
+    ax.imshow(shown, cmap=cmap, vmin=low, vmax=high, aspect="equal", interpolation="nearest")
+    box = ax.get_window_extent()
+    cell = min(box.width / len(columns), box.height / len(rows)) / ax.figure.dpi
+    # Without `parse_math`, `$` and `_` in a token are drawn literally.
+    style: dict[str, Any] = {
+        "fontsize": label_size(cell),
+        "fontfamily": fonts_for("".join((*rows, *columns))),
+        "parse_math": False,
+    }
+    slant: dict[str, Any] = {"rotation": math.degrees(SLANT), "rotation_mode": "anchor", "ha": "left", "va": "bottom"}
+    ax.set_yticks(range(len(rows)), rows, **style)
+    ax.set_xticks(range(len(columns)), columns, **slant, **style)
+    ax.xaxis.tick_top()
+    ax.tick_params(which="both", length=0, pad=LABEL_PADDING)
+    ax.spines[:].set_visible(False)
+    ax.set_xticks(np.arange(len(columns) + 1) - 0.5, minor=True)
+    ax.set_yticks(np.arange(len(rows) + 1) - 0.5, minor=True)
+    ax.grid(which="minor", color=GRID_COLOUR, linewidth=0.6)
+
+
+def add_colour_bar(ax: Axes) -> None:
+    """Adds the scale of colours to the figure of a heat map."""
+    bar = ax.figure.colorbar(ax.images[0], ax=ax, fraction=0.1, aspect=25)
     bar.outline.set_visible(False)
-    return figure
+
+
+def _make_labels(name: str, labels: Iterable[Any]) -> list[str]:
+    """Returns the labels of an axis as short texts of one line.
+
+    Args:
+        name: the name of the argument, for the message.
+        labels: the argument.
+
+    Raises:
+        InputError: the argument is a text, not a list, or empty.
+    """
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise InputError(f"{name}: expected a list of labels, found {quoted(labels)}")
+    texts = [make_label(str(label)) for label in labels]
+    if not texts:
+        raise InputError(f"{name}: expected at least one label, found none")
+    return texts
+
+
+def _as_numbers(matrix: Any, rows: int, columns: int) -> np.ndarray:
+    """Returns a matrix as a float64 array, `(rows, columns)`. For the argument and the errors see `heatmap`."""
+    if hasattr(matrix, "detach"):  # of PyTorch; NumPy reads neither a tensor with a gradient nor one on a GPU
+        matrix = matrix.detach().cpu().double()
+    try:
+        array = np.asarray(matrix)
+        numbers = None if np.iscomplexobj(array) else array.astype(np.float64)
+    except (TypeError, ValueError):
+        numbers = None
+    if numbers is None:
+        raise InputError(f"matrix: expected real numbers, found {quoted(matrix)}")
+    if numbers.shape != (rows, columns):
+        hint = "; choose one head, such as matrix[0]" if numbers.ndim > 2 else ""
+        turned = "; matrix.T has that shape" if numbers.shape == (columns, rows) else ""
+        raise InputError(
+            f"matrix: expected the shape ({rows}, {columns}), for {rows} rows and {columns} columns, found "
+            f"{numbers.shape}{hint}{turned}"
+        )
+    return numbers
 
 
 def save_figure(figure: Figure, path: str | Path, origin: str = "") -> None:
@@ -94,108 +191,8 @@ def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120, origin: str =
     return file.getvalue()
 
 
-def _heads_of_layer(record: Record, site: str, layer: int, head: int | None, side: str) -> np.ndarray:
-    """Returns the weights to draw, `(heads, queries, keys)`; for the arguments and errors see `attention_figure`."""
-    if side not in LABEL_SIDES:
-        raise ValueError(f"side: expected one of {', '.join(LABEL_SIDES)}, found {side!r}")
-    if site not in record.attention:
-        raise ValueError(f"sentence {record.id}: expected a site among {', '.join(record.attention)}, found {site!r}")
-    weights = record.attention[site]
-    layers, heads = weights.shape[:2]
-    if not 0 <= layer < layers or not 0 <= (head or 0) < heads:
-        raise ValueError(f"{site}: expected {layers} layers, {heads} heads, from 0, found layer {layer}, head {head}")
-    return weights[layer] if head is None else weights[layer, head : head + 1]
-
-
-class Sheet:
-    """The layout of a figure. It is computed from text widths, since matplotlib's layout engines draw all labels twice.
-
-    Args:
-        rows: the labels of the rows, left of the cells.
-        columns: the labels of the columns, above the cells.
-        panels: the number of panels.
-        title: the title, with line breaks.
-
-    Attributes:
-        width: the width of the figure in inches.
-        height: the height of the figure in inches.
-        across: the number of panels side by side.
-        font: the size of the labels in points.
-        fonts: the names of the fonts that have all characters of the texts.
-        pad: the space between cells and labels, in cells.
-    """
-
-    def __init__(self, rows: list[str], columns: list[str], panels: int, title: str) -> None:
-        cell = float(np.clip(_PANEL / max(len(rows), len(columns)), _SMALLEST_CELL, _LARGEST_CELL))
-        self.font = float(np.clip(cell * 72 * 0.6, 6, 9.5))
-        self.fonts = fonts_for("".join((*rows, *columns, title)))
-        self.pad = LABEL_PADDING / 72 / cell
-        # As many panels side by side as fit. Fewer, but at least two, if all lines of panels are full then.
-        fitting = max(1, min(panels, _MOST_ACROSS, int(_WIDEST / (len(columns) * cell))))
-        self.across = next((across for across in range(fitting, 1, -1) if panels % across == 0), fitting)
-        self._down = math.ceil(panels / self.across)
-        longest = max(text_width(label, self.font) for label in columns)
-        self._left = max(text_width(label, self.font) for label in rows) + 0.2
-        self._above = longest * math.sin(SLANT) + 0.2
-        self._right = longest * math.cos(SLANT) + 0.1  # for the slanted labels of the last columns
-        self._panel = len(columns) * cell, len(rows) * cell
-        self._panels = self.across * (self._panel[0] + _GAP) - _GAP
-        heading = max(text_width(line, self.font + 2) for line in title.split("\n")) + 0.2
-        self.width = max(self._left + self._panels + self._right + _BAR, heading)
-        self.height = max(TITLE + self._down * (self._above + self._panel[1] + _BELOW), 3.0)
-
-    def panel(self, index: int) -> tuple[float, float, float, float]:
-        """Returns left, bottom, width and height of a panel as shares of the figure."""
-        row, column = divmod(index, self.across)
-        left = self._left + column * (self._panel[0] + _GAP)
-        top = TITLE + row * (self._above + self._panel[1] + _BELOW) + self._above
-        return self._share(left, top, *self._panel)
-
-    @property
-    def bar(self) -> tuple[float, float, float, float]:
-        """Left, bottom, width and height of the colour bar, right of the panels, as shares of the figure."""
-        top = TITLE + self._above
-        return self._share(self._left + self._panels + self._right, top, 0.14, min(4.0, self.height - top - _BELOW))
-
-    def _share(self, left: float, top: float, width: float, height: float) -> tuple[float, float, float, float]:
-        """Converts inches, from the upper left corner, to left, bottom, width and height as shares of the figure."""
-        bottom = self.height - top - height
-        return left / self.width, bottom / self.height, width / self.width, height / self.height
-
-
-def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, sheet: Sheet) -> None:
-    """Draws the grid of a panel, the labels of rows and columns, and a text below.
-
-    The labels are texts, which are drawn a third faster than ticks. `parse_math` is off, so that `$` and `_` in a token
-    are drawn literally.
-    """
-    style: dict[str, Any] = {"fontsize": sheet.font, "fontfamily": sheet.fonts, "parse_math": False}
-    height, width = panel.images[0].get_size()
-    panel.set_axis_off()
-    for row, label in enumerate(rows):
-        panel.text(-0.5 - sheet.pad, row, label, ha="right", va="center_baseline", **style)
-    slant: dict[str, Any] = {"rotation": math.degrees(SLANT), "rotation_mode": "anchor"}
-    for column, label in enumerate(columns):
-        panel.text(column, -0.5 - sheet.pad, label, ha="left", va="bottom", **slant, **style)
-    if below:
-        style["fontsize"] += 1
-        panel.text(width / 2 - 0.5, height - 0.5 + 2 * sheet.pad, below, ha="center", va="top", weight="bold", **style)
-    panel.hlines(np.arange(height + 1) - 0.5, -0.5, width - 0.5, color=GRID_COLOUR, linewidth=0.6)
-    panel.vlines(np.arange(width + 1) - 0.5, -0.5, height - 0.5, color=GRID_COLOUR, linewidth=0.6)
-
-
 LABEL_CHARACTERS = 18
-TITLE_CHARACTERS = 70
 _JOINERS = "\u200c\u200d"  # in Persian, Sinhala and emoji, among others; they shape the characters beside them
-
-
-def _axis_labels(record: Record, site: str, side: str) -> tuple[list[str], list[str]]:
-    """Returns the labels of the rows and of the columns."""
-    # Keys of the decoder's self-attention are always its input tokens.
-    target = record.target_output_tokens if side == "output" else record.target_input_tokens
-    rows, _ = SITES[site].pick(record.source_tokens, target)
-    _, columns = SITES[site].pick(record.source_tokens, record.target_input_tokens)
-    return [make_label(token) for token in rows], [make_label(token) for token in columns]
 
 
 def make_label(text: str, longest: int = LABEL_CHARACTERS) -> str:
@@ -210,27 +207,27 @@ def make_label(text: str, longest: int = LABEL_CHARACTERS) -> str:
     return shorten(text, longest)
 
 
-def _figure_title(record: Record, site: str, layer: int, heads: list[int], side: str) -> str:
-    """Returns three lines: the sentence; site, layer and heads; the kinds of tokens of rows and columns."""
-    shown_heads = f"head {heads[0]}" if len(heads) == 1 else f"heads {heads[0]}-{heads[-1]}"
-    rows, _ = SITES[site].pick("source tokens", LABEL_SIDES[side])
-    _, columns = SITES[site].pick("source tokens", "input tokens")
-    sentence = f"{record.id}: {make_label(record.source, TITLE_CHARACTERS)}"
-    return f"{sentence}\n{SITES[site].title}, layer {layer}, {shown_heads}\nrows: {rows}; columns: {columns}"
-
-
 _LARGEST_CELL = 0.42  # inches
 _SMALLEST_CELL = 0.13  # inches
-_PANEL = 6.0  # inches that a panel may take before its cells shrink
-_WIDEST = 16.0  # inches that panels side by side may take together
-_MOST_ACROSS = 4
-TITLE = 0.75  # inches for the three lines of the title
-_GAP = 0.25  # inches between panels
+_PANEL = 6.0  # inches that a matrix may take before its cells shrink
+_NARROWEST = 4.0  # inches, enough for the title
+_LOWEST = 3.0  # inches
+TITLE = 0.75  # inches for the title
+AXIS_TITLE = 0.5  # inches for the title of the rows or of the columns
+COLOUR_BAR = 0.75  # inches for the colour bar and its scale
 GRID_COLOUR = "0.9"  # light grey, so that cells without weight are visible
 LABEL_PADDING = 3.0  # points between cells and labels
-_BELOW = 0.35  # inches for the head's number
-_BAR = 0.75  # inches for the colour bar and its scale
 SLANT = math.radians(60)  # the angle of the columns' labels
+
+
+def cell_size(rows: int, columns: int) -> float:
+    """Returns the size of a cell in inches, for a matrix of so many rows and columns."""
+    return float(np.clip(_PANEL / max(rows, columns), _SMALLEST_CELL, _LARGEST_CELL))
+
+
+def label_size(cell: float) -> float:
+    """Returns the font size of the labels in points, for cells of this size in inches."""
+    return float(np.clip(cell * 72 * 0.6, 6, 9.5))
 
 
 def text_width(text: str, font: float) -> float:
@@ -246,12 +243,3 @@ def _character_width(character: str) -> float:
         return 1.1
     face.set_size(100, 72)
     return face.load_char(ord(character)).linearHoriAdvance / 65536 / 100
-
-
-def draw_heatmaps(records: Iterable[Record], folder: Path, name: str) -> None:
-    """Writes pictures of the cross-attention of every layer to a folder, as `NAME-ID-cross-layer-LAYER.png`."""
-    for record in records:
-        for layer in range(len(record.attention["cross"])):
-            path = folder / f"{name}-{record.id:06d}-cross-layer-{layer}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            save_figure(attention_figure(record, "cross", layer), path)

@@ -5,23 +5,21 @@ import math
 import operator
 import re
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..config.choices.inspection import RECORD_MODES, SITES, site_name
+from ..config.choices.inspection import LABEL_SIDES, PICTURE_SUFFIXES, RECORD_MODES, SITES, site_name
 from ..config.choices.text import WORD_UNITS
 from ..errors import InputError, quoted
-from ..text.lines.line import words_of
+from ..files.paths import as_path, check_file_to_write
+from ..text.lines.line import shorten, words_of
 from .colours import INK
 
 if TYPE_CHECKING:
     import pandas as pd  # imported only when a table is made: it takes half a second
-
-
-def shorten(text: str, longest: int = 60) -> str:
-    """Returns a text of at most `longest` characters; a longer text is cut and ends in an ellipsis."""
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,16 +122,93 @@ class Record:
         """
         import pandas as pd
 
-        layers = self.to_numpy(site)
-        site = site_name(site)
-        if not layers.size:
-            raise self._error(f"site: the model has no attention at the site {site!r}")
-        heads = layers[self._index("layer", layer, len(layers))]
-        if head != "mean":
-            heads = heads[self._index("head", head, len(heads), " or 'mean'")][None]
-        rows, _ = SITES[site].pick(self.source_tokens, self.target_output_tokens)
-        _, columns = SITES[site].pick(self.source_tokens, self.target_input_tokens)
-        return pd.DataFrame(heads.mean(axis=0), rows, columns)
+        weights, _ = self._read_head(site, layer, head)
+        return pd.DataFrame(weights, *self.axis_tokens(site_name(site)))
+
+    def axis_tokens(self, site: str = "cross", side: str = "output") -> tuple[list[str], list[str]]:
+        """Returns the tokens of the queries and of the keys of a site.
+
+        Args:
+            site: one of `config.choices.inspection.SITES`.
+            side: the target tokens of the queries: `output` or `input`, see `plot`. The keys of the decoder's
+                self-attention are always its input tokens.
+        """
+        target = self.target_output_tokens if side == "output" else self.target_input_tokens
+        queries, _ = SITES[site].pick(self.source_tokens, target)
+        _, keys = SITES[site].pick(self.source_tokens, self.target_input_tokens)
+        return queries, keys
+
+    def plot(
+        self,
+        site: str = "cross",
+        layer: int = -1,
+        head: int | str = "mean",
+        side: str = "output",
+        ax: "Axes | None" = None,
+    ) -> "Axes":
+        """Draws the weights of one head, or the mean of a layer's heads, as a heat map.
+
+        Args:
+            site: a key of `attention`.
+            layer: the index of the layer; -1 is the last.
+            head: the index of the head, -1 for the last; or `mean`.
+            side: the target tokens that label the rows: `output` (the token that row t predicts) or `input` (the token
+                that row t is computed from). Rows of the encoder have source tokens in both cases.
+            ax: the matplotlib `Axes` to draw on. None makes a figure of pyplot, which a notebook shows.
+
+        Returns:
+            The `Axes`, with titles. `ax.figure.colorbar(ax.images[0], ax=ax)` adds the scale of colours, which only a
+            figure of pyplot has from the start.
+
+        Raises:
+            InputError: the record has no such site, layer or head, or `side` is unknown.
+        """
+        from .heatmap import heatmap
+
+        if side not in LABEL_SIDES:
+            raise self._error(f"side: expected {' or '.join(LABEL_SIDES)}, found {quoted(side)}")
+        weights, head_title = self._read_head(site, layer, head)
+        name = site_name(site)
+        ax = heatmap(weights, *self.axis_tokens(name, side), ax)
+        queries, keys = (
+            SITES[name].pick("source tokens", LABEL_SIDES[target_side])[axis]
+            for axis, target_side in enumerate((side, "input"))
+        )
+        ax.set_title(f"{SITES[name].title}, {head_title}", fontsize="medium")
+        ax.set_ylabel(queries)
+        ax.set_xlabel(keys)
+        ax.xaxis.set_label_position("bottom")
+        return ax
+
+    def save(
+        self,
+        path: str | Path,
+        site: str = "cross",
+        layer: int = -1,
+        head: int | str = "mean",
+        side: str = "output",
+    ) -> None:
+        """Writes the heat map of `plot` to a file. An existing file is replaced.
+
+        A failed or killed call leaves the old file, or none. No window opens and no figure of pyplot is made.
+
+        Args:
+            path: a file whose name ends in `.png`, `.svg` or `.pdf`.
+            site, layer, head, side: see `plot`.
+
+        Raises:
+            InputError: as for `plot`; or the file has another suffix or cannot be written.
+        """
+        from .heatmap import add_colour_bar, make_axes, save_figure
+
+        file = as_path(path, "path", "a file, such as 'attention.png'")
+        if file.suffix not in PICTURE_SUFFIXES:
+            raise InputError(f"path: expected a name that ends in {', '.join(PICTURE_SUFFIXES)}, found {str(file)!r:.60}")
+        check_file_to_write(file)
+        self._read_head(site, layer, head)  # refuses a wrong site before the figure is made
+        ax = self.plot(site, layer, head, side, make_axes(*self.axis_tokens(site_name(site), side)))
+        add_colour_bar(ax)
+        save_figure(ax.figure, file)
 
     def to_numpy(self, site: str = "cross") -> np.ndarray:
         """Returns the weights of all layers and heads of a site, `(layer, head, query, key)`.
@@ -149,8 +224,23 @@ class Record:
             )
         return self.attention[name]
 
+    def _read_head(self, site: str, layer: int, head: int | str) -> tuple[np.ndarray, str]:
+        """Returns the weights of one head, or the mean of a layer's heads, `(query, key)`, and a title for them.
+
+        The arguments and errors are those of `to_frame`.
+        """
+        layers = self.to_numpy(site)
+        if not layers.size:
+            raise self._error(f"site: the model has no attention at the site {site_name(site)!r}")
+        layer = self._index("layer", layer, len(layers))
+        heads = layers[layer]
+        if head == "mean":
+            return heads.mean(axis=0), f"layer {layer}, mean of {len(heads)} head{'s' * (len(heads) > 1)}"
+        head = self._index("head", head, len(heads), " or 'mean'")
+        return heads[head], f"layer {layer}, head {head}"
+
     def _index(self, name: str, value: int | str, size: int, alternative: str = "") -> int:
-        """Returns a layer or head as an index that may be negative. It may be text, as in tables.
+        """Returns the index of a layer or head, from 0. The value may be negative, or text, as in tables.
 
         Raises:
             InputError: the value is not an index from `-size` to `size - 1`.
@@ -166,7 +256,7 @@ class Record:
                 f"{name}: expected a number from -{size} to {size - 1} (-1: the last){alternative}, found "
                 f"{quoted(value)}"
             )
-        return index
+        return index % size
 
     def _repr_html_(self) -> str:
         """Returns the HTML for a notebook: a table of the last layer's cross-attention, averaged over its heads."""

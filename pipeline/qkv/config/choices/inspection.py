@@ -74,6 +74,9 @@ def site_name(name: str) -> str:
 LABEL_SIDES = {"output": "output tokens (being predicted)", "input": "input tokens (just read)"}
 """The target tokens that can label the rows of attention. Input token t is read in row t to predict output token t."""
 
+PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
+"""The ends of the names of files with a picture of attention."""
+
 
 @dataclass(frozen=True)
 class HeadType:

@@ -174,6 +174,11 @@ def words_of(text: str) -> list[str]:
     return [word for word in text.split(" ") if word]
 
 
+def shorten(text: str, longest: int = 60) -> str:
+    """Returns a text of at most `longest` characters; a longer text is cut and ends in an ellipsis."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
 def find_tag(line: str, tags: Collection[str]) -> str | None:
     """Returns the first word of a line if it is one of `tags`; otherwise None."""
     first = line.split(" ", 1)[0]

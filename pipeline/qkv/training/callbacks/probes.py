@@ -13,10 +13,11 @@ import keras
 
 from ...decoding.translator import Translator
 from ...inspection.archive import ArchiveWriter, delete_archive, probe_archives
-from ...inspection.record import Record, shorten
+from ...inspection.record import Record
 from ...inspection.recorder import AttentionRecorder
 from ...runtime.streams import EscapingStream
 from ...text.corpora.corpus import Corpus
+from ...text.lines.line import shorten
 
 MOST_PRINTED = 3
 LONGEST_LINE = 100  # characters of a sentence that are printed

@@ -20,6 +20,7 @@ from qkv.text.lines.line import (
     character_ranges,
     is_empty,
     list_sentences,
+    shorten,
 )
 from qkv.text.lines.stream import ArrivingLines
 from qkv.text.lines.text_file import read_lines
@@ -192,3 +193,8 @@ def test_the_ranges_of_a_class_match_its_characters_alone(characters):
 def test_a_sentence_with_a_nul_is_refused_with_its_place(text):
     with pytest.raises(InputError, match=rf"my\.en:3: character {text.index(chr(0)) + 1} is NUL .*; remove it: tr -d"):
         as_line(text, "my.en:3")
+
+
+@pytest.mark.parametrize(("length", "expected"), [(5, "abcde"), (4, "abc…"), (1, "…")])
+def test_a_text_is_shortened_to_a_number_of_characters_with_the_ellipsis(length, expected):
+    assert shorten("abcde", length) == expected

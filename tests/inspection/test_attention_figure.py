@@ -7,7 +7,8 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from qkv.inspection.heatmap import attention_figure, figure_as, save_figure
+from qkv.inspection.attention_figure import attention_figure
+from qkv.inspection.heatmap import figure_as, save_figure
 
 
 def panels(figure):
