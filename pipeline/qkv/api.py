@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
@@ -14,7 +15,7 @@ from weakref import ref
 
 from .config.choices.inspection import SYMMETRISATIONS
 from .config.run import dotted_settings, with_decoding, with_decoding_values
-from .errors import InputError, did_you_mean
+from .errors import InputError, did_you_mean, quoted
 from .exchange.export import BEAM, ExportRequest, write_export
 from .files.atomic import new_folder
 from .files.paths import as_path, check_path, check_text
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .alignment.readout import AlignmentReadout
     from .inspection.experiments.activations import Inside, Pair, SentenceOrPair
     from .inspection.experiments.score_parts import ScoreParts
+    from .inspection.viewer.page import InlinePage
     from .run.trained_run import TrainedRun
 
 SETS = ("test", "validation")
@@ -310,6 +312,62 @@ class Run:
         results = [translations[0] for translations in n_bests] if n_best is None else n_bests
         return results[0] if isinstance(sentences, str) else results
 
+    def show(
+        self,
+        sentences: str | Sequence[str],
+        target: str | Sequence[str] | None = None,
+        *,
+        height: int = 900,
+        **decoding: Any,
+    ) -> "InlinePage":
+        """Shows the attention on one sentence, or a list of them, in the viewer's page, which a notebook displays.
+
+        The page needs no network. It shows cross-attention and the sites in `inspection.attention` of the config.
+
+        Args:
+            sentences: a sentence, or several sentences, see `translate`. Each sentence adds to the page's size.
+            target: the translation of the sentence, or a list of translations, which the model is forced to read. None
+                to show the model's own translations.
+            height: the height of the page in the notebook, in pixels.
+            decoding: see `translate`.
+
+        Returns:
+            An `InlinePage`; its `save` writes an HTML file.
+
+        Raises:
+            InputError: as for `translate`; or there are no sentences, the numbers of sentences and targets differ, or
+                `height` is not a whole number above 0.
+        """
+        from .evaluation.page import page_facts
+        from .inspection.recorder import pair_translations
+        from .inspection.viewer.data import ViewerRun
+        from .inspection.viewer.page import inline_page
+
+        if not isinstance(height, int) or isinstance(height, bool) or height < 1:
+            raise InputError(f"height: expected a number of pixels above 0, found {quoted(height)}")
+        run = self._with(decoding)
+        sources, ids = run.reader.read(list_sentences(sentences, "sentences"))
+        if not sources:
+            raise InputError("sentences: expected at least one, found none")
+        sites = ["cross", *run.config.inspection.attention]
+        if target is None:
+            translations = [n_best[0] for n_best in run.translator.translate_ids(ids)]
+            units = run.reader.segmenter.units(sources, [translation.text for translation in translations])
+            pairs = pair_translations(sources, None, translations, run.config.decoding.kind)
+            records = run.recorder(sites, units).record(pairs)
+        else:
+            targets = _list_targets(sentences, sources, target, "target")
+            targets, _ = run.reader.read(targets, "target")
+            units = run.reader.segmenter.units(sources, targets)
+            forced = run.recorder(sites, units).record_references(sources, targets)
+            records = (replace(record, reference=None) for record in forced)
+        shown = ViewerRun(
+            self.path.absolute().name,
+            plain=run.reader.detokenize if run.config.data.tokenized else None,
+            facts=page_facts(run.config, self.model.count_params(), {}),
+        )
+        return inline_page(shown.add_all(records), height)
+
     @overload  # a str is also a sequence of str, but here it is one sentence
     def align(  # type: ignore[overload-overlap]
         self, sources: str, targets: str, *, at: str | None = None
@@ -344,12 +402,8 @@ class Run:
 
         refuse_after_fork()
         _check_name(at, "at", "text such as '1,mean,output'")
-        text = AlignedText(list_sentences(sources, "sources"), list_sentences(targets, "targets"))
-        if len(text.source) != len(text.target) or isinstance(sources, str) != isinstance(targets, str):
-            raise InputError(
-                f"targets: expected one for each of {len(text.source)} sources, found {len(text.target)}; give two "
-                "sentences, or two lists of them"
-            )
+        listed = list_sentences(sources, "sources")
+        text = AlignedText(listed, _list_targets(sources, listed, targets, "targets"))
         readout, linking = self._linkings.get(at, (None, None))
         readout = readout or find_readout(self.trained, at)
         directions = choose_readouts([Direction(self.trained, text, readout, normalizes=True)])
@@ -512,10 +566,11 @@ class Run:
 
         return patch_sentence(self.trained.translator, clean, corrupted, names)
 
-    def explain_score(self, sentence: "SentenceOrPair", layer: str, *, head: int, row: int) -> "ScoreParts":
-        """Splits the scores of one row of one head into parts of the query and the key.
+    def explain(self, sentence: "SentenceOrPair", layer: str, *, head: int, row: int) -> "ScoreParts":
+        """Explains why one row of one head attends where it does, by splitting its scores into parts.
 
-        The parts come from the token, its position and each sublayer below; the scales of normalisations are fixed.
+        A score is a sum over pairs of a part of the query and a part of the key. The parts come from the token, its
+        position and each sublayer below. The scales of normalisations are fixed.
 
         Args:
             sentence: a source or a pair, see `cache`.
@@ -533,6 +588,41 @@ class Run:
         from .inspection.experiments.score_parts import explain_score
 
         return explain_score(self.trained.translator, sentence, layer, head=head, row=row)
+
+    def explain_logit(self, sentence: "SentenceOrPair", *, row: int) -> "pd.DataFrame":
+        """Explains why the model gives one output token its logit, by splitting the logit into parts.
+
+        The parts come from the token just read, its position, biases, each sublayer of the decoder, and each source
+        token that a head of cross-attention reads. The scales of normalisations are fixed.
+
+        Args:
+            sentence: a source or a pair, see `cache`.
+            row: the position of the output token, from 0.
+
+        Returns:
+            A table with a row for each part and the columns `part`, `layer`, `head`, `source`, `logit` and
+            `difference`, see docs/learn/why.md. The sum of `logit` is the logit of the token.
+
+        Raises:
+            InputError: the model is not a Transformer, or there is no such row.
+        """
+        from .inspection.experiments.activations import check_index
+        from .inspection.experiments.logit_parts import split_logit
+
+        pair, predicted = self.read_ids(sentence)
+        check_index("row", row, len(predicted))
+        return split_logit(self.float64_model, pair, row, predicted[row])
+
+    def weights(self) -> "pd.DataFrame":
+        """Measures the matrices of every attention head.
+
+        Returns:
+            A table with a row for each head: its site, layer and index, its sizes, and the norms of its matrices; see
+            docs/use/python.md for the columns. It is empty if the model has no attention.
+        """
+        from .inspection.experiments.head_weights import head_weights
+
+        return head_weights(self.model)
 
     def read_ids(self, sentence: "SentenceOrPair") -> "tuple[Pair, list[int]]":
         """Returns the ids of a sentence and its translation.
@@ -581,6 +671,28 @@ class Run:
 
             run.translator.draws = self._draws.get(settings, Draws)
         return run
+
+
+def _list_targets(sources: Any, listed: list[str], targets: Any, name: str) -> list[str]:
+    """Returns the targets of sentences as a list.
+
+    Args:
+        sources: the sources as the user has given them.
+        listed: the same as a list.
+        targets: the targets as the user has given them.
+        name: the name of the argument, for the message.
+
+    Raises:
+        InputError: the targets are not sentences, their number is not that of the sources, or only one of both is a
+            list.
+    """
+    texts = list_sentences(targets, name)
+    if len(texts) != len(listed) or isinstance(sources, str) != isinstance(targets, str):
+        raise InputError(
+            f"{name}: expected one for each of {len(listed)} sources, found {len(texts)}; give two sentences, or two "
+            "lists of them"
+        )
+    return texts
 
 
 def _check_name(text: Any, name: str, expected: str) -> None:

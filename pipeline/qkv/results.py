@@ -1,7 +1,7 @@
 """The results that the methods of a run return: translations, and an evaluation."""
 
 import html
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,7 +131,7 @@ class TranslatedText:
         return f"<TranslatedText {self.text!r}, {len(self.sentences)} sentences>"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """A written evaluation.
 
@@ -141,7 +141,13 @@ class Evaluation:
     """
 
     path: Path
-    metrics: dict[str, Any] = field(repr=False)
+    metrics: dict[str, Any]
+
+    def __repr__(self) -> str:
+        """Returns one line: the folder, the number of sentences, and the scores that it has."""
+        scores = {"BLEU": self.metrics.get("bleu"), "chrF": self.metrics.get("chrf")}
+        known = "".join(f", {name} {score:.2f}" for name, score in scores.items() if score is not None)
+        return f"<Evaluation {self.path}: {self.metrics.get('sentences', 0)} sentences{known}>"
 
     @cached_property
     def scores(self) -> "pd.DataFrame":

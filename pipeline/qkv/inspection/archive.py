@@ -44,7 +44,7 @@ from ..files.written import delete_if_empty
 from ..text.corpora.word_links import GoldAlignment, read_pharaoh
 from .record import Record
 from .viewer.data import ViewerRun
-from .viewer.page import InlinePage, show_record
+from .viewer.page import InlinePage, inline_page
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,12 +141,19 @@ class AttentionArchive:
             log_probability=lines["token_log_probabilities"].map(lambda values: sum(values or [math.nan])),
         )
 
+    def __repr__(self) -> str:
+        """Returns one line: the folder, the number of sentences, layers x heads of each site, and the size on disk."""
+        size = sum(file.stat().st_size for file in self._path.glob("*") if file.is_file())
+        return f"<AttentionArchive {self._path}: {len(self)} sentences; {self._describe_sites()}; {size / 1e6:.1f} MB>"
+
+    def _describe_sites(self) -> str:
+        """Returns the numbers of layers and heads of each site."""
+        return ", ".join(f"{site} {layers} x {heads}" for site, (layers, heads) in self.manifest["sites"].items())
+
     def _repr_html_(self) -> str:
         """Returns the HTML for a notebook: the numbers of sentences, layers and heads, and the first 10 sentences."""
-        sites = self.manifest["sites"].items()
-        sizes = ", ".join(f"{site}: {layers} x {heads}" for site, (layers, heads) in sites)
         table = self.to_frame().head(10)[["source", "hypothesis", "log_probability"]].to_html(notebook=True)
-        return f"<p>{len(self)} sentences; layers x heads of {html.escape(sizes)}</p>{table}"
+        return f"<p>{len(self)} sentences; layers x heads of {html.escape(self._describe_sites())}</p>{table}"
 
     def show(self, id_: int, height: int = 900) -> InlinePage:
         """Returns the viewer's page of one sentence, which a notebook shows below the cell.
@@ -159,7 +166,7 @@ class AttentionArchive:
             KeyError: there is no such id.
             InputError: the archive is damaged.
         """
-        return show_record(self[id_], self.manifest.get("run", self._path.name), height)
+        return inline_page(ViewerRun(self.manifest.get("run", self._path.name)).add_all([self[id_]]), height)
 
     def read(self, id_: int, sites: Sequence[str]) -> Record:
         """Returns the record of a sentence with the attention of some sites. The arrays of other sites are not read.

@@ -181,12 +181,7 @@ class Record:
         return ax
 
     def save(
-        self,
-        path: str | Path,
-        site: str = "cross",
-        layer: int = -1,
-        head: int | str = "mean",
-        side: str = "output",
+        self, path: str | Path, site: str = "cross", layer: int = -1, head: int | str = "mean", side: str = "output"
     ) -> None:
         """Writes the heat map of `plot` to a file. An existing file is replaced.
 
@@ -203,7 +198,9 @@ class Record:
 
         file = as_path(path, "path", "a file, such as 'attention.png'")
         if file.suffix not in PICTURE_SUFFIXES:
-            raise InputError(f"path: expected a name that ends in {', '.join(PICTURE_SUFFIXES)}, found {str(file)!r:.60}")
+            raise InputError(
+                f"path: expected a name that ends in {', '.join(PICTURE_SUFFIXES)}, found {str(file)!r:.60}"
+            )
         check_file_to_write(file)
         self._read_head(site, layer, head)  # refuses a wrong site before the figure is made
         ax = self.plot(site, layer, head, side, make_axes(*self.axis_tokens(site_name(site), side)))

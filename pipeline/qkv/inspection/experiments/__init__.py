@@ -12,6 +12,7 @@ The modules, in reading order:
 - `logit_parts`: decomposition of logits into parts of the residual stream
 - `row_steps`: one row of one head recomputed in NumPy, line by line
 - `spectra`: the singular values of `W_Q W_K^T`, and low-rank approximations of it
+- `head_weights`: a table of the norms and ranks of the matrices of heads
 - `faithfulness`: scores of source tokens' importance, and tables of their faithfulness
 - `removal`: comprehensiveness and sufficiency of these scores, by removal of source tokens
 - `faithfulness_plot`: a plot of the faithfulness of all scorers

@@ -55,6 +55,14 @@ class Inside(NamedTuple):
     logits: np.ndarray
     arrays: Mapping[str, np.ndarray]
 
+    def __repr__(self) -> str:
+        """Returns one line: the numbers of tokens and of arrays, the arrays' size, and the log-probability."""
+        size = sum(array.nbytes for array in self.arrays.values()) / 1e6
+        return (
+            f"<Inside: {len(self.source_tokens)} source tokens, {len(self.target_output_tokens)} target tokens; "
+            f"{len(self.arrays)} arrays of {size:.1f} MB; log-probability {self.log_probabilities.sum():.3f}>"
+        )
+
 
 def cache_sentences(translator: Translator, sentences: Any, names: Any = ("*",)) -> list[Inside]:
     """Reads sentences and returns the activations of each.

@@ -84,7 +84,7 @@ def layer_name(site: str, layer: int) -> str:
     return f"{side}.{layer}.{kind}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScoreParts:
     """The scores of one row of one head, split into pairs of a query part and a key part.
 
@@ -115,6 +115,15 @@ class ScoreParts:
     key_parts: list[str]
     pairs: np.ndarray
     weights: np.ndarray
+
+    def __repr__(self) -> str:
+        """Returns one line: the row of attention, the numbers of parts and keys, and the key with the most weight."""
+        query_parts, key_parts, keys = self.pairs.shape
+        most = int(self.weights.argmax())
+        return (
+            f"<ScoreParts of {self.layer}, head {self.head}, row {self.row}, {self.query!r}: "
+            f"{query_parts} x {key_parts} parts; weight {self.weights[most]:.2f} on {self.keys[most]!r}, of {keys} keys>"
+        )
 
     @property
     def scores(self) -> np.ndarray:

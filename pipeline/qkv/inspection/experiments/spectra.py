@@ -7,6 +7,7 @@ Letters: H heads, K key size, D and M the widths of the states that queries and 
 """
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import keras
@@ -91,7 +92,7 @@ def query_key_kernels(layer: AttentionLayer) -> tuple[np.ndarray, np.ndarray]:
     Raises:
         ValueError: the layer does not compare by a product, see `compares_by_product`.
     """
-    query, key = (_columns(dense.kernel, columns) for dense, columns in _projections(layer))
+    query, key = (read_columns(dense.kernel, columns) for dense, columns in _projections(layer))
     by_head = key.reshape(len(key), layer.key_value_heads, layer.key_dim)
     return query, by_head.repeat(layer.num_heads // layer.key_value_heads, axis=1).reshape(len(key), -1)
 
@@ -161,7 +162,7 @@ def truncate_heads(layers: Sequence[AttentionLayer], rank: int) -> Callable[[], 
     for layer, layer_projections in projections:
         heads = layer.num_heads
         query_kernels, key_kernels = (
-            np.split(_columns(dense.kernel, columns), heads, axis=1) for dense, columns in layer_projections
+            np.split(read_columns(dense.kernel, columns), heads, axis=1) for dense, columns in layer_projections
         )
         factors = [rank_projections(*kernels, rank) for kernels in zip(query_kernels, key_kernels, strict=True)]
         for side, (dense, columns) in enumerate(layer_projections):
@@ -179,24 +180,39 @@ def truncate_heads(layers: Sequence[AttentionLayer], rank: int) -> Callable[[], 
     return restore
 
 
-def _projections(layer: AttentionLayer) -> list[tuple[Any, slice]]:
-    """Returns the dense layers that compute the queries and the keys of a layer.
+def head_projections(layer: AttentionLayer) -> dict[str, tuple[Any, slice]]:
+    """Returns the projections that a layer has.
 
     Returns:
-        `[(dense layer, columns), (dense layer, columns)]`, for the queries and then for the keys. The columns of the
-        kernel compute the queries or keys.
+        name -> `(dense layer, columns)`, for the names among `query`, `key`, `value` and `output`. The columns of the
+        dense layer's kernel compute the queries, the keys or the values. If queries and keys share a projection, its
+        name is `key`.
+    """
+    if isinstance(layer, SelfAttention):
+        ends = accumulate(layer.widths.values())
+        columns = {name: slice(end - width, end) for (name, width), end in zip(layer.widths.items(), ends, strict=True)}
+        projections = {name: (layer.qkv_projection, part) for name, part in columns.items()}
+    else:
+        names = ("query", "key", "value")
+        dense_layers = {name: getattr(layer, f"{name}_projection", None) for name in names}
+        projections = {name: (dense, slice(None)) for name, dense in dense_layers.items() if dense is not None}
+    if layer.output_projection is not None:
+        projections["output"] = (layer.output_projection, slice(None))
+    return projections
+
+
+def _projections(layer: AttentionLayer) -> list[tuple[Any, slice]]:
+    """Returns the projections of the queries and of the keys of a layer, see `head_projections`.
 
     Raises:
         ValueError: the layer does not compare by a product, see `compares_by_product`.
     """
     if not compares_by_product(layer):
         raise ValueError(f"{layer.path}: expected scores that are products of queries and keys with their own matrices")
-    if isinstance(layer, SelfAttention):
-        queries = layer.num_heads * layer.key_dim
-        keys = layer.key_value_heads * layer.key_dim
-        return [(layer.qkv_projection, slice(0, queries)), (layer.qkv_projection, slice(queries, queries + keys))]
-    return [(layer.query_projection, slice(None)), (layer.key_projection, slice(None))]
+    projections = head_projections(layer)
+    return [projections["query"], projections["key"]]
 
 
-def _columns(variable: Any, columns: slice) -> np.ndarray:
+def read_columns(variable: Any, columns: slice) -> np.ndarray:
+    """Returns some columns of a kernel, or some numbers of a bias."""
     return keras.ops.convert_to_numpy(variable)[..., columns]

@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...config.choices.inspection import LABEL_SIDES, SITES
+from ...errors import InputError
+from ...files.atomic import write_output
+from ...files.paths import as_path, check_file_to_write
 from ..colours import HEAD_COLOURS, css_variables
-from ..record import Record
 from .data import ViewerRun, measure_labels
 
 ASSETS = Path(__file__).parent
@@ -178,19 +180,37 @@ class InlinePage:
     html: str
     height: int
 
+    def __repr__(self) -> str:
+        """Returns the size of the page, which a notebook file grows by."""
+        return f"<InlinePage: {len(self.html.encode()) / 1000:.0f} kB of HTML, {self.height} pixels high>"
+
     def _repr_html_(self) -> str:
         """Returns the frame as HTML, for IPython."""
         frame = f'width="100%" height="{self.height}" style="border: 0" sandbox="allow-scripts allow-downloads"'
         return f'<iframe srcdoc="{escape(self.html)}" {frame} title="attention"></iframe>'
 
+    def save(self, path: str | Path) -> None:
+        """Writes the page to an HTML file, which opens in a browser without a network. An existing file is replaced.
 
-def show_record(record: Record, name: str, height: int) -> InlinePage:
-    """Returns the page of one sentence, without the list of sentences.
+        Args:
+            path: a file whose name ends in `.html`.
+
+        Raises:
+            InputError: the file has another suffix, or cannot be written.
+        """
+        file = as_path(path, "path", "a file, such as 'attention.html'")
+        if file.suffix != ".html":
+            raise InputError(f"path: expected a name that ends in .html, found {str(file)!r:.60}")
+        check_file_to_write(file)
+        write_output(file, self.html.encode())
+
+
+def inline_page(run: ViewerRun, height: int) -> InlinePage:
+    """Returns the page of a run for a notebook's cell. The page of one sentence has no list of sentences.
 
     Args:
-        record: the sentence.
-        name: the heading of the page.
+        run: the run, whose name is the heading of the page.
         height: the height of the frame in pixels.
     """
-    runs = [ViewerRun(name).add_all([record])]
-    return InlinePage(viewer_page(name, runs, extension=Extension(style=WITHOUT_LIST_STYLE)), height)
+    extension = Extension(style=WITHOUT_LIST_STYLE if len(run.sentences) == 1 else "")
+    return InlinePage(viewer_page(run.name, [run], extension=extension), height)
