@@ -122,7 +122,7 @@ class ScoreParts:
         most = int(self.weights.argmax())
         return (
             f"<ScoreParts of {self.layer}, head {self.head}, row {self.row}, {self.query!r}: "
-            f"{query_parts} x {key_parts} parts; weight {self.weights[most]:.2f} on {self.keys[most]!r}, of {keys} keys>"
+            f"{query_parts} x {key_parts} parts, {keys} keys; weight {self.weights[most]:.2f} on {self.keys[most]!r}>"
         )
 
     @property
