@@ -135,10 +135,9 @@ def test_norms_of_values(page):
 
 
 @pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("page", CASES[1:], indirect=True)
 def test_blocks_print_lines_like_those_below_them(page, number, capsys):
     """Another processor trains other weights, so numbers and some guesses may differ; the labels may not."""
-    if page.names["clean"] == KEPT[0]:
-        pytest.skip("the page shows the demo")
     if number:
         page.run(number)
     else:

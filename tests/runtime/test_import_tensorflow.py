@@ -207,7 +207,7 @@ def test_every_door_of_a_run_is_closed_in_such_a_child(unbroken, monkeypatch):
         lambda: run.export("saved_model", "exported"),
         lambda: run.cache([pair]),
         lambda: run.patch(pair, pair, ["*"]),
-        lambda: run.explain_score(pair, "decoder.0.cross", head=0, row=0),
+        lambda: run.explain(pair, "decoder.0.cross", head=0, row=0),
         lambda: run.trained.recorder(["cross"]),
     ]
     for door in doors:

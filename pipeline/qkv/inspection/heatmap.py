@@ -63,29 +63,46 @@ def heatmap(
     if ax is None:
         from matplotlib import pyplot  # not at the top: it may choose how a program shows figures
 
-        ax = make_axes(row_labels, column_labels, pyplot.figure)
+        _, ax, bar = make_axes(row_labels, column_labels, pyplot.figure)
         draw_matrix(numbers, row_labels, column_labels, ax, vmin, vmax, cmap)
-        add_colour_bar(ax)
+        add_colour_bar(ax, bar)
     else:
         draw_matrix(numbers, row_labels, column_labels, ax, vmin, vmax, cmap)
     return ax
 
 
-def make_axes(rows: list[str], columns: list[str], make_figure: Callable[..., Figure] = Figure) -> Axes:
-    """Makes a figure whose size fits a heat map with a title, and returns its `Axes`.
+def make_axes(
+    rows: list[str], columns: list[str], make_figure: Callable[..., Figure] = Figure
+) -> tuple[Figure, Axes, Axes]:
+    """Makes a figure that fits a heat map with titles and a colour bar.
+
+    The layout is computed from text widths. matplotlib's layout engines let slanted labels leave the figure.
 
     Args:
         rows: the labels of the rows.
         columns: the labels of the columns.
         make_figure: the function that makes the figure: `Figure`, or `pyplot.figure` for a figure that is shown.
+
+    Returns:
+        `(figure, ax, bar)`: the figure, and the `Axes` of the heat map and of the colour bar.
     """
     cell = cell_size(len(rows), len(columns))
-    size = label_size(cell)
-    beside = max(text_width(label, size) for label in rows) + AXIS_TITLE
-    above = max(text_width(label, size) for label in columns) + TITLE
-    width = max(beside + len(columns) * cell + COLOUR_BAR, _NARROWEST)
-    height = max(above + len(rows) * cell + AXIS_TITLE, _LOWEST)
-    return make_figure(figsize=(width, height), layout="constrained").add_subplot()
+    width, height = len(columns) * cell, len(rows) * cell
+    longest = max(text_width(label, label_size(cell)) for label in columns)
+    lean = longest * math.cos(SLANT) + 0.1  # right of the cells, of the last columns' labels
+    beside_title = max(_TITLE_WIDTH - width, 0) / 2
+    left = max(max(text_width(label, label_size(cell)) for label in rows) + _AXIS_TITLE, beside_title)
+    right = max(lean + COLOUR_BAR, beside_title)
+    above = longest * math.sin(SLANT) + TITLE
+    below = max(_AXIS_TITLE, _LOWEST - above - height)
+    size = np.array([left + width + right, above + height + below])
+    figure = make_figure(figsize=tuple(size))
+
+    def add(x: float, width: float) -> Axes:
+        """Adds axes as high as the cells."""
+        return figure.add_axes((x / size[0], below / size[1], width / size[0], height / size[1]))
+
+    return figure, add(left, width), add(left + width + lean, 0.14)
 
 
 def draw_matrix(
@@ -122,10 +139,9 @@ def draw_matrix(
     ax.grid(which="minor", color=GRID_COLOUR, linewidth=0.6)
 
 
-def add_colour_bar(ax: Axes) -> None:
-    """Adds the scale of colours to the figure of a heat map."""
-    bar = ax.figure.colorbar(ax.images[0], ax=ax, fraction=0.1, aspect=25)
-    bar.outline.set_visible(False)
+def add_colour_bar(ax: Axes, bar: Axes) -> None:
+    """Draws the scale of colours of a heat map on the `Axes` that `make_axes` has made for it."""
+    ax.figure.colorbar(ax.images[0], cax=bar).outline.set_visible(False)
 
 
 def _make_labels(name: str, labels: Iterable[Any]) -> list[str]:
@@ -210,10 +226,10 @@ def make_label(text: str, longest: int = LABEL_CHARACTERS) -> str:
 _LARGEST_CELL = 0.42  # inches
 _SMALLEST_CELL = 0.13  # inches
 _PANEL = 6.0  # inches that a matrix may take before its cells shrink
-_NARROWEST = 4.0  # inches, enough for the title
 _LOWEST = 3.0  # inches
-TITLE = 0.75  # inches for the title
-AXIS_TITLE = 0.5  # inches for the title of the rows or of the columns
+TITLE = 0.75  # inches for the lines of the title
+_TITLE_WIDTH = 3.0  # inches
+_AXIS_TITLE = 0.5  # inches for the title of the rows or of the columns
 COLOUR_BAR = 0.75  # inches for the colour bar and its scale
 GRID_COLOUR = "0.9"  # light grey, so that cells without weight are visible
 LABEL_PADDING = 3.0  # points between cells and labels

@@ -174,7 +174,7 @@ class Record:
             SITES[name].pick("source tokens", LABEL_SIDES[target_side])[axis]
             for axis, target_side in enumerate((side, "input"))
         )
-        ax.set_title(f"{SITES[name].title}, {head_title}", fontsize="medium")
+        ax.set_title(f"{SITES[name].title}\n{head_title}", fontsize="medium")
         ax.set_ylabel(queries)
         ax.set_xlabel(keys)
         ax.xaxis.set_label_position("bottom")
@@ -194,7 +194,7 @@ class Record:
         Raises:
             InputError: as for `plot`; or the file has another suffix or cannot be written.
         """
-        from .heatmap import add_colour_bar, make_axes, save_figure
+        from .heatmap import add_colour_bar, make_axes, make_label, save_figure
 
         file = as_path(path, "path", "a file, such as 'attention.png'")
         if file.suffix not in PICTURE_SUFFIXES:
@@ -203,9 +203,11 @@ class Record:
             )
         check_file_to_write(file)
         self._read_head(site, layer, head)  # refuses a wrong site before the figure is made
-        ax = self.plot(site, layer, head, side, make_axes(*self.axis_tokens(site_name(site), side)))
-        add_colour_bar(ax)
-        save_figure(ax.figure, file)
+        rows, columns = ([make_label(token) for token in tokens] for tokens in self.axis_tokens(site_name(site), side))
+        figure, ax, bar = make_axes(rows, columns)
+        self.plot(site, layer, head, side, ax)
+        add_colour_bar(ax, bar)
+        save_figure(figure, file)
 
     def to_numpy(self, site: str = "cross") -> np.ndarray:
         """Returns the weights of all layers and heads of a site, `(layer, head, query, key)`.

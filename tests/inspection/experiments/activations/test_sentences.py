@@ -67,12 +67,12 @@ def test_runs_of_other_architectures_are_read_and_patched(architecture):
 
 def test_the_parts_of_a_score_are_named_after_the_tokens_of_the_sentence(run):
     (inside,) = run.cache([CLEAN], ["decoder.0.cross.scores"])
-    parts = run.explain_score(CLEAN, "decoder.0.cross", head=1, row=2)
+    parts = run.explain(CLEAN, "decoder.0.cross", head=1, row=2)
     assert parts.keys == inside.source_tokens
     assert (parts.query, parts.predicted) == (inside.target_input_tokens[2], inside.target_output_tokens[2])
     expected = inside.arrays["decoder.0.cross.scores"][1, 2]
     np.testing.assert_allclose(parts.scores, expected, atol=1e-5 * np.abs(expected).max())
-    of_source = run.explain_score(CLEAN, "encoder.0.self", head=0, row=3)
+    of_source = run.explain(CLEAN, "encoder.0.self", head=0, row=3)
     assert (of_source.query, of_source.predicted) == (inside.source_tokens[3], "")
 
 
@@ -93,7 +93,7 @@ def test_a_sentence_is_text_or_a_pair_of_texts(run, sentence):
         with pytest.raises(InputError, match=told):
             run.patch(*pair, ["*"])
     with pytest.raises(InputError, match=told):
-        run.explain_score(sentence, "decoder.0.cross", head=0, row=0)
+        run.explain(sentence, "decoder.0.cross", head=0, row=0)
 
 
 @pytest.mark.parametrize("sentences", [CLEAN, CLEAN[0], 5, None, {"a": "b"}, b"a"], ids=repr)
@@ -126,4 +126,4 @@ def test_names_may_come_one_by_one(run):
 )
 def test_scores_are_explained_of_a_named_layer_and_numbered_heads_and_rows(run, changes, told):
     with pytest.raises(InputError, match=told):
-        run.explain_score(CLEAN, **{"layer": "decoder.0.cross", "head": 0, "row": 0, **changes})
+        run.explain(CLEAN, **{"layer": "decoder.0.cross", "head": 0, "row": 0, **changes})
