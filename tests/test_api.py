@@ -25,12 +25,14 @@ from qkv import api
 from qkv.commands import align as align_command
 from qkv.commands import export as export_command
 from qkv.exchange import parity
+from qkv.inspection.viewer.page import WITHOUT_LIST_STYLE
 from qkv.training.callbacks.progress_line import ProgressLine
 from qkv.training.progress import Progress
 from qkv.training.stopping import Limits
 from tests.support import KEPT_RUNS
 from tests.support.marian import MARIAN
 from tests.support.tiny_runs import small_settings, write_small_corpus
+from tests.support.viewer import embedded
 
 SOURCES = ["the cat eats the apple .", "", "a dog sees the old church ."]
 TARGETS = ["le chat mange la pomme .", "", "un chien voit la vieille église ."]
@@ -174,6 +176,98 @@ class TestTranslate:
         assert f"{one.log_probability:.2f}" in shown
 
 
+class TestShow:
+    def test_the_page_has_the_translation_and_its_attention_and_needs_no_other_file(self, run, tmp_path):
+        page = run.show(SOURCES[0])
+        data, weights = embedded(page.html)
+        (sentence,) = data["runs"][0]["sentences"]
+        translated = run.translate(SOURCES[0])
+        assert (sentence["sourceText"], sentence["hypothesis"]) == (SOURCES[0], translated.text)
+        shown = np.concatenate([array.ravel() for array in translated.attention.attention.values()])
+        np.testing.assert_allclose(weights, shown, atol=1e-5)
+        assert (
+            repr(page) == str(page) == f"<InlinePage: {len(page.html.encode()) / 1000:.0f} kB of HTML, 900 pixels high>"
+        )
+        page.save(tmp_path / "page.html")
+        assert (tmp_path / "page.html").read_text(encoding="utf-8") == page.html
+        assert pickle.loads(pickle.dumps(page)) == page
+
+    def test_targets_are_read_and_settings_of_the_search_used(self, run):
+        (forced,) = embedded(run.show(SOURCES[2], TARGETS[2]).html)[0]["runs"][0]["sentences"]
+        assert (forced["mode"], forced["hypothesis"], forced["reference"]) == ("forced", TARGETS[2], None)
+        record = next(run.trained.recorder(["cross"]).record_references([SOURCES[2]], [TARGETS[2]]))
+        np.testing.assert_allclose(forced["logProbabilities"], record.token_log_probabilities, atol=1e-3)
+        (beam,) = embedded(run.show(SOURCES[2], beam_size=3).html)[0]["runs"][0]["sentences"]
+        assert (beam["mode"], beam["hypothesis"]) == ("beam", run.translate(SOURCES[2], beam_size=3).text)
+
+    def test_several_sentences_have_a_list_and_cost_little_more_than_one(self, run):
+        one, several = run.show(SOURCES[:1]), run.show(SOURCES, TARGETS, height=500)
+        assert len(embedded(several.html)[0]["runs"][0]["sentences"]) == len(SOURCES)
+        assert (several.height, one.height) == (500, 900)
+        assert WITHOUT_LIST_STYLE in one.html and WITHOUT_LIST_STYLE not in several.html
+        assert len(one._repr_html_()) < 150_000  # of the notebook's file
+        assert len(several._repr_html_()) - len(one._repr_html_()) < 5_000 * len(SOURCES)
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            (([],), "sentences: expected at least one, found none"),
+            ((["a", "b"], "c"), "target: expected one for each of 2 sources, found 1"),
+            (("a", ["b"]), "target: expected one for each of 1 sources, found 1; give two sentences, or two lists"),
+            ((7,), "sentences: expected a sentence or a list of sentences, found 7"),
+            (("a\nb",), "has several lines"),
+        ],
+    )
+    def test_mistakes_are_named(self, run, tmp_path, arguments, told):
+        with pytest.raises(qkv.InputError, match=told):
+            run.show(*arguments)
+
+    @pytest.mark.parametrize("height", [0, -5, 1.5, "900", True, None])
+    def test_a_height_is_a_number_of_pixels(self, run, height):
+        with pytest.raises(qkv.InputError, match="height: expected a number of pixels above 0, found"):
+            run.show("a", height=height)
+
+    @pytest.mark.parametrize("path", ["page.htm", "page", 7])
+    def test_a_page_is_saved_as_html_alone(self, run, tmp_path, monkeypatch, path):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(qkv.InputError, match="path: expected"):
+            run.show("a").save(path)
+        assert [*tmp_path.iterdir()] == []
+
+
+class TestExplain:
+    def test_parts_of_a_logit_sum_to_it(self, run):
+        pair = SOURCES[2], TARGETS[2]
+        (inside,) = run.cache([pair], ["logits"])
+        table = run.explain_logit(pair, row=2)
+        _, predicted = run.read_ids(pair)
+        assert table["logit"].sum() == pytest.approx(float(inside.logits[2, predicted[2]]), rel=1e-4, abs=1e-4)
+        assert [*table.columns] == ["part", "layer", "head", "source", "logit", "difference"]
+        assert table["source"].max() == len(inside.source_tokens) - 1
+
+    @pytest.mark.parametrize("row", [-1, 99, "1", True, None])
+    def test_a_row_is_the_position_of_a_token(self, run, row):
+        with pytest.raises(qkv.InputError, match="row: expected a number from 0 to"):
+            run.explain_logit((SOURCES[0], TARGETS[0]), row=row)
+
+    def test_results_are_one_line_plain_data_and_pickled(self, run):
+        pair = SOURCES[0], TARGETS[0]
+        (inside,) = run.cache([pair], ["*.weights"])
+        parts = run.explain(pair, "decoder.0.cross", head=1, row=0)
+        for value, fields in ((inside, inside._asdict()), (parts, dataclasses.asdict(parts))):
+            assert repr(value) == str(value) and "\n" not in repr(value) and len(repr(value)) < 200
+            copied = pickle.loads(pickle.dumps(value))
+            assert repr(copied) == repr(value) and type(copied) is type(value) and len(fields) >= 6
+        assert f"{len(inside.source_tokens)} source tokens" in repr(inside) and "arrays of" in repr(inside)
+        assert repr(parts).startswith("<ScoreParts of decoder.0.cross, head 1, row 0, '<s>': ")
+
+    def test_weights_have_a_row_for_each_head(self, run):
+        table = run.weights()
+        model = run.config.model
+        layers = model.encoder_layers + 2 * model.decoder_layers
+        assert len(table) == layers * model.num_heads and set(table["site"]) == {"encoder", "decoder", "cross"}
+
+
 class TestAlign:
     def test_links_are_what_the_command_writes(self, own, tmp_path, capsys):
         run = own
@@ -221,6 +315,12 @@ class TestEvaluate:
     def test_scores_have_intervals_and_the_archive_holds_what_translations_show(self, own):
         evaluation = own.evaluate()
         assert evaluation.path == own.path / "evaluations" / "test"
+        score = evaluation.metrics["bleu"]
+        assert repr(evaluation).startswith(
+            f"<Evaluation {evaluation.path}: {len(evaluation.archive)} sentences, BLEU {score:.2f}"
+        )
+        assert repr(evaluation.archive).startswith(f"<AttentionArchive {evaluation.path / 'attention'}: ")
+        assert repr(pickle.loads(pickle.dumps(evaluation))) == repr(evaluation)
         assert evaluation.scores.loc["BLEU", "value"] == pytest.approx(evaluation.metrics["bleu"])
         assert (evaluation.scores["±"] >= 0).all() and "AER" in evaluation.scores.index
         assert "BLEU" in evaluation._repr_html_()
