@@ -55,8 +55,23 @@ def tap(layer, part, value, **inputs):
 def tapped(hook: Hook) -> Iterator[None]:
     """Activates a hook for this thread until the block ends. It is called after the hooks that are already active.
 
-    A graph contains the hooks that are active when it is traced, so open the block inside the traced function. The
-    replicas of `tf.distribute` run in threads that have no hooks.
+    The block applies to models and layers that are called eagerly, such as `model(source_ids, target_ids)`. A graph
+    contains the hooks that are active when it is traced, so open the block inside the traced function. The replicas of
+    `tf.distribute` run in threads that have no hooks.
+
+    Args:
+        hook: the hook. `model.layer_names("decoder")` gives the names of the layers that it is called with.
+
+    Example:
+        >>> import keras
+        >>> from qkv.attention import CrossAttention
+        >>> def first_key_alone(layer, part, value, **inputs):
+        ...     return value * keras.ops.array([1.0, 0.0]) if part == "weights" else value
+        >>> layer, x = CrossAttention(num_heads=1, key_dim=4), keras.random.normal((1, 2, 4))
+        >>> with tapped(first_key_alone):
+        ...     context, weights = layer(x, x)
+        >>> weights[0, 0, :, 1].numpy().tolist()
+        [0.0, 0.0]
     """
     token = _HOOKS.set((*_HOOKS.get(), hook))
     try:
