@@ -12,7 +12,7 @@ import pytest
 from qkv.__main__ import COMMANDS
 from qkv.version import __version__
 from tests.support import KEPT_RUNS, ROOT
-from tests.support.documents import PYTHON, blocks_of
+from tests.support.documents import EXPERIMENTS, PYTHON, blocks_of
 from tests.support.tiny_runs import write_small_corpus
 
 PACKAGE = ROOT / "pipeline" / "qkv"
@@ -130,7 +130,19 @@ tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})  
 """
 
 
-@pytest.mark.skipif(not (ROOT / "runs/demo/manifest.json").is_file(), reason="needs the trained demo")
+needs_the_demo = pytest.mark.skipif(not (ROOT / "runs/demo/manifest.json").is_file(), reason="needs the trained demo")
+
+
+@needs_the_demo
+def test_the_five_experiments_run_from_a_wheel_with_the_demo_alone(site, tmp_path):
+    unneeded = shutil.ignore_patterns("*tfevents*", "checkpoints", "evaluations")
+    shutil.copytree(ROOT / "runs" / "demo", tmp_path / "runs" / "demo", ignore=unneeded)
+    (tmp_path / "experiments.py").write_text("\n".join(blocks_of(EXPERIMENTS)), encoding="utf-8")
+    lines = run(site, "experiments.py", cwd=tmp_path).splitlines()
+    assert lines[0].startswith("<Inside: ") and lines[-1].startswith("</s> ") and len(lines) > 20
+
+
+@needs_the_demo
 def test_the_examples_of_the_page_run_from_a_wheel(site, tmp_path):
     """With the demo, and nothing of the clone on Python's path."""
     examples = blocks_of(PYTHON)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -11,6 +12,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 from qkv.errors import InputError
+from qkv.inspection.record import Record
 
 DIGITS, HUGE = pytest.param("9" * 5000, id="digits"), pytest.param(10**5000, id="huge")
 
@@ -128,13 +130,10 @@ def test_a_path_that_cannot_be_a_picture_is_refused(make_record, tmp_path, monke
 def test_what_a_record_does_not_have_is_neither_drawn_nor_written(make_record, tmp_path, arguments):
     (tmp_path / "a.png").write_bytes(b"old")
     (name,) = arguments
-    ax = Figure().add_subplot()
-    for draw in (
-        lambda: make_record().plot(ax=ax, **arguments),
-        lambda: make_record().save(tmp_path / "a.png", **arguments),
-    ):
+    record, ax = make_record(), Figure().add_subplot()
+    for draw in (partial(Record.plot, record, ax=ax), partial(Record.save, record, tmp_path / "a.png")):
         with pytest.raises(InputError, match=f"sentence 0: {name}: expected"):
-            draw()
+            draw(**arguments)
     assert not ax.images and (tmp_path / "a.png").read_bytes() == b"old"
 
 

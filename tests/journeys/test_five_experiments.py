@@ -8,10 +8,9 @@ import pytest
 from matplotlib import pyplot
 
 from tests.support import KEPT_RUNS, ROOT
-from tests.support.documents import blocks_of
+from tests.support.documents import EXPERIMENTS, blocks_of
 from tests.support.numpy_transformer import Pass
 
-PAGE = ROOT / "docs" / "learn" / "experiments.md"
 TEXTS = re.compile(r"```text\n(.*?)```", re.DOTALL)
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 KEPT = (
@@ -36,13 +35,13 @@ class Page:
     """The page's blocks, run on a run with two sentences; those of the page, if there are none."""
 
     def __init__(self, folder, sentences):
-        setup, *self.blocks = blocks_of(PAGE)
+        setup, *self.blocks = blocks_of(EXPERIMENTS)
         assert setup.count('"runs/demo"') == setup.count("\ninside = ") == 1
         setup = setup.replace('"runs/demo"', repr(str(folder)))
         if sentences:
             setup = setup.replace("\ninside = ", f"\nclean, corrupted = {sentences!r}\ninside = ")
         self.names: dict = {}
-        exec(compile(setup, str(PAGE), "exec"), self.names)
+        exec(compile(setup, str(EXPERIMENTS), "exec"), self.names)
         run = self.names["run"]
         self.model = run.model
         (self.source, self.target), self.predicted = run.read_ids(self.names["clean"])
@@ -50,7 +49,7 @@ class Page:
 
     def run(self, number):
         """Runs the block of an experiment, from 1, and returns the names that it and earlier ones have set."""
-        exec(compile(self.blocks[number - 1], str(PAGE), "exec"), self.names)
+        exec(compile(self.blocks[number - 1], str(EXPERIMENTS), "exec"), self.names)
         return self.names
 
     def log_probability(self, **changes):
@@ -144,7 +143,7 @@ def test_blocks_print_lines_like_those_below_them(page, number, capsys):
         print(page.names["inside"])
     printed, shown = (
         [re.sub(r"-?\d+(\.\d+)?%?", "#", " ".join(line.split())) for line in text.splitlines()]
-        for text in (capsys.readouterr().out, TEXTS.findall(PAGE.read_text(encoding="utf-8"))[number])
+        for text in (capsys.readouterr().out, TEXTS.findall(EXPERIMENTS.read_text(encoding="utf-8"))[number])
     )
     words = 1 if number == 1 else 100
     assert [line.split()[:words] for line in printed] == [line.split()[:words] for line in shown]

@@ -8,6 +8,7 @@ from tests.support import ROOT
 ARCHIVE = ROOT / "docs" / "use" / "archive.md"
 PLUGINS = ROOT / "docs" / "extend" / "plugins.md"
 EXPORT = ROOT / "docs" / "use" / "export.md"
+EXPERIMENTS = ROOT / "docs" / "learn" / "experiments.md"
 PYTHON = ROOT / "docs" / "use" / "python.md"
 KERAS = ROOT / "docs" / "use" / "keras.md"
 MACHINES = ROOT / "docs" / "use" / "machines.md"
