@@ -1,6 +1,7 @@
 """Names for models: architectures, their parts, positions, scores and mechanisms of attention."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 ARCHITECTURES = {
     "transformer": "encoder and decoder of Transformer blocks",
@@ -47,6 +48,13 @@ PARTS_MISSING = {
     "decoder_only": ("encoder", "cross_attention"),
 }
 """The parts in `MODEL_PARTS` that an architecture does not have."""
+Norm = Literal["pre", "post"]
+Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "alibi"]
+PositionPlace = Literal["input", "queries_and_keys"]
+TiedEmbeddings = Literal["all", "target", "none"]
+RecurrentDecoderName = Literal["bahdanau", "luong"]
+"""The types of the constructors' arguments with the names in `NORMS`, `POSITIONS`, `POSITION_PLACES`,
+`TIED_EMBEDDINGS` and `RECURRENT_DECODERS`. Other tables of this module can be extended by plugins."""
 ACTIVATIONS = ("relu", "gelu", "silu")
 
 
