@@ -55,6 +55,11 @@ if TYPE_CHECKING:
     from .attention import SelfAttention as SelfAttention
     from .errors import InputError as InputError
     from .inspection.archive import AttentionArchive as AttentionArchive
+    from .model.transformer import BlockSpec as BlockSpec
+    from .model.transformer import DecoderBlock as DecoderBlock
+    from .model.transformer import EncoderBlock as EncoderBlock
+    from .model.transformer import FeedForward as FeedForward
+    from .model.transformer import Residual as Residual
     from .results import Evaluation as Evaluation
     from .results import Translated as Translated
     from .results import TranslatedText as TranslatedText
@@ -73,6 +78,7 @@ _EXPORTS = {
     "attention": ("AdditiveAttention", "CrossAttention", "MultiHeadAttention", "SelfAttention"),
     "errors": ("InputError",),
     "inspection.archive": ("AttentionArchive",),
+    "model.transformer": ("BlockSpec", "DecoderBlock", "EncoderBlock", "FeedForward", "Residual"),
     "results": ("Evaluation", "Translated", "TranslatedText"),
     "run.keras_batches": ("batches",),
     "run.load_model": ("DecoderOnly", "Recurrent", "Transformer", "load_model"),  # registers all saved classes

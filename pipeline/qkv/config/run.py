@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, Union
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, Tag, field_validator, model_validator
 
 from ..errors import InputError, invocation
 from ..files.atomic import refuse_folder
@@ -22,7 +22,7 @@ from .data import DataSettings
 from .decoding import DecodingSettings
 from .inspection import InspectionSettings
 from .messages import parse_value, validate
-from .model import ModelSettings, TransformerSettings
+from .model import ArchitectureSettings, ModelSettings, TransformerSettings
 from .schema import MAY_CHANGE, Settings, changeable_in_words, changeable_keys
 from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
@@ -78,6 +78,18 @@ class RunConfig(Settings):
         self.decoding.check_with(self.data, self.model)
         self.inspection.check_with(self.model)
         return self
+
+
+def add_model_settings(name: str, settings: type[ArchitectureSettings]) -> None:
+    """Lets the section `model` have the settings of a further architecture. Plugins call it.
+
+    Args:
+        name: the value of `model.architecture` that chooses these settings.
+        settings: the class of the settings.
+    """
+    field = RunConfig.model_fields["model"]
+    field.annotation = Union[field.annotation, Annotated[settings, Tag(name)]]  # type: ignore[assignment]  # noqa: UP007
+    RunConfig.model_rebuild(force=True)
 
 
 def load_run_config(

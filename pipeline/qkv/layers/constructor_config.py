@@ -127,6 +127,21 @@ def build_once(layer: keras.Layer | None, *shapes: Any, **named_shapes: Any) -> 
         layer.build(*shapes, **named_shapes)
 
 
+def build_added_layers(layer: keras.Layer, *shapes: Any, dtype: Any = None) -> None:
+    """Builds the layers that a subclass has added to a layer, as Keras would: by a symbolic call.
+
+    Call it at the end of `layer.build`. Without such layers, nothing is called.
+
+    Args:
+        layer: the layer or model.
+        *shapes: the shapes of its inputs.
+        dtype: the type of its inputs; by default the layer's compute dtype.
+    """
+    if not all(part.built for part in layer._flatten_layers(include_self=False)):
+        symbols = (keras.KerasTensor(shape, dtype or layer.compute_dtype) for shape in shapes)
+        keras.Operation.compute_output_spec(layer, *symbols)  # the class's own method need not call the layer
+
+
 def layers_within(x: Any) -> Iterator[keras.Layer]:
     """Yields the layers in nested dicts, lists and tuples; x itself if x is a layer."""
     if isinstance(x, keras.Layer):

@@ -4,18 +4,25 @@ from typing import Any
 
 from ..config.attention import AttentionSettings
 from ..config.choices.model import MECHANISM_INFO
-from ..config.model import BlocksSettings, DecoderOnlySettings, ModelSettings, RecurrentSettings, TransformerSettings
+from ..config.model import (
+    ArchitectureSettings,
+    BlocksSettings,
+    DecoderOnlySettings,
+    ModelSettings,
+    RecurrentSettings,
+    TransformerSettings,
+)
 from .decoder_only import DecoderOnly
 from .interface import TranslationModel
 from .recurrent import Recurrent
 from .transformer import Transformer
 
-MODELS: dict[type, Any] = {
+MODELS: dict[type[ArchitectureSettings], Any] = {
     TransformerSettings: Transformer,
     RecurrentSettings: Recurrent,
     DecoderOnlySettings: DecoderOnly,
 }
-"""The class of the model for each class of settings."""
+"""The class of the model for each class of settings. Plugins add rows."""
 
 
 def build_model(settings: ModelSettings, vocabulary_size: int, precision: str = "float32") -> TranslationModel:

@@ -110,8 +110,8 @@ class DecoderOnly(TranslationModel):
         # Assigned again, because Keras does not notice that an element of a list was replaced.
         self.blocks = self.blocks
         for layer in (self.positions, *self.blocks, self.final_norm):
-            if layer is not None:
-                build_once(layer, states)
+            build_once(layer, states)
+        self.build_added_layers()
 
     def encode(self, source_ids: Any, training: bool | None = None) -> Memory:
         mask = padding_mask(source_ids)

@@ -20,7 +20,7 @@ import keras
 from keras import ops
 
 from ..attention.multi_head import AttentionLayer
-from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once
+from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_added_layers, build_once
 from ..layers.keras_layers import dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
 
@@ -139,6 +139,10 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         """Builds the embeddings of source, target and output. A shared embedding is built once."""
         for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
             build_once(embedding, (None, None))
+
+    def build_added_layers(self) -> None:
+        """Builds the layers that a subclass has added, by a symbolic call."""
+        build_added_layers(self, (None, None), (None, None), dtype="int32")
 
     def start_cache(self, memory: Memory) -> Any:
         """Makes the cache for the first step of `decode`.

@@ -311,6 +311,7 @@ class Recurrent(TranslationModel):
             memory = (None, None, self.memory_size)
             build_once(self.attention, (None, None, self.hidden_dim), key_shape=memory, value_shape=memory)
         build_once(self.decoder, self.memory_size)
+        self.build_added_layers()
 
     def encode(self, source_ids: Any, training: bool | None = None) -> Memory:
         mask = padding_mask(source_ids)

@@ -17,7 +17,7 @@ from ..attention.multi_head import AttentionLayer
 from ..attention.relative_positions import NO_DISTANCES, Distances
 from ..attention.self_attention import SelfAttention
 from ..config.choices.model import NORMS, Norm, PositionPlace, Positions, TiedEmbeddings
-from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once
+from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_added_layers, build_once
 from ..layers.keras_layers import Dense, Dropout, LayerNormalization, check_sizes, dynamic_shape
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap
@@ -182,6 +182,7 @@ class Transformer(TranslationModel):
             build_once(layer, states)
         for block in self.decoder_blocks:
             build_once(block, states, states)
+        self.build_added_layers()
 
     def encode(self, source_ids: Any, training: bool | None = None) -> Memory:
         mask = padding_mask(source_ids)
@@ -373,13 +374,6 @@ class TransformerBlock(ConstructorConfig, ReplaceableLayers, keras.Layer):
         for layer in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
             build_once(layer, x_shape)
 
-    def build_added_layers(self, *shapes: Any) -> None:
-        """Builds the layers that a subclass has added, as Keras does: by a symbolic call for inputs of these shapes."""
-        if not all(layer.built for layer in self._flatten_layers(include_self=False)):
-            keras.Operation.compute_output_spec(
-                self, *(keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
-            )
-
     def attend(
         self,
         x: Any,
@@ -512,7 +506,7 @@ class EncoderBlock(TransformerBlock):
 
     def build(self, x_shape: Any) -> None:
         self.build_sublayers(x_shape)
-        self.build_added_layers(x_shape)
+        build_added_layers(self, x_shape)
 
     def connect_sublayers(self, x: Any, attend_to_self: Callable[[Any], Any], training: bool | None = None) -> Any:
         """Computes the states of the block: self-attention, then the feed-forward network. It can be overridden.
@@ -615,7 +609,7 @@ class DecoderBlock(TransformerBlock):
         self.build_sublayers(x_shape)
         build_once(self.cross_attention, x_shape, memory_shape)
         build_once(self.cross_attention_residual, x_shape)
-        self.build_added_layers(x_shape, memory_shape)
+        build_added_layers(self, x_shape, memory_shape)
 
     def start_cache(self, batch: Any) -> tuple[Any, ...]:
         """Makes the argument `before` of the first step: keys and values of no positions.
@@ -781,6 +775,7 @@ class FeedForward(ConstructorConfig, ReplaceableLayers, LowRank, keras.Layer):
     def build(self, input_shape: Any) -> None:
         build_once(self.inner, input_shape)
         build_once(self.outer, (*input_shape[:-1], self.inner.units))
+        build_added_layers(self, input_shape)
 
     def call(self, x: Any, training: bool | None = None) -> Any:
         return tap(self, "output", self.outer(self.dropout(self.inner(x), training=training)))
@@ -831,6 +826,7 @@ class Residual(ConstructorConfig, ReplaceableLayers, keras.Layer):
 
     def build(self, x_shape: Any, y_shape: Any = None) -> None:
         build_once(self.normalization, x_shape)
+        build_added_layers(self, x_shape, x_shape)
 
     def enter(self, x: Any) -> Any:
         """Returns the input of the sublayer, `(B, T, D)`, for the block's input x `(B, T, D)`."""

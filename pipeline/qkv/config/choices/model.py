@@ -43,7 +43,7 @@ MODEL_PARTS = {
 }
 """The parts of a model whose weights can be frozen. They overlap: the encoder's self-attention is in two of them."""
 WHOLE_MODEL = ("embeddings", "encoder", "decoder")  # together, these parts have all weights of a model
-PARTS_MISSING = {
+PARTS_MISSING: dict[str, tuple[str, ...]] = {
     "recurrent": ("self_attention", "feed_forward", "normalizations"),
     "decoder_only": ("encoder", "cross_attention"),
 }
