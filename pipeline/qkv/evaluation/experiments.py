@@ -22,7 +22,7 @@ from ..inspection.experiments.intervention import cross_attention_layers
 from ..inspection.experiments.logit_parts import source_logits
 from ..inspection.experiments.perturbation import check_perturbable, perturbation_effects
 from ..inspection.experiments.removal import SEED, ScoredSentence, measure_sentences
-from ..inspection.experiments.score_parts import shared_float64
+from ..inspection.experiments.score_parts import has_known_parts, shared_float64
 from ..inspection.experiments.spectra import compares_by_product, query_key_kernels, spectra_table
 from ..inspection.heatmap import save_figure
 from ..inspection.record import Record
