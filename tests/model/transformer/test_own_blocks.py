@@ -94,13 +94,9 @@ def test_a_saved_model_is_the_same_when_it_is_loaded(own_blocks, name, tmp_path)
     np.testing.assert_array_equal(again(SOURCE, TARGET), model(SOURCE, TARGET))
 
 
-def test_a_pre_norm_block_differs_from_the_original_in_its_normalisation_alone(own_blocks):
+def test_a_pre_norm_block_divides_the_input_of_each_sublayer_by_its_root_mean_square(own_blocks):
     block = own_blocks.PreNormEncoderBlock(SPEC)
     block.build((None, None, 8))
-    original = EncoderBlock(SPEC)
-    original.build((None, None, 8))
-    for residual in (block.self_attention_residual, block.feed_forward_residual):
-        residual.normalization = original.self_attention_residual.normalization if False else residual.normalization
     x = states()
     root = np.sqrt(np.mean(ops.convert_to_numpy(x) ** 2, axis=-1, keepdims=True))
     y, *_ = block.attend(ops.convert_to_tensor(ops.convert_to_numpy(x) / root))
@@ -132,7 +128,7 @@ def test_open_gates_give_the_original_block_and_closed_ones_its_input(own_blocks
 def test_a_parallel_block_adds_all_its_sublayers_to_its_input(own_blocks):
     block = own_blocks.ParallelDecoderBlock(SPEC)
     x, memory = states(), states((2, 5, 8), 1)
-    mask = np.tril(np.ones((3, 3), bool))
+    mask = np.tril(np.ones((1, 1, 3, 3), bool))
     output, self_weights, cross_weights, _ = block(x, memory, self_mask=mask)
     normal = block.self_attention_residual.normalization(x)
     own, weights, _ = block.attend(normal, mask)
@@ -141,11 +137,7 @@ def test_a_parallel_block_adds_all_its_sublayers_to_its_input(own_blocks):
     assert_close(self_weights, weights)
     assert_close(cross_weights, source_weights)
     assert [layer.name for layer in block._flatten_layers() if "residual" in layer.name] == ["self_attention_residual"]
-    assert set(block.layer_names("decoder.0").values()) == {
-        "decoder.0.self",
-        "decoder.0.cross",
-        "decoder.0.feed_forward",
-    }
+    assert set(block.layer_names("name").values()) == {"name.self", "name.cross", "name.feed_forward"}
 
 
 @pytest.mark.parametrize("calls", [0, 2])
@@ -154,9 +146,7 @@ def test_a_block_that_does_not_call_its_attention_once_is_refused(calls):
         def connect_sublayers(self, x, attend_to_self, training=None):
             return x + sum(attend_to_self(x) for _ in range(calls))
 
-    with pytest.raises(
-        ValueError, match=f"Wrong.connect_sublayers: expected one call of attend_to_self, found {calls}"
-    ):
+    with pytest.raises(ValueError, match=f"Wrong.connect_sublayers: expected one call of attend.*, found {calls}"):
         Wrong(SPEC)(states())
 
 
