@@ -12,23 +12,19 @@ A plugin is a Python file that the user names on the command line of any command
 Configs can then use the name. They do not contain the file, so each command on such a run needs the same `--plugins`.
 """
 
-import inspect
 from collections.abc import Callable, MutableMapping
 from typing import Any, TypeVar
 
 import keras
 from keras.callbacks import Callback
-from pydantic import Field, create_model
 
 from .attention.mechanisms import MECHANISM_CLASSES
 from .attention.mechanisms.softmax import Mechanism
 from .attention.scores import SCORE_CLASSES, Score
 from .config import choices
-from .config.model import Architecture, ArchitectureSettings
-from .config.run import add_model_settings
 from .inspection.measures import MEASURES, Measure
 from .metrics import METRIC_FUNCTIONS
-from .model.build import MODELS
+from .model.build import add_architecture
 from .model.interface import TranslationModel
 from .training.callbacks import CALLBACK_FACTORIES
 from .training.schedule import SCHEDULE_FUNCTIONS
@@ -88,7 +84,7 @@ def register_mechanism(
 
 
 def register_architecture(
-    name: str, *, meaning: str = "a plugin's", settings: type[ArchitectureSettings] | None = None
+    name: str, *, meaning: str = "a plugin's", settings: type | None = None
 ) -> Callable[[type[TranslationModel]], type[TranslationModel]]:
     """Returns a decorator that registers an architecture, a subclass of `Transformer`, `DecoderOnly` or `Recurrent`.
 
@@ -109,43 +105,12 @@ def register_architecture(
     add = _decorator(name, choices.model.ARCHITECTURES, lambda _: meaning, {})
 
     def register(model: type[TranslationModel]) -> type[TranslationModel]:
-        bases = [base for base, base_model in MODELS.items() if issubclass(model, base_model)]
-        if not bases:
-            raise ValueError(f"{model.__name__}: expected a subclass of Transformer, DecoderOnly or Recurrent of qkv")
-        if settings is not None and not issubclass(settings, bases[0]):
-            raise ValueError(f"settings: expected a subclass of {bases[0].__name__}, found {settings.__name__}")
-        model_settings = _name_settings(settings or bases[-1], name, meaning, model)
+        add_architecture(name, meaning, settings, model)
         if keras.saving.get_registered_name(model) == model.__name__:  # not registered
             keras.saving.register_keras_serializable(package="plugins")(model)
-        MODELS[model_settings] = model
-        base_name = bases[0].model_fields["architecture"].default
-        choices.model.PARTS_MISSING[name] = choices.model.PARTS_MISSING.get(base_name, ())
-        add_model_settings(name, model_settings)
         return add(model)
 
     return register
-
-
-def _name_settings(
-    settings: type[ArchitectureSettings], name: str, meaning: str, model: type[TranslationModel]
-) -> type[ArchitectureSettings]:
-    """Returns a subclass of `settings` for an architecture, with its name as the default of `architecture`.
-
-    Raises:
-        ValueError: no constructor of the model has an argument for one of the settings.
-    """
-    constructors = [cls.__init__ for cls in model.__mro__ if "__init__" in vars(cls)]  # type: ignore[misc]
-    arguments = {argument for constructor in constructors for argument in inspect.signature(constructor).parameters}
-    if unknown := set(settings.model_fields) - arguments - {"architecture", "attention"}:
-        raise ValueError(f"{model.__name__}: expected the setting {min(unknown)} as an argument of the constructor")
-    field = settings.model_fields["architecture"]
-    named = create_model(
-        f"{model.__name__}Settings",
-        __base__=settings,
-        architecture=(Architecture, Field(default=name, description=field.description)),
-    )
-    named.__doc__ = f"{meaning[:1].upper()}{meaning[1:]}."  # the help of `train` shows it
-    return named
 
 
 def register_schedule(
