@@ -61,11 +61,11 @@ CLASSES = {
 def test_constructors_and_public_methods_have_types(name):
     """An editor shows them, and a user's type checker finds a wrong argument."""
     for method_name, method in vars(CLASSES[name]).items():
-        if inspect.isfunction(method) and (method_name == "__init__" or not method_name.startswith("_")):
-            if not hasattr(method, "__wrapped__"):  # otherwise it has Keras' signature
-                signature = inspect.signature(method)
-                untyped = [x.name for x in list(signature.parameters.values())[1:] if x.annotation is x.empty]
-                assert not untyped and signature.return_annotation is not signature.empty, method_name
+        is_public = method_name == "__init__" or not method_name.startswith("_")
+        if is_public and inspect.isfunction(method) and not hasattr(method, "__wrapped__"):  # those have Keras' types
+            signature = inspect.signature(method)
+            untyped = [x.name for x in list(signature.parameters.values())[1:] if x.annotation is x.empty]
+            assert not untyped and signature.return_annotation is not signature.empty, method_name
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,9 @@
 import inspect
 from typing import Any
 
-from pydantic import Field, create_model
-
 from ..config.attention import AttentionSettings
 from ..config.choices.model import MECHANISM_INFO, PARTS_MISSING
 from ..config.model import (
-    Architecture,
     ArchitectureSettings,
     BlocksSettings,
     DecoderOnlySettings,
@@ -88,13 +85,5 @@ def add_architecture(
     arguments = {argument for constructor in constructors for argument in inspect.signature(constructor).parameters}
     if unknown := set(settings.model_fields) - arguments - {"architecture", "attention"}:
         raise ValueError(f"{model.__name__}: expected the setting {min(unknown)} as an argument of the constructor")
-    field = bases[0].model_fields["architecture"]
-    named_settings = create_model(
-        f"{model.__name__}Settings",
-        __base__=settings,
-        architecture=(Architecture, Field(default=name, description=field.description)),
-    )
-    named_settings.__doc__ = f"{meaning[:1].upper()}{meaning[1:]}."  # the help of `train` shows it
-    MODELS[named_settings] = model
-    PARTS_MISSING[name] = PARTS_MISSING.get(field.default, ())
-    add_model_settings(name, named_settings)
+    MODELS[add_model_settings(name, meaning, settings)] = model
+    PARTS_MISSING[name] = PARTS_MISSING.get(bases[0].model_fields["architecture"].default, ())
