@@ -1,22 +1,31 @@
 """Scores, mechanisms and schedules in a person's own file train, resume and are evaluated like those of the package."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
+from pydantic import Field
 
 import evaluate
 import train
-from qkv.attention.mechanisms import MECHANISM_CLASSES
 from qkv.attention.scores import SCORE_CLASSES
 from qkv.config import choices
+from qkv.config.model import DecoderOnlySettings, TransformerSettings
+from qkv.config.run import RunConfig, dump, make_run_config
+from qkv.config.schema import walk
 from qkv.config.yaml import dump_yaml
+from qkv.errors import InputError
 from qkv.inspection import AttentionArchive
-from qkv.inspection.measures import MEASURES
-from qkv.metrics import METRIC_FUNCTIONS
-from qkv.plugins import register_schedule, register_score
-from qkv.training.schedule import SCHEDULE_FUNCTIONS, WarmupSchedule
+from qkv.model.build import build_model
+from qkv.model.decoder_only import CausalBlock, DecoderOnly
+from qkv.model.recurrent import LuongDecoder, Recurrent
+from qkv.model.transformer import Transformer
+from qkv.plugins import register_architecture, register_schedule, register_score
+from qkv.training.schedule import WarmupSchedule
+from tests.support.plugins import registrations_undone
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
 PLUGIN = """
@@ -65,18 +74,8 @@ def first_key(site):
 @pytest.fixture(autouse=True)
 def tables_as_they_were():
     """Whatever a test registers goes with it."""
-    listed = [
-        choices.model.SCORE_INFO,
-        choices.model.MECHANISM_INFO,
-        choices.training.SCHEDULE_INFO,
-        choices.translation.METRIC_INFO,
-    ]
-    tables = [*listed, SCORE_CLASSES, MECHANISM_CLASSES, SCHEDULE_FUNCTIONS, METRIC_FUNCTIONS, MEASURES]
-    before = [dict(table) for table in tables]
-    yield
-    for table, rows in zip(tables, before, strict=True):
-        table.clear()
-        table.update(rows)
+    with registrations_undone():
+        yield
 
 
 @pytest.fixture
@@ -149,3 +148,101 @@ def test_the_facts_of_a_registered_score_are_those_of_its_class():
     assert choices.model.SCORE_INFO["mine"].is_product
     register_score("other")(SCORE_CLASSES["concat"])
     assert not choices.model.SCORE_INFO["other"].by_angle
+
+
+def model_section(**values):
+    """The section `model` of a config with these values."""
+    data = {"source_language": "en", "target_language": "fr"}
+    files = {name: {"source": "a.en", "target": "a.fr"} for name in ("train", "validation")}
+    config = {"data": data | files, "training": {"max_updates": 2}, "model": values}
+    return make_run_config(config, {}, "run")
+
+
+SMALL = {"d_model": 8, "num_heads": 2, "d_ff": 8}
+
+
+def test_an_architecture_has_the_settings_of_its_base_class_and_its_own():
+    class Settings(TransformerSettings):
+        gate: float = Field(default=0.5, ge=0, le=1)
+        """Open the gate this far."""
+
+    @register_architecture("gated", settings=Settings, meaning="with a gate")
+    class Gated(Transformer):
+        def __init__(self, *args, gate, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.gate = gate
+
+    config = model_section(architecture="gated", gate=0.25, encoder_layers=1, decoder_layers=2, **SMALL)
+    assert dump(config).count("gate: 0.25") == 1
+    model = build_model(make_run_config(yaml.safe_load(dump(config)), {}, "run").model, 17)
+    assert type(model) is Gated and model.gate == 0.25 and len(model.decoder_blocks) == 2 and model.name == "gated"
+    assert "model.gate" in dict(walk(RunConfig))
+    with pytest.raises(InputError, match=r"model\.gate: expected a number >= 0 and <= 1, found 2"):
+        model_section(architecture="gated", gate=2)
+    with pytest.raises(InputError, match=r"model\.gate: belongs to another architecture than transformer"):
+        model_section(gate=0.25)
+
+    @register_architecture("twice_gated")
+    class TwiceGated(Gated):
+        pass
+
+    assert build_model(model_section(architecture="twice_gated", encoder_layers=1, **SMALL).model, 17).gate == 0.5
+
+
+def test_an_architecture_of_the_other_base_classes_replaces_its_parts():
+    class Block(CausalBlock):
+        pass
+
+    class Decoder(LuongDecoder):
+        pass
+
+    @register_architecture("other_stack")
+    class OtherStack(DecoderOnly):
+        def make_block(self, index, *args, **kwargs):
+            return Block(*args, **kwargs) if index else super().make_block(index, *args, **kwargs)
+
+    @register_architecture("other_decoder")
+    class OtherDecoder(Recurrent):
+        def make_decoder(self, decoder, *args, **kwargs):
+            return Decoder(*args, **kwargs)
+
+    stack = build_model(model_section(architecture="other_stack", layers=2, **SMALL).model, 17)
+    assert [type(block) for block in stack.blocks] == [CausalBlock, Block]
+    sizes = {"embedding_dim": 8, "hidden_dim": 6, "attention_dim": 5}
+    assert type(build_model(model_section(architecture="other_decoder", **sizes).model, 17).decoder) is Decoder
+    frozen = {"architecture": "other_stack", **SMALL}
+    with pytest.raises(InputError, match="other_stack has no cross_attention"):
+        config = yaml.safe_load(dump(model_section(**frozen)))
+        make_run_config(config | {"training": config["training"] | {"freeze": ["cross_attention"]}}, {}, "run")
+
+
+@pytest.mark.parametrize(
+    ("base", "arguments", "told"),
+    [
+        (object, {}, "Wrong: expected a subclass of Transformer, DecoderOnly or Recurrent"),
+        (Transformer, {"settings": DecoderOnlySettings}, "expected a subclass of TransformerSettings, found Decoder"),
+    ],
+)
+def test_a_class_that_is_no_architecture_is_refused(base, arguments, told):
+    with pytest.raises(ValueError, match=told):
+        register_architecture("wrong", **arguments)(type("Wrong", (base,), {}))
+    assert "wrong" not in choices.model.ARCHITECTURES
+
+
+def test_a_setting_that_no_constructor_takes_is_refused():
+    class Settings(TransformerSettings):
+        gate: float = 0.5
+        """Open the gate this far."""
+
+    with pytest.raises(ValueError, match="Wrong: expected the setting gate as an argument of the constructor"):
+        register_architecture("wrong", settings=Settings)(type("Wrong", (Transformer,), {}))
+    with pytest.raises(ValueError, match="expected a name that is not taken"):
+        register_architecture("transformer")
+
+
+def test_an_unknown_architecture_is_refused_and_its_plugin_is_asked_for():
+    told = (
+        "model.architecture: expected one of transformer, recurrent, decoder_only, found 'gated'; the name of a plugin"
+    )
+    with pytest.raises(InputError, match=re.escape(f"{told} needs --plugins FILE, or its import in Python")):
+        model_section(architecture="gated", gate=0.25)

@@ -58,6 +58,11 @@ if TYPE_CHECKING:
     from .inspection.heatmap import heatmap as heatmap
     from .layers.tap import tap as tap
     from .layers.tap import tapped as tapped
+    from .model.transformer import BlockSpec as BlockSpec
+    from .model.transformer import DecoderBlock as DecoderBlock
+    from .model.transformer import EncoderBlock as EncoderBlock
+    from .model.transformer import FeedForward as FeedForward
+    from .model.transformer import Residual as Residual
     from .results import Evaluation as Evaluation
     from .results import Translated as Translated
     from .results import TranslatedText as TranslatedText
@@ -78,6 +83,7 @@ _EXPORTS = {
     "inspection.archive": ("AttentionArchive",),
     "inspection.heatmap": ("heatmap",),
     "layers.tap": ("tap", "tapped"),
+    "model.transformer": ("BlockSpec", "DecoderBlock", "EncoderBlock", "FeedForward", "Residual"),
     "results": ("Evaluation", "Translated", "TranslatedText"),
     "run.keras_batches": ("batches",),
     "run.load_model": ("DecoderOnly", "Recurrent", "Transformer", "load_model"),  # registers all saved classes

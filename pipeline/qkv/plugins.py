@@ -1,4 +1,4 @@
-"""Registers the scores, mechanisms, schedules, metrics, callbacks and measures of plugins.
+"""Registers the architectures, scores, mechanisms, schedules, metrics, callbacks and measures of plugins.
 
 A plugin is a Python file that the user names on the command line of any command, `--plugins my_score.py`:
 
@@ -15,6 +15,7 @@ Configs can then use the name. They do not contain the file, so each command on 
 from collections.abc import Callable, MutableMapping
 from typing import Any, TypeVar
 
+import keras
 from keras.callbacks import Callback
 
 from .attention.mechanisms import MECHANISM_CLASSES
@@ -23,6 +24,8 @@ from .attention.scores import SCORE_CLASSES, Score
 from .config import choices
 from .inspection.measures import MEASURES, Measure
 from .metrics import METRIC_FUNCTIONS
+from .model.build import add_architecture
+from .model.interface import TranslationModel
 from .training.callbacks import CALLBACK_FACTORIES
 from .training.schedule import SCHEDULE_FUNCTIONS
 
@@ -78,6 +81,36 @@ def register_mechanism(
         )
 
     return _decorator(name, choices.model.MECHANISM_INFO, row, MECHANISM_CLASSES)
+
+
+def register_architecture(
+    name: str, *, meaning: str = "a plugin's", settings: type | None = None
+) -> Callable[[type[TranslationModel]], type[TranslationModel]]:
+    """Returns a decorator that registers an architecture, a subclass of `Transformer`, `DecoderOnly` or `Recurrent`.
+
+    The class is also registered with Keras, unless it is already, so that `qkv.load_model` finds it.
+
+    Args:
+        name: the value of `model.architecture` in configs.
+        meaning: a description, for help texts.
+        settings: the class of the settings in the section `model`, if the constructor has arguments of its own: a
+            subclass of `TransformerSettings`, `DecoderOnlySettings` or `RecurrentSettings` of `qkv.config.model` with a
+            field for each of them. By default the settings of the base class.
+
+    Raises:
+        ValueError: the name is taken or cannot be written in a config; the class is not such a subclass; `settings`
+            belong to another base class; or the constructor lacks an argument for a setting.
+    """
+
+    add = _decorator(name, choices.model.ARCHITECTURES, lambda _: meaning, {})
+
+    def register(model: type[TranslationModel]) -> type[TranslationModel]:
+        add_architecture(name, meaning, settings, model)
+        if keras.saving.get_registered_name(model) == model.__name__:  # not registered
+            keras.saving.register_keras_serializable(package="plugins")(model)
+        return add(model)
+
+    return register
 
 
 def register_schedule(

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 
 from qkv import __main__ as program
-from qkv.attention.scores import SCORE_CLASSES
 from qkv.commands.cli import file_to_write, folder_to_write, text_file
 from qkv.commands.train import parse_train_arguments
-from qkv.config import choices, load_run_config
+from qkv.config import load_run_config
 from qkv.files.run_directory import RunDirectory
 from tests.support import ROOT
-from tests.support.documents import EXPERIMENTS, EXPORT, KERAS, PYTHON, recipe
+from tests.support.documents import BLOCKS, EXPERIMENTS, EXPORT, KERAS, PLUGINS, PYTHON, recipe, write_own_blocks
 from tests.support.journeys import Ended, run
 from tests.support.minutes import first_at_once
+from tests.support.plugins import registrations_undone
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ PAGES = [
     *sorted((ROOT / "data").rglob("*.md")),
     ROOT / "tests" / "README.md",
 ]
-RUN_PAGES = [README, DOCS / "use" / "commands.md", DOCS / "extend" / "plugins.md"]
+RUN_PAGES = [README, DOCS / "use" / "commands.md", PLUGINS, BLOCKS]
 """Pages whose commands run; on others they are only parsed."""
 VALUES = DOCS / "learn" / "values.md"
 PRINTING_PAGES = [DOCS / "learn" / "attention.md", VALUES, DOCS / "learn" / "spectra.md"]
@@ -201,7 +201,8 @@ class Folder:
             (root / f"data/demo/train.{suffix}").read_text(encoding="utf-8").split("\n")[:-1] for suffix in ("en", "fr")
         ]
         self.write("my/pairs.tsv", ["\t".join(pair) for pair in zip(*sides, strict=True)])
-        self.write("my_score.py", [code for code in blocks(RUN_PAGES[-1], "python") if "register_score" in code])
+        self.write("my_score.py", [code for code in blocks(PLUGINS, "python") if "register_score" in code])
+        write_own_blocks(root / "my_blocks.py")
 
     def write(self, name, lines):
         (self.root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -287,12 +288,8 @@ def training_command(run):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    tables = [choices.model.SCORE_INFO, SCORE_CLASSES]
-    before = [dict(table) for table in tables]
-    yield Folder(tmp_path_factory.mktemp("readme"))
-    for table, rows in zip(tables, before, strict=True):  # without what plugins registered
-        table.clear()
-        table.update(rows)
+    with registrations_undone():
+        yield Folder(tmp_path_factory.mktemp("readme"))
 
 
 def test_there_are_commands_of_every_kind():
@@ -501,7 +498,7 @@ def test_the_trained_demo_reads_the_apple_where_it_writes_pomme(capsys):
     assert max(bars, key=lambda bar: len(bar[1]))[0] == "▁apple"
 
 
-ELSEWHERE = [*PRINTING_PAGES, EXPERIMENTS, EXPORT, PYTHON]
+ELSEWHERE = [*PRINTING_PAGES, BLOCKS, EXPERIMENTS, EXPORT, PYTHON]
 """Pages whose code has tests of its own."""
 
 

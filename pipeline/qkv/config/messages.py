@@ -135,7 +135,8 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
         names = list(sections_of(field))
         tag = str(details["ctx"]["tag"])
         problem = f"expected one of {', '.join(names)}, found {tag!r:.60}"
-        return f"{key}.architecture", f"{problem}{did_you_mean(tag, names)}"
+        hint = f"{did_you_mean(tag, names)}; the name of a plugin needs --plugins FILE, or its import in Python"
+        return f"{key}.architecture", f"{problem}{hint}"
     if field is None:
         expected = SECTION
     elif isinstance(details["loc"][-1], int):

@@ -22,12 +22,11 @@ from ..inspection.experiments.intervention import cross_attention_layers
 from ..inspection.experiments.logit_parts import source_logits
 from ..inspection.experiments.perturbation import check_perturbable, perturbation_effects
 from ..inspection.experiments.removal import SEED, ScoredSentence, measure_sentences
-from ..inspection.experiments.score_parts import shared_float64
+from ..inspection.experiments.score_parts import has_known_parts, shared_float64
 from ..inspection.experiments.spectra import compares_by_product, query_key_kernels, spectra_table
 from ..inspection.heatmap import save_figure
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder, ForcedPair
-from ..model.transformer import Transformer
 from ..runtime.devices import parallel_batches
 from ..text.corpora.word_links import GoldAlignment
 from ..text.tokens.special_tokens import BOS, EOS
@@ -105,7 +104,7 @@ def _score_sentences(
             measured &= gold.any(axis=1)
         scores = score_sources(record, noise, gold)
         source_ids, target_ids = pairs[number].ids
-        if isinstance(request.run.model, Transformer):
+        if has_known_parts(request.run.model):
             model = shared_float64(request.run.model, request.run.graphs)
             parts = source_logits(model, ([*source_ids, EOS], [BOS, *target_ids[:-1]]), target_ids)
             scores[Scorer("logits")] = np.maximum(parts[:, :-1], 0)

@@ -65,7 +65,8 @@ def page_facts(config: RunConfig, parameters: int | None, metrics: Mapping[str, 
 def describe_model(model: ArchitectureSettings) -> str:
     """Returns a model's architecture and size, such as `Transformer, 4 + 4 layers × 4 heads`."""
     if isinstance(model, TransformerSettings):
-        return f"Transformer, {model.encoder_layers} + {model.decoder_layers} layers × {model.num_heads} heads"
+        name = "Transformer" if model.architecture == "transformer" else model.architecture
+        return f"{name}, {model.encoder_layers} + {model.decoder_layers} layers × {model.num_heads} heads"
     if isinstance(model, DecoderOnlySettings):
         return f"decoder alone, {model.layers} layers × {model.num_heads} heads"
     if isinstance(model, RecurrentSettings):

@@ -8,7 +8,7 @@ import inspect
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
-from typing import Any
+from typing import Any, Self
 
 import keras
 
@@ -27,7 +27,7 @@ class ConstructorConfig:
 
     _constructor_call: inspect.BoundArguments
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         instance = super().__new__(cls, *args, **kwargs)
         call = inspect.signature(instance.__init__).bind(*args, **kwargs)  # type: ignore[misc]
         call.apply_defaults()
@@ -47,7 +47,7 @@ class ConstructorConfig:
         return config | {name: to_json_value(x) for name, x in arguments.items() if name not in config}
 
 
-def parameter_names(cls):
+def parameter_names(cls: type) -> tuple[list[str], set[str] | None]:
     """Returns the names of the arguments of a class, including the arguments that its base classes name.
 
     A constructor is assumed to pass `*args` and `**kwargs` to the constructor of its base class.
@@ -77,7 +77,7 @@ def parameter_names(cls):
     return positional, None if takes_kwargs else keywords
 
 
-def copy_containers(x):
+def copy_containers(x: Any) -> Any:
     """Returns a copy of nested dicts, lists and tuples. Other values, within them or given as x, are not copied."""
     if isinstance(x, Mapping):
         return {name: copy_containers(value) for name, value in x.items()}
@@ -94,14 +94,14 @@ class ReplaceableLayers:
     _layers: list[keras.Layer]
     _tracker: Any
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         replaced = getattr(self, name, None)
         count = len(vars(self).get("_layers", ()))
         super().__setattr__(name, value)
         if any(True for _ in layers_within(replaced)) and not self._tracker.locked:
             self._forget_replaced_layers(new=self._layers[count:])
 
-    def _forget_replaced_layers(self, new):
+    def _forget_replaced_layers(self, new: list[keras.Layer]) -> None:
         """Removes the layers that no attribute holds any more from Keras' lists, and moves `new` to their index."""
         # Without the lists that Keras and TensorFlow keep.
         attributes = [x for name, x in vars(self).items() if name != "_layers" and not name.startswith("_self_")]
@@ -114,13 +114,35 @@ class ReplaceableLayers:
                 self._tracker.untrack(layer)
 
 
-def build_once(layer, *shapes, **named_shapes):
-    """Calls `layer.build` with these shapes, unless the layer is built already, for example by another model."""
-    if not layer.built:
+def build_once(layer: keras.Layer | None, *shapes: Any, **named_shapes: Any) -> None:
+    """Builds a layer for inputs of these shapes, unless it is None or is built already, for example by another model.
+
+    A layer without a method `build`, which Keras builds at its first call, is called with symbolic inputs.
+    """
+    if layer is None or layer.built:
+        return
+    if type(layer).build is keras.Layer.build:
+        layer(*(keras.KerasTensor(shape, layer.compute_dtype) for shape in shapes))
+    else:
         layer.build(*shapes, **named_shapes)
 
 
-def layers_within(x) -> Iterator[keras.Layer]:
+def build_added_layers(layer: keras.Layer, *shapes: Any, dtype: Any = None) -> None:
+    """Builds the layers that a subclass has added to a layer, as Keras would: by a symbolic call.
+
+    Call it at the end of `layer.build`. Without such layers, nothing is called.
+
+    Args:
+        layer: the layer or model.
+        *shapes: the shapes of its inputs.
+        dtype: the type of its inputs; by default the layer's compute dtype.
+    """
+    if not all(part.built for part in layer._flatten_layers(include_self=False)):
+        symbols = (keras.KerasTensor(shape, dtype or layer.compute_dtype) for shape in shapes)
+        keras.Operation.compute_output_spec(layer, *symbols)  # the class's own method need not call the layer
+
+
+def layers_within(x: Any) -> Iterator[keras.Layer]:
     """Yields the layers in nested dicts, lists and tuples; x itself if x is a layer."""
     if isinstance(x, keras.Layer):
         yield x
@@ -129,7 +151,7 @@ def layers_within(x) -> Iterator[keras.Layer]:
             yield from layers_within(value)
 
 
-def to_json_value(x):
+def to_json_value(x: Any) -> Any:
     """Converts an argument to a value for a config.
 
     Args:
@@ -146,7 +168,7 @@ def to_json_value(x):
     return keras.saving.serialize_keras_object(x) if is_keras_object else x
 
 
-def seed_of(part, seed):
+def seed_of(part: str, seed: int | None) -> int | None:
     """Derives the seed of a part of a layer from the layer's seed, so that parts draw different random numbers.
 
     Args:
@@ -159,7 +181,7 @@ def seed_of(part, seed):
     return None if seed is None else random.Random(f"{part} {seed}").randrange(2**31)
 
 
-def seeded(initializer, seed):
+def seeded(initializer: Any, seed: int | None) -> Any:
     """Sets the seed of an initializer.
 
     Args:

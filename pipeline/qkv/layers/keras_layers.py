@@ -2,6 +2,7 @@
 
 import math
 import operator
+from typing import Any
 
 import keras
 from keras import ops
@@ -21,7 +22,7 @@ class Dense(keras.layers.Dense):
         TensorShape([2, 5, 3])
     """
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
         shape = dynamic_shape(inputs)
         rows = ops.reshape(inputs, (-1, shape[-1]))
         if self.use_bias and _is_on_gpu():
@@ -32,12 +33,12 @@ class Dense(keras.layers.Dense):
 
 
 @ops.custom_gradient
-def _add_bias(rows, bias):
+def _add_bias(rows: Any, bias: Any) -> Any:
     """Adds a bias `(N,)` to rows `(R, N)`; the gradient of the bias is computed by `column_sums`."""
     return ops.add(rows, bias), lambda upstream: (upstream, column_sums(upstream))
 
 
-def column_sums(x):
+def column_sums(x: Any) -> Any:
     """Sums x `(..., D)` over all axes but the last: `(D,)`.
 
     On a GPU with TensorFlow, the sum is computed as a product with ones. TensorFlow's kernels for such sums took 45 %
@@ -49,7 +50,7 @@ def column_sums(x):
     return ops.matmul(ops.ones((1, dynamic_shape(rows)[0]), rows.dtype), rows)[0]
 
 
-def _is_on_gpu():
+def _is_on_gpu() -> bool:
     """Returns True if the backend is TensorFlow and a GPU is visible to it. Other backends need no faster sums."""
     if keras.backend.backend() != "tensorflow":
         return False
@@ -88,11 +89,11 @@ class Dropout(keras.layers.Dropout):
         [0.0, 2.0]
     """
 
-    def __init__(self, rate, seed=None, **kwargs):
+    def __init__(self, rate: float, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(rate, seed=seed, **kwargs)
         self.dropped_bytes = min(max(round(256 * rate), 1), 255) if 0 < rate < 1 else round(256 * rate)
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool | None = False) -> Any:
         if not training or not self.dropped_bytes:
             return inputs
         if self.dropped_bytes == 256:
@@ -100,7 +101,7 @@ class Dropout(keras.layers.Dropout):
         mask = ops.cast(self._bytes(dynamic_shape(inputs)) >= self.dropped_bytes, inputs.dtype)
         return inputs * (mask * (256 / (256 - self.dropped_bytes)))  # a single product has a gradient
 
-    def _bytes(self, shape):
+    def _bytes(self, shape: Any) -> Any:
         """Returns uint8 of a shape, random numbers from 0 to 255."""
         count = math.prod(shape)
         if keras.backend.backend() == "tensorflow":
@@ -113,11 +114,11 @@ class Dropout(keras.layers.Dropout):
             numbers = ops.reshape(numbers, (-1,))[:count]
         return ops.reshape(numbers, shape)
 
-    def _words(self, count):
+    def _words(self, count: Any) -> Any:
         """Returns random int32 `(words, 1)` that hold at least `count` bytes."""
         return keras.random.randint(((count + 3) // 4, 1), -(2**31), 2**31 - 1, seed=self.seed_generator)
 
-    def _words_of_64_bits(self, count):
+    def _words_of_64_bits(self, count: Any) -> Any:
         """Returns the same bytes as `_words`, as int64 `(words, 1)`.
 
         TensorFlow reshapes int32 in the host's memory, so every mask would be copied from a GPU and back.
@@ -127,13 +128,13 @@ class Dropout(keras.layers.Dropout):
         # `randint` adds the lower limit, which flips the highest bit: in `_words` of both halves, here of one only.
         return ops.bitwise_xor(words, 2**31)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["noise_shape"]
         return config
 
 
-def dynamic_shape(x):
+def dynamic_shape(x: Any) -> tuple[Any, ...]:
     """Returns the shape of x as `keras.ops.shape` does: a tuple of ints, with scalar tensors for unknown axes.
 
     Keras adds four operations to the graph for each unknown axis. This function adds two for all unknown axes together.
@@ -153,7 +154,7 @@ def dynamic_shape(x):
     return tuple(axis if known is None else known for known, axis in zip(shape, unknown, strict=True))
 
 
-def rows_of_each(rows, batch):
+def rows_of_each(rows: Any, batch: Any) -> Any:
     """Returns the number of rows for each sentence, if `rows` rows are divided equally among `batch` sentences.
 
     Both are ints or scalar tensors. The result is 0 if a slice of a batch has no sentences.
@@ -161,7 +162,7 @@ def rows_of_each(rows, batch):
     return rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
 
 
-def check_sizes(**sizes):
+def check_sizes(**sizes: Any) -> None:
     """Checks that the sizes in a constructor's arguments are whole numbers of at least 1.
 
     Args:
@@ -197,13 +198,13 @@ class LayerNormalization(keras.layers.LayerNormalization):
         [[-1.0, 1.0]]
     """
 
-    def call(self, inputs):
+    def call(self, inputs: Any) -> Any:
         wide = "float32" if keras.backend.standardize_dtype(inputs.dtype) in ("bfloat16", "float16") else inputs.dtype
         inputs, gamma, beta = (ops.cast(x, wide) for x in (inputs, self.gamma, self.beta))
         return ops.cast(_normalize(self.epsilon)(inputs, gamma, beta), self.compute_dtype)
 
 
-def _normalize(epsilon):
+def _normalize(epsilon: float) -> Any:
     """Returns the normalisation as a function of x `(..., D)`, gamma and beta `(D,)`, with an explicit gradient."""
 
     @ops.custom_gradient
@@ -227,7 +228,7 @@ def _normalize(epsilon):
     return normalize
 
 
-def row_product(x, matrix):
+def row_product(x: Any, matrix: Any) -> Any:
     """Computes the matrix product of x `(..., D)` and a matrix `(D, N)`: `(..., N)`.
 
     All axes but the last are flattened first. TensorFlow's product of more axes does so too, but it computes the number

@@ -9,7 +9,7 @@ class LowRank:
     weights: Any
     _flatten_layers: Any
 
-    def enable_lora(self, rank):
+    def enable_lora(self, rank: int) -> None:
         """Freezes all weights, and adds a trainable matrix of low rank to each matrix of attention, feed-forward
         networks and token embeddings in the layer or model (Hu et al. 2022, section 4.1).
 

@@ -17,7 +17,7 @@ keeps its result bit for bit.
 _HOOKS: ContextVar[tuple[Hook, ...]] = ContextVar("hooks", default=())
 
 
-def tap(layer, part, value, **inputs):
+def tap(layer: Any, part: str, value: Any, **inputs: Any) -> Any:
     """Passes the value through all active hooks of this thread and returns the result.
 
     The tapped values, with B rows, T queries, S keys, H heads, K and V sizes of a head, D width of the layer:
@@ -80,7 +80,7 @@ def tapped(hook: Hook) -> Iterator[None]:
         _HOOKS.reset(token)
 
 
-def where_changed(after, before, new, old):
+def where_changed(after: Any, before: Any, new: Any, old: Any) -> Any:
     """Returns `new` in the rows that a hook changed, and `old` in all other rows, bit for bit.
 
     Args:

@@ -1,21 +1,30 @@
 """Builds a model from the settings of a config. No other module of this package reads settings."""
 
+import inspect
 from typing import Any
 
 from ..config.attention import AttentionSettings
-from ..config.choices.model import MECHANISM_INFO
-from ..config.model import BlocksSettings, DecoderOnlySettings, ModelSettings, RecurrentSettings, TransformerSettings
+from ..config.choices.model import MECHANISM_INFO, PARTS_MISSING
+from ..config.model import (
+    ArchitectureSettings,
+    BlocksSettings,
+    DecoderOnlySettings,
+    ModelSettings,
+    RecurrentSettings,
+    TransformerSettings,
+)
+from ..config.run import add_model_settings
 from .decoder_only import DecoderOnly
 from .interface import TranslationModel
 from .recurrent import Recurrent
 from .transformer import Transformer
 
-MODELS: dict[type, Any] = {
+MODELS: dict[type[ArchitectureSettings], Any] = {
     TransformerSettings: Transformer,
     RecurrentSettings: Recurrent,
     DecoderOnlySettings: DecoderOnly,
 }
-"""The class of the model for each class of settings."""
+"""The class of the model for each class of settings. Plugins add rows."""
 
 
 def build_model(settings: ModelSettings, vocabulary_size: int, precision: str = "float32") -> TranslationModel:
@@ -49,3 +58,32 @@ def _attention_arguments(settings: AttentionSettings, max_positions: int) -> dic
     if mechanism_arguments:
         arguments["mechanism"] = {"class_name": settings.mechanism, "config": mechanism_arguments}
     return {key: value for key, value in arguments.items() if value is not None}
+
+
+def add_architecture(
+    name: str, meaning: str, settings: type[ArchitectureSettings] | None, model: type[TranslationModel]
+) -> None:
+    """Adds a model to `MODELS`, and its settings to the section `model` of configs. Plugins call it.
+
+    Args:
+        name: the value of `model.architecture`.
+        meaning: a description, for help texts.
+        settings: the class of the settings, or None for the settings of the base class.
+        model: a subclass of a class in `MODELS`.
+
+    Raises:
+        ValueError: `model` is not such a subclass; `settings` belong to another base class; or no constructor has an
+            argument for one of the settings.
+    """
+    bases = [base for base, base_model in MODELS.items() if issubclass(model, base_model)]
+    if not bases:
+        raise ValueError(f"{model.__name__}: expected a subclass of Transformer, DecoderOnly or Recurrent of qkv")
+    if settings is not None and not issubclass(settings, bases[0]):
+        raise ValueError(f"settings: expected a subclass of {bases[0].__name__}, found {settings.__name__}")
+    settings = settings or bases[-1]
+    constructors = [cls.__init__ for cls in model.__mro__ if "__init__" in vars(cls)]  # type: ignore[misc]
+    arguments = {argument for constructor in constructors for argument in inspect.signature(constructor).parameters}
+    if unknown := set(settings.model_fields) - arguments - {"architecture", "attention"}:
+        raise ValueError(f"{model.__name__}: expected the setting {min(unknown)} as an argument of the constructor")
+    MODELS[add_model_settings(name, meaning, settings)] = model
+    PARTS_MISSING[name] = PARTS_MISSING.get(bases[0].model_fields["architecture"].default, ())

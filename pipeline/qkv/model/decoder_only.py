@@ -7,10 +7,15 @@ Letters: B batch, H heads, T target positions, S source positions, L cached posi
 and V key and value size of a head.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import keras
 from keras import ops
 
 from ..attention.masks import causal_mask, padding_mask
+from ..attention.multi_head import AttentionLayer
+from ..config.choices.model import Norm, PositionPlace, Positions, TiedEmbeddings
 from ..layers.constructor_config import build_once
 from ..layers.keras_layers import LayerNormalization, check_sizes, dynamic_shape
 from ..layers.tap import tap
@@ -21,7 +26,7 @@ from .transformer import BlockSpec, EncoderBlock
 
 @keras.saving.register_keras_serializable(package="qkv")
 class DecoderOnly(TranslationModel):
-    """A causal language model of sentence pairs.
+    """A causal language model of sentence pairs. A subclass replaces its blocks in `make_block`, see `Transformer`.
 
     The weights on source positions replace cross-attention. A target position divides its weight between source and
     target, so its weights on the source sum to less than 1.
@@ -47,24 +52,24 @@ class DecoderOnly(TranslationModel):
 
     def __init__(
         self,
-        vocabulary_size,
-        d_model=128,
-        num_heads=4,
-        d_ff=256,
-        layers=6,
-        dropout=0.1,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        norm="pre",
-        positions="sinusoidal",
-        positions_on="input",
-        activation="relu",
-        tie_embeddings="all",
-        max_positions=512,
-        decoder_self=None,
-        source_loss=0.0,
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        d_model: int = 128,
+        num_heads: int = 4,
+        d_ff: int = 256,
+        layers: int = 6,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+        norm: Norm = "pre",
+        positions: Positions = "sinusoidal",
+        positions_on: PositionPlace = "input",
+        activation: str = "relu",
+        tie_embeddings: TiedEmbeddings = "all",
+        max_positions: int = 512,
+        decoder_self: Mapping[str, Any] | None = None,
+        source_loss: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         spec = BlockSpec(
             d_model=d_model,
@@ -87,19 +92,28 @@ class DecoderOnly(TranslationModel):
         self.positions = PositionalEmbedding(
             positions, 2 * max_positions, dropout, positions_on, name="positions", dtype=policy
         )
-        self.blocks = [CausalBlock(spec, decoder_self, name=f"block_{i}", dtype=policy) for i in range(layers)]
+        self.blocks = [self.make_block(i, spec, decoder_self, name=f"block_{i}", dtype=policy) for i in range(layers)]
         self.final_norm = LayerNormalization(epsilon=1e-5, name="norm", dtype=policy) if norm == "pre" else None
 
-    def build(self, input_shape=None):
+    def make_block(
+        self, index: int, spec: BlockSpec, self_attention: Mapping[str, Any] | None, **kwargs: Any
+    ) -> EncoderBlock:
+        """Makes a block. A subclass overrides this method to use its own block, an `EncoderBlock`.
+
+        Args: as in `Transformer.make_encoder_block`; `name` is such as `block_0`.
+        """
+        return CausalBlock(spec, self_attention, **kwargs)
+
+    def build(self, input_shape: Any = None) -> None:
         states = (None, None, self.d_model)
         self.build_embeddings()
         # Assigned again, because Keras does not notice that an element of a list was replaced.
         self.blocks = self.blocks
         for layer in (self.positions, *self.blocks, self.final_norm):
-            if layer is not None:
-                build_once(layer, states)
+            build_once(layer, states)
+        self.build_added_layers()
 
-    def encode(self, source_ids, training=None):
+    def encode(self, source_ids: Any, training: bool | None = None) -> Memory:
         mask = padding_mask(source_ids)
         length = dynamic_shape(source_ids)[1]
         self._check_length("source_ids", length)
@@ -117,11 +131,11 @@ class DecoderOnly(TranslationModel):
             prepared.append(keys_values)
         return Memory(self._normalized(x), mask, tuple(weights), tuple(prepared))
 
-    def start_cache(self, memory):
+    def start_cache(self, memory: Memory) -> tuple[Any, ...]:
         """Returns the keys and values of the source. `decode` appends the keys and values of the target to them."""
         return memory.prepared
 
-    def decode(self, target_ids, memory, cache=None, training=None):
+    def decode(self, target_ids: Any, memory: Memory, cache: Any = None, training: bool | None = None) -> DecoderOutput:
         batch, length = dynamic_shape(target_ids)
         source_mask = rows_for_each(memory.mask, batch)
         source_length = dynamic_shape(source_mask)[-1]
@@ -164,17 +178,17 @@ class DecoderOnly(TranslationModel):
             None if cache is None else tuple(caches),
         )
 
-    def attention_layers(self):
+    def attention_layers(self) -> dict[str, list[AttentionLayer]]:
         layers = [block.self_attention for block in self.blocks]
         return {"encoder": layers, "decoder": layers, "cross": layers}
 
-    def layer_names(self, side):
-        names = {self: ""}
+    def layer_names(self, side: str) -> dict[keras.Layer, str]:
+        names: dict[keras.Layer, str] = {self: ""}
         for i, block in enumerate(self.blocks):
             names |= block.layer_names(f"{side}.{i}")
         return names
 
-    def _check_length(self, name, length):
+    def _check_length(self, name: str, length: Any) -> None:
         """Raises a `ValueError` if a sequence has more than `max_positions` tokens, unless positions are relative.
 
         The table of positions is large enough for a source and a target of that length.
@@ -182,7 +196,7 @@ class DecoderOnly(TranslationModel):
         if self.positions.adds_to is not None:
             check_length(name, length, self.max_positions)
 
-    def _normalized(self, x):
+    def _normalized(self, x: Any) -> Any:
         """Applies the last normalisation, if there is one."""
         return x if self.final_norm is None else self.final_norm(x)
 

@@ -3,18 +3,29 @@
 Letters: B batch, T positions, D model width, V vocabulary.
 """
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
+from ..attention.multi_head import AttentionLayer
 from ..attention.relative_positions import NO_DISTANCES, Distances, alibi_bias, rotation
-from ..config.choices.model import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
+from ..config.choices.model import (
+    POSITION_PLACES,
+    POSITIONS,
+    RELATIVE_POSITIONS,
+    TIED_EMBEDDINGS,
+    PositionPlace,
+    Positions,
+    TiedEmbeddings,
+)
 from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers
 from ..layers.keras_layers import Dropout, check_sizes, dynamic_shape, row_product
 from ..layers.tap import tap
 
 
-def sinusoidal_positions(length, width, halves=False):
+def sinusoidal_positions(length: int, width: int, halves: bool = False) -> np.ndarray:
     """Computes `p[t, 2i] = sin(t / 10000^(2i/D))`, `p[t, 2i + 1] = cos(t / 10000^(2i/D))` (Vaswani et al. 2017, section
     3.5).
 
@@ -62,7 +73,7 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         (TensorShape([1, 3, 8]), TensorShape([1, 3, 20]))
     """
 
-    def __init__(self, vocabulary_size, width, scale=True, bias=False, **kwargs):
+    def __init__(self, vocabulary_size: int, width: int, scale: bool = True, bias: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.autocast = False  # or Keras would round ids of type float to half precision
         check_sizes(vocabulary_size=vocabulary_size, width=width)
@@ -70,16 +81,16 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         self.width = width
         self.scale = scale
         self.has_bias = bias
-        self.lora = None
+        self.lora: list[Any] | None = None
 
-    def build(self, ids_shape=None):
+    def build(self, ids_shape: Any = None) -> None:
         normal = keras.initializers.RandomNormal(stddev=self.width**-0.5)
         self.table = self.add_weight(name="table", shape=(self.vocabulary_size, self.width), initializer=normal)
         if self.has_bias:
             # Added to logits in float32, so Keras must not round it.
             self.bias = self.add_weight(name="bias", shape=(self.vocabulary_size,), initializer="zeros", autocast=False)
 
-    def enable_lora(self, rank, lora_alpha=None):
+    def enable_lora(self, rank: int, lora_alpha: float | None = None) -> None:
         """Freezes the table and adds a trainable matrix of low rank to it, as `keras.layers.Embedding.enable_lora`.
 
         The added matrix is `alpha / rank` times the product of two matrices, `(V, rank)` and `(rank, D)` (Hu et al.
@@ -103,18 +114,18 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         self._tracker.lock()
         self.lora_scale = (lora_alpha or rank) / rank
 
-    def _matrix(self):
+    def _matrix(self) -> Any:
         """Returns the table `(V, D)`, plus the matrix that LoRA adds to it, if any."""
         return self.table if self.lora is None else self.table + self.lora_scale * ops.matmul(*self.lora)
 
-    def save_own_variables(self, store):
+    def save_own_variables(self, store: Any) -> None:
         if self.lora is None:
             super().save_own_variables(store)
         else:
             for i, value in enumerate([self._matrix(), *([self.bias] if self.has_bias else [])]):
                 store[f"{i}"] = value
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: Any) -> None:
         if self.lora is None:
             super().load_own_variables(store)
         else:
@@ -122,20 +133,20 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
                 variable.assign(store[f"{i}"])
             self.lora[1].assign(ops.zeros_like(self.lora[1]))
 
-    def call(self, ids):
+    def call(self, ids: Any) -> Any:
         if keras.backend.standardize_dtype(ids.dtype) not in ("int32", "int64"):
             ids = ops.cast(ids, "int32")
         vectors = ops.cast(ops.take(self._matrix(), ids, axis=0), self.compute_dtype)
         # Scaled after the look-up: the table is far larger than a batch.
         return tap(self, "vectors", vectors * self.width**0.5 if self.scale else vectors)
 
-    def logits(self, states):
+    def logits(self, states: Any) -> Any:
         """Computes unnormalised log-probabilities: `(B, T, D) -> float32 (B, T, V)`."""
         table = ops.cast(self._matrix(), states.dtype)
         logits = ops.cast(row_product(states, ops.transpose(table)), "float32")
         return logits + ops.cast(self.bias, "float32") if self.has_bias else logits
 
-    def factors(self, states):
+    def factors(self, states: Any) -> tuple[Any, Any]:
         """Returns the two matrices whose product is the logits: `logits = first . second^T`.
 
         Args:
@@ -152,7 +163,7 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         bias = ops.cast(ops.expand_dims(self.bias, 1), table.dtype)
         return ops.concatenate([states, ones], axis=1), ops.concatenate([table, bias], axis=1)
 
-    def compute_output_shape(self, ids_shape):
+    def compute_output_shape(self, ids_shape: Any) -> tuple[int | None, ...]:
         return (*ids_shape, self.width)
 
 
@@ -193,7 +204,14 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
          [0.84 0.54 0.01 1.  ]]
     """
 
-    def __init__(self, kind="sinusoidal", max_positions=512, dropout=0.0, site="input", **kwargs):
+    def __init__(
+        self,
+        kind: Positions = "sinusoidal",
+        max_positions: int = 512,
+        dropout: float = 0.0,
+        site: PositionPlace = "input",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if kind not in POSITIONS:
             raise ValueError(f"kind: expected {' or '.join(POSITIONS)}, found {kind!r}")
@@ -205,7 +223,7 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
         self.max_positions = max_positions
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         width = input_shape[-1]
         if self.kind == "learned":
             normal = keras.initializers.RandomNormal(stddev=0.02)
@@ -213,7 +231,7 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
         elif self.kind not in RELATIVE_POSITIONS:
             self.table = sinusoidal_positions(self.max_positions, width, self.kind == "sinusoidal_halves")
 
-    def on_queries_and_keys(self, length, offset=0):
+    def on_queries_and_keys(self, length: Any, offset: Any = 0) -> Any:
         """Returns the vectors that attention layers add to queries and keys.
 
         Args:
@@ -228,14 +246,14 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
         """
         return self._rows(length, offset) if self.adds_to == "queries_and_keys" else None
 
-    def _rows(self, length, offset):
+    def _rows(self, length: Any, offset: Any) -> Any:
         """Returns the vectors of `length` positions from `offset` on, `(T, D)` or `(B, T, D)`."""
         if isinstance(offset, int):
             check_length(self.name, length, self.max_positions, offset)
         positions = ops.arange(length, dtype="int32") + offset
         return ops.take(ops.cast(ops.convert_to_tensor(self.table), self.compute_dtype), positions, axis=0)
 
-    def distances(self, attention, query_positions, key_positions=None):
+    def distances(self, attention: AttentionLayer, query_positions: Any, key_positions: Any = None) -> Distances:
         """Computes the `Distances` for the self-attention layers of a stack.
 
         Args:
@@ -257,16 +275,16 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
             return Distances(bias=alibi_bias(query_positions, keys, attention.num_heads))
         return NO_DISTANCES
 
-    def call(self, x, offset=0, training=None):
+    def call(self, x: Any, offset: Any = 0, training: bool | None = None) -> Any:
         if self.adds_to == "input":
             x = x + self._rows(dynamic_shape(x)[1], offset)
         return self.dropout(x, training=training)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
         return input_shape
 
 
-def check_length(name, length, longest, earlier=0):
+def check_length(name: str, length: Any, longest: int, earlier: int = 0) -> None:
     """Raises a `ValueError` if a sequence has too many positions.
 
     Args:
@@ -282,7 +300,9 @@ def check_length(name, length, longest, earlier=0):
         )
 
 
-def make_embeddings(vocabulary_size, width, tie_embeddings, dtype, scale=True, bias=False):
+def make_embeddings(
+    vocabulary_size: int, width: int, tie_embeddings: TiedEmbeddings, dtype: Any, scale: bool = True, bias: bool = False
+) -> tuple[TokenEmbedding, TokenEmbedding, TokenEmbedding]:
     """Makes the `TokenEmbedding`s of target, source and output. Tied embeddings are one layer.
 
     Args:

@@ -3,6 +3,9 @@
 Letters: B batch, T target positions, S source positions, V vocabulary.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 from keras import ops
 
 from .interface import DecoderOutput, Memory, TranslationModel
@@ -32,7 +35,7 @@ class Ensemble(TranslationModel):
         ValueError: there are no members.
     """
 
-    def __init__(self, members, **kwargs):
+    def __init__(self, members: Sequence[TranslationModel], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not members:
             raise ValueError("members: expected at least one model, found none")
@@ -40,16 +43,16 @@ class Ensemble(TranslationModel):
         self.output_embedding = _MeanLogits(self.members)
         self.built = True
 
-    def encode(self, source_ids, training=None):
+    def encode(self, source_ids: Any, training: bool | None = None) -> Memory:
         memories = [member.encode(source_ids, training=training) for member in self.members]
         states, masks, _, prepared = zip(*memories, strict=True)
         return Memory(states, masks[0], (), prepared)
 
-    def start_cache(self, memory):
+    def start_cache(self, memory: Memory) -> tuple[Any, ...]:
         members = zip(self.members, self._memories(memory), strict=True)
         return tuple(member.start_cache(member_memory) for member, member_memory in members)
 
-    def decode(self, target_ids, memory, cache=None, training=None):
+    def decode(self, target_ids: Any, memory: Memory, cache: Any = None, training: bool | None = None) -> DecoderOutput:
         caches = [None] * len(self.members) if cache is None else cache
         outputs = [
             member.decode(target_ids, member_memory, cache=member_cache, training=training)
@@ -64,7 +67,7 @@ class Ensemble(TranslationModel):
             None if cache is None else tuple(output.cache for output in outputs),
         )
 
-    def _memories(self, memory):
+    def _memories(self, memory: Memory) -> list[Memory]:
         """Returns the memory of each member. All have the same mask, because all members read the same ids."""
         return [
             Memory(states, memory.mask, (), prepared)
@@ -75,16 +78,17 @@ class Ensemble(TranslationModel):
 class _MeanLogits:
     """The output embedding of an ensemble: the mean of the members' logits."""
 
-    def __init__(self, members):
+    def __init__(self, members: Sequence[TranslationModel]) -> None:
         self._members = members
+        self.vocabulary_size = members[0].output_embedding.vocabulary_size
 
-    def logits(self, states):
+    def logits(self, states: Any) -> Any:
         """Returns the mean logits, float32 `(B, T, V)`, for a tuple with the states of each member."""
         pairs = zip(self._members, states, strict=True)
         logits = [member.output_embedding.logits(member_states) for member, member_states in pairs]
         return ops.mean(ops.stack(logits), axis=0)
 
 
-def _mean_of_layers(layers):
+def _mean_of_layers(layers: Sequence[Any]) -> Any:
     """Returns the mean of the layers' weights `(B, H, T, S)` over layers and heads: `(B, 1, T, S)`."""
     return ops.mean(ops.stack([ops.mean(layer, axis=1, keepdims=True) for layer in layers]), axis=0)

@@ -20,7 +20,7 @@ import keras
 from keras import ops
 
 from ..attention.multi_head import AttentionLayer
-from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once
+from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_added_layers, build_once
 from ..layers.keras_layers import dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
 
@@ -61,7 +61,7 @@ class DecoderOutput(NamedTuple):
     cache: Any
 
 
-def rows_for_each(nested, rows):
+def rows_for_each(nested: Any, rows: Any) -> Any:
     """Repeats each row of tensors N times: `(B, ...) -> (B * N, ...)`. Copies of a row are adjacent.
 
     Args:
@@ -108,11 +108,11 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
     output_embedding: Any
     source_loss = 0.0
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.autocast = False  # or Keras would round ids of type float to half precision
 
-    def encode(self, source_ids, training=None) -> Memory:
+    def encode(self, source_ids: Any, training: bool | None = None) -> Memory:
         """Encodes the source.
 
         Args:
@@ -121,7 +121,7 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         """
         raise NotImplementedError
 
-    def decode(self, target_ids, memory, cache=None, training=None) -> DecoderOutput:
+    def decode(self, target_ids: Any, memory: Memory, cache: Any = None, training: bool | None = None) -> DecoderOutput:
         """Predicts the token after each target token.
 
         Args:
@@ -135,12 +135,16 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         """
         raise NotImplementedError
 
-    def build_embeddings(self):
+    def build_embeddings(self) -> None:
         """Builds the embeddings of source, target and output. A shared embedding is built once."""
         for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
             build_once(embedding, (None, None))
 
-    def start_cache(self, memory):
+    def build_added_layers(self) -> None:
+        """Builds the layers that a subclass has added, by a symbolic call."""
+        build_added_layers(self, (None, None), (None, None), dtype="int32")
+
+    def start_cache(self, memory: Memory) -> Any:
         """Makes the cache for the first step of `decode`.
 
         Args:
@@ -151,7 +155,7 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         """
         raise NotImplementedError
 
-    def value_norms(self, memory) -> tuple:
+    def value_norms(self, memory: Memory) -> tuple[Any, ...]:
         """Returns the norms of the values of the cross-attention; see `MultiHeadAttention.value_norms`.
 
         Args:
@@ -162,7 +166,7 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         """
         return ()
 
-    def sinks(self, memory, output) -> dict[str, tuple]:
+    def sinks(self, memory: Memory, output: DecoderOutput) -> dict[str, tuple[Any, ...]]:
         """Returns the weight of each query on the sink, which is 1 minus its weights on keys.
 
         Args:
@@ -208,16 +212,27 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         """
         return {}
 
-    def call(self, source_ids, target_ids=None, training=None):
+    def call(self, source_ids: Any, target_ids: Any = None, training: bool | None = None) -> Any:
         source_ids, target_ids = _sides(source_ids, target_ids)
         return self.decode(target_ids, self.encode(source_ids, training=training), training=training).logits
 
-    def compute_output_spec(self, source_ids, target_ids=None, training=None):
+    def compute_output_spec(self, source_ids: Any, target_ids: Any = None, training: bool | None = None) -> Any:
         _, target_ids = _sides(source_ids, target_ids)
         return keras.KerasTensor((*target_ids.shape, self.output_embedding.vocabulary_size), "float32")
 
+    def compute_output_shape(self, source_ids_shape: Any, target_ids_shape: Any = None) -> tuple[int | None, ...]:
+        """Returns the shape of the logits, `(B, T, V)`, for the shapes of the call arguments.
+
+        Args:
+            source_ids_shape: `(B, S)`, with None for an unknown length. It may be a pair of the shapes of source and
+                target, or a dict with the keys "source_ids" and "target_ids".
+            target_ids_shape: `(B, T)`; None if `source_ids_shape` holds both.
+        """
+        _, target_shape = _sides(source_ids_shape, target_ids_shape)
+        return (*target_shape, self.output_embedding.vocabulary_size)
+
     @functools.wraps(keras.Model.fit)
-    def fit(self, *args, **kwargs):
+    def fit(self, *args: Any, **kwargs: Any) -> Any:
         settings = inspect.signature(super().fit).bind(*args, **kwargs).arguments
         check_class_weight(settings.get("class_weight"))
         follow_epochs = getattr(settings.get("x"), "follow_epochs", None)  # of `qkv.batches`
@@ -226,12 +241,12 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         return super().fit(**settings)
 
     @functools.wraps(keras.Model.train_on_batch)
-    def train_on_batch(self, *args, **kwargs):
+    def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         settings = inspect.signature(super().train_on_batch).bind(*args, **kwargs).arguments
         check_class_weight(settings.get("class_weight"))
         return super().train_on_batch(**settings)
 
-    def quantize(self, mode=None, config=None, **kwargs):
+    def quantize(self, mode: Any = None, config: Any = None, **kwargs: Any) -> None:
         """Raises an error, because Keras cannot quantize the layers of this package.
 
         Raises:
@@ -242,7 +257,7 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
             "int8 writes a trained Transformer for CTranslate2"
         )
 
-    def export(self, filepath, *args, input_signature=None, **kwargs):
+    def export(self, filepath: Any, *args: Any, input_signature: Any = None, **kwargs: Any) -> None:
         """Writes the model for other programs, as `keras.Model.export` does.
 
         The default signature has the inputs `source_ids` and `target_ids`, int32, for any number of sentences and any
@@ -259,14 +274,14 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         super().export(filepath, *args, input_signature=input_signature, **kwargs)
 
 
-def _sides(source_ids, target_ids):
+def _sides(source_ids: Any, target_ids: Any) -> tuple[Any, Any]:
     """Returns `(source_ids, target_ids)` from the call arguments of a `TranslationModel`."""
     if isinstance(source_ids, Mapping):
         return source_ids["source_ids"], source_ids["target_ids"]
     return source_ids if target_ids is None else (source_ids, target_ids)
 
 
-def check_class_weight(class_weight):
+def check_class_weight(class_weight: Any) -> None:
     """Raises a `ValueError` unless `class_weight` is None.
 
     With class weights, Keras gives a whole target sentence one class: the position of its largest id.

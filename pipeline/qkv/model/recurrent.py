@@ -4,6 +4,7 @@ Letters: B batch, T target positions, S source positions, E embedding size, N si
 memory's states, which are the states of the forward and of the backward GRU, V vocabulary.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -12,8 +13,9 @@ from keras import ops
 from ..attention.additive import AdditiveAttention
 from ..attention.masks import padding_mask
 from ..attention.mechanisms import MECHANISM_CLASSES
-from ..attention.multi_head import MultiHeadAttention
+from ..attention.multi_head import AttentionLayer, MultiHeadAttention
 from ..attention.scores import SCORE_CLASSES, Concat
+from ..config.choices.model import RecurrentDecoderName, TiedEmbeddings
 from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once
 from ..layers.keras_layers import Dense, Dropout, check_sizes, dynamic_shape
 from ..layers.tap import tap
@@ -28,13 +30,15 @@ class Orthogonal(keras.initializers.Orthogonal):
     No backend can factorise a matrix of half precision, so this initializer computes in float32 and rounds the result.
     """
 
-    def __call__(self, shape, dtype=None):
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
         dtype = keras.backend.standardize_dtype(dtype)
         wide = "float32" if dtype in ("bfloat16", "float16") else dtype
         return ops.cast(super().__call__(shape, wide), dtype)
 
 
-GRU_ARGUMENTS = {"reset_after": False, "recurrent_initializer": "qkv>Orthogonal"}
+Attend = Callable[[Any], tuple[Any, Any]]
+"""A function of queries `(B, N)` that returns `(context, weights)`, `(B, M)` and float32 `(B, S)`."""
+GRU_ARGUMENTS: dict[str, Any] = {"reset_after": False, "recurrent_initializer": "qkv>Orthogonal"}
 """The arguments of all GRUs. The initializer is a name, so that each GRU makes one, and Keras draws a seed for it."""
 
 
@@ -47,11 +51,10 @@ class RecurrentDecoder(ConstructorConfig, ReplaceableLayers, keras.Layer):
         dropout: the share of the result of `read_out` set to zero in training, from 0 to 1.
         **kwargs: the arguments of `keras.Layer`.
 
-    The argument `attend` of its methods is a function of queries `(B, N)`. It returns `(context, weights)`, `(B, M)`
-    and float32 `(B, S)`.
+    The argument `attend` of its methods is a function of queries, see `Attend`.
     """
 
-    def __init__(self, embedding_dim, hidden_dim, dropout=0.0, **kwargs):
+    def __init__(self, embedding_dim: int, hidden_dim: int, dropout: float = 0.0, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)  # or Keras would round the float32 weights of the state
         check_sizes(embedding_dim=embedding_dim, hidden_dim=hidden_dim)
         # XLA cannot compile the gradient of TensorFlow's loop, and `compile` would choose XLA on a GPU.
@@ -62,7 +65,7 @@ class RecurrentDecoder(ConstructorConfig, ReplaceableLayers, keras.Layer):
         self.cell = keras.layers.GRUCell(hidden_dim, **GRU_ARGUMENTS, name="cell", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
-    def step(self, state, embedded, attend):
+    def step(self, state: "RecurrentState", embedded: Any, attend: Attend) -> "RecurrentState":
         """Computes the state at the next target position.
 
         Args:
@@ -75,7 +78,7 @@ class RecurrentDecoder(ConstructorConfig, ReplaceableLayers, keras.Layer):
         """
         raise NotImplementedError
 
-    def read_out(self, states, embedded):
+    def read_out(self, states: "RecurrentState", embedded: Any) -> Any:
         """Computes the input of the output embedding.
 
         Args:
@@ -87,7 +90,9 @@ class RecurrentDecoder(ConstructorConfig, ReplaceableLayers, keras.Layer):
         """
         raise NotImplementedError
 
-    def call(self, embedded, first, attend, training=None):
+    def call(
+        self, embedded: Any, first: "RecurrentState", attend: Attend, training: bool | None = None
+    ) -> tuple[Any, Any, "RecurrentState"]:
         """Computes one step after another for the tokens of a target.
 
         Args:
@@ -133,20 +138,20 @@ class BahdanauDecoder(RecurrentDecoder):
         (TensorShape([2, 3, 4]), TensorShape([2, 1, 3, 5]))
     """
 
-    def __init__(self, embedding_dim, hidden_dim, dropout=0.0, **kwargs):
+    def __init__(self, embedding_dim: int, hidden_dim: int, dropout: float = 0.0, **kwargs: Any) -> None:
         super().__init__(embedding_dim, hidden_dim, dropout, **kwargs)
         self.deep_output = Dense(2 * embedding_dim, name="deep_output", dtype=self.dtype_policy)
 
-    def build(self, memory_size):
+    def build(self, memory_size: int) -> None:
         build_once(self.cell, (None, self.embedding_dim + memory_size))
         build_once(self.deep_output, (None, None, self.hidden_dim + self.embedding_dim + memory_size))
 
-    def step(self, state, embedded, attend):
+    def step(self, state: "RecurrentState", embedded: Any, attend: Attend) -> "RecurrentState":
         context, weights = attend(state.hidden)
         hidden, _ = self.cell(ops.concatenate([embedded, context], -1), [state.hidden])
         return RecurrentState(tap(self, "states", hidden), context, state.output, weights)
 
-    def read_out(self, states, embedded):
+    def read_out(self, states: "RecurrentState", embedded: Any) -> Any:
         both = self.deep_output(ops.concatenate([states.hidden, embedded, states.context], -1))
         return tap(self, "read_out", ops.maximum(both[..., : self.embedding_dim], both[..., self.embedding_dim :]))
 
@@ -174,18 +179,20 @@ class LuongDecoder(RecurrentDecoder):
         (TensorShape([2, 6]), TensorShape([2, 4]))
     """
 
-    def __init__(self, embedding_dim, hidden_dim, dropout=0.0, input_feeding=False, **kwargs):
+    def __init__(
+        self, embedding_dim: int, hidden_dim: int, dropout: float = 0.0, input_feeding: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(embedding_dim, hidden_dim, dropout, **kwargs)
         self.input_feeding = input_feeding
         self.attentional = Dense(
             embedding_dim, activation="tanh", use_bias=False, name="attentional", dtype=self.dtype_policy
         )
 
-    def build(self, memory_size):
+    def build(self, memory_size: int) -> None:
         build_once(self.cell, (None, self.embedding_dim * (1 + self.input_feeding)))
         build_once(self.attentional, (None, memory_size + self.hidden_dim))
 
-    def step(self, state, embedded, attend):
+    def step(self, state: "RecurrentState", embedded: Any, attend: Attend) -> "RecurrentState":
         inputs = ops.concatenate([embedded, state.output], -1) if self.input_feeding else embedded
         hidden, _ = self.cell(inputs, [state.hidden])
         hidden = tap(self, "states", hidden)
@@ -194,17 +201,19 @@ class LuongDecoder(RecurrentDecoder):
         output = tap(self, "read_out", self.attentional(ops.concatenate([context, hidden], -1)))
         return RecurrentState(hidden, context, output, weights)
 
-    def read_out(self, states, embedded):
+    def read_out(self, states: "RecurrentState", embedded: Any) -> Any:
         return states.output
 
 
-DECODERS = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}
+DECODERS: dict[str, type[RecurrentDecoder]] = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}
 """The decoders by name."""
 
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Recurrent(TranslationModel):
     """GRU encoder and decoder (Bahdanau et al. 2015; Luong et al. 2015).
+
+    A subclass replaces the decoder in `make_decoder`.
 
     Keys are projected once for all steps. Values are the encoder's states themselves. The first state of the decoder is
     `tanh(W h)`; h is the state of the backward GRU at the first word (Bahdanau et al. 2015, appendix A.2.2).
@@ -242,18 +251,18 @@ class Recurrent(TranslationModel):
 
     def __init__(
         self,
-        vocabulary_size,
-        embedding_dim=256,
-        hidden_dim=256,
-        cross_attention="additive",
-        attention_dim=256,
-        decoder="bahdanau",
-        input_feeding=False,
-        dropout=0.1,
-        tie_embeddings="all",
-        max_positions=512,
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        embedding_dim: int = 256,
+        hidden_dim: int = 256,
+        cross_attention: str = "additive",
+        attention_dim: int = 256,
+        decoder: RecurrentDecoderName = "bahdanau",
+        input_feeding: bool = False,
+        dropout: float = 0.1,
+        tie_embeddings: TiedEmbeddings = "all",
+        max_positions: int = 512,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         check_sizes(vocabulary_size=vocabulary_size, embedding_dim=embedding_dim, hidden_dim=hidden_dim)
         check_sizes(attention_dim=attention_dim, max_positions=max_positions)
@@ -276,9 +285,24 @@ class Recurrent(TranslationModel):
         self.bridge = Dense(hidden_dim, activation="tanh", name="bridge", dtype=policy)
         self.attention = make_attention(cross_attention, attention_dim, hidden_dim, self.memory_size, policy)
         feeding = {"input_feeding": input_feeding} if decoder == "luong" else {}
-        self.decoder = DECODERS[decoder](embedding_dim, hidden_dim, dropout, name="decoder", dtype=policy, **feeding)
+        self.decoder = self.make_decoder(
+            decoder, embedding_dim, hidden_dim, dropout=dropout, name="decoder", dtype=policy, **feeding
+        )
 
-    def build(self, input_shape=None):
+    def make_decoder(
+        self, decoder: RecurrentDecoderName, embedding_dim: int, hidden_dim: int, **kwargs: Any
+    ) -> RecurrentDecoder:
+        """Makes the decoder. A subclass overrides this method to use its own `RecurrentDecoder`.
+
+        Args:
+            decoder: the model's argument `decoder`.
+            embedding_dim: E.
+            hidden_dim: N.
+            **kwargs: `dropout`, `name` and `dtype`, to pass on; for "luong" also `input_feeding`.
+        """
+        return DECODERS[decoder](embedding_dim, hidden_dim, **kwargs)
+
+    def build(self, input_shape: Any = None) -> None:
         self.build_embeddings()
         for encoder in (self.forward_encoder, self.backward_encoder):
             build_once(encoder, (None, None, self.embedding_dim))
@@ -287,8 +311,9 @@ class Recurrent(TranslationModel):
             memory = (None, None, self.memory_size)
             build_once(self.attention, (None, None, self.hidden_dim), key_shape=memory, value_shape=memory)
         build_once(self.decoder, self.memory_size)
+        self.build_added_layers()
 
-    def encode(self, source_ids, training=None):
+    def encode(self, source_ids: Any, training: bool | None = None) -> Memory:
         mask = padding_mask(source_ids)
         real = mask[:, 0, 0]
         x = tap(self, "encoder.embedding", self.embedding_dropout(self.source_embedding(source_ids), training=training))
@@ -305,21 +330,21 @@ class Recurrent(TranslationModel):
             prepared["keys"], prepared["values"] = self.attention.project_memory(states, states)
         return Memory(states, mask, (), prepared)
 
-    def attention_layers(self):
+    def attention_layers(self) -> dict[str, list[AttentionLayer]]:
         return {} if self.attention is None else {"cross": [self.attention]}
 
-    def layer_names(self, side):
-        names = {self: "", self.decoder: "decoder"}
+    def layer_names(self, side: str) -> dict[keras.Layer, str]:
+        names: dict[keras.Layer, str] = {self: "", self.decoder: "decoder"}
         return names if self.attention is None else {**names, self.attention: "decoder.0.cross"}
 
-    def start_cache(self, memory):
+    def start_cache(self, memory: Memory) -> "RecurrentState":
         hidden = memory.prepared["start"]
         batch, sources = dynamic_shape(memory.states)[:2]
         sizes = self.memory_size, self.embedding_dim
         context, output = (ops.zeros((batch, size), hidden.dtype) for size in sizes)
         return RecurrentState(hidden, context, output, ops.zeros((batch, sources), "float32"))
 
-    def decode(self, target_ids, memory, cache=None, training=None):
+    def decode(self, target_ids: Any, memory: Memory, cache: Any = None, training: bool | None = None) -> DecoderOutput:
         first = self.start_cache(memory) if cache is None else cache
         x = tap(self, "decoder.embedding", self.embedding_dropout(self.target_embedding(target_ids), training=training))
         states, weights, last = self.decoder(x, first=first, attend=self._attend(memory), training=training)
@@ -331,7 +356,7 @@ class Recurrent(TranslationModel):
             None if cache is None else last,
         )
 
-    def export(self, filepath, format="tf_saved_model", *args, **kwargs):  # noqa: A002 (Keras' name)
+    def export(self, filepath: Any, format: str = "tf_saved_model", *args: Any, **kwargs: Any) -> None:  # noqa: A002 (Keras' name)
         """Writes the model for other programs, see `TranslationModel.export`.
 
         Raises:
@@ -341,10 +366,11 @@ class Recurrent(TranslationModel):
             raise ValueError("format: ONNX has no counterpart of the loop (tf2onnx 1.17); expected tf_saved_model")
         super().export(filepath, format, *args, **kwargs)
 
-    def _attend(self, memory):
+    def _attend(self, memory: Memory) -> Attend:
         """Returns the function by which the decoder attends to the memory; see `RecurrentDecoder`."""
         prepared = memory.prepared
-        if self.attention is None:
+        attention = self.attention
+        if attention is None:
 
             def take_final_states(query):
                 rows = dynamic_shape(query)[0]
@@ -355,9 +381,9 @@ class Recurrent(TranslationModel):
 
         def attend(query):
             # The hypotheses of a source share its memory.
-            query = self.attention.project_query(ops.expand_dims(query, 1))
+            query = attention.project_query(ops.expand_dims(query, 1))
             keys_values = prepared["keys"], prepared["values"]
-            context, weights = self.attention.attend_from_rows(query, *keys_values, memory.mask)
+            context, weights = attention.attend_from_rows(query, *keys_values, memory.mask)
             return context[:, 0], weights[:, 0, 0]
 
         return attend
@@ -378,7 +404,7 @@ class RecurrentState(NamedTuple):
     weights: Any
 
 
-def make_attention(kind, units, hidden_dim, memory_size, policy):
+def make_attention(kind: str, units: int, hidden_dim: int, memory_size: int, policy: Any) -> MultiHeadAttention | None:
     """Makes the attention layer of a `Recurrent` model, with one head. Values are not projected.
 
     Args:

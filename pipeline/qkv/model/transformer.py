@@ -4,7 +4,7 @@ Letters: B batch, H heads, T target positions, S source positions, L cached posi
 value size of a head, N targets of one source, in adjacent rows. V also stands for the vocabulary, in logits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,10 +13,11 @@ from keras import ops
 
 from ..attention.cross_attention import CrossAttention
 from ..attention.masks import causal_mask, join_masks, padding_mask
+from ..attention.multi_head import AttentionLayer
 from ..attention.relative_positions import NO_DISTANCES, Distances
 from ..attention.self_attention import SelfAttention
-from ..config.choices.model import NORMS
-from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once
+from ..config.choices.model import NORMS, Norm, PositionPlace, Positions, TiedEmbeddings
+from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_added_layers, build_once
 from ..layers.keras_layers import Dense, Dropout, LayerNormalization, check_sizes, dynamic_shape
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap
@@ -27,6 +28,9 @@ from .interface import DecoderOutput, Memory, TranslationModel
 @keras.saving.register_keras_serializable(package="qkv")
 class Transformer(TranslationModel):
     """An encoder and a decoder, each a stack of blocks.
+
+    A subclass replaces blocks by its own in `make_encoder_block` and `make_decoder_block`. The constructor calls them,
+    so a subclass sets the attributes that they read before it calls `super().__init__`.
 
     Args:
         vocabulary_size: V, the size of the vocabulary that source and target share.
@@ -77,28 +81,28 @@ class Transformer(TranslationModel):
 
     def __init__(
         self,
-        vocabulary_size,
-        d_model=128,
-        num_heads=4,
-        d_ff=256,
-        encoder_layers=4,
-        decoder_layers=4,
-        dropout=0.1,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        norm="pre",
-        positions="sinusoidal",
-        positions_on="input",
-        activation="relu",
-        tie_embeddings="all",
-        scale_embeddings=True,
-        output_bias=False,
-        max_positions=512,
-        encoder_self=None,
-        decoder_self=None,
-        cross=None,
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        d_model: int = 128,
+        num_heads: int = 4,
+        d_ff: int = 256,
+        encoder_layers: int = 4,
+        decoder_layers: int = 4,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+        norm: Norm = "pre",
+        positions: Positions = "sinusoidal",
+        positions_on: PositionPlace = "input",
+        activation: str = "relu",
+        tie_embeddings: TiedEmbeddings = "all",
+        scale_embeddings: bool = True,
+        output_bias: bool = False,
+        max_positions: int = 512,
+        encoder_self: Mapping[str, Any] | None = None,
+        decoder_self: Mapping[str, Any] | None = None,
+        cross: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
         spec = BlockSpec(
@@ -121,10 +125,12 @@ class Transformer(TranslationModel):
             for side in ("source", "target")
         )
         self.encoder_blocks = [
-            EncoderBlock(spec, encoder_self, name=f"encoder_{i}", dtype=policy) for i in range(encoder_layers)
+            self.make_encoder_block(i, spec, encoder_self, name=f"encoder_{i}", dtype=policy)
+            for i in range(encoder_layers)
         ]
         self.decoder_blocks = [
-            DecoderBlock(spec, decoder_self, cross, name=f"decoder_{i}", dtype=policy) for i in range(decoder_layers)
+            self.make_decoder_block(i, spec, decoder_self, cross, name=f"decoder_{i}", dtype=policy)
+            for i in range(decoder_layers)
         ]
         self.final_norms: Any = ()
         if norm == "pre":  # blocks of post-norm end in a normalisation
@@ -133,7 +139,38 @@ class Transformer(TranslationModel):
                 decoder=LayerNormalization(epsilon=1e-5, name="decoder_norm", dtype=policy),
             )
 
-    def build(self, input_shape=None):
+    def make_encoder_block(
+        self, index: int, spec: "BlockSpec", self_attention: Mapping[str, Any] | None, **kwargs: Any
+    ) -> "EncoderBlock":
+        """Makes a block of the encoder. A subclass overrides this method to use its own block.
+
+        Args:
+            index: the index of the block, from 0.
+            spec: the arguments that all blocks share.
+            self_attention: the model's argument `encoder_self`.
+            **kwargs: `name`, such as `encoder_0`, and `dtype`. Pass them on: checkpoints and `training.freeze` use the
+                name.
+        """
+        return EncoderBlock(spec, self_attention, **kwargs)
+
+    def make_decoder_block(
+        self,
+        index: int,
+        spec: "BlockSpec",
+        self_attention: Mapping[str, Any] | None,
+        cross_attention: Mapping[str, Any] | None,
+        **kwargs: Any,
+    ) -> "DecoderBlock":
+        """Makes a block of the decoder. A subclass overrides this method to use its own block.
+
+        Args:
+            index, spec, **kwargs: see `make_encoder_block`.
+            self_attention: the model's argument `decoder_self`.
+            cross_attention: the model's argument `cross`.
+        """
+        return DecoderBlock(spec, self_attention, cross_attention, **kwargs)
+
+    def build(self, input_shape: Any = None) -> None:
         states = (None, None, self.d_model)
         # Assigned again, because Keras does not notice that an element of a list was replaced.
         self.encoder_blocks = self.encoder_blocks
@@ -145,8 +182,9 @@ class Transformer(TranslationModel):
             build_once(layer, states)
         for block in self.decoder_blocks:
             build_once(block, states, states)
+        self.build_added_layers()
 
-    def encode(self, source_ids, training=None):
+    def encode(self, source_ids: Any, training: bool | None = None) -> Memory:
         mask = padding_mask(source_ids)
         x = self.source_positions(self.source_embedding(source_ids), training=training)
         x = tap(self, "encoder.embedding", x)
@@ -164,13 +202,13 @@ class Transformer(TranslationModel):
         prepared = tuple(block.project_memory(x, positions) for block in self.decoder_blocks)
         return Memory(x, mask, tuple(weights), prepared)
 
-    def value_norms(self, memory):
+    def value_norms(self, memory: Memory) -> tuple[Any, ...]:
         return tuple(block.cross_attention.value_norms(memory.states) for block in self.decoder_blocks)
 
-    def start_cache(self, memory):
+    def start_cache(self, memory: Memory) -> tuple[Any, ...]:
         return tuple(block.start_cache(dynamic_shape(memory.states)[0]) for block in self.decoder_blocks)
 
-    def decode(self, target_ids, memory, cache=None, training=None):
+    def decode(self, target_ids: Any, memory: Memory, cache: Any = None, training: bool | None = None) -> DecoderOutput:
         position = 0 if cache is None else dynamic_shape(cache[0][0])[2]
         length = dynamic_shape(target_ids)[1]
         self_mask = causal_mask(length, position + length, position)
@@ -203,15 +241,15 @@ class Transformer(TranslationModel):
         logits = tap(self, "logits", self.output_embedding.logits(x))
         return DecoderOutput(x, logits, tuple(cross_weights), tuple(self_weights), cache)
 
-    def attention_layers(self):
+    def attention_layers(self) -> dict[str, list[AttentionLayer]]:
         return {
             "encoder": [block.self_attention for block in self.encoder_blocks],
             "decoder": [block.self_attention for block in self.decoder_blocks],
             "cross": [block.cross_attention for block in self.decoder_blocks],
         }
 
-    def layer_names(self, side):
-        names = {self: ""}
+    def layer_names(self, side: str) -> dict[keras.Layer, str]:
+        names: dict[keras.Layer, str] = {self: ""}
         for stack, blocks in (("encoder", self.encoder_blocks), ("decoder", self.decoder_blocks)):
             for i, block in enumerate(blocks):
                 names |= block.layer_names(f"{stack}.{i}")
@@ -241,13 +279,13 @@ class BlockSpec:
     d_model: int
     num_heads: int
     d_ff: int
-    norm: str = "pre"
+    norm: Norm = "pre"
     activation: str = "relu"
     dropout: float = 0.0
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_sizes(d_model=self.d_model, num_heads=self.num_heads, d_ff=self.d_ff)
 
     def attention(self, further: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -276,58 +314,99 @@ class BlockSpec:
 class TransformerBlock(ConstructorConfig, ReplaceableLayers, keras.Layer):
     """Base class of blocks: self-attention and a feed-forward network, each in a residual connection.
 
-    A subclass defines `build`, `call` and `compute_output_spec`.
+    Subclass `EncoderBlock` and `DecoderBlock` for your own block. Three methods may be overridden, one by one:
+
+    - `connect_sublayers`: how the sublayers and their residual connections follow each other.
+    - `make_residual`: the residual connection of a sublayer, or None.
+    - `make_feed_forward`: the feed-forward network.
+
+    Masks, positions and the cache of decoding need no code in a subclass: the block passes them to the attention layers
+    itself. The constructor calls both `make_` methods, so a subclass sets the attributes that they read before it calls
+    `super().__init__`. Layers that a subclass adds are built with the block.
 
     Args:
         spec: a `BlockSpec`, or its fields as a dict.
         self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`; or None.
         **kwargs: the arguments of `keras.Layer`.
+
+    Attributes:
+        self_attention: the `SelfAttention`.
+        feed_forward: the result of `make_feed_forward`.
+        self_attention_residual, feed_forward_residual: the results of `make_residual`.
     """
 
-    def __init__(self, spec, self_attention=None, **kwargs):
+    def __init__(
+        self, spec: "BlockSpec | Mapping[str, Any]", self_attention: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.spec = spec = BlockSpec(**spec) if isinstance(spec, Mapping) else spec
         policy = self.dtype_policy
         self.self_attention = SelfAttention(**spec.attention(self_attention), name="self_attention", dtype=policy)
-        self.self_attention_residual = self._residual("self_attention_residual")
-        self.feed_forward = FeedForward(
-            spec.d_model, spec.d_ff, spec.activation, spec.activation_dropout, name="feed_forward", dtype=policy
-        )
-        self.feed_forward_residual = self._residual("feed_forward_residual")
+        self.self_attention_residual = self.make_residual(name="self_attention_residual", dtype=policy)
+        self.feed_forward = self.make_feed_forward(name="feed_forward", dtype=policy)
+        self.feed_forward_residual = self.make_residual(name="feed_forward_residual", dtype=policy)
 
-    def _residual(self, name):
-        """Makes the residual connection of a sublayer."""
-        return Residual(self.spec.norm, self.spec.dropout, name=name, dtype=self.dtype_policy)
+    def make_residual(self, *, name: str, **kwargs: Any) -> Any:
+        """Makes the residual connection of a sublayer. It can be overridden.
 
-    def build_sublayers(self, x_shape):
+        Args:
+            name: the name of the layer: "self_attention_residual", "cross_attention_residual" or
+                "feed_forward_residual".
+            **kwargs: further arguments of `keras.Layer`, to pass on: `dtype`.
+
+        Returns:
+            A `Residual`, or a layer with the same methods `enter` and `leave`. None if `connect_sublayers` does not use
+            it.
+        """
+        return Residual(self.spec.norm, self.spec.dropout, name=name, **kwargs)
+
+    def make_feed_forward(self, **kwargs: Any) -> Any:
+        """Makes the feed-forward network, a layer that maps `(B, T, D)` to `(B, T, D)`. It can be overridden.
+
+        Args:
+            **kwargs: arguments of `keras.Layer`, to pass on: `name` and `dtype`.
+        """
+        spec = self.spec
+        return FeedForward(spec.d_model, spec.d_ff, spec.activation, spec.activation_dropout, **kwargs)
+
+    def build_sublayers(self, x_shape: Any) -> None:
         """Builds self-attention, feed-forward network and their residual connections for states `(B, T, D)`."""
         for layer in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
             build_once(layer, x_shape)
 
-    def attend_to_self(self, x, mask, x_mask, before, positions, distances, training):
-        """Applies self-attention in its residual connection.
+    def attend(
+        self,
+        x: Any,
+        mask: Any = None,
+        x_mask: Any = None,
+        before: Any = None,
+        positions: Any = None,
+        distances: Distances = NO_DISTANCES,
+        training: bool | None = None,
+    ) -> tuple[Any, Any, Any]:
+        """Applies self-attention alone, without its residual connection.
 
         Args: as the call arguments of `EncoderBlock`; `mask` is its `attention_mask`.
 
         Returns:
-            `(states, weights, (keys, values))`, see `EncoderBlock`.
+            `(output, weights, (keys, values))`, see `EncoderBlock`; the output is `(B, T, D)`.
         """
         attention = self.self_attention
         distances = Distances(*distances)  # a list in a functional model that Keras has loaded
         if before is None:
             mask = join_masks(mask, x_mask)
-        query, keys, values = attention.project(self.self_attention_residual.enter(x), positions, distances, x_mask)
+        query, keys, values = attention.project(x, positions, distances, x_mask)
         if before is not None:
             keys, values = (ops.concatenate(pair, axis=2) for pair in zip(before, (keys, values), strict=True))
         y, weights = attention.attend(query, keys, values, mask, training, distances.bias)
-        return self.self_attention_residual.leave(x, y, training=training), weights, (keys, values)
+        return y, weights, (keys, values)
 
-    def transform(self, x, training=None):
+    def transform(self, x: Any, training: bool | None = None) -> Any:
         """Applies the feed-forward network in its residual connection: `(B, T, D) -> (B, T, D)`."""
         y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
         return self.feed_forward_residual.leave(x, y, training=training)
 
-    def layer_names(self, name):
+    def layer_names(self, name: str) -> dict[keras.Layer, str]:
         """Names the layers of a block, see `TranslationModel.layer_names`.
 
         Args:
@@ -336,19 +415,20 @@ class TransformerBlock(ConstructorConfig, ReplaceableLayers, keras.Layer):
         Returns:
             A dict from layers to names, such as `encoder.0.self`.
         """
-        return {
+        names = {
             self.self_attention: f"{name}.self",
             self.self_attention_residual: f"{name}.self",
             self.feed_forward: f"{name}.feed_forward",
             self.feed_forward_residual: f"{name}.feed_forward",
         }
+        return {layer: layer_name for layer, layer_name in names.items() if layer is not None}
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> tuple[Any, ...]:
         """Returns the mask of x for the states, and no mask for the other results."""
         return (previous_mask,)
 
-    def self_attention_outputs(self, x, before):
-        """Returns the results of `attend_to_self` as symbolic tensors, for `compute_output_spec`.
+    def self_attention_outputs(self, x: Any, before: Any) -> tuple[Any, Any, Any]:
+        """Returns the states, and the weights, keys and values of `attend`, as symbolic tensors.
 
         Keras alone would follow the call, and on PyTorch take keys and values for float32 under mixed precision.
         """
@@ -360,6 +440,34 @@ class TransformerBlock(ConstructorConfig, ReplaceableLayers, keras.Layer):
         sides = ((batch, attention.key_value_heads, total, n) for n in (attention.key_dim, attention.value_dim))
         keys_values = tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in sides)
         return keras.KerasTensor(x.shape, self.compute_dtype), weights, keys_values
+
+
+class _AttentionCall:
+    """An attention layer as a function of its input that returns its output, for `connect_sublayers`.
+
+    Args:
+        name: the name of the function, for messages.
+        attend: a function that returns the output and further results.
+    """
+
+    def __init__(self, name: str, attend: Callable[[Any], tuple[Any, ...]]) -> None:
+        self._name = name
+        self._attend = attend
+        self._results: list[tuple[Any, ...]] = []
+
+    def __call__(self, x: Any) -> Any:
+        y, *results = self._attend(x)
+        self._results.append(tuple(results))
+        return y
+
+    def results(self, block: keras.Layer) -> tuple[Any, ...]:
+        """Returns the further results of the only call; raises a `ValueError` if there was not exactly one."""
+        if len(self._results) != 1:
+            raise ValueError(
+                f"{type(block).__name__}.connect_sublayers: expected one call of {self._name}, found "
+                f"{len(self._results)}; its weights and its cache are results of the block"
+            )
+        return self._results[0]
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -396,25 +504,49 @@ class EncoderBlock(TransformerBlock):
         (TensorShape([1, 1, 8]), TensorShape([1, 2, 1, 4]))
     """
 
-    def build(self, x_shape):
+    def build(self, x_shape: Any) -> None:
         self.build_sublayers(x_shape)
+        build_added_layers(self, x_shape)
+
+    def connect_sublayers(self, x: Any, attend_to_self: Callable[[Any], Any], training: bool | None = None) -> Any:
+        """Computes the states of the block: self-attention, then the feed-forward network. It can be overridden.
+
+        Args:
+            x: `(B, T, D)`, the input of the block.
+            attend_to_self: a function that applies self-attention, without its residual connection: `(B, T, D) ->
+                (B, T, D)`. Call it exactly once.
+            training: whether dropout is applied.
+
+        Returns:
+            The states, `(B, T, D)`.
+        """
+        residual = self.self_attention_residual
+        x = residual.leave(x, attend_to_self(residual.enter(x)), training=training)
+        return self.transform(x, training=training)
 
     def call(
         self,
-        x,
-        attention_mask=None,
-        before=None,
-        positions=None,
-        distances=NO_DISTANCES,
-        x_mask=None,
-        mask=None,
-        training=None,
-    ):
+        x: Any,
+        attention_mask: Any = None,
+        before: Any = None,
+        positions: Any = None,
+        distances: Distances = NO_DISTANCES,
+        x_mask: Any = None,
+        mask: Any = None,
+        training: bool | None = None,
+    ) -> tuple[Any, Any, Any]:
         x_mask = mask if x_mask is None else x_mask  # Keras calls the mask of an only input `mask`
-        x, weights, keys_values = self.attend_to_self(x, attention_mask, x_mask, before, positions, distances, training)
-        return self.transform(x, training=training), weights, keys_values
+        attend_to_self = _AttentionCall(
+            "attend_to_self",
+            lambda inputs: self.attend(inputs, attention_mask, x_mask, before, positions, distances, training),
+        )
+        x = self.connect_sublayers(x, attend_to_self, training=training)
+        weights, keys_values = attend_to_self.results(self)
+        return x, weights, keys_values
 
-    def compute_output_spec(self, x, attention_mask=None, before=None, **others):
+    def compute_output_spec(
+        self, x: Any, attention_mask: Any = None, before: Any = None, **others: Any
+    ) -> tuple[Any, Any, Any]:
         return self.self_attention_outputs(x, before)
 
 
@@ -460,18 +592,26 @@ class DecoderBlock(TransformerBlock):
         (TensorShape([1, 3, 8]), TensorShape([1, 2, 3, 3]), TensorShape([1, 2, 3, 5]))
     """
 
-    def __init__(self, spec, self_attention=None, cross_attention=None, **kwargs):
+    def __init__(
+        self,
+        spec: "BlockSpec | Mapping[str, Any]",
+        self_attention: Mapping[str, Any] | None = None,
+        cross_attention: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(spec, self_attention, **kwargs)
+        policy = self.dtype_policy
         arguments = self.spec.attention(cross_attention)
-        self.cross_attention = CrossAttention(**arguments, name="cross_attention", dtype=self.dtype_policy)
-        self.cross_attention_residual = self._residual("cross_attention_residual")
+        self.cross_attention = CrossAttention(**arguments, name="cross_attention", dtype=policy)
+        self.cross_attention_residual = self.make_residual(name="cross_attention_residual", dtype=policy)
 
-    def build(self, x_shape, memory_shape):
+    def build(self, x_shape: Any, memory_shape: Any) -> None:
         self.build_sublayers(x_shape)
         build_once(self.cross_attention, x_shape, memory_shape)
         build_once(self.cross_attention_residual, x_shape)
+        build_added_layers(self, x_shape, memory_shape)
 
-    def start_cache(self, batch):
+    def start_cache(self, batch: Any) -> tuple[Any, ...]:
         """Makes the argument `before` of the first step: keys and values of no positions.
 
         Args:
@@ -485,7 +625,7 @@ class DecoderBlock(TransformerBlock):
         shape = (batch, attention.key_value_heads, 0 * batch)
         return tuple(ops.zeros((*shape, size), self.compute_dtype) for size in (attention.key_dim, attention.value_dim))
 
-    def project_memory(self, memory, memory_positions=None):
+    def project_memory(self, memory: Any, memory_positions: Any = None) -> tuple[Any, Any]:
         """Projects a memory to the keys and values of the cross-attention, which no query changes.
 
         Args:
@@ -498,35 +638,100 @@ class DecoderBlock(TransformerBlock):
         keys = memory if memory_positions is None else memory + memory_positions
         return self.cross_attention.project_memory(keys, memory)
 
-    def layer_names(self, name):
-        cross_names = {self.cross_attention: f"{name}.cross", self.cross_attention_residual: f"{name}.cross"}
+    def attend_to_memory(
+        self,
+        x: Any,
+        memory: Any,
+        projected: Any = None,
+        mask: Any = None,
+        before: Any = None,
+        positions: Any = None,
+        training: bool | None = None,
+    ) -> tuple[Any, Any]:
+        """Applies cross-attention alone, without its residual connection.
+
+        Args: as the call arguments of `DecoderBlock`; `mask` is its `cross_mask` joined with its `memory_mask`.
+
+        Returns:
+            `(output, weights)`, `(B, T, D)` and float32 `(B, H, T, S)`.
+        """
+        query = self.cross_attention.project_query(x if positions is None else x + positions)
+        memory_keys, memory_values = projected or self.project_memory(memory)
+        attend = self.cross_attention.attend if before is None else self.cross_attention.attend_from_rows
+        return attend(query, memory_keys, memory_values, mask, training=training)
+
+    def layer_names(self, name: str) -> dict[keras.Layer, str]:
+        cross_names = {self.cross_attention: f"{name}.cross"}
+        if self.cross_attention_residual is not None:
+            cross_names[self.cross_attention_residual] = f"{name}.cross"
         return {**super().layer_names(name), **cross_names}
+
+    def connect_sublayers(
+        self,
+        x: Any,
+        attend_to_self: Callable[[Any], Any],
+        attend_to_memory: Callable[[Any], Any],
+        training: bool | None = None,
+    ) -> Any:
+        """Computes the states of the block: self-attention, cross-attention, then the feed-forward network.
+
+        It can be overridden.
+
+        Args:
+            x: `(B, T, D)`, the input of the block.
+            attend_to_self: a function that applies self-attention, without its residual connection: `(B, T, D) ->
+                (B, T, D)`. Call it exactly once.
+            attend_to_memory: a function that applies cross-attention, in the same way.
+            training: whether dropout is applied.
+
+        Returns:
+            The states, `(B, T, D)`.
+        """
+        for residual, attend in (
+            (self.self_attention_residual, attend_to_self),
+            (self.cross_attention_residual, attend_to_memory),
+        ):
+            x = residual.leave(x, attend(residual.enter(x)), training=training)
+        return self.transform(x, training=training)
 
     def call(
         self,
-        x,
-        memory,
-        projected=None,
-        self_mask=None,
-        cross_mask=None,
-        before=None,
-        positions=None,
-        distances=NO_DISTANCES,
-        x_mask=None,
-        memory_mask=None,
-        training=None,
-    ):
+        x: Any,
+        memory: Any,
+        projected: Any = None,
+        self_mask: Any = None,
+        cross_mask: Any = None,
+        before: Any = None,
+        positions: Any = None,
+        distances: Distances = NO_DISTANCES,
+        x_mask: Any = None,
+        memory_mask: Any = None,
+        training: bool | None = None,
+    ) -> tuple[Any, Any, Any, Any]:
         cross_mask = join_masks(cross_mask, memory_mask)
-        x, self_weights, keys_values = self.attend_to_self(x, self_mask, x_mask, before, positions, distances, training)
-        query = self.cross_attention_residual.enter(x)
-        query = self.cross_attention.project_query(query if positions is None else query + positions)
-        memory_keys, memory_values = projected or self.project_memory(memory)
-        attend = self.cross_attention.attend if before is None else self.cross_attention.attend_from_rows
-        y, cross_weights = attend(query, memory_keys, memory_values, cross_mask, training=training)
-        x = self.cross_attention_residual.leave(x, y, training=training)
-        return self.transform(x, training=training), self_weights, cross_weights, keys_values
+        attend_to_self = _AttentionCall(
+            "attend_to_self",
+            lambda inputs: self.attend(inputs, self_mask, x_mask, before, positions, distances, training),
+        )
+        attend_to_memory = _AttentionCall(
+            "attend_to_memory",
+            lambda inputs: self.attend_to_memory(inputs, memory, projected, cross_mask, before, positions, training),
+        )
+        x = self.connect_sublayers(x, attend_to_self, attend_to_memory, training=training)
+        self_weights, keys_values = attend_to_self.results(self)
+        (cross_weights,) = attend_to_memory.results(self)
+        return x, self_weights, cross_weights, keys_values
 
-    def compute_output_spec(self, x, memory, projected=None, self_mask=None, cross_mask=None, before=None, **others):
+    def compute_output_spec(
+        self,
+        x: Any,
+        memory: Any,
+        projected: Any = None,
+        self_mask: Any = None,
+        cross_mask: Any = None,
+        before: Any = None,
+        **others: Any,
+    ) -> tuple[Any, Any, Any, Any]:
         states, self_weights, keys_values = self.self_attention_outputs(x, before)
         cross_weights = keras.KerasTensor((*self_weights.shape[:3], memory.shape[1]), "float32")
         return states, self_weights, cross_weights, keys_values
@@ -558,21 +763,24 @@ class FeedForward(ConstructorConfig, ReplaceableLayers, LowRank, keras.Layer):
         TensorShape([1, 3, 8])
     """
 
-    def __init__(self, width, hidden_dim, activation="relu", dropout=0.0, **kwargs):
+    def __init__(
+        self, width: int, hidden_dim: int, activation: str = "relu", dropout: float = 0.0, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         check_sizes(width=width, hidden_dim=hidden_dim)
         self.inner = Dense(hidden_dim, activation=activation, name="inner", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
         self.outer = Dense(width, name="outer", dtype=self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         build_once(self.inner, input_shape)
         build_once(self.outer, (*input_shape[:-1], self.inner.units))
+        build_added_layers(self, input_shape)
 
-    def call(self, x, training=None):
+    def call(self, x: Any, training: bool | None = None) -> Any:
         return tap(self, "output", self.outer(self.dropout(self.inner(x), training=training)))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape
 
 
@@ -608,7 +816,7 @@ class Residual(ConstructorConfig, ReplaceableLayers, keras.Layer):
         [[-9.0, 13.0]]
     """
 
-    def __init__(self, norm="pre", dropout=0.0, **kwargs):
+    def __init__(self, norm: Norm = "pre", dropout: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if norm not in NORMS:
             raise ValueError(f"norm: expected {' or '.join(NORMS)}, found {norm!r}")
@@ -616,17 +824,18 @@ class Residual(ConstructorConfig, ReplaceableLayers, keras.Layer):
         self.normalization = LayerNormalization(epsilon=1e-5, name="norm", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
-    def build(self, x_shape, y_shape=None):
+    def build(self, x_shape: Any, y_shape: Any = None) -> None:
         build_once(self.normalization, x_shape)
+        build_added_layers(self, x_shape, x_shape)
 
-    def enter(self, x):
+    def enter(self, x: Any) -> Any:
         """Returns the input of the sublayer, `(B, T, D)`, for the block's input x `(B, T, D)`."""
         return self.normalization(x) if self.norm == "pre" else x
 
-    def leave(self, x, y, training=None):
+    def leave(self, x: Any, y: Any, training: bool | None = None) -> Any:
         """Adds the sublayer's output y, after dropout, to the block's input x: `(B, T, D)` all three."""
         joined = x + self.dropout(y, training=training)
         return tap(self, "residual", self.normalization(joined) if self.norm == "post" else joined)
 
-    def call(self, x, y, training=None):
+    def call(self, x: Any, y: Any, training: bool | None = None) -> Any:
         return self.leave(x, y, training=training)

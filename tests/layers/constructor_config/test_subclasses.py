@@ -7,6 +7,7 @@ import json
 import pickle
 
 import keras
+import numpy as np
 import pytest
 
 from qkv.attention import AdditiveAttention, CrossAttention, MultiHeadAttention, SelfAttention
@@ -18,7 +19,7 @@ from qkv.model.embedding import PositionalEmbedding, TokenEmbedding
 from qkv.model.recurrent import BahdanauDecoder, LuongDecoder, Recurrent
 from qkv.model.transformer import DecoderBlock, EncoderBlock, FeedForward, Residual, Transformer
 from tests.support.layer_contract import B, LayerCase, S, T, save_and_reload
-from tests.support.tiny_models import DECODER_ONLY, RECURRENT, SIZES
+from tests.support.tiny_models import DECODER_ONLY, RECURRENT, SIZES, SOURCE, TARGET
 
 HEADS = {"query": (B, 2, T, 4), "key": (B, 2, S, 4)}
 SPEC = {"d_model": 8, "num_heads": 2, "d_ff": 6}
@@ -164,6 +165,16 @@ def as_in_the_guide(base, arguments):
     return Subclass(**arguments, **GATED)
 
 
+def updating(base, arguments):
+    class Subclass(type(keyword_only(base, arguments))):
+        def get_config(self):
+            config = super().get_config()
+            config.update({"gate": self.gate})
+            return config
+
+    return Subclass(**arguments, **GATED)
+
+
 KINDS = (
     keywords,
     keyword_only,
@@ -176,6 +187,7 @@ KINDS = (
     without_constructor,
     beside_another_class,
     as_in_the_guide,
+    updating,
 )
 OF_KERAS = {"name", "trainable", "dtype"}
 
@@ -289,3 +301,96 @@ def test_every_layer_and_model_that_files_name_is_tried():
     layers = {x for x in registered if issubclass(x, keras.Layer)}
     assert {x.__name__ for x in layers - CASES.keys()} == {"Dense", "Dropout", "LayerNormalization"}  # Keras' configs
     assert CASES.keys() <= {layer for layer in layers if issubclass(layer, ConstructorConfig)}
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class ChangedDefaults(Transformer):
+    """Other defaults, by all ways that Python has: by name, by keyword alone, and in `kwargs`."""
+
+    def __init__(self, vocabulary_size, d_model=8, *args, norm="post", gate=0.5, **kwargs):
+        kwargs.setdefault("positions", "learned")
+        super().__init__(vocabulary_size, d_model, *args, norm=norm, **kwargs)
+        self.gate = gate
+
+    def get_config(self):
+        config = super().get_config()
+        config.update({"gate": self.gate})
+        return config
+
+
+@pytest.mark.parametrize(
+    ("args", "arguments", "expected"),
+    [
+        ((17,), {}, {"d_model": 8, "norm": "post", "gate": 0.5}),
+        ((17, 12, 3), {"gate": 0.25, "norm": "pre"}, {"d_model": 12, "num_heads": 3, "norm": "pre", "gate": 0.25}),
+        ((17,), {"positions": "rotary", "d_ff": 6}, {"positions": "rotary", "d_ff": 6}),
+    ],
+)
+def test_defaults_that_a_subclass_changes_are_the_same_after_loading(args, arguments, expected, tmp_path):
+    sizes = {"encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
+    model = ChangedDefaults(*args, **sizes, **arguments)
+    logits = model(SOURCE, TARGET)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    config = again.get_config()
+    assert config == model.get_config() and {name: config[name] for name in expected} == expected
+    assert again.source_positions.kind == model.source_positions.kind == arguments.get("positions", "learned")
+    np.testing.assert_array_equal(again(SOURCE, TARGET), logits)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Wrapped(keras.layers.Layer):
+    """A layer of Keras around one of this package, with `from_config` as in Keras' guide on saving."""
+
+    def __init__(self, block, **kwargs):
+        super().__init__(**kwargs)
+        self.block = block
+
+    def build(self, x_shape):
+        self.block.build(x_shape)
+
+    def call(self, x):
+        return self.block(x)[0]
+
+    def get_config(self):
+        return {**super().get_config(), "block": keras.saving.serialize_keras_object(self.block)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(keras.saving.deserialize_keras_object(config.pop("block")), **config)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class ScaledBlock(EncoderBlock):
+    def __init__(self, *args, scale=2.0, **kwargs):
+        self.scale = scale  # read by `make_residual`, which the base constructor calls
+        super().__init__(*args, **kwargs)
+
+    def make_residual(self, **kwargs):
+        return ScaledResidual(self.scale, self.spec.norm, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class ScaledResidual(Residual):
+    def __init__(self, scale, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.scale = scale
+
+    def leave(self, x, y, training=None):
+        return super().leave(x, self.scale * y, training=training)
+
+
+def test_a_block_within_a_layer_of_keras_is_the_same_after_loading(tmp_path):
+    inputs = keras.Input((None, 8))
+    block = ScaledBlock(SPEC, {"score": "cosine"}, scale=3.0)
+    model = keras.Model(inputs, Wrapped(block)(inputs))
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    loaded = again.layers[-1].block
+    assert loaded.get_config() == block.get_config() and loaded.feed_forward_residual.scale == 3.0
+    x = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
+    np.testing.assert_array_equal(again(x), model(x))
+    plain = EncoderBlock(SPEC, {"score": "cosine"})
+    plain.build((None, None, 8))
+    plain.set_weights(block.get_weights())
+    assert np.abs(plain(x)[0] - model(x)).max() > 0.1

@@ -1,6 +1,7 @@
 """Names for models: architectures, their parts, positions, scores and mechanisms of attention."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 ARCHITECTURES = {
     "transformer": "encoder and decoder of Transformer blocks",
@@ -42,11 +43,18 @@ MODEL_PARTS = {
 }
 """The parts of a model whose weights can be frozen. They overlap: the encoder's self-attention is in two of them."""
 WHOLE_MODEL = ("embeddings", "encoder", "decoder")  # together, these parts have all weights of a model
-PARTS_MISSING = {
+PARTS_MISSING: dict[str, tuple[str, ...]] = {
     "recurrent": ("self_attention", "feed_forward", "normalizations"),
     "decoder_only": ("encoder", "cross_attention"),
 }
 """The parts in `MODEL_PARTS` that an architecture does not have."""
+Norm = Literal["pre", "post"]
+Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "alibi"]
+PositionPlace = Literal["input", "queries_and_keys"]
+TiedEmbeddings = Literal["all", "target", "none"]
+RecurrentDecoderName = Literal["bahdanau", "luong"]
+"""The types of the constructors' arguments with the names in `NORMS`, `POSITIONS`, `POSITION_PLACES`,
+`TIED_EMBEDDINGS` and `RECURRENT_DECODERS`. Other tables of this module can be extended by plugins."""
 ACTIVATIONS = ("relu", "gelu", "silu")
 
 

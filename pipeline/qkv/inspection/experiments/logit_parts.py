@@ -12,10 +12,8 @@ import keras
 import numpy as np
 from keras.ops import convert_to_numpy
 
-from ...errors import InputError
-from ...model.transformer import Transformer
 from .activations import Pair, check_index, head_summands, read_activations
-from .score_parts import Parts, read_stream
+from .score_parts import Parts, check_parts, read_stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +40,7 @@ def split_logit(model: keras.Model, pair: Pair, row: int, token: int) -> "pd.Dat
         - difference: the summand minus its mean over the vocabulary. The softmax depends on nothing else.
 
     Raises:
-        InputError: the model is not a Transformer, or `row` is not a target position.
+        InputError: the model cannot be split (see `score_parts.check_parts`), or `row` is not a target position.
     """
     check_index("row", row, len(pair[1]))
     stream = _read_decoder_output(model, pair)
@@ -72,7 +70,7 @@ def source_logits(model: keras.Model, pair: Pair, predicted: Sequence[int]) -> n
         float64 `(T, S)`.
 
     Raises:
-        InputError: the model is not a Transformer.
+        InputError: the model cannot be split, see `score_parts.check_parts`.
     """
     table = convert_to_numpy(model.output_embedding.table)
     directions = table[np.asarray(predicted)] - table.mean(axis=0)
@@ -86,8 +84,7 @@ def source_logits(model: keras.Model, pair: Pair, predicted: Sequence[int]) -> n
 
 def _read_decoder_output(model: keras.Model, pair: Pair) -> Parts:
     """Returns the summands of the decoder's output; each head of cross-attention has one for each source token."""
-    if not isinstance(model, Transformer):
-        raise InputError(f"expected a Transformer with encoder and decoder, found {type(model).__name__}")
+    check_parts(model)
     names = ["*.head.*", "*.feed_forward.output", "*.cross.weights", "*.cross.values"]
     activations, _ = read_activations(model, pair, names)
     for number, block in enumerate(model.decoder_blocks):

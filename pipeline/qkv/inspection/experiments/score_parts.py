@@ -19,6 +19,7 @@ import numpy as np
 from keras import ops
 from keras.ops import convert_to_numpy
 
+from ...attention.cross_attention import CrossAttention
 from ...attention.mechanisms import Softmax
 from ...attention.multi_head import AttentionLayer
 from ...attention.relative_positions import Distances, rotation
@@ -27,7 +28,9 @@ from ...attention.self_attention import SelfAttention
 from ...config.choices.model import ATTENTION_SITES
 from ...decoding.translator import Translator
 from ...errors import InputError, did_you_mean
-from ...model.transformer import Transformer
+from ...layers.keras_layers import LayerNormalization
+from ...model.embedding import PositionalEmbedding
+from ...model.transformer import DecoderBlock, EncoderBlock, FeedForward, Residual, Transformer
 from ...runtime.graphs import GraphCache
 from .activations import Pair, check_index, read_activations, read_ids
 from .intervention import changeable_layers
@@ -62,15 +65,58 @@ def copy_weights(model: keras.Model, copy: keras.Model) -> None:
 def explained_sites(model: keras.Model) -> list[str]:
     """Returns the sites whose scores `split_score` can split, of `config.choices.model.ATTENTION_SITES`.
 
-    The list is empty unless the model is a Transformer with the mechanism `softmax` at all sites. Sites are left out if
-    their score is not a product, and self-attention if its positions are ALiBi.
+    The list is empty unless the model is a Transformer with the mechanism `softmax` at all sites and no parts of a
+    subclass (see `check_parts`). Sites are left out if their score is not a product, and self-attention if its
+    positions are ALiBi.
     """
-    layers = changeable_layers(model)
+    layers = changeable_layers(model) if has_known_parts(model) else {}
     all_layers = [layer for layers_of_site in layers.values() for layer in layers_of_site]
     if len(layers) < len(ATTENTION_SITES) or any(type(layer.mechanism) is not Softmax for layer in all_layers):
         return []
     unbiased = ["cross"] if model.source_positions.kind == "alibi" else ATTENTION_SITES
     return [site for site in unbiased if all(type(layer.score) in PRODUCTS.values() for layer in layers[site])]
+
+
+PARTS = (
+    EncoderBlock,
+    DecoderBlock,
+    SelfAttention,
+    CrossAttention,
+    FeedForward,
+    Residual,
+    LayerNormalization,
+    PositionalEmbedding,
+)
+"""The classes whose computation the decompositions of scores and logits know."""
+
+
+def check_parts(model: keras.Model) -> None:
+    """Checks that a model is a Transformer whose scores and logits can be split.
+
+    Raises:
+        InputError: the model is not a Transformer, or a subclass has replaced a block, a sublayer or a normalisation.
+    """
+    if not isinstance(model, Transformer):
+        raise InputError(f"expected a Transformer with encoder and decoder, found {type(model).__name__}")
+    parts: list[keras.Layer] = [model.source_positions, model.target_positions, *model.final_norms]
+    for block in (*model.encoder_blocks, *model.decoder_blocks):
+        sublayers = list(block.layer_names(""))
+        parts += [block, *sublayers, *(part.normalization for part in sublayers if isinstance(part, Residual))]
+    for part in parts:
+        if type(part) not in PARTS:
+            raise InputError(
+                f"expected a Transformer of qkv's own blocks, found {type(part).__name__}: how it adds to the states "
+                "is not known, so they cannot be split"
+            )
+
+
+def has_known_parts(model: keras.Model) -> bool:
+    """Returns whether `check_parts` accepts the model."""
+    try:
+        check_parts(model)
+    except InputError:
+        return False
+    return True
 
 
 def layer_name(site: str, layer: int) -> str:
@@ -271,11 +317,10 @@ def find_attention(model: keras.Model, pair: Pair, layer: str, head: int, row: i
         row: the position of the query, for the check.
 
     Raises:
-        InputError: the model is not a Transformer, it has no such layer, head or row, the layer's score is not a
-            product, or the layer is self-attention with ALiBi positions.
+        InputError: the model cannot be split (see `check_parts`), it has no such layer, head or row, the layer's score
+            is not a product, or the layer is self-attention with ALiBi positions.
     """
-    if not isinstance(model, Transformer):
-        raise InputError(f"expected a Transformer with encoder and decoder, found {type(model).__name__}")
+    check_parts(model)
     names = model.layer_names("decoder").items()  # of the encoder's layers as well
     layers = {name: candidate for candidate, name in names if isinstance(candidate, AttentionLayer)}
     if layer not in layers:
