@@ -6,8 +6,8 @@ The modules, in reading order:
 - `scores`: score functions, which compare queries with keys
 - `mechanisms`: mechanisms, which compute contexts from queries, keys and values
 - `by_name`: score functions and mechanisms made from names and configs
-- `multi_head`: the arguments and the base class of attention layers, and multi-head attention
 - `relative_positions`: rotary positions and ALiBi
+- `multi_head`: the arguments and the base class of attention layers, and multi-head attention
 - `self_attention`: attention of a sequence to itself
 - `cross_attention`: attention of a sequence to another one
 - `additive`: Bahdanau's attention

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from ..attention.relative_positions import NO_DISTANCES, Distances, alibi_bias, rotation
+from ..attention.relative_positions import make_distances
 from ..config.choices.model import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
 from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers
 from ..layers.keras_layers import Dropout, check_sizes, dynamic_shape, row_product
@@ -250,12 +250,8 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
         Raises:
             ValueError: the kind is "rotary", and the key size of a head is odd.
         """
-        if self.kind == "rotary":
-            return Distances(rotation=rotation(query_positions, attention.key_dim))
-        if self.kind == "alibi":
-            keys = query_positions if key_positions is None else key_positions
-            return Distances(bias=alibi_bias(query_positions, keys, attention.num_heads))
-        return NO_DISTANCES
+        key_positions = query_positions if key_positions is None else key_positions
+        return make_distances(self.kind, query_positions, key_positions, attention.key_dim, attention.num_heads)
 
     def call(self, x, offset=0, training=None):
         if self.adds_to == "input":

@@ -257,9 +257,15 @@ class BlockSpec:
             further: arguments with precedence over the arguments of the block, such as `{"score": "cosine"}`; or None.
 
         Raises:
-            ValueError: D is not a multiple of H, and `further` has not both `key_dim` and `value_dim`.
+            ValueError: D is not a multiple of H, and `further` has not both `key_dim` and `value_dim`; or `further` has
+                `positions`, which cached steps would count from 0 again.
         """
         further = further or {}
+        if further.get("positions") is not None:
+            raise ValueError(
+                f"positions: the model counts them for its attention layers; expected positions={further['positions']!r} "
+                "as an argument of the model"
+            )
         if self.d_model % self.num_heads and not {"key_dim", "value_dim"} <= set(further):
             raise ValueError(f"d_model: expected a multiple of num_heads = {self.num_heads}, found {self.d_model}")
         size = self.d_model // self.num_heads
