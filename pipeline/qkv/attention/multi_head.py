@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once, seed_of, seeded, to_json_value
-from ..layers.keras_layers import Dense, check_sizes, dynamic_shape, rows_of_each
+from ..layers.keras_layers import Dense, FloatOnly, check_sizes, dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap, where_changed
 from .by_name import describe_layer, make_layer
@@ -19,7 +19,7 @@ from .masks import check_keras_mask, join_masks
 from .mechanisms import MECHANISM_CLASSES, MechanismArgument, describe_mechanism
 from .mechanisms.softmax import WeightsInFloat32
 from .relative_positions import RelativePositions, alibi_bias, rotate, rotation
-from .scores import SCORE_CLASSES, Score, ScoreArgument
+from .scores import SCORE_CLASSES, ScoreArgument
 
 InitializerArgument: TypeAlias = str | Mapping[str, Any] | keras.Initializer
 """An initializer, its name or its config."""
@@ -126,7 +126,7 @@ class AttentionSpec:
             raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {self.output_dim}")
 
 
-class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFloat32, keras.Layer):
+class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, FloatOnly, WeightsInFloat32, keras.Layer):
     """Base class of attention layers: a mechanism over heads, and the output projection.
 
     A subclass makes queries, keys and values from its inputs, in `call`, and passes them to `attend`.
@@ -210,7 +210,7 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
             dtype=self.dtype_policy,
         )
         self._check_positions()
-        self.output_projection = self._dense(self.output_dim, "output") if spec.value_projection else None
+        self.output_projection: Any = self._dense(self.output_dim, "output") if spec.value_projection else None
         self._make_projections()  # last: random seeds are drawn in this order
 
     def _make_projections(self) -> None:
@@ -254,8 +254,8 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
         return super().__call__(*inputs, **arguments)
 
     @property
-    def score(self) -> Score | None:
-        """The score function, or None if the mechanism does not use one."""
+    def score(self) -> Any:
+        """The `Score`, or None if the mechanism does not use one."""
         return self.mechanism.score
 
     def _dense(self, units, name):

@@ -17,7 +17,7 @@ from ..attention.relative_positions import NO_DISTANCES, Distances
 from ..attention.self_attention import SelfAttention
 from ..config.choices.model import NORMS
 from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once
-from ..layers.keras_layers import Dense, Dropout, LayerNormalization, check_sizes, dynamic_shape
+from ..layers.keras_layers import Dense, Dropout, FloatOnly, LayerNormalization, check_sizes, dynamic_shape
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap
 from .embedding import PositionalEmbedding, make_embeddings
@@ -263,8 +263,8 @@ class BlockSpec:
         further = further or {}
         if further.get("positions") is not None:
             raise ValueError(
-                f"positions: the model counts them for its attention layers; expected positions={further['positions']!r} "
-                "as an argument of the model"
+                f"positions: expected positions={further['positions']!r} as an argument of the model, which counts "
+                "the cached tokens too"
             )
         if self.d_model % self.num_heads and not {"key_dim", "value_dim"} <= set(further):
             raise ValueError(f"d_model: expected a multiple of num_heads = {self.num_heads}, found {self.d_model}")
@@ -539,7 +539,7 @@ class DecoderBlock(TransformerBlock):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class FeedForward(ConstructorConfig, ReplaceableLayers, LowRank, keras.Layer):
+class FeedForward(ConstructorConfig, ReplaceableLayers, LowRank, FloatOnly, keras.Layer):
     """`W_2 dropout(activation(W_1 x + b_1)) + b_2` at every position (Vaswani et al. 2017, section 3.3).
 
     Args:
