@@ -236,7 +236,7 @@ def to_keras(layer: AttentionLayer, **kwargs: Any) -> keras.Layer:
         raise ValueError("layer: expected a built layer, found one without weights; call it once first")
     spec = layer.spec
     _expect(mechanism=(_class_name(spec.mechanism), ("softmax",)), positions=(spec.positions, (None,)))
-    _expect(value_projection=(spec.value_projection, (spec.projection,)))
+    _expect(projection=(spec.projection, (spec.value_projection,)))
     kwargs = {"dtype": layer.dtype_policy, "trainable": layer.trainable, **kwargs}
     return _to_multi_head(layer, kwargs) if spec.projection else _to_unprojected(layer, kwargs)
 
