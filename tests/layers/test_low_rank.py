@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from qkv.attention import CrossAttention, MultiHeadAttention, SelfAttention
+from qkv.layers.low_rank import LowRank
 from qkv.model.embedding import TokenEmbedding
 from qkv.model.transformer import FeedForward
 from qkv.run.load_model import load_model
@@ -86,6 +87,29 @@ def test_a_second_call_and_a_wrong_rank_are_refused_and_change_nothing(make):
     with pytest.raises(ValueError, match="once only"):
         layer.enable_lora(2)
     assert states(layer) == before
+
+
+class Pair(LowRank, keras.Layer):
+    """A layer of a user, of one layer of Keras and one of the package."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = keras.layers.Dense(8), FeedForward(8, 6)
+
+    def build(self, input_shape):
+        self.first.build(input_shape)
+        self.second.build(input_shape)
+
+    def call(self, x):
+        return self.second(self.first(x))
+
+
+def test_layers_within_layers_get_it_once_each():
+    layer = build(Pair())
+    before = np.array(layer(X))
+    layer.enable_lora(2)
+    assert len(layer.trainable_variables) == 6
+    np.testing.assert_array_equal(layer(X), before)
 
 
 def test_a_model_with_lora_in_a_part_is_refused_as_a_whole():

@@ -149,25 +149,23 @@ def alibi_bias(query_positions: Any, key_positions: Any, num_heads: int) -> Any:
 
 
 def make_distances(
-    kind: str | None, query_positions: Any, key_positions: Any, key_dim: int, num_heads: int
+    kind: RelativePositions, query_positions: Any, key_positions: Any, key_dim: int, num_heads: int
 ) -> Distances:
     """Makes the `Distances` of a self-attention layer.
 
     Args:
-        kind: "rotary" or "alibi". No other kind of positions acts by distance.
+        kind: "rotary" or "alibi".
         query_positions: int `(T,)` or `(B, T)`.
         key_positions: int `(S,)` or `(B, S)`.
         key_dim: K.
         num_heads: H.
 
     Returns:
-        `Distances`: a rotation of the query positions for "rotary", a bias for "alibi", neither for other kinds.
+        `Distances`: a rotation of the query positions for "rotary", a bias for "alibi".
 
     Raises:
         ValueError: the kind is "rotary", and K is odd.
     """
     if kind == "rotary":
         return Distances(rotation=rotation(query_positions, key_dim))
-    if kind == "alibi":
-        return Distances(bias=alibi_bias(query_positions, key_positions, num_heads))
-    return NO_DISTANCES
+    return Distances(bias=alibi_bias(query_positions, key_positions, num_heads))

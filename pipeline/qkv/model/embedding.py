@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from ..attention.relative_positions import make_distances
+from ..attention.relative_positions import NO_DISTANCES, make_distances
 from ..config.choices.model import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
 from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers
 from ..layers.keras_layers import Dropout, FloatOnly, check_sizes, dynamic_shape, row_product
@@ -267,6 +267,8 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
         Raises:
             ValueError: the kind is "rotary", and the key size of a head is odd.
         """
+        if self.kind not in RELATIVE_POSITIONS:
+            return NO_DISTANCES
         key_positions = query_positions if key_positions is None else key_positions
         return make_distances(self.kind, query_positions, key_positions, attention.key_dim, attention.num_heads)
 
