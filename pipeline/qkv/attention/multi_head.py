@@ -229,12 +229,6 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, FloatOnly, W
         if positions == "rotary" and self.key_dim % 2:
             raise ValueError(f"key_dim: rotary positions need an even size, found {self.key_dim}")
 
-    def get_config(self) -> dict[str, Any]:
-        # Without the newest arguments at their defaults, so that earlier versions load the config too.
-        newest = {"positions": None, "return_weights": True}
-        config = super().get_config()
-        return {name: x for name, x in config.items() if name not in newest or x != newest[name]}
-
     def __call__(self, *inputs: Any, mask: Any = None, **arguments: Any) -> Any:
         if "return_attention_scores" in arguments:
             raise TypeError(
