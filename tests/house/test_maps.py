@@ -37,7 +37,13 @@ EXTENSIONS = {
 }
 OF_KERAS_MODELS = {"save", "stop_training", "trainable_variables"}
 FROM_ELSEWHERE = {
-    *["ConcreteFunction", "initial_epoch", "rms_scaling", "steps_per_epoch"],  # of Keras and TensorFlow
+    *[
+        "ConcreteFunction",
+        "flash_attention",
+        "initial_epoch",
+        "rms_scaling",
+        "steps_per_epoch",
+    ],  # of Keras and TensorFlow
     *["bias_NAME", "gain_NAME"],  # patterns of names
     "cmn_Hans",  # a language
 }

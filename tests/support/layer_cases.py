@@ -46,6 +46,7 @@ SORTS = {
     "dropout_spares_the_weights": "training draws hash functions anew",
 }
 BLOCKWISE = {"dropout_spares_the_weights": "dropout is refused: the weights that it would act on are never held"}
+COUNTS = {"permuted_keys_permute_weights": "the layer counts positions, so the order matters"}
 linformer = partial(Linformer, projected_length=3, max_length=8)
 blockwise = {"mechanism": {"class_name": "blockwise", "config": {"block_size": 2}}}
 lsh = partial(LSH, buckets=2, chunk_length=2, rounds=2, seed=1)
@@ -70,6 +71,15 @@ ATTENTION_CASES = {
     "cross": LayerCase(heads(CrossAttention, score="general"), TWO, ("memory",), 2),
     "cross with positions": LayerCase(
         heads(CrossAttention), TWO | {"memory_positions": (B, S, 6)}, ("memory", "memory_positions"), 2
+    ),
+    "self with rotary positions": LayerCase(
+        heads(SelfAttention, positions="rotary"), {"x": (B, S, 6)}, ("x",), 2, exempt=COUNTS
+    ),
+    "cross with rotary positions": LayerCase(
+        heads(CrossAttention, positions="rotary"), TWO, ("memory",), 2, exempt=COUNTS
+    ),
+    "multi-head with ALiBi": LayerCase(
+        heads(MultiHeadAttention, positions="alibi"), THREE, ("key", "value"), 2, exempt=COUNTS
     ),
     "additive with bias": LayerCase(partial(AdditiveAttention, units=4, use_bias=True), THREE, ("key", "value")),
     "blockwise": LayerCase(heads(MultiHeadAttention, **blockwise), THREE, ("key", "value"), 2, exempt=BLOCKWISE),
@@ -129,6 +139,9 @@ PART_CASES = {
     "feed-forward": LayerCase(partial(FeedForward, 8, 6, activation="gelu"), {"x": (B, T, 8)}),
     "residual pre": LayerCase(partial(Residual, "pre"), {"x": (B, T, 8), "y": (B, T, 8)}),
     "residual post": LayerCase(partial(Residual, "post"), {"x": (B, T, 8), "y": (B, T, 8)}),
+    "attention with the context alone": LayerCase(
+        heads(SelfAttention, positions="alibi", return_weights=False), {"x": (B, S, 6)}
+    ),
     "tokens": LayerCase(partial(TokenEmbedding, 11, 8), {"ids": (B, T)}, vocabulary=11),
     "sinusoidal positions": LayerCase(partial(PositionalEmbedding, "sinusoidal", 9), {"x": (B, T, 8)}),
     "learned positions": LayerCase(partial(PositionalEmbedding, "learned", 9), {"x": (B, T, 8)}),

@@ -1,8 +1,11 @@
 """Additive attention as Bahdanau, Cho and Bengio wrote it."""
 
+from typing import Any
+
 import keras
 
 from ..layers.keras_layers import check_sizes
+from .mechanisms import MechanismArgument
 from .multi_head import MultiHeadAttention
 from .scores import Additive
 
@@ -21,8 +24,8 @@ class AdditiveAttention(MultiHeadAttention):
             before dropout.
         mechanism: how contexts are computed from the scores: a name, such as "softmax" or (for bounded memory)
             "blockwise", or a layer; see `attention.mechanisms`.
-        **kwargs: `projection`, `kernel_initializer`, `bias_initializer`, `kernel_regularizer` and `seed`, as in
-            `AttentionSpec`, and arguments of `keras.Layer`.
+        **kwargs: `projection`, `kernel_initializer`, `bias_initializer`, `kernel_regularizer`, `seed`, `positions` and
+            `return_weights`, as in `AttentionSpec`, and arguments of `keras.Layer`.
 
     Attributes:
         spec: the `AttentionSpec`. Its `value_dim` and `output_dim` are the width of the values, and None until the
@@ -32,7 +35,7 @@ class AdditiveAttention(MultiHeadAttention):
     Call arguments: as in `MultiHeadAttention`.
 
     Returns:
-        `(context, weights)`: `(B, T, Dv)` and float32 `(B, 1, T, S)`.
+        `(context, weights)`: `(B, T, Dv)` and float32 `(B, 1, T, S)`; with `return_weights=False`, the context alone.
 
     Raises:
         ValueError: `units` is not a whole number of at least 1; otherwise as in `MultiHeadAttention`.
@@ -45,7 +48,14 @@ class AdditiveAttention(MultiHeadAttention):
         (TensorShape([1, 3, 6]), TensorShape([1, 1, 3, 5]))
     """
 
-    def __init__(self, units, use_bias=False, dropout=0.0, mechanism="softmax", **kwargs):
+    def __init__(
+        self,
+        units: int,
+        use_bias: bool = False,
+        dropout: float = 0.0,
+        mechanism: MechanismArgument = "softmax",
+        **kwargs: Any,
+    ) -> None:
         check_sizes(units=units)
         super().__init__(
             num_heads=1,
@@ -61,15 +71,15 @@ class AdditiveAttention(MultiHeadAttention):
         self.bias_in_score = use_bias
         self._set_value_dim(None)
 
-    def _set_value_dim(self, width):
+    def _set_value_dim(self, width: int | None) -> None:
         """Sets the size of values and context to the width of the values, which are not projected."""
         self.spec.value_dim = self.spec.output_dim = width
         self.value_dim = self.output_dim = width
 
-    def build(self, query_shape, *, key_shape, value_shape):
+    def build(self, query_shape: Any, *, key_shape: Any, value_shape: Any) -> None:
         self._set_value_dim(value_shape[-1])
         super().build(query_shape, key_shape=key_shape, value_shape=value_shape)
 
-    def compute_output_shape(self, query_shape, *, key_shape, value_shape):
-        _, weights = super().compute_output_shape(query_shape, key_shape=key_shape, value_shape=value_shape)
-        return (*query_shape[:2], value_shape[-1]), weights
+    def compute_output_shape(self, query_shape: Any, *, key_shape: Any, value_shape: Any) -> Any:
+        batch, length = query_shape[:2]
+        return self._outputs((batch, length, value_shape[-1]), (batch, 1, length, key_shape[1]))

@@ -1,11 +1,12 @@
 """Score functions and mechanisms, made from a name, a config or an example layer."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import keras
 
 
-def describe_layer(kind, table, layer):
+def describe_layer(kind: str, table: Mapping[str, type], layer: Any) -> Any:
     """Describes a score function or a mechanism by a value that a config can store.
 
     Args:
@@ -41,7 +42,7 @@ def describe_layer(kind, table, layer):
     return layer
 
 
-def make_layer(table, description, **arguments):
+def make_layer(table: Mapping[str, type], description: Any, **arguments: Any) -> Any:
     """Makes the layer that a description stands for.
 
     Args:
@@ -57,6 +58,6 @@ def make_layer(table, description, **arguments):
     return _find_class(table, description["class_name"])(**{**arguments, **description["config"]})
 
 
-def _find_class(table, name):
+def _find_class(table: Mapping[str, type], name: Any) -> Any:
     """Returns the class of a name in the table, else the class registered with Keras; None if there is none."""
     return table.get(name) or keras.saving.get_registered_object(name)

@@ -1,5 +1,7 @@
 """Cross-attention: queries from one sequence, keys and values from another."""
 
+from typing import Any
+
 import keras
 
 from .masks import join_masks
@@ -12,7 +14,9 @@ class CrossAttention(MultiHeadAttention):
 
     `context = concat_h(softmax(score((x + p) W_q, (memory + m) W_k)) memory W_v) W_o`, with optional positions p of the
     queries and m of the memory. Positions affect the weights only: they are not added to the values (Carion et al.
-    2020, DETR, appendix A.1).
+    2020, DETR, appendix A.1). The argument `positions` of the constructor counts the tokens of x and of the memory from
+    0 each. It makes sense if both have the same order and pace, such as the frames of two recordings; tokens of two
+    languages have no distance.
 
     Args:
         num_heads, ...: the fields of `AttentionSpec`.
@@ -31,7 +35,8 @@ class CrossAttention(MultiHeadAttention):
         training: whether dropout is applied.
 
     Returns:
-        `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
+        `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`; with `return_weights=False`, the context
+        alone.
 
     Raises: as `MultiHeadAttention`.
 
@@ -45,27 +50,27 @@ class CrossAttention(MultiHeadAttention):
     inputs_by_position = ("x", "memory")
 
     # Keras finds arguments by name, so a layer with two inputs cannot have the signatures of a layer with three inputs.
-    def build(self, x_shape, memory_shape):  # type: ignore[override]
+    def build(self, x_shape: Any, memory_shape: Any) -> None:  # type: ignore[override]
         super().build(x_shape, key_shape=memory_shape, value_shape=memory_shape)
 
     def call(  # type: ignore[override]
         self,
-        x,
-        memory,
+        x: Any,
+        memory: Any,
         *,
-        attention_mask=None,
-        memory_positions=None,
-        positions=None,
-        x_mask=None,
-        memory_mask=None,
-        mask=None,
-        training=None,
-    ):
+        attention_mask: Any = None,
+        memory_positions: Any = None,
+        positions: Any = None,
+        x_mask: Any = None,
+        memory_mask: Any = None,
+        mask: Any = None,
+        training: bool | None = None,
+    ) -> Any:
         key = memory if memory_positions is None else memory + memory_positions
         key, value = self.project_memory(key, memory)
         query = x if positions is None else x + positions
         attention_mask = join_masks(attention_mask, memory_mask)
-        return self.attend(self.project_query(query), key, value, attention_mask, training)
+        return self._attend_by_position(self.project_query(query), key, value, attention_mask, training)
 
-    def compute_output_shape(self, x_shape, memory_shape):  # type: ignore[override]
+    def compute_output_shape(self, x_shape: Any, memory_shape: Any) -> Any:  # type: ignore[override]
         return self._output_shapes(x_shape, memory_shape)

@@ -4,13 +4,15 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions.
 key.
 """
 
+from typing import Any
+
 from keras import ops
 
 LOWEST = -1e30
 """The score of masked pairs. It is finite, so that a row with only masked scores still has finite gradients."""
 
 
-def padding_mask(ids, padding_id=0):
+def padding_mask(ids: Any, padding_id: int = 0) -> Any:
     """Returns the mask by which every query may attend to the tokens of its sentence, but not to padding.
 
     Args:
@@ -23,7 +25,7 @@ def padding_mask(ids, padding_id=0):
     return ops.expand_dims(ops.not_equal(ids, padding_id), (1, 2))
 
 
-def causal_mask(query_length, key_length, offset=0):
+def causal_mask(query_length: Any, key_length: Any, offset: Any = 0) -> Any:
     """Returns the mask by which a query may attend to its own position and to earlier ones.
 
     Args:
@@ -39,7 +41,7 @@ def causal_mask(query_length, key_length, offset=0):
     return ops.expand_dims(keys <= queries, (0, 1))
 
 
-def join_masks(mask, *key_masks):
+def join_masks(mask: Any, *key_masks: Any) -> Any:
     """Joins an attention mask with the masks that Keras keeps with the sequences of keys and values.
 
     Args:
@@ -64,13 +66,13 @@ def join_masks(mask, *key_masks):
     return mask
 
 
-def check_keras_mask(mask):
+def check_keras_mask(mask: Any) -> None:
     """Raises a `ValueError` unless a Keras mask has two axes, `(B, T)`."""
     if len(mask.shape) != 2:
         raise ValueError(f"mask: expected 2 axes, (B, T), found shape {tuple(mask.shape)}; attention_mask has 4")
 
 
-def masked_softmax(scores, mask=None):
+def masked_softmax(scores: Any, mask: Any = None) -> Any:
     """Turns scores into weights that sum to one over the keys that may be attended to.
 
     The softmax is computed in float32 whatever the type of the scores, because half precision cannot tell a masked

@@ -3,21 +3,29 @@
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, get_args
 
 import keras
 from keras import ops
 
 from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once, seed_of, seeded, to_json_value
-from ..layers.keras_layers import Dense, check_sizes, dynamic_shape, rows_of_each
+from ..layers.keras_layers import Dense, FloatOnly, check_sizes, dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap, where_changed
 from .by_name import describe_layer, make_layer
 from .masks import check_keras_mask, join_masks
-from .mechanisms import MECHANISM_CLASSES, describe_mechanism
+from .mechanisms import MECHANISM_CLASSES, MechanismArgument, describe_mechanism
 from .mechanisms.softmax import WeightsInFloat32
-from .scores import SCORE_CLASSES
+from .relative_positions import RelativePositions, alibi_bias, rotate, rotation
+from .scores import SCORE_CLASSES, ScoreArgument
+
+InitializerArgument: TypeAlias = str | Mapping[str, Any] | keras.Initializer
+"""An initializer, its name or its config."""
+
+RegularizerArgument: TypeAlias = str | Mapping[str, Any] | keras.Regularizer
+"""A regularizer, its name or its config."""
 
 
 @dataclass(kw_only=True)
@@ -50,14 +58,19 @@ class AttentionSpec:
             None.
         seed: an int that determines the random initial weights and dropout. An initializer that has a seed keeps it.
             None: each layer draws different random numbers.
+        positions: "rotary" turns queries and keys by their positions, "alibi" subtracts a multiple of the distance from
+            each score; see `attention.relative_positions`. Queries and keys are counted 0, 1, 2, ... each. None: the
+            layer knows no positions.
+        return_weights: whether a call returns `(context, weights)`. If False, it returns the context alone, as
+            `keras.Sequential` requires. Hooks see the weights in both cases.
 
     Attributes: as the arguments. Score, mechanism, initializers and regularizer are names or JSON values, as in a
         config.
 
     Raises:
-        ValueError: a size is not a whole number of at least 1; a score or a mechanism is unknown; `key_value_heads` is
-            not a divisor of H, or is not H although there are no projections; or `output_dim` is not H * V although
-            there is no value projection.
+        ValueError: a size is not a whole number of at least 1; a score, a mechanism or the kind of positions is
+            unknown; `key_value_heads` is not a divisor of H, or is not H although there are no projections; or
+            `output_dim` is not H * V although there is no value projection.
     """
 
     num_heads: int
@@ -74,9 +87,11 @@ class AttentionSpec:
     kernel_initializer: Any = "glorot_uniform"
     bias_initializer: Any = "zeros"
     kernel_regularizer: Any = None
-    seed: Any = None
+    seed: int | None = None
+    positions: RelativePositions | None = None
+    return_weights: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_sizes(
             num_heads=self.num_heads,
             key_dim=self.key_dim,
@@ -96,6 +111,9 @@ class AttentionSpec:
         self.kernel_initializer = to_json_value(self.kernel_initializer)
         self.bias_initializer = to_json_value(self.bias_initializer)
         self.kernel_regularizer = to_json_value(self.kernel_regularizer)
+        if self.positions not in (None, *get_args(RelativePositions)):
+            expected = f"None, {' or '.join(get_args(RelativePositions))}"
+            raise ValueError(f"positions: expected {expected}, found {self.positions!r}")
 
         has_all_projections = self.projection and self.value_projection
         if has_all_projections and self.num_heads % self.key_value_heads:
@@ -108,7 +126,7 @@ class AttentionSpec:
             raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {self.output_dim}")
 
 
-class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFloat32, keras.Layer):
+class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, FloatOnly, WeightsInFloat32, keras.Layer):
     """Base class of attention layers: a mechanism over heads, and the output projection.
 
     A subclass makes queries, keys and values from its inputs, in `call`, and passes them to `attend`.
@@ -129,31 +147,34 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
     becomes the mask of the context, so that a loss ignores these rows.
 
     Raises:
-        ValueError: the arguments are wrong, see `AttentionSpec`; in a call, the mask of the queries has not two axes.
-        TypeError: a call has more arguments by position than `inputs_by_position`.
+        ValueError: the arguments are wrong, see `AttentionSpec`; the mechanism cannot use `positions`; or, in a call,
+            the mask of the queries has not two axes.
+        TypeError: a call has more arguments by position than `inputs_by_position`, or `return_attention_scores`.
     """
 
     inputs_by_position: tuple[str, ...] = ("query",)
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        value_dim=None,
-        output_dim=None,
-        score="scaled_dot",
-        mechanism="softmax",
-        projection=True,
-        value_projection=None,
-        use_bias=True,
-        dropout=0.0,
-        key_value_heads=None,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        seed=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        output_dim: int | None = None,
+        score: ScoreArgument = "scaled_dot",
+        mechanism: MechanismArgument = "softmax",
+        projection: bool = True,
+        value_projection: bool | None = None,
+        use_bias: bool = True,
+        dropout: float = 0.0,
+        key_value_heads: int | None = None,
+        kernel_initializer: InitializerArgument = "glorot_uniform",
+        bias_initializer: InitializerArgument = "zeros",
+        kernel_regularizer: RegularizerArgument | None = None,
+        seed: int | None = None,
+        positions: RelativePositions | None = None,
+        return_weights: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.spec = spec = AttentionSpec(
             num_heads=num_heads,
@@ -171,6 +192,8 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
             bias_initializer=bias_initializer,
             kernel_regularizer=kernel_regularizer,
             seed=seed,
+            positions=positions,
+            return_weights=return_weights,
         )
         self.num_heads = spec.num_heads
         self.key_value_heads = spec.key_value_heads
@@ -186,14 +209,32 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
             name="mechanism",
             dtype=self.dtype_policy,
         )
-        self.output_projection = self._dense(self.output_dim, "output") if spec.value_projection else None
+        self._check_positions()
+        self.output_projection: Any = self._dense(self.output_dim, "output") if spec.value_projection else None
         self._make_projections()  # last: random seeds are drawn in this order
 
-    def _make_projections(self):
+    def _make_projections(self) -> None:
         """Makes the projections of queries, keys and values, as attributes. Every subclass defines it."""
         raise NotImplementedError
 
-    def __call__(self, *inputs, mask=None, **arguments):
+    def _check_positions(self) -> None:
+        """Raises a `ValueError` if the mechanism or the key size cannot use the positions of the spec."""
+        positions, name = self.spec.positions, type(self.mechanism).__name__
+        if positions is not None and not self.mechanism.uses_score:
+            raise ValueError(f"positions: {name} compares no queries with keys, so it cannot use {positions}")
+        if positions == "rotary" and not self.mechanism.takes_rotation:
+            raise ValueError(f"positions: {name} cannot use rotary; use softmax, blockwise, sink or one_hot")
+        if positions == "alibi" and not self.mechanism.takes_bias:
+            raise ValueError(f"positions: {name} cannot use alibi; use softmax, sink or one_hot")
+        if positions == "rotary" and self.key_dim % 2:
+            raise ValueError(f"key_dim: rotary positions need an even size, found {self.key_dim}")
+
+    def __call__(self, *inputs: Any, mask: Any = None, **arguments: Any) -> Any:
+        if "return_attention_scores" in arguments:
+            raise TypeError(
+                f"{type(self).__name__}: a call has no argument return_attention_scores; the constructor's "
+                "return_weights chooses between (context, weights), which is the default, and the context alone"
+            )
         if len(inputs) > len(self.inputs_by_position):
             raise TypeError(
                 f"{type(self).__name__}: expected {' and '.join(self.inputs_by_position)} by position, found "
@@ -207,8 +248,8 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
         return super().__call__(*inputs, **arguments)
 
     @property
-    def score(self):
-        """The score function, or None if the mechanism does not use one."""
+    def score(self) -> Any:
+        """The `Score`, or None if the mechanism does not use one."""
         return self.mechanism.score
 
     def _dense(self, units, name):
@@ -237,7 +278,7 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
         if width != expected:
             raise ValueError(f"{side}: unprojected, the width must be num_heads * size = {expected}, found {width}")
 
-    def split_heads(self, x, heads=None):
+    def split_heads(self, x: Any, heads: int | None = None) -> Any:
         """Splits the last axis into heads: `(B, T, heads * K) -> (B, heads, T, K)`.
 
         Args:
@@ -253,12 +294,14 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
         batch, length, width = dynamic_shape(x)
         return ops.swapaxes(ops.reshape(x, (batch, length, heads, width // heads)), 1, 2)
 
-    def repeat_heads(self, x):
+    def repeat_heads(self, x: Any) -> Any:
         """Repeats heads of keys or values for their heads of queries: `(B, key_value_heads, S, K) -> (B, H, S, K)`."""
         repeats = self.num_heads // self.key_value_heads
         return x if repeats == 1 else ops.repeat(x, repeats, axis=1)
 
-    def attend(self, query, key, value, mask=None, training=None, bias=None):
+    def attend(
+        self, query: Any, key: Any, value: Any, mask: Any = None, training: bool | None = None, bias: Any = None
+    ) -> tuple[Any, Any]:
         """Computes the context from queries, keys and values that are already projected and split into heads.
 
         Args:
@@ -288,20 +331,24 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, WeightsInFlo
         context = self.merge_heads(tap(self, "heads", heads))
         return tap(self, "output", context, weights=weights, values=value), weights
 
-    def merge_heads(self, context):
+    def _outputs(self, context: Any, weights: Any) -> Any:
+        """Returns what a call returns: `(context, weights)`, or the context alone without `return_weights`."""
+        return (context, weights) if self.spec.return_weights else context
+
+    def merge_heads(self, context: Any) -> Any:
         """Concatenates the contexts of the heads and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""
         context = ops.swapaxes(context, 1, 2)
         context = ops.reshape(context, (*dynamic_shape(context)[:2], self.num_heads * self.value_dim))
         return context if self.output_projection is None else self.output_projection(context)
 
-    def compute_mask(self, inputs, previous_mask=None):
-        """Returns the mask of the queries for the context, and None for the weights."""
-        return previous_mask, None
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        """Returns the mask of the queries for the context, and None for the weights, if they are returned."""
+        return self._outputs(previous_mask, None)
 
     def _output_shapes(self, query_shape, key_shape):
-        """Returns the shapes of context and weights for inputs `(B, T, any)` and `(B, S, any)`."""
+        """Returns the shapes of a call's outputs for inputs `(B, T, any)` and `(B, S, any)`."""
         batch, length = query_shape[:2]
-        return (batch, length, self.output_dim), (batch, self.num_heads, length, key_shape[1])
+        return self._outputs((batch, length, self.output_dim), (batch, self.num_heads, length, key_shape[1]))
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -328,8 +375,8 @@ class MultiHeadAttention(AttentionLayer):
         training: whether dropout is applied.
 
     Returns:
-        `(context, weights)`, always both: `(B, T, output_dim)`, and float32 `(B, H, T, S)` after the softmax and before
-        dropout. The weights of a query without any allowed key are zero.
+        `(context, weights)`: `(B, T, output_dim)`, and float32 `(B, H, T, S)` after the softmax and before dropout. The
+        weights of a query without any allowed key are zero. With `return_weights=False`, the context alone.
 
     Raises:
         ValueError: the arguments of the constructor are wrong, see `AttentionSpec`; the mechanism is for self-attention
@@ -355,7 +402,7 @@ class MultiHeadAttention(AttentionLayer):
         if self.spec.value_projection:
             self.value_projection = self._dense(self.key_value_heads * self.value_dim, "value")
 
-    def build(self, query_shape, *, key_shape, value_shape):
+    def build(self, query_shape: Any, *, key_shape: Any, value_shape: Any) -> None:
         key_size = self.key_dim
         if self.spec.projection:
             build_once(self.query_projection, query_shape)
@@ -372,13 +419,15 @@ class MultiHeadAttention(AttentionLayer):
             self._check_width("value", value_shape[-1], self.value_dim)
         self._build_mechanism(key_size)
 
-    def project_query(self, query):
-        """Projects queries and splits them into heads: `(B, T, Dq) -> (B, H, T, K)`."""
+    def project_query(self, query: Any) -> Any:
+        """Projects queries and splits them into heads: `(B, T, Dq) -> (B, H, T, K)`. Rotary positions turn them."""
         query = self.query_projection(query) if self.spec.projection else query
-        return tap(self, "queries", self.split_heads(query))
+        return tap(self, "queries", self._rotate(self.split_heads(query)))
 
-    def project_memory(self, key, value):
+    def project_memory(self, key: Any, value: Any) -> tuple[Any, Any]:
         """Projects keys and values and splits them into heads. Then `attend` can use them for many queries.
+
+        Rotary positions turn the keys.
 
         Args:
             key: `(B, S, Dk)`.
@@ -388,10 +437,26 @@ class MultiHeadAttention(AttentionLayer):
             `(keys, values)`: `(B, key_value_heads, S, K)` and `(B, key_value_heads, S, V)`.
         """
         key = self.key_projection(key) if self.spec.projection else key
-        key = self.split_heads(key, self.key_value_heads)
+        key = self._rotate(self.split_heads(key, self.key_value_heads))
         return tap(self, "keys", key), tap(self, "values", self._project_value(value))
 
-    def attend_from_rows(self, query, key, value, mask=None, training=None):
+    def _rotate(self, x: Any) -> Any:
+        """Turns queries or keys `(B, heads, T, K)` by positions 0, 1, ..., T - 1 if the layer has rotary positions."""
+        if self.spec.positions != "rotary":
+            return x
+        return rotate(x, rotation(ops.arange(dynamic_shape(x)[2], dtype="int32"), x.shape[-1]))
+
+    def _attend_by_position(self, query: Any, key: Any, value: Any, mask: Any, training: bool | None) -> Any:
+        """Returns the outputs of a call for projected queries, keys and values, with ALiBi's bias if any."""
+        bias = None
+        if self.spec.positions == "alibi":
+            query_positions, key_positions = (ops.arange(dynamic_shape(x)[2], dtype="int32") for x in (query, key))
+            bias = alibi_bias(query_positions, key_positions, self.num_heads)
+        return self._outputs(*self.attend(query, key, value, mask, training, bias))
+
+    def attend_from_rows(
+        self, query: Any, key: Any, value: Any, mask: Any = None, training: bool | None = None
+    ) -> tuple[Any, Any]:
         """Computes contexts as `attend` does, for N rows of queries to each row of keys and values.
 
         The hypotheses of a search use it, because they share a source. The N rows are treated as more queries of one
@@ -415,7 +480,7 @@ class MultiHeadAttention(AttentionLayer):
         weights = ops.reshape(weights, (rows, heads, length, sources))
         return ops.reshape(context, (rows, length, self.output_dim)), weights
 
-    def value_norms(self, value):
+    def value_norms(self, value: Any) -> Any:
         """Returns the norm of the vector that each value adds to the context, in each head, if its weight is 1.
 
         Multiplied by the weight, it measures the contribution of a value to the context. A head with nothing to
@@ -443,20 +508,20 @@ class MultiHeadAttention(AttentionLayer):
 
     def call(
         self,
-        query,
+        query: Any,
         *,
-        key,
-        value,
-        attention_mask=None,
-        query_mask=None,
-        key_mask=None,
-        value_mask=None,
-        mask=None,
-        training=None,
-    ):
+        key: Any,
+        value: Any,
+        attention_mask: Any = None,
+        query_mask: Any = None,
+        key_mask: Any = None,
+        value_mask: Any = None,
+        mask: Any = None,
+        training: bool | None = None,
+    ) -> Any:
         attention_mask = join_masks(attention_mask, key_mask, None if value_mask is key_mask else value_mask)
         key, value = self.project_memory(key, value)
-        return self.attend(self.project_query(query), key, value, attention_mask, training)
+        return self._attend_by_position(self.project_query(query), key, value, attention_mask, training)
 
-    def compute_output_shape(self, query_shape, *, key_shape, value_shape):
+    def compute_output_shape(self, query_shape: Any, *, key_shape: Any, value_shape: Any) -> Any:
         return self._output_shapes(query_shape, key_shape)

@@ -1,17 +1,20 @@
-"""Rotary positions and ALiBi: in self-attention, scores depend on the distance between two tokens.
+"""Rotary positions and ALiBi: scores depend on the distance between two positions.
 
 Neither changes the values.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size of a head.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from keras import ops
 from keras.backend import standardize_dtype
 
 from ..layers.keras_layers import check_sizes, dynamic_shape
+
+RelativePositions = Literal["rotary", "alibi"]
+"""The kinds of positions that act by distance."""
 
 
 class Rotation(NamedTuple):
@@ -39,7 +42,7 @@ class Distances(NamedTuple):
 NO_DISTANCES = Distances()
 
 
-def rotation(positions, key_dim):
+def rotation(positions: Any, key_dim: int) -> Rotation:
     """Computes the angles of rotary positions: `position / 10000^(2 i / K)` for pair i (Su et al. 2021, section 3.2.2).
 
     Args:
@@ -64,7 +67,7 @@ def rotation(positions, key_dim):
     return Rotation(ops.cos(angles), ops.sin(angles))
 
 
-def rotate(x, rotation):
+def rotate(x: Any, rotation: Rotation) -> Any:
     """Rotates coordinates i and K / 2 + i of queries or keys by the position's angle (Su et al. 2021, equation 34).
 
     The dot product of two rotated vectors depends on the difference of their positions only. Rotation does not change
@@ -86,7 +89,7 @@ def rotate(x, rotation):
     return ops.cast(rotated, x.dtype)
 
 
-def alibi_slopes(num_heads):
+def alibi_slopes(num_heads: int) -> Any:
     """Returns ALiBi's slope for each head: how fast its scores fall with the distance (Press et al. 2022, section 3 and
     its appendix).
 
@@ -117,7 +120,7 @@ def alibi_slopes(num_heads):
     return np.float32(np.concatenate([slopes(lower), between])[:num_heads])
 
 
-def alibi_bias(query_positions, key_positions, num_heads):
+def alibi_bias(query_positions: Any, key_positions: Any, num_heads: int) -> Any:
     """Computes the bias that ALiBi adds to the scores: `-slope |t - s|` (Press et al. 2022, equation in section 3).
 
     The paper has a causal mask, so keys are never after the query. Here distances count in both directions, because an
@@ -143,3 +146,26 @@ def alibi_bias(query_positions, key_positions, num_heads):
     distances = ops.absolute(ops.expand_dims(queries, -1) - ops.expand_dims(keys, -2))
     distances = ops.reshape(distances, (-1, 1, *dynamic_shape(distances)[-2:]))
     return 0.0 - distances * alibi_slopes(num_heads)[:, None, None]  # not -0.0
+
+
+def make_distances(
+    kind: RelativePositions, query_positions: Any, key_positions: Any, key_dim: int, num_heads: int
+) -> Distances:
+    """Makes the `Distances` of a self-attention layer.
+
+    Args:
+        kind: "rotary" or "alibi".
+        query_positions: int `(T,)` or `(B, T)`.
+        key_positions: int `(S,)` or `(B, S)`.
+        key_dim: K.
+        num_heads: H.
+
+    Returns:
+        `Distances`: a rotation of the query positions for "rotary", a bias for "alibi".
+
+    Raises:
+        ValueError: the kind is "rotary", and K is odd.
+    """
+    if kind == "rotary":
+        return Distances(rotation=rotation(query_positions, key_dim))
+    return Distances(bias=alibi_bias(query_positions, key_positions, num_heads))

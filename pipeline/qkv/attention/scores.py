@@ -8,6 +8,8 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions,
 """
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
 from keras import ops
@@ -21,12 +23,12 @@ class DotProduct:
     """The comparison `e = q . k`."""
 
     @staticmethod
-    def numbers_a_pair(query):
+    def numbers_a_pair(query: Any) -> int:
         """Returns the number of floats in memory for each pair of a query and a key during the comparison: 1."""
         return 1
 
     @staticmethod
-    def compare(query, key):
+    def compare(query: Any, key: Any) -> tuple[Any, Callable[..., Any]]:
         """Compares every query with every key.
 
         Args:
@@ -48,12 +50,12 @@ class TanhSum:
     """The comparison `e = v . tanh(q + k)`, with one v for each head."""
 
     @staticmethod
-    def numbers_a_pair(query):
+    def numbers_a_pair(query: Any) -> int:
         """Returns the number of floats in memory for each pair of a query and a key during the comparison: K."""
         return query.shape[-1]
 
     @staticmethod
-    def compare(query, key, v):
+    def compare(query: Any, key: Any, v: Any) -> tuple[Any, Callable[..., Any]]:
         """Compares every query with every key.
 
         The array `(B, H, T, S, K)` is by far the largest. The sum over K is a product with a vector, which reads the
@@ -121,7 +123,7 @@ class Score(ConstructorConfig, ReplaceableLayers, keras.Layer):
 
     Example:
         >>> class NegativeDistance(Score):
-        ...     def call(self, query, key):
+        ...     def call(self, query: Any, key: Any) -> Any:
         ...         difference = keras.ops.expand_dims(query, 3) - keras.ops.expand_dims(key, 2)
         ...         return -keras.ops.sum(keras.ops.square(difference), -1)
         >>> query, key = keras.ops.array([[[[0.0, 1.0]]]]), keras.ops.array([[[[1.0, 1.0], [0.0, 3.0]]]])
@@ -135,25 +137,25 @@ class Score(ConstructorConfig, ReplaceableLayers, keras.Layer):
     by_angle = False
     is_product = False
 
-    def __init__(self, seed=None, **kwargs):
+    def __init__(self, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seed = seed
 
-    def build(self, query_shape, key_shape):
+    def build(self, query_shape: Any, key_shape: Any) -> None:
         """Creates no weights. A subclass with learnt parameters overrides it."""
 
-    def prepare(self, query, key):
+    def prepare(self, query: Any, key: Any) -> tuple[Any, ...]:
         """Returns the arguments of `comparison.compare`: queries, keys, and any learnt parameters, as a tuple."""
         return query, key
 
-    def call(self, query, key):
+    def call(self, query: Any, key: Any) -> Any:
         return self.comparison.compare(*self.prepare(query, key))[0]
 
-    def compute_output_shape(self, query_shape, key_shape):
+    def compute_output_shape(self, query_shape: Any, key_shape: Any) -> Any:
         return (*query_shape[:-1], key_shape[-2])
 
 
-def glorot(rows, columns, seed):
+def glorot(rows: int, columns: int, seed: int | None) -> keras.Initializer:
     """Returns the Glorot uniform initializer of one head's matrix.
 
     Keras' own initializer would take the shape `(H, rows, columns)` for a convolution's.
@@ -196,7 +198,7 @@ class ScaledDot(Score):
 
     projected = by_angle = is_product = True
 
-    def prepare(self, query, key):
+    def prepare(self, query: Any, key: Any) -> tuple[Any, ...]:
         # The query is the smaller side to scale: (T, K) numbers instead of (T, S).
         return query * (query.shape[-1] ** -0.5), key
 
@@ -217,11 +219,11 @@ class General(Score):
 
     sizes_may_differ = True
 
-    def build(self, query_shape, key_shape):
+    def build(self, query_shape: Any, key_shape: Any) -> None:
         shape = query_shape[1], query_shape[-1], key_shape[-1]
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer=glorot(*shape[1:], self.seed))
 
-    def prepare(self, query, key):
+    def prepare(self, query: Any, key: Any) -> tuple[Any, ...]:
         return ops.einsum("bhtk,hkl->bhtl", query, ops.cast(self.kernel, query.dtype)), key
 
 
@@ -253,21 +255,21 @@ class Cosine(Score):
 
     projected = by_angle = True
 
-    def __init__(self, initial_scale=10.0, **kwargs):
+    def __init__(self, initial_scale: float = 10.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not initial_scale > 0:
             raise ValueError(f"initial_scale: expected a number above 0, found {initial_scale}")
         self.initial_scale = initial_scale
 
-    def build(self, query_shape, key_shape):
+    def build(self, query_shape: Any, key_shape: Any) -> None:
         constant = keras.initializers.Constant(math.log(self.initial_scale))
         self.log_scale = self.add_weight(name="log_scale", shape=(query_shape[1], 1, 1), initializer=constant)
 
-    def prepare(self, query, key):
+    def prepare(self, query: Any, key: Any) -> tuple[Any, ...]:
         query, key = (ops.normalize(ops.cast(side, "float32"), axis=-1, epsilon=1e-6) for side in (query, key))
         return ops.exp(ops.cast(self.log_scale, "float32")) * query, key
 
-    def compute_output_spec(self, query, key):
+    def compute_output_spec(self, query: Any, key: Any) -> Any:
         return keras.KerasTensor(self.compute_output_shape(query.shape, key.shape), "float32")
 
 
@@ -293,16 +295,16 @@ class Additive(Score):
     comparison = TanhSum
     projected = True
 
-    def __init__(self, use_bias=False, **kwargs):
+    def __init__(self, use_bias: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.use_bias = use_bias
 
-    def build(self, query_shape, key_shape):
+    def build(self, query_shape: Any, key_shape: Any) -> None:
         heads, size = query_shape[1], query_shape[-1]
         self.v = self.add_weight(name="v", shape=(heads, size), initializer=glorot(size, 1, self.seed))
         self.bias = self.add_weight(name="bias", shape=(heads, size), initializer="zeros") if self.use_bias else None
 
-    def prepare(self, query, key):
+    def prepare(self, query: Any, key: Any) -> tuple[Any, ...]:
         if self.bias is not None:
             query = query + ops.cast(ops.expand_dims(self.bias, 1), query.dtype)
         return query, key, ops.cast(self.v, query.dtype)
@@ -333,20 +335,20 @@ class Concat(Score):
     comparison = TanhSum
     sizes_may_differ = True
 
-    def __init__(self, units=None, **kwargs):
+    def __init__(self, units: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_sizes(units=units)
         self.units = units
         self.additive = Additive(seed=seed_of("additive", self.seed), name="additive", dtype=self.dtype_policy)
 
-    def build(self, query_shape, key_shape):
+    def build(self, query_shape: Any, key_shape: Any) -> None:
         heads, query_size, key_size = query_shape[1], query_shape[-1], key_shape[-1]
         units = self.units or query_size
         shape = heads, query_size + key_size, units
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer=glorot(*shape[1:], self.seed))
         build_once(self.additive, (None, heads, None, units), (None, heads, None, units))
 
-    def prepare(self, query, key):
+    def prepare(self, query: Any, key: Any) -> tuple[Any, ...]:
         kernel = ops.cast(self.kernel, query.dtype)
         size = query.shape[-1]
         query = ops.einsum("bhtk,hku->bhtu", query, kernel[:, :size])
@@ -357,7 +359,11 @@ SCORE_CLASSES: dict[str, type[Score]] = {**PRODUCTS, "cosine": Cosine, "additive
 """The score functions by name."""
 
 
-def make_score(score, **arguments):
+ScoreArgument = str | Mapping[str, Any] | Score
+"""A score function, its name or its config; plugins may register other names."""
+
+
+def make_score(score: ScoreArgument, **arguments: Any) -> Score:
     """Makes a score function.
 
     Args:

@@ -7,10 +7,11 @@ import keras
 from keras import ops
 
 from ..layers.constructor_config import build_once
+from ..layers.keras_layers import dynamic_shape
 from ..layers.tap import tap
 from .masks import join_masks
 from .multi_head import AttentionLayer
-from .relative_positions import NO_DISTANCES, Distances, rotate
+from .relative_positions import NO_DISTANCES, Distances, make_distances, rotate
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -18,9 +19,10 @@ class SelfAttention(AttentionLayer):
     """Multi-head attention of a sequence to itself (Vaswani et al. 2017, section 3.2.3).
 
     `context = concat_h(softmax(score((x + p) W_q, (x + p) W_k)) x W_v) W_o`, with optional positions p. Positions
-    affect the weights only: they are not added to the values (Carion et al. 2020, DETR, appendix A.1). Rotary positions
-    and ALiBi are given as `Distances`, see `attention.relative_positions`. One matrix product computes all projections
-    of x.
+    affect the weights only: they are not added to the values (Carion et al. 2020, DETR, appendix A.1). The argument
+    `positions` of the constructor chooses rotary positions or ALiBi for the positions 0, 1, ..., T - 1. `Distances` in
+    a call give them for any positions, such as those after a cache; see `attention.relative_positions`. One matrix
+    product computes all projections of x.
 
     Args:
         num_heads, ...: the fields of `AttentionSpec`.
@@ -31,18 +33,20 @@ class SelfAttention(AttentionLayer):
         attention_mask: bool, broadcastable to `(B, H, T, T)`, or None. In an encoder it hides padding, in a decoder
             padding and later positions.
         positions: p, `(T, D)` or `(B, T, D)`, or None.
-        distances: the `Distances` of the T positions; by default no rotation and no bias.
+        distances: the `Distances` of the T positions; by default those of the constructor's `positions`.
         x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps with x. A position may attend only to
             positions that this mask and `attention_mask` allow. It becomes the mask of the context.
         training: whether dropout is applied.
 
     Returns:
-        `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, T)`.
+        `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, T)`; with `return_weights=False`, the context
+        alone.
 
     Raises:
         ValueError: the arguments of the constructor are wrong, see `AttentionSpec`; `key_value_heads` is not H although
             the mechanism makes queries and keys by one projection; x is not projected and not as wide as all heads
-            together; a mask has a wrong number of axes; or there is a bias, and the mechanism cannot add it.
+            together; a mask has a wrong number of axes; there is a bias, and the mechanism cannot add it; or a call
+            has `distances` although the constructor has `positions`.
         TypeError: an argument of a call other than x is given by position.
 
     Example:
@@ -53,7 +57,7 @@ class SelfAttention(AttentionLayer):
 
     inputs_by_position = ("x",)
 
-    def _make_projections(self):
+    def _make_projections(self) -> None:
         spec = self.spec
         shared = self.mechanism.shares_query_and_key
         if shared and self.key_value_heads != self.num_heads:
@@ -71,7 +75,7 @@ class SelfAttention(AttentionLayer):
         self.widths = widths  # of the parts of the matrix, in order
         self.qkv_projection: Any = self._dense(sum(widths.values()), "qkv") if widths else None
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         width = input_shape[-1]
         if self.qkv_projection is not None:
             build_once(self.qkv_projection, input_shape)
@@ -81,7 +85,9 @@ class SelfAttention(AttentionLayer):
             self._check_width("x", width, self.value_dim)
         self._build_mechanism()
 
-    def project(self, x, positions=None, distances=NO_DISTANCES, x_mask=None):
+    def project(
+        self, x: Any, positions: Any = None, distances: Distances = NO_DISTANCES, x_mask: Any = None
+    ) -> tuple[Any, Any, Any]:
         """Projects x to queries, keys and values, and splits them into heads. A decoder caches keys and values.
 
         Args:
@@ -134,13 +140,28 @@ class SelfAttention(AttentionLayer):
         return parts
 
     def call(
-        self, x, *, attention_mask=None, positions=None, distances=NO_DISTANCES, x_mask=None, mask=None, training=None
-    ):
+        self,
+        x: Any,
+        *,
+        attention_mask: Any = None,
+        positions: Any = None,
+        distances: Distances = NO_DISTANCES,
+        x_mask: Any = None,
+        mask: Any = None,
+        training: bool | None = None,
+    ) -> Any:
         x_mask = mask if x_mask is None else x_mask  # Keras calls the mask of an only input `mask`
         distances = Distances(*distances)  # a list in a functional model that Keras has loaded
+        if self.spec.positions is not None:
+            if distances.rotation is not None or distances.bias is not None:
+                raise ValueError(f"distances: the layer has positions={self.spec.positions!r} already; use one of both")
+            token_positions = ops.arange(dynamic_shape(x)[1], dtype="int32")
+            distances = make_distances(
+                self.spec.positions, token_positions, token_positions, self.key_dim, self.num_heads
+            )
         attention_mask = join_masks(attention_mask, x_mask)
         query, key, value = self.project(x, positions, distances, x_mask)
-        return self.attend(query, key, value, attention_mask, training, distances.bias)
+        return self._outputs(*self.attend(query, key, value, attention_mask, training, distances.bias))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Any) -> Any:
         return self._output_shapes(input_shape, input_shape)

@@ -8,8 +8,29 @@ import keras
 from keras import ops
 
 
+class FloatOnly:
+    """Base class, listed before the class of Keras, of layers that compute with floats only.
+
+    `quantize`, and a call with a quantized dtype policy, raise a `NotImplementedError`. Keras' int8 products are slower
+    than float32 on a CPU, and Keras does not restore quantized layers within other layers from a file.
+    """
+
+    name: str
+
+    def quantize(self, mode: Any = None, type_check: bool = True, config: Any = None) -> None:
+        raise self._no_quantization()
+
+    def quantized_call(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._no_quantization()
+
+    def _no_quantization(self) -> NotImplementedError:
+        return NotImplementedError(
+            f"{self.name}: {type(self).__name__} computes with floats only; dtype='bfloat16' halves its weights instead"
+        )
+
+
 @keras.saving.register_keras_serializable(package="qkv")
-class Dense(keras.layers.Dense):
+class Dense(FloatOnly, keras.layers.Dense):
     """`activation(x W + b)` over the last axis, as `keras.layers.Dense`.
 
     TensorFlow fuses product, bias and activation for inputs with two axes, so all axes but the last are flattened

@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from ..attention.multi_head import AttentionLayer
-from ..attention.relative_positions import NO_DISTANCES, Distances, alibi_bias, rotation
+from ..attention.relative_positions import NO_DISTANCES, Distances, make_distances
 from ..config.choices.model import (
     POSITION_PLACES,
     POSITIONS,
@@ -21,7 +21,7 @@ from ..config.choices.model import (
     TiedEmbeddings,
 )
 from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers
-from ..layers.keras_layers import Dropout, check_sizes, dynamic_shape, row_product
+from ..layers.keras_layers import Dropout, FloatOnly, check_sizes, dynamic_shape, row_product
 from ..layers.tap import tap
 
 
@@ -45,7 +45,7 @@ def sinusoidal_positions(length: int, width: int, halves: bool = False) -> np.nd
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class TokenEmbedding(ConstructorConfig, keras.Layer):
+class TokenEmbedding(ConstructorConfig, FloatOnly, keras.Layer):
     """A table with one vector for each id, for embeddings and logits (Press and Wolf 2017; Vaswani et al. 2017, 3.4).
 
     `call(ids) = table[ids] * sqrt(D)`, and `logits(states) = states . table^T + bias`.
@@ -90,7 +90,18 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
             # Added to logits in float32, so Keras must not round it.
             self.bias = self.add_weight(name="bias", shape=(self.vocabulary_size,), initializer="zeros", autocast=False)
 
-    def enable_lora(self, rank: int, lora_alpha: float | None = None) -> None:
+    @property
+    def lora_enabled(self) -> bool:
+        """True after `enable_lora`."""
+        return self.lora is not None
+
+    def enable_lora(
+        self,
+        rank: int,
+        lora_alpha: float | None = None,
+        a_initializer: Any = "he_uniform",
+        b_initializer: Any = "zeros",
+    ) -> None:
         """Freezes the table and adds a trainable matrix of low rank to it, as `keras.layers.Embedding.enable_lora`.
 
         The added matrix is `alpha / rank` times the product of two matrices, `(V, rank)` and `(rank, D)` (Hu et al.
@@ -99,20 +110,24 @@ class TokenEmbedding(ConstructorConfig, keras.Layer):
         Args:
             rank: the rank of the added matrix, at least 1.
             lora_alpha: alpha; `rank` if not given.
+            a_initializer, b_initializer: the initializers of both matrices.
 
         Raises:
-            ValueError: it was called before.
+            ValueError: the layer is not built, it has LoRA already, or `rank` is not a whole number of at least 1.
         """
-        if self.lora is not None:
+        check_sizes(rank=rank)
+        if not self.built:
+            raise ValueError(f"{self.name}: enable_lora needs a built layer; call it or its build method first")
+        if self.lora_enabled:
             raise ValueError(f"{self.name}: enable_lora can be called once only")
         self.table.trainable = False
         self._tracker.unlock()
         self.lora = [
-            self.add_weight(name="lora_a", shape=(self.vocabulary_size, rank), initializer="he_uniform"),
-            self.add_weight(name="lora_b", shape=(rank, self.width), initializer="zeros"),
+            self.add_weight(name="lora_a", shape=(self.vocabulary_size, rank), initializer=a_initializer),
+            self.add_weight(name="lora_b", shape=(rank, self.width), initializer=b_initializer),
         ]
         self._tracker.lock()
-        self.lora_scale = (lora_alpha or rank) / rank
+        self.lora_scale = (rank if lora_alpha is None else lora_alpha) / rank
 
     def _matrix(self) -> Any:
         """Returns the table `(V, D)`, plus the matrix that LoRA adds to it, if any."""
@@ -268,12 +283,10 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
         Raises:
             ValueError: the kind is "rotary", and the key size of a head is odd.
         """
-        if self.kind == "rotary":
-            return Distances(rotation=rotation(query_positions, attention.key_dim))
-        if self.kind == "alibi":
-            keys = query_positions if key_positions is None else key_positions
-            return Distances(bias=alibi_bias(query_positions, keys, attention.num_heads))
-        return NO_DISTANCES
+        if self.kind not in RELATIVE_POSITIONS:
+            return NO_DISTANCES
+        key_positions = query_positions if key_positions is None else key_positions
+        return make_distances(self.kind, query_positions, key_positions, attention.key_dim, attention.num_heads)
 
     def call(self, x: Any, offset: Any = 0, training: bool | None = None) -> Any:
         if self.adds_to == "input":

@@ -18,7 +18,7 @@ from ..attention.relative_positions import NO_DISTANCES, Distances
 from ..attention.self_attention import SelfAttention
 from ..config.choices.model import NORMS, Norm, PositionPlace, Positions, TiedEmbeddings
 from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_added_layers, build_once
-from ..layers.keras_layers import Dense, Dropout, LayerNormalization, check_sizes, dynamic_shape
+from ..layers.keras_layers import Dense, Dropout, FloatOnly, LayerNormalization, check_sizes, dynamic_shape
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap
 from .embedding import PositionalEmbedding, make_embeddings
@@ -295,9 +295,15 @@ class BlockSpec:
             further: arguments with precedence over the arguments of the block, such as `{"score": "cosine"}`; or None.
 
         Raises:
-            ValueError: D is not a multiple of H, and `further` has not both `key_dim` and `value_dim`.
+            ValueError: D is not a multiple of H, and `further` has not both `key_dim` and `value_dim`; or `further` has
+                `positions`, which cached steps would count from 0 again.
         """
         further = further or {}
+        if further.get("positions") is not None:
+            raise ValueError(
+                f"positions: expected positions={further['positions']!r} as an argument of the model, which counts "
+                "the cached tokens too"
+            )
         if self.d_model % self.num_heads and not {"key_dim", "value_dim"} <= set(further):
             raise ValueError(f"d_model: expected a multiple of num_heads = {self.num_heads}, found {self.d_model}")
         size = self.d_model // self.num_heads
@@ -738,7 +744,7 @@ class DecoderBlock(TransformerBlock):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class FeedForward(ConstructorConfig, ReplaceableLayers, LowRank, keras.Layer):
+class FeedForward(ConstructorConfig, ReplaceableLayers, LowRank, FloatOnly, keras.Layer):
     """`W_2 dropout(activation(W_1 x + b_1)) + b_2` at every position (Vaswani et al. 2017, section 3.3).
 
     Args:

@@ -9,8 +9,11 @@ The modules, in reading order:
 - `lsh`: attention among positions with similar vectors, found by hashing
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..by_name import describe_layer
-from ..scores import SCORE_CLASSES
+from ..scores import SCORE_CLASSES, ScoreArgument
 from .blockwise import Blockwise
 from .fixed_weights import Last, OneHot, Uniform
 from .linformer import Linformer
@@ -29,8 +32,13 @@ MECHANISM_CLASSES: dict[str, type[Mechanism]] = {
 }
 """The mechanisms by name."""
 
+MechanismArgument = str | Mapping[str, Any] | Mechanism
+"""A mechanism, its name or its config; plugins may register other names."""
 
-def describe_mechanism(mechanism, score="scaled_dot", dropout=0.0):
+
+def describe_mechanism(
+    mechanism: MechanismArgument, score: ScoreArgument = "scaled_dot", dropout: float = 0.0
+) -> str | dict[str, Any]:
     """Describes a mechanism by a value that the config of an attention layer can store.
 
     Score and dropout are arguments of the attention layer, so the description does not contain them.

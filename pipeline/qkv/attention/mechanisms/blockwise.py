@@ -11,6 +11,7 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions,
 import functools
 import math
 import operator
+from typing import Any
 
 import keras
 from keras import ops
@@ -54,17 +55,19 @@ class Blockwise(PairwiseMechanism):
 
     holds_weights = takes_bias = False
 
-    def __init__(self, block_size=128, **kwargs):
+    def __init__(self, block_size: int = 128, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_sizes(block_size=block_size)
         if self.dropout.rate:
             raise ValueError(f"dropout: blockwise has no weights to drop: expected 0, found {self.dropout.rate}")
         self.block_size = block_size
 
-    def weigh(self, scores, mask=None):
+    def weigh(self, scores: Any, mask: Any = None) -> Any:
         return masked_softmax(scores, mask)
 
-    def call(self, query, key, value, mask=None, training=None):  # type: ignore[override]
+    def call(  # type: ignore[override]
+        self, query: Any, key: Any, value: Any, mask: Any = None, training: bool | None = None
+    ) -> tuple[Any, Any]:
         mask = None if mask is None else ops.convert_to_tensor(mask, "bool")
         # In float32, because half precision cannot sum over many keys.
         query, key, *learnt = (ops.cast(x, "float32") for x in self.score.prepare(query, key))

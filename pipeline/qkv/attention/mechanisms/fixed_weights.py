@@ -3,6 +3,8 @@
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -27,7 +29,7 @@ class OneHot(PairwiseMechanism):
         (20.0, [0.0, 1.0, 0.0])
     """
 
-    def weigh(self, scores, mask=None):
+    def weigh(self, scores: Any, mask: Any = None) -> Any:
         scores = ops.cast(scores, "float32")
         soft = masked_softmax(scores, mask)
         # Not the argmax of the softmax: scores that differ little may have equal weights.
@@ -42,7 +44,7 @@ class FixedWeights(Mechanism):
 
     uses_score = False
 
-    def choose(self, equal):
+    def choose(self, equal: Any) -> Any:
         """Returns the weights.
 
         Args:
@@ -53,7 +55,7 @@ class FixedWeights(Mechanism):
         """
         raise NotImplementedError
 
-    def call(self, query, key, value, mask=None, training=None):
+    def call(self, query: Any, key: Any, value: Any, mask: Any = None, training: bool | None = None) -> tuple[Any, Any]:
         scores = ops.zeros((*dynamic_shape(query)[:3], dynamic_shape(key)[2]), "float32")
         weights = self.choose(masked_softmax(scores, mask))
         return self.mix(weights, value, training), weights
@@ -73,7 +75,7 @@ class Uniform(FixedWeights):
         [0.25, 0.25, 0.25, 0.25]
     """
 
-    def choose(self, equal):
+    def choose(self, equal: Any) -> Any:
         return equal
 
 
@@ -92,7 +94,7 @@ class Last(FixedWeights):
         [0.0, 0.0, 1.0, 0.0]
     """
 
-    def choose(self, equal):
+    def choose(self, equal: Any) -> Any:
         positions = ops.arange(dynamic_shape(equal)[-1], dtype="int32")
         allowed = ops.where(equal > 0, positions, -1)
         return ops.cast(ops.logical_and(allowed >= 0, allowed == ops.max(allowed, -1, keepdims=True)), "float32")

@@ -4,6 +4,8 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions,
 P projected length (the paper's k).
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -47,13 +49,15 @@ class Linformer(Mechanism):
         (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
     """
 
-    def __init__(self, projected_length=64, max_length=512, **kwargs):
+    takes_rotation = False  # a mixture of keys has no position
+
+    def __init__(self, projected_length: int = 64, max_length: int = 512, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_sizes(projected_length=projected_length, max_length=max_length)
         self.projected_length = projected_length
         self.max_length = max_length
 
-    def build(self, query_shape, key_shape, value_shape):
+    def build(self, query_shape: Any, key_shape: Any, value_shape: Any) -> None:
         shape = (key_shape[1], self.projected_length, self.max_length)
 
         def mixing(name):
@@ -64,7 +68,7 @@ class Linformer(Mechanism):
         self.value_mixing = mixing("value_mixing")
         super().build(query_shape, (*key_shape[:2], self.projected_length, key_shape[-1]), value_shape)
 
-    def call(self, query, key, value, mask=None, training=None):
+    def call(self, query: Any, key: Any, value: Any, mask: Any = None, training: bool | None = None) -> tuple[Any, Any]:
         self._check(key, mask)
         length = dynamic_shape(key)[2]
         if mask is not None:

@@ -72,8 +72,11 @@ class LSH(Mechanism):
     """
 
     shares_query_and_key = True
+    takes_rotation = False  # the hash would depend on the position instead of the distance
 
-    def __init__(self, buckets=4, chunk_length=16, rounds=4, seed=None, **kwargs):
+    def __init__(
+        self, buckets: int = 4, chunk_length: int = 16, rounds: int = 4, seed: int | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(seed=seed, **kwargs)
         check_sizes(buckets=buckets, chunk_length=chunk_length, rounds=rounds)
         if buckets != 1 and buckets % 2:
@@ -87,7 +90,7 @@ class LSH(Mechanism):
         # The seed must differ from the weight's, or the first update would draw the same numbers.
         self.seed_generator = keras.random.SeedGenerator(None if seed is None else seed + 1)
 
-    def build(self, query_shape, key_shape, value_shape):
+    def build(self, query_shape: Any, key_shape: Any, value_shape: Any) -> None:
         super().build(query_shape, key_shape, value_shape)
         shape = (self.rounds, key_shape[1], key_shape[-1], max(1, self.buckets // 2))
         normal = keras.initializers.RandomNormal(stddev=1.0, seed=self.seed)
@@ -95,7 +98,7 @@ class LSH(Mechanism):
             name="rotations", shape=shape, initializer=normal, trainable=False, autocast=False
         )
 
-    def call(self, query, key, value, mask=None, training=None):
+    def call(self, query: Any, key: Any, value: Any, mask: Any = None, training: bool | None = None) -> tuple[Any, Any]:
         queries, keys = query.shape[2], key.shape[2]
         if None not in (queries, keys) and queries != keys:
             raise ValueError(f"lsh is for self-attention: expected as many queries as keys, found {queries} and {keys}")

@@ -14,17 +14,21 @@ from ...layers.keras_layers import Dropout, dynamic_shape
 from ...layers.tap import tap
 from ..by_name import describe_layer
 from ..masks import LOWEST, masked_softmax
-from ..scores import SCORE_CLASSES, make_score
+from ..scores import SCORE_CLASSES, ScoreArgument, make_score
 
 
 class WeightsInFloat32:
     """Base class, listed before `keras.Layer`, of layers with a context in the compute dtype and float32 weights.
 
-    Keras alone would assume the compute dtype for both when it infers the outputs from their shapes.
+    Keras alone would assume the compute dtype for both when it infers the outputs from their shapes. A layer may also
+    return its context alone.
     """
 
-    def compute_output_spec(self, *args, **kwargs):
-        context, weights = super().compute_output_spec(*args, **kwargs)  # type: ignore[misc]
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        outputs = super().compute_output_spec(*args, **kwargs)  # type: ignore[misc]
+        if isinstance(outputs, keras.KerasTensor):
+            return outputs
+        context, weights = outputs
         return context, keras.KerasTensor(weights.shape, "float32")
 
 
@@ -39,7 +43,8 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
         dropout: the share of the weights set to zero in training, from 0 to 1. The returned weights are the weights
             before dropout.
         seed: an int that determines dropout and the random initial values of trainable weights. None: each layer draws
-        different numbers. **kwargs: the arguments of `keras.Layer`.
+            different numbers.
+        **kwargs: the arguments of `keras.Layer`.
 
     Call arguments:
         query: `(B, H, T, K)`.
@@ -61,6 +66,7 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
         uses_score: False if queries are not compared with keys. The argument `score` is then ignored.
         holds_weights: True if the context is computed from the weights, so that dropout can act on them.
         takes_bias: True if a call has the argument `bias`.
+        takes_rotation: True if queries and keys may be turned by rotary positions.
         has_sink: True if part of a query's weight may go to no key. Its weights then sum to less than 1.
 
     Raises:
@@ -81,9 +87,12 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
     uses_score = True
     holds_weights = True
     takes_bias = False
+    takes_rotation = True
     has_sink = False
 
-    def __init__(self, score="scaled_dot", dropout=0.0, seed=None, **kwargs):
+    def __init__(
+        self, score: ScoreArgument = "scaled_dot", dropout: float = 0.0, seed: int | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.seed = seed
         self.score_description = describe_layer("score", SCORE_CLASSES, score)
@@ -94,34 +103,34 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
             )
         self.dropout = Dropout(dropout, seed_of("dropout", seed), name="dropout", dtype=self.dtype_policy)
 
-    def build(self, query_shape, key_shape, value_shape):
+    def build(self, query_shape: Any, key_shape: Any, value_shape: Any) -> None:
         if self.score is not None:
             build_once(self.score, query_shape, key_shape)
 
-    def compare(self, query, key, bias=None):
+    def compare(self, query: Any, key: Any, bias: Any = None) -> Any:
         """Returns the scores plus the bias, `(B, H, T, S)`; without a bias, just the scores."""
         scores = self.score(query, key)
         return scores if bias is None else ops.cast(scores, "float32") + ops.cast(bias, "float32")
 
-    def mix(self, weights, value, training=None):
+    def mix(self, weights: Any, value: Any, training: bool | None = None) -> Any:
         """Applies dropout to weights `(B, H, T, S)` and returns the context, `(B, H, T, V)`."""
         return ops.matmul(ops.cast(self.dropout(weights, training=training), value.dtype), value)
 
     @property
-    def score_name(self):
+    def score_name(self) -> str:
         """The name of the score function, also if the mechanism does not use it."""
         description = self.score_description
         return description if isinstance(description, str) else description["class_name"]
 
     @property
-    def sizes_may_differ(self):
+    def sizes_may_differ(self) -> bool:
         """True if queries and keys may have different sizes."""
         return self.score is None or self.score.sizes_may_differ
 
-    def compute_mask(self, *arguments):
+    def compute_mask(self, *arguments: Any) -> None:
         """Returns None: Keras would otherwise attach a mask to the context, but masks here are explicit arguments."""
 
-    def compute_output_shape(self, query_shape, key_shape, value_shape):
+    def compute_output_shape(self, query_shape: Any, key_shape: Any, value_shape: Any) -> Any:
         return (*query_shape[:-1], value_shape[-1]), (*query_shape[:-1], key_shape[-2])
 
 
@@ -130,7 +139,7 @@ class PairwiseMechanism(Mechanism):
 
     takes_bias = True
 
-    def weigh(self, scores, mask=None):
+    def weigh(self, scores: Any, mask: Any = None) -> Any:
         """Computes weights from scores.
 
         Args:
@@ -142,7 +151,9 @@ class PairwiseMechanism(Mechanism):
         """
         raise NotImplementedError
 
-    def call(self, query, key, value, mask=None, training=None, bias=None):
+    def call(
+        self, query: Any, key: Any, value: Any, mask: Any = None, training: bool | None = None, bias: Any = None
+    ) -> tuple[Any, Any]:
         weights = self.weigh(tap(self, "scores", self.compare(query, key, bias)), mask)
         return self.mix(weights, value, training), weights
 
@@ -158,7 +169,7 @@ class Softmax(PairwiseMechanism):
         (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
     """
 
-    def weigh(self, scores, mask=None):
+    def weigh(self, scores: Any, mask: Any = None) -> Any:
         return masked_softmax(scores, mask)
 
 
@@ -187,12 +198,12 @@ class Sink(PairwiseMechanism):
 
     has_sink = True
 
-    def build(self, query_shape, key_shape, value_shape):
+    def build(self, query_shape: Any, key_shape: Any, value_shape: Any) -> None:
         # Compared with scores in float32, so Keras must not round it.
         self.sink = self.add_weight(name="sink", shape=(query_shape[1],), initializer="zeros", autocast=False)
         super().build(query_shape, key_shape, value_shape)
 
-    def weigh(self, scores, mask=None):
+    def weigh(self, scores: Any, mask: Any = None) -> Any:
         scores = ops.cast(scores, "float32")
         sinks = ops.reshape(ops.cast(self.sink, "float32"), (1, -1, 1, 1))
         return _softmax_with_sink(scores, ops.broadcast_to(sinks, (*dynamic_shape(scores)[:3], 1)), mask)
