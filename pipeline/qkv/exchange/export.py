@@ -92,8 +92,8 @@ def write_export(run: "TrainedRun", folder: Path, request: ExportRequest) -> Non
     manifest: dict[str, Any] = {
         "format": request.format,
         "run": run.config.run.name,
-        "weights": run.weights.name,
-        "weights_sha256": sha256(run.weights),
+        "weights": Path(run.weights_name).name,
+        "weights_sha256": run.weights_sha256(),
         "tokenizer_sha256": sha256(run.directory.tokenizer),
         "languages": [run.config.data.source_language, run.config.data.target_language],
         "versions": installed_versions(EXPORT_FORMATS[request.format].packages),
