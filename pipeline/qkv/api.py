@@ -251,9 +251,9 @@ class Run:
 
         Args:
             model: a trained `Transformer`, `Recurrent` or `DecoderOnly`, or a subclass.
-            tokenizer: the tokenizer of the training text: `qkv.batches`, a `Run` or the folder of one; or a tokenizer
-                such as `batches.text.tokenizer`, or the path of a SentencePiece model of source and target together,
-                with the ids 0 for padding, 1 for unknown text, 2 for BOS and 3 for EOS.
+            tokenizer: the tokenizer of the training text: `qkv.batches`, a `Run` or the folder of one; or a tokenizer,
+                as the text of batches has one; or the path of a SentencePiece model of source and target together, with
+                the ids 0 for padding, 1 for unknown text, 2 for BOS and 3 for EOS.
             config: the settings: a config file, a dictionary as in `qkv.train`, or the config of a run. By default
                 those of the batches or of the run. At least the languages are needed:
                 `{"data": {"source_language": "en", "target_language": "fr"}}`. The section `model` is derived from the

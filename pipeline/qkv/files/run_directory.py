@@ -160,7 +160,7 @@ class RunDirectory:
         return self.model.is_file() and self.manifest.is_file()
 
     def is_saved(self) -> bool:
-        """Returns whether `run.save` of Python wrote the run, so that there is no training to continue."""
+        """Returns whether `Run.save` wrote the run, so that there is no training to continue."""
         return read_json_if_whole(self.manifest).get("weights") == SAVED
 
     @property

@@ -63,7 +63,7 @@ def load_training(
 
 
 def _refuse_saved(run: Path) -> None:
-    """Raises an `InputError` if `run.save` wrote the run in a folder."""
+    """Raises an `InputError` if `Run.save` wrote the run in a folder."""
     if RunDirectory(run).is_saved():
         raise InputError(
             f"{run}: its model was saved by run.save, so there is no training to continue; train a new run that starts "
