@@ -4,6 +4,7 @@ import gc
 import io
 import logging
 import math
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -65,7 +66,12 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
         from .run.trained_run import load_run
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # TensorFlow warns if a graph is traced for other shapes
     _free_models()
-    run = Run(load_run(path, checkpoint))
+    return _new_run(load_run(path, checkpoint))
+
+
+def _new_run(trained: "TrainedRun") -> "Run":
+    """Returns a run of parts that were just loaded or made, and lists it in `_loaded`."""
+    run = Run(trained)
     _loaded.append((ref(run), ref(run.model)))
     return run
 
@@ -236,7 +242,81 @@ class Run:
         self.model: Any = trained.model
         self._variants = LastUsed(MOST_VARIANTS)
         self._draws = LastUsed(MOST_DRAWS)
-        self._linkings: dict[str | None, tuple[AlignmentReadout, Linking]] = {}
+        self._linkings: dict[str | None, tuple[str, AlignmentReadout, Linking]] = {}
+
+    @classmethod
+    def from_model(cls, model: "keras.Model", tokenizer: Any, config: Any = None) -> "Run":
+        """Makes a run of a model that was trained without `train.py`, for example by `fit`.
+
+        The run translates, aligns and evaluates as others do. It is in memory: `save` writes its folder. Until then its
+        `path` is a temporary folder, which is deleted when the process ends.
+
+        Args:
+            model: a trained `Transformer`, `Recurrent` or `DecoderOnly`, or a subclass.
+            tokenizer: the tokenizer of the training text: `qkv.batches`, a `Run` or the folder of one; or a tokenizer,
+                as the text of batches has one; or the path of a SentencePiece model of source and target together, with
+                the ids 0 for padding, 1 for unknown text, 2 for BOS and 3 for EOS.
+            config: the settings: a config file, a dictionary as in `qkv.train`, or the config of a run. By default
+                those of the batches or of the run. At least the languages are needed:
+                `{"data": {"source_language": "en", "target_language": "fr"}}`. The section `model` is derived from the
+                model; if the config has it, it is checked.
+
+        Raises:
+            InputError: an argument is of another kind, a setting is wrong, or model, tokenizer and config do not fit
+                together.
+        """
+        refuse_after_fork()
+        with importing_tensorflow():
+            from .run.saving import run_of_model
+
+        if isinstance(tokenizer, str | os.PathLike):
+            tokenizer = as_path(tokenizer, "tokenizer", "the folder of a run, or a SentencePiece model")
+            check_path(tokenizer)
+        elif isinstance(tokenizer, Run):
+            tokenizer = tokenizer.trained
+        if isinstance(config, str | os.PathLike):
+            config = as_path(config, "config", "the path of a config file, or settings")
+        elif isinstance(config, Run):
+            config = config.config
+        return _new_run(run_of_model(model, tokenizer, config))
+
+    def with_model(self, model: "keras.Model") -> "Run":
+        """Returns a run in memory with the config, the tokenizer and the text of this run, and another model.
+
+        Args:
+            model: a built model that the section `model` of the run's config describes. For a model of other sizes, see
+                `from_model`.
+
+        Raises:
+            InputError: the model does not fit the config or the vocabulary.
+        """
+        from .run.saving import with_model
+
+        refuse_after_fork()
+        return _new_run(with_model(self.trained, model))
+
+    def save(self, path: str | Path) -> "Run":
+        """Writes the folder of a new run with the present weights of `model`, and loads it.
+
+        Every command takes the folder. No training can continue it; a new one can start from it, by
+        `training.start_from`. LoRA matrices are added to the weights. `manifest.json` tells the origin of the weights.
+
+        Args:
+            path: the folder, which must not exist yet. It appears whole or not at all.
+
+        Returns:
+            The run of the folder. This run stays as it is.
+
+        Raises:
+            InputError: the folder exists or cannot be written; the config does not describe the model, as after its
+                layers were replaced; or the class of the model is not one that commands can load.
+        """
+        from .run.saving import save_run
+
+        refuse_after_fork()
+        path = as_path(path, "path", "the folder of the run to write")
+        check_path(path / "manifest.json")
+        return _new_run(save_run(self.trained, path))
 
     @property
     def history(self) -> "pd.DataFrame":
@@ -399,12 +479,16 @@ class Run:
         from .alignment.aligner import choose_readouts, link_calibration
         from .alignment.linking import Direction, Linking, link_pairs
         from .alignment.readout_selection import find_readout
+        from .run.trained_run import digest_weights
 
         refuse_after_fork()
         _check_name(at, "at", "text such as '1,mean,output'")
         listed = list_sentences(sources, "sources")
         text = AlignedText(listed, _list_targets(sources, listed, targets, "targets"))
-        readout, linking = self._linkings.get(at, (None, None))
+        weights = digest_weights(self.model)  # the choice and the probabilities are those of these weights
+        chosen_for, readout, linking = self._linkings.get(at, (None, None, None))
+        if chosen_for != weights:
+            readout = linking = None
         readout = readout or find_readout(self.trained, at)
         directions = choose_readouts([Direction(self.trained, text, readout, normalizes=True)])
         for side, lines in (("source", text.source), ("target", text.target)):
@@ -416,7 +500,7 @@ class Run:
                 calibration = None
             linking = Linking(SYMMETRISATIONS[0], calibration, calibration is not None)
             assert directions[0].readout is not None
-            self._linkings[at] = directions[0].readout, linking
+            self._linkings[at] = weights, directions[0].readout, linking
         results = [
             links if isinstance(links, dict) else dict.fromkeys(sorted(links), math.nan)
             for links in link_pairs(directions, linking, subwords=False)

@@ -11,8 +11,8 @@ from qkv.config.decoding import DecodingSettings
 from qkv.decoding.build import build_search
 from qkv.decoding.forced import forced_pass
 from qkv.decoding.greedy import GreedySearch
-from qkv.decoding.search import Hypotheses
-from qkv.decoding.translator import LENGTH_MULTIPLE, Draws, Translator
+from qkv.decoding.search import LENGTH_MULTIPLE, Hypotheses
+from qkv.decoding.translator import Draws, Translator
 from qkv.errors import InputError
 from qkv.model.transformer import Transformer
 from qkv.runtime.graphs import GraphCache

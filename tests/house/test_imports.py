@@ -173,7 +173,7 @@ READERS = {
     "evaluation": "page request systems tuning",
     "exchange": "export marian_config marian_import",
     "model": "build",
-    "run": "__init__ ancestor doctor ensemble keras_batches manifest start trained_run training",
+    "run": "__init__ ancestor doctor ensemble keras_batches manifest saving start trained_run training",
     "text": "corpora.formats corpora.held_out corpora.provenance prepare text_reader tokens.run_tokenizer "
     "training_text",
     "training": "build callbacks.build",

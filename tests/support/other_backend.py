@@ -52,6 +52,7 @@ KINDS = {
     "gradient": COMPARED,
     "greedy": ("recurrent",),
     "beam": CLASSES,
+    "generate": CLASSES,
     "fit": CLASSES,
     "load": CLASSES,
 }
@@ -118,8 +119,8 @@ def make_model(name):
 
 
 def results_of_model(model, name):
-    """Logits, the gradients of the cross-entropy, what both searches find, the losses and metrics of three updates by
-    `fit`, and the logits of the model then, saved and loaded; those that `KINDS` lists for the model."""
+    """Logits, the gradients of the cross-entropy, what both searches and `generate` find, the losses and metrics of
+    three updates by `fit`, and the logits of the model then, saved and loaded; those that `KINDS` lists for it."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     targets = np.roll(TARGET, -1, 1)
 
@@ -133,6 +134,8 @@ def results_of_model(model, name):
         memory = model.encode(SOURCE)
         for kind, search in searches.items():
             found[kind] = arrays(search(model, memory, ops.convert_to_tensor(LONGEST), int(LONGEST.max()))[:2])
+    if name in KINDS["generate"]:
+        found["generate"] = list(model.generate(SOURCE, max_length=3, return_scores=True))
     if name in KINDS["fit"]:
         model.compile(keras.optimizers.SGD(0.1), TokenCrossEntropy(0.1), metrics=[TokenAccuracy(), Perplexity()])
         history = model.fit((SOURCE, TARGET), targets, epochs=3, batch_size=3, shuffle=False, verbose=0).history

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError
-from ..files.paths import check_text, sha256
+from ..files.paths import check_text
 from ..run.trained_run import TrainedRun, load_run
 from ..text.tokens.words import WordUnits
 from .aligned_text import AlignedText
@@ -217,4 +217,4 @@ def _calibrate(directions: Sequence[Direction]) -> Calibration:
             f"{gold_set.name}: {len(gold_set.corpus)} pairs calibrate no probabilities; expected {LEAST_PAIRS} or "
             "more, with right links and wrong ones; leave out --probabilities"
         )
-    return replace(calibration, weights=tuple(sha256(direction.run.weights) for direction in directions))
+    return replace(calibration, weights=tuple(direction.run.weights_sha256() for direction in directions))

@@ -29,7 +29,6 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from ..config.choices.inspection import EXTRACTIONS, LABEL_SIDES
 from ..errors import InputError, quoted
 from ..files.json import read_json_object, write_json
-from ..files.paths import sha256
 from ..inspection.record import Record
 from ..model.transformer import Transformer
 from ..run.trained_run import TrainedRun
@@ -156,7 +155,7 @@ def choose_on_gold(run: TrainedRun, gold_set: GoldSet, recorded: Sequence[str] =
     calibration = calibrate(pairs, calibration_gold, [readout.layer], gold_set.name)
     if calibration is None:
         return readout
-    return readout.calibrated(replace(calibration, weights=(sha256(run.weights),)), float(best["aer"]))
+    return readout.calibrated(replace(calibration, weights=(run.weights_sha256(),)), float(best["aer"]))
 
 
 CHOICE_FORMAT = 1
@@ -201,24 +200,24 @@ def read_choice(run: TrainedRun) -> SavedChoice | None:
         raise _damaged(path, f"{key}: {error.errors()[0]['msg']}") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from None
-    is_same = weights == sha256(run.weights) and settings == _settings(run)
+    is_same = weights == run.weights_sha256() and settings == _settings(run)
     return SavedChoice(readout, str(gold)) if is_same else None
 
 
 def save_choice(run: TrainedRun, readout: AlignmentReadout, gold_set: GoldSet) -> None:
     """Writes a choice into the run as `alignment.json`.
 
-    Nothing is written if the weights are neither the final nor the best ones of the training, or if the run is
-    read-only.
+    Nothing is written if the weights are neither the final nor the best ones of the training, if they were changed in
+    memory, or if the run is read-only.
 
     Args:
         run: the run.
         readout: the readout.
         gold_set: the set on which it was chosen.
     """
-    if run.weights not in (run.directory.model, run.directory.checkpoints / "best.npz"):
+    if run.is_changed or run.weights not in (run.directory.model, run.directory.checkpoints / "best.npz"):
         return
-    chosen_by = {"weights": sha256(run.weights), "settings": _settings(run), "gold": gold_digest(gold_set)}
+    chosen_by = {"weights": run.weights_sha256(), "settings": _settings(run), "gold": gold_digest(gold_set)}
     content = {"format": CHOICE_FORMAT, "readout": asdict(readout), "chosen_by": chosen_by}
     with suppress(OSError):  # the run may be read-only
         write_json(run.directory.alignment, content)

@@ -148,9 +148,7 @@ def alibi_bias(query_positions: Any, key_positions: Any, num_heads: int) -> Any:
     return 0.0 - distances * alibi_slopes(num_heads)[:, None, None]  # not -0.0
 
 
-def make_distances(
-    kind: RelativePositions, query_positions: Any, key_positions: Any, key_dim: int, num_heads: int
-) -> Distances:
+def make_distances(kind: str, query_positions: Any, key_positions: Any, key_dim: int, num_heads: int) -> Distances:
     """Makes the `Distances` of a self-attention layer.
 
     Args:

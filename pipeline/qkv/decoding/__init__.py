@@ -10,5 +10,6 @@ The modules, in reading order:
 - `beam`: beam search
 - `forced`: the teacher-forced pass
 - `translator`: the translator, from source text to target text
+- `generate`: the searches of `model.generate`, without a run
 - `build`: the search and the translator that the settings describe
 """

@@ -11,8 +11,11 @@ from keras import ops
 
 from ..layers.keras_layers import dynamic_shape
 from ..model.interface import Memory, TranslationModel
+from ..text.batch_plan import round_up
 
 MINUS_INFINITY = -float("inf")
+LENGTH_MULTIPLE = 8
+"""The widths of batches are multiples of this number, so that a search has few shapes."""
 TOP_K_CHUNK = 50  # about the square root of a vocabulary's size: equal work between and within chunks
 
 
@@ -83,6 +86,15 @@ class Search(Protocol):
     def __call__(
         self, model: TranslationModel, memory: Memory, max_lengths, length, prefix=None, required=None
     ) -> Hypotheses: ...
+
+
+def padded_width(tokens, max_positions=None):
+    """Returns the width of an array whose longest row has `tokens` tokens.
+
+    It is the next multiple of `LENGTH_MULTIPLE`, but at most `max_positions`; None for no limit.
+    """
+    width = round_up(tokens, LENGTH_MULTIPLE)
+    return width if max_positions is None else min(width, max_positions)
 
 
 def is_number(setting, number):

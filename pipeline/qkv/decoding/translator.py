@@ -23,10 +23,7 @@ from ..text.tokens.special_tokens import EOS, PAD
 from ..text.tokens.tokenizer import Tokenizer
 from .greedy import GreedySearch
 from .lexical_constraints import Requirements, make_requirements
-from .search import Search
-
-LENGTH_MULTIPLE = 8
-"""The widths of batches are multiples of this number, so that a search has few shapes."""
+from .search import Search, padded_width
 
 
 @dataclass(frozen=True)
@@ -191,11 +188,13 @@ class Translator:
         """Returns the n-best list of each row of a batch. The errors are those of `translate_ids`."""
         source_lengths = np.array([len(row.source) for row in rows])
         prefix_lengths = np.array([len(row.prefix) for row in rows])
-        source = pad([[*row.source, EOS] for row in rows], self._width(int(source_lengths.max()) + 1))
+        source = pad(
+            [[*row.source, EOS] for row in rows], padded_width(int(source_lengths.max()) + 1, self.max_positions)
+        )
         needed = prefix_lengths + np.array([tokens_needed(row.required) if row.required else 0 for row in rows])
         constrained_lengths = np.where(needed > 0, np.minimum(needed + self.max_target_extra, self.max_positions), 0)
         max_lengths = np.maximum(self.max_lengths(source_lengths), constrained_lengths).astype(np.int32)
-        length = self._width(int(max_lengths.max()))
+        length = padded_width(int(max_lengths.max()), self.max_positions)
         constraints: dict[str, Any] = {}
         if prefix_lengths.any():
             constraints["prefix"] = pad([row.prefix for row in rows], length)
@@ -223,13 +222,6 @@ class Translator:
                 )
             )
         return translations
-
-    def _width(self, tokens: int) -> int:
-        """Returns the width of an array whose longest row has `tokens` tokens.
-
-        It is the next multiple of `LENGTH_MULTIPLE`, but at most `max_positions`.
-        """
-        return min(-(-tokens // LENGTH_MULTIPLE) * LENGTH_MULTIPLE, self.max_positions)
 
     def _search(self, source: Any, max_lengths: Any, length: int, constraints: Mapping[str, Any]) -> list[np.ndarray]:
         """Searches for the translations of a batch.
@@ -260,18 +252,30 @@ class Translator:
         Args:
             names: the names of the constraints on each sentence: `prefix`, `required`, both or neither.
         """
-        model = self.model
-        numbers = self.search.numbers
-        # Equal for all searches that differ only in numbers.
-        search = self.search.with_numbers(dict.fromkeys(numbers))
+        return search_graph(self.model, self.search, names, self.graphs)
 
-        def search_batch(source, max_lengths, length, numbers, constraints):
-            memory = model.encode(source, training=False)._replace(self_attention=())
-            return search.with_numbers(numbers)(model, memory, max_lengths, length, **constraints)
 
-        scalars = {name: tf.TensorSpec([], number.dtype) for name, number in numbers.items()}
-        signature = (_IDS, _ROW, _NUMBER, scalars, {name: _CONSTRAINT_SIGNATURES[name] for name in names})
-        return self.graphs.get((model, search, names), lambda: ModelGraph(model, search_batch, signature))
+def search_graph(model: Any, search: Search, names: Sequence[str], graphs: GraphCache) -> ModelGraph:
+    """Returns the graph of a search: `(source, max_lengths, length, numbers, constraints) -> Hypotheses`.
+
+    Args:
+        model: any `TranslationModel`.
+        search: the search. Searches that differ only in numbers get the same graph.
+        names: the names of the constraints on each sentence, see `Translator.graph`.
+        graphs: the cache of graphs.
+    """
+    numbers = search.numbers
+    # Equal for all searches that differ only in numbers.
+    unnumbered = search.with_numbers(dict.fromkeys(numbers))
+
+    def search_batch(source, max_lengths, length, numbers, constraints):
+        memory = model.encode(source, training=False)._replace(self_attention=())
+        return unnumbered.with_numbers(numbers)(model, memory, max_lengths, length, **constraints)
+
+    scalars = {name: tf.TensorSpec([], number.dtype) for name, number in numbers.items()}
+    signature = (_IDS, _ROW, _NUMBER, scalars, {name: _CONSTRAINT_SIGNATURES[name] for name in names})
+    key = model, unnumbered, tuple(names)
+    return graphs.get(key, lambda: ModelGraph(model, search_batch, signature))
 
 
 def _check_scores(scores: np.ndarray) -> None:

@@ -23,7 +23,6 @@ from ..alignment.readout_selection import choose_readout, saved_readout
 from ..decoding.translator import Translation
 from ..files.atomic import write_output
 from ..files.json import write_json
-from ..files.paths import sha256
 from ..files.run_directory import EvaluationDirectory
 from ..inspection.archive import ArchiveWriter, AttentionArchive
 from ..inspection.attention_figure import draw_heatmaps
@@ -129,7 +128,7 @@ def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -
         "set": data.set_name,
         "name": data.name,
         "mode": "forced" if request.force_references else "translated",
-        "checkpoint": run.weights.relative_to(run.directory.root).as_posix(),
+        "checkpoint": run.weights_name,
         "sentences": len(data.source),
         "search": run.config.decoding.kind,
         "decoding": run.config.decoding.model_dump(),
@@ -315,8 +314,8 @@ def _evaluate_members(
         member: dict[str, Any] = {
             "name": name,
             "run": run.directory.root.name,
-            "checkpoint": run.weights.relative_to(run.directory.root).as_posix(),
-            "checkpoint_sha256": sha256(run.weights),
+            "checkpoint": run.weights_name,
+            "checkpoint_sha256": run.weights_sha256(),
             "parameters": run.model.count_params(),
         }
         if readouts.metrics:

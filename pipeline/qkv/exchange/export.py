@@ -10,6 +10,7 @@ from ..config import RunConfig
 from ..errors import InputError, did_you_mean
 from ..files.json import write_json
 from ..files.paths import sha256
+from ..files.run_directory import RunDirectory
 from ..version import installed_versions
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class ExportRequest(NamedTuple):
         if self.quantization not in (None, *QUANTIZATIONS):
             expected = ", ".join(QUANTIZATIONS)
             raise InputError(f"quantization: expected one of {expected}, found {self.quantization!r:.60}")
-        if config.tokenizer.kind == "given":
+        if config.tokenizer.kind == "given" and not RunDirectory(root).own_tokenizer.is_file():
             raise InputError(f"{root}: an imported run cannot be exported; use the model from which it was imported")
         if config.decoding.tag is not None and self.format != "ctranslate2":
             raise InputError(
@@ -92,8 +93,8 @@ def write_export(run: "TrainedRun", folder: Path, request: ExportRequest) -> Non
     manifest: dict[str, Any] = {
         "format": request.format,
         "run": run.config.run.name,
-        "weights": run.weights.name,
-        "weights_sha256": sha256(run.weights),
+        "weights": Path(run.weights_name).name,
+        "weights_sha256": run.weights_sha256(),
         "tokenizer_sha256": sha256(run.directory.tokenizer),
         "languages": [run.config.data.source_language, run.config.data.target_language],
         "versions": installed_versions(EXPORT_FORMATS[request.format].packages),

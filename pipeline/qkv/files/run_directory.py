@@ -24,6 +24,8 @@ from .paths import check_path, name_problem, new_name_problem, refuse_other_than
 from .written import EVENT_FILES, FileList, delete_if_empty
 
 MADE_BY = f"# made by qkv {__version__}\n"
+SAVED = "saved by run.save"
+"""The entry `weights` in the manifest of a run whose model was not trained in its folder."""
 OLDEST_VERSION = 0, 2  # major and minor number of the oldest version whose runs can be read
 _CHECKPOINT = re.compile(r"(best|(update|passing)-[0-9]{8,})\.npz")
 _VERSION = re.compile(r"# made by qkv (([0-9]{1,9})\.([0-9]{1,9})\S{0,40})")
@@ -130,6 +132,12 @@ class RunDirectory:
             return problem
         return None if self.evaluation(name).root.exists() else new_name_problem(name)
 
+    def copy_tokenizer(self, source: "RunDirectory") -> None:
+        """Copies the files of the tokenizer of another run into the run."""
+        for name in ("source.spm", "target.spm", source.tokenizer.name):  # the file that refers to the others is last
+            if (path := source.tokenizer.with_name(name)).is_file():
+                write_atomically(self.own_tokenizer.with_name(name), path.read_bytes())
+
     def write_config(self, settings: str) -> None:
         """Writes config.yaml: a line with the version of qkv, then `settings`, the YAML text of all settings."""
         write_atomically(self.config, (MADE_BY + settings).encode())
@@ -150,6 +158,10 @@ class RunDirectory:
     def is_trained(self) -> bool:
         """Returns whether training has finished, so that the run has a model and a manifest."""
         return self.model.is_file() and self.manifest.is_file()
+
+    def is_saved(self) -> bool:
+        """Returns whether `Run.save` wrote the run, so that there is no training to continue."""
+        return read_json_if_whole(self.manifest).get("weights") == SAVED
 
     @property
     def event_files(self) -> Sequence[Path]:

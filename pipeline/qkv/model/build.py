@@ -1,8 +1,12 @@
 """Builds a model from the settings of a config. No other module of this package reads settings."""
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
+from ..attention.by_name import describe_layer
+from ..attention.mechanisms import MECHANISM_CLASSES
+from ..attention.scores import SCORE_CLASSES
 from ..config.attention import AttentionSettings
 from ..config.choices.model import MECHANISM_INFO, PARTS_MISSING
 from ..config.model import (
@@ -87,3 +91,52 @@ def add_architecture(
         raise ValueError(f"{model.__name__}: expected the setting {min(unknown)} as an argument of the constructor")
     MODELS[add_model_settings(name, meaning, settings)] = model
     PARTS_MISSING[name] = PARTS_MISSING.get(bases[0].model_fields["architecture"].default, ())
+
+
+def describe_model(model: TranslationModel) -> dict[str, Any]:
+    """Returns the `model` section of a config that describes a model; the inverse of `build_model`.
+
+    The arguments that affect only the initial weights are left out. A subclass of an architecture that is not in
+    `MODELS` is described as the architecture, by the arguments that its config has.
+
+    Args:
+        model: a model of a class in `MODELS`, or of a subclass.
+
+    Returns:
+        The values of the settings by key, without a check; `architecture` is always among them.
+
+    Raises:
+        ValueError: the model is of another class.
+    """
+    classes: dict[type, Any] = {model_class: settings for settings, model_class in MODELS.items()}
+    settings = next((classes[ancestor] for ancestor in type(model).__mro__ if ancestor in classes), None)
+    if settings is None:
+        names = ", ".join(model_class.__name__ for model_class in classes)
+        raise ValueError(f"expected a model of class {names}, found {type(model).__name__}")
+    arguments = model.get_config()
+    section = {name: arguments[name] for name in settings.model_fields if name in arguments}
+    section["architecture"] = settings.model_fields["architecture"].default
+    if issubclass(settings, BlocksSettings):
+        sites = settings.model_fields["attention"].default
+        section["attention"] = {site: _describe_attention(arguments.get(site)) for site, _ in sites}
+    return section
+
+
+def _describe_attention(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns the settings of an attention layer for its arguments; the inverse of `_attention_arguments`."""
+    ignored = ("kernel_initializer", "bias_initializer", "kernel_regularizer", "seed", "dropout")
+    settings = {name: value for name, value in (arguments or {}).items() if name not in ignored}
+    tables = {"mechanism": ("softmax", MECHANISM_CLASSES), "score": ("scaled_dot", SCORE_CLASSES)}
+    for name, (default, table) in tables.items():
+        description = describe_layer(name, table, settings.get(name, default))
+        if not isinstance(description, str):
+            settings |= {key: value for key, value in description["config"].items() if key not in ("max_length", name)}
+            description = description["class_name"]
+        settings[name] = description
+    if settings.get("use_bias") is True:
+        del settings["use_bias"]
+    if settings.get("value_projection") is None:
+        settings["value_projection"] = settings.get("projection", True)
+    if settings["mechanism"] in MECHANISM_INFO and not MECHANISM_INFO[settings["mechanism"]].compares:
+        settings.pop("projection", None)
+    return settings

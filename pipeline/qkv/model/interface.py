@@ -103,10 +103,13 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         output_embedding: the `TokenEmbedding` that computes logits from states.
         source_loss: the weight of the training loss on source tokens, at least 0. If it is not 0, `Memory.states`
             predict the source tokens.
+        max_positions: the maximum number of tokens of a source or a target; None if there is no limit.
     """
 
     output_embedding: Any
     source_loss = 0.0
+    max_positions: int | None = None
+    _generate: Any = None  # `decoding.generate` sets it: searches are made for models, so they cannot be imported here
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -215,6 +218,55 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
     def call(self, source_ids: Any, target_ids: Any = None, training: bool | None = None) -> Any:
         source_ids, target_ids = _sides(source_ids, target_ids)
         return self.decode(target_ids, self.encode(source_ids, training=training), training=training).logits
+
+    def generate(
+        self,
+        source_ids: Any,
+        search: Any = "greedy",
+        max_length: int | None = None,
+        seed: int | None = None,
+        n_best: int | None = None,
+        return_scores: bool = False,
+    ) -> Any:
+        """Translates ids: generates targets up to EOS.
+
+        On TensorFlow the first call of a search traces a graph, which takes some seconds. The graph is kept with the
+        model, and uses the present weights. On other backends a search computes step by step, which is slower.
+
+        Args:
+            source_ids: whole numbers, an array or tensor `(B, S)` with 0 for padding, or a list of lists. Each row ends
+                in EOS (3), as in training. A row of padding alone has the target EOS.
+            search: "greedy"; "beam", a beam of 5; "sampling", from all tokens; or a search with its settings, such as
+                `BeamSearch(BeamSettings(size=4))`, see `decoding.search.Search`.
+            max_length: the maximum number of tokens of a target, EOS included; at most `max_positions`. By default
+                twice the tokens of its source, and 10 more.
+            seed: the seed of the draws of sampling. Equal seeds give equal draws.
+            n_best: the number of targets of each source, the best first; None for the best alone.
+            return_scores: whether the scores of the search are returned too.
+
+        Returns:
+            The target ids without BOS, a NumPy array int32 `(B, T)`, with `n_best` `(B, n_best, T)`. T is the length of
+            the longest target. A target ends in EOS unless it was cut at the maximum length; 0 follows. With
+            `return_scores` a tuple `(ids, scores)`: the scores are float32 `(B,)` or `(B, n_best)`; for greedy search
+            and sampling log-probabilities, and minus infinity for a missing target.
+
+        Raises:
+            TypeError: the ids are not whole numbers in two dimensions, or `search` is not a search.
+            ValueError: a row does not end in EOS, is too long or has an id outside the vocabulary; an argument does not
+                fit the search; or the model gives NaN.
+            RuntimeError: the module `decoding.generate` is not imported; `import qkv` and `qkv.Transformer` import it.
+
+        Example:
+            >>> from qkv import Transformer
+            >>> model = Transformer(20, d_model=8, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
+            >>> model.build()
+            >>> ids = model.generate([[5, 6, 7, 3], [8, 3]], max_length=4)
+            >>> ids.shape[0], ids.dtype
+            (2, dtype('int32'))
+        """
+        if self._generate is None:
+            raise RuntimeError("generate: the searches are not imported yet: import qkv.decoding.generate")
+        return self._generate(self, source_ids, search, max_length, seed, n_best, return_scores)
 
     def compute_output_spec(self, source_ids: Any, target_ids: Any = None, training: bool | None = None) -> Any:
         _, target_ids = _sides(source_ids, target_ids)

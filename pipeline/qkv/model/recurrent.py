@@ -267,6 +267,7 @@ class Recurrent(TranslationModel):
         check_sizes(vocabulary_size=vocabulary_size, embedding_dim=embedding_dim, hidden_dim=hidden_dim)
         check_sizes(attention_dim=attention_dim, max_positions=max_positions)
         self.embedding_dim, self.hidden_dim = embedding_dim, hidden_dim
+        self.max_positions = max_positions
         if decoder not in DECODERS:
             raise ValueError(f"decoder: expected one of {', '.join(DECODERS)}, found {decoder!r}")
         policy = self.dtype_policy

@@ -116,6 +116,7 @@ class Transformer(TranslationModel):
             activation_dropout=activation_dropout,
         )
         self.d_model = d_model
+        self.max_positions = max_positions
         policy = self.dtype_policy
         self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
             vocabulary_size, d_model, tie_embeddings, policy, scale_embeddings, output_bias

@@ -15,6 +15,7 @@ The modules, in reading order:
 - `doctor`: the checkup of a training before it starts
 - `proposal`: the settings proposed for a training of a given number of minutes
 - `keras_batches`: the batches of a training for `fit` of Keras
+- `saving`: models in memory as runs, and the folder of such a run
 - `load_model`: the Keras model of a run
 """
 

@@ -16,7 +16,7 @@ from ..config import RunConfig
 from ..config.ancestor import check_ancestor, text_differences
 from ..errors import DAMAGE, InputError
 from ..files.arrays import ArrayFile
-from ..files.atomic import replaced_when_done, write_atomically
+from ..files.atomic import replaced_when_done
 from ..files.json import read_json_object, write_json
 from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
@@ -119,9 +119,7 @@ def _copy(config: RunConfig, run: RunDirectory, root: Path) -> dict[str, Any]:
         "weights_sha256": sha256(loaded.weights),
         "tokenizer_sha256": sha256(source.tokenizer),
     }
-    for name in ("source.spm", "target.spm", source.tokenizer.name):  # the file that refers to the others is last
-        if (path := source.tokenizer.with_name(name)).is_file():
-            write_atomically(run.tokenizer.with_name(name), path.read_bytes())
+    run.copy_tokenizer(source)
     if sha256(run.tokenizer) != record["tokenizer_sha256"]:
         raise InputError(f"{source.tokenizer}: it changed while it was copied; delete the run and start it again")
     with replaced_when_done(run.ancestor_weights) as temporary:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..config import RunConfig
 from ..config.ensemble import check_members, member_names
 from ..model.ensemble import Ensemble
-from .trained_run import TrainedRun, load_run
+from .trained_run import TrainedRun, digest_weights, load_run
 
 
 @dataclass(frozen=True)
@@ -70,4 +70,5 @@ def load_runs(roots: Sequence[Path], checkpoint: str = "best", tuned: bool = Tru
     fewest = min(run.config.model.max_positions for run in loaded.values())
     config = first.config.model_copy(update={"model": first.config.model.model_copy(update={"max_positions": fewest})})
     model = Ensemble([run.model for run in runs.values()])
-    return TrainedEnsemble(first.directory, config, first.tokenizer, model, first.weights, runs=runs)
+    digest = digest_weights(model)
+    return TrainedEnsemble(first.directory, config, first.tokenizer, model, first.weights, digest=digest, runs=runs)

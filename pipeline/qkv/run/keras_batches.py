@@ -53,11 +53,12 @@ def batches(config: RunConfig | str | Path, split: str = "train") -> "KerasBatch
     else:
         config = config if isinstance(config, RunConfig) else load_run_config(config)
         folder = Path(mkdtemp())
-        text = prepare(config, RunDirectory(folder))[1]
+        run = RunDirectory(folder)
+        text = prepare(config, run)[1]
     size = config.batches.batch_tokens
     whole = tf.distribute.OneDeviceStrategy("CPU:0")  # Keras divides batches among replicas itself
     training_batches = build_batches(config, text, whole, PROCESSOR_TOKENS if size == "auto" else size)
-    dataset = KerasBatches(training_batches, text, split)
+    dataset = KerasBatches(training_batches, text, split, run)
     if folder is not None:
         weakref.finalize(dataset, shutil.rmtree, folder, ignore_errors=True)
     return dataset
@@ -88,15 +89,20 @@ class KerasBatches(keras.utils.PyDataset):
         training_batches: makes the training batches of any epoch.
         text: the prepared text.
         split: one of `SPLITS`.
+        directory: the folder of the run with the text; a temporary one for the text of a config.
 
     Attributes:
+        directory: as the argument.
         text: the prepared text; `text.tokenizer.vocabulary_size` is the vocabulary size for a model.
         epoch: the index of the epoch whose batches are read, from 0. It may be set between epochs.
     """
 
-    def __init__(self, training_batches: TrainingBatches, text: TrainingText, split: str) -> None:
+    def __init__(
+        self, training_batches: TrainingBatches, text: TrainingText, split: str, directory: RunDirectory
+    ) -> None:
         super().__init__()
         self.text = text
+        self.directory = directory
         self._epoch = 0
         self._training_batches = training_batches
         self._shuffles = split == "train"

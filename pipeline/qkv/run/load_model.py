@@ -5,6 +5,7 @@ from pathlib import Path
 import keras
 
 from .. import losses as losses
+from ..decoding import generate as generate  # the searches of `model.generate`
 from ..errors import InputError
 from ..files.paths import as_path
 from ..metrics import token_metrics as token_metrics

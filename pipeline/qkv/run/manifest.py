@@ -3,7 +3,7 @@
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,16 +78,30 @@ def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) ->
     manifest = read_json_if_whole(run.manifest)
     try:
         expected = np.array(manifest["golden_logits"], float).reshape(LOGITS)
-        bfloat16 = "bfloat16" in manifest["precision"]
+        tolerance = _tolerance(expected, manifest["precision"])
     except (ValueError, KeyError, TypeError):
         raise _manifest_error(run) from None
     logits = golden_logits(model, vocabulary_size)
-    tolerance = GOLDEN_TOLERANCE * max(1.0, float(np.abs(expected).max())) * (10 if bfloat16 else 1)
     if not np.allclose(logits, expected, atol=tolerance):
         raise InputError(
             f"{run.model}: the model gives other numbers than when it was saved (expected {expected[0]:.4f}, "
             f"found {logits[0]:.4f}); the file or the config was changed: restore them, or train again"
         )
+
+
+def same_logits(expected: Sequence[float], logits: Sequence[float], precision: str) -> bool:
+    """Returns whether two golden outputs differ by no more than rounding.
+
+    Args:
+        expected, logits: the two outputs.
+        precision: the name of the dtype policy in which `expected` was computed.
+    """
+    return np.allclose(logits, expected, atol=_tolerance(np.array(expected), precision))
+
+
+def _tolerance(expected: np.ndarray, precision: str) -> float:
+    """Returns the largest difference from a golden output that was computed in a dtype policy of this name."""
+    return GOLDEN_TOLERANCE * max(1.0, float(np.abs(expected).max())) * (10 if "bfloat16" in precision else 1)
 
 
 def check_digests(run: RunDirectory, *names: str) -> None:
@@ -137,7 +151,7 @@ def archive_manifest(run: Any) -> dict[str, Any]:
     - run: the name of the run.
     - signed: the sites whose weights may be negative or do not sum to 1; missing if there are none.
     - versions, git_commit, model_sha256, tokenizer_sha256: copied from the manifest of the run; missing if the run has
-      no manifest.
+      no manifest. If the weights were changed in memory, `model_sha256` is their digest.
 
     Args:
         run: a `TrainedRun`.
@@ -153,4 +167,5 @@ def archive_manifest(run: Any) -> dict[str, Any]:
         facts["signed"] = signed
     manifest = read_json_if_whole(run.directory.manifest)  # empty during training
     names = ("versions", "git_commit", "model_sha256", "tokenizer_sha256")
-    return facts | {name: manifest.get(name) for name in names if manifest}
+    facts |= {name: manifest.get(name) for name in names if manifest}
+    return facts | ({"model_sha256": run.weights_sha256()} if run.is_changed else {})

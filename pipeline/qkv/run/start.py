@@ -43,10 +43,12 @@ def load_training(
                 f"--{', --'.join(changes)}: a resumed run keeps its settings, except {CHANGEABLE_SETTINGS}; "
                 "for other settings start a new run with --config and --run.name"
             )
+        _refuse_saved(path)
         return config, path
     config = load_run_config(path, overrides, origin)
     run = config.run.directory / str(config.run.name)
     started = run / "config.yaml"
+    _refuse_saved(run)
     if not started.is_file():
         if problem := new_name_problem(run.name):
             raise InputError(f"run.name: {problem}; name the run: --run.name NAME")
@@ -58,6 +60,15 @@ def load_training(
             f"{invocation('train', '--resume', run)}; start another one: --run.name NAME; or delete the folder"
         )
     return config, run
+
+
+def _refuse_saved(run: Path) -> None:
+    """Raises an `InputError` if `Run.save` wrote the run in a folder."""
+    if RunDirectory(run).is_saved():
+        raise InputError(
+            f"{run}: its model was saved by run.save, so there is no training to continue; train a new run that starts "
+            f"from it: --training.start_from {run} --run.name NAME"
+        )
 
 
 def refuse_imported(config: RunConfig, path: str | Path) -> None:

@@ -3,7 +3,8 @@
 The model computes in float32, whatever the precision of its training was.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +14,11 @@ import keras
 
 from ..config import RunConfig
 from ..config.run import load_trained_run
+from ..decoding import generate as generate  # the searches of `model.generate`
 from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translator
 from ..errors import InputError
+from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
 from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
@@ -47,6 +50,9 @@ class TrainedRun:
         weights: the file from which the weights of the model were read.
         banned: the phrases that no translation may contain; None if there are none.
         graphs: the cache of graphs, which the runs of `with_config` share.
+        digest: the digest of the weights that were read from the file, see `digest_weights`; None if the model was read
+            from no file.
+        origin: the origin of a model that was read from no file, for `manifest.json`; see `run.saving`.
     """
 
     directory: RunDirectory
@@ -56,6 +62,8 @@ class TrainedRun:
     weights: Path
     banned: BannedPhrases | None = None
     graphs: GraphCache = field(default_factory=GraphCache, repr=False)
+    digest: str | None = None
+    origin: Mapping[str, Any] | None = None
 
     def __reduce__(self) -> Any:
         # A pickle of the folder's path would be loaded with other weights than a model that was changed in memory.
@@ -75,6 +83,21 @@ class TrainedRun:
         """
         config = with_held_out_files(config, self.directory)
         return replace(self, config=config, tokenizer=self.tokenizer.with_tag(config.decoding.tag))
+
+    @property
+    def is_changed(self) -> bool:
+        """True if the weights in memory differ from those in the file, as after `fit`, or if there is no file."""
+        return self.digest is None or self.digest != digest_weights(self.model)
+
+    def weights_sha256(self) -> str:
+        """Returns the SHA-256 of the file of weights; if the weights in memory differ from it, their digest."""
+        present = digest_weights(self.model)
+        return sha256(self.weights) if present == self.digest else present
+
+    @property
+    def weights_name(self) -> str:
+        """The path of the file of weights from the run's folder; `memory` if the weights in memory differ from it."""
+        return "memory" if self.is_changed else self.weights.relative_to(self.directory.root).as_posix()
 
     @cached_property
     def reader(self) -> TextReader:
@@ -121,6 +144,15 @@ class TrainedRun:
         return self.graphs.get((self.model, self.tokenizer, max_positions, different_sites, units), make_recorder)
 
 
+def digest_weights(model: keras.Model) -> str:
+    """Returns the SHA-256 of the values of all weights of a model, LoRA matrices included."""
+    digest = hashlib.sha256()
+    for variable in model.weights:
+        digest.update(f"{tuple(variable.shape)}".encode())
+        digest.update(keras.ops.convert_to_numpy(variable).tobytes())
+    return digest.hexdigest()
+
+
 def load_run(root: Path, checkpoint: str = "best", tuned: bool = True) -> TrainedRun:
     """Loads a run: builds the model from the config, and reads only the weights from the files of the model.
 
@@ -150,7 +182,7 @@ def load_run(root: Path, checkpoint: str = "best", tuned: bool = True) -> Traine
     else:
         check_same_settings(config, run, "model.")
         load_checkpoint(weights, model, origin=origin_of(run, config.run.seed))
-    return TrainedRun(run, config, tokenizer, model, weights)
+    return TrainedRun(run, config, tokenizer, model, weights, digest=digest_weights(model))
 
 
 def _find_weights(run: RunDirectory, checkpoint: str) -> Path:

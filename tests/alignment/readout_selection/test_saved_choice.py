@@ -13,6 +13,7 @@ from qkv.alignment.link_probabilities import ReliabilityBin
 from qkv.alignment.readout import AlignmentReadout
 from qkv.alignment.readout_selection import choose_readout
 from qkv.errors import InputError
+from qkv.files.paths import sha256
 from qkv.files.run_directory import RunDirectory
 from qkv.text.tokens.words import AT_SPACES
 from tests.support.records import make_calibration
@@ -33,6 +34,18 @@ READOUTS = [
 ]
 
 
+def make_stub_run(directory, config):
+    """A run whose weights are the file in its folder."""
+    return SimpleNamespace(
+        directory=directory,
+        weights=directory.model,
+        weights_sha256=lambda: sha256(directory.model),
+        is_changed=False,
+        config=config,
+        reader=SimpleNamespace(segmenter=AT_SPACES),
+    )
+
+
 class Choosing:
     """A run whose choice on gold alignments is made up, and counted."""
 
@@ -49,9 +62,7 @@ class Choosing:
         changes = {key.replace("__", "."): value for key, value in changes.items()}
         config = small_config(self.corpus, root.parent, "run", changes)
         directory = RunDirectory(root)
-        return SimpleNamespace(
-            directory=directory, weights=directory.model, config=config, reader=SimpleNamespace(segmenter=AT_SPACES)
-        )
+        return make_stub_run(directory, config)
 
     def _choose(self, *_):
         self.chosen += 1
@@ -142,9 +153,7 @@ def test_a_run_with_sets_of_its_own_keeps_its_choice_when_it_moves(choosing, tmp
         data = choosing.run.config.data
         data = data.model_copy(update={"validation": data.validation.model_copy(update=files)})
         config = choosing.run.config.model_copy(update={"data": data})
-        return SimpleNamespace(
-            directory=directory, weights=directory.model, config=config, reader=SimpleNamespace(segmenter=AT_SPACES)
-        )
+        return make_stub_run(directory, config)
 
     run.held_out.mkdir()
     for name, suffix in (("source", "en"), ("target", "fr"), ("alignments", "align")):
@@ -162,6 +171,15 @@ def test_weights_of_a_training_that_goes_on_and_of_an_ensembles_models_are_not_k
     choosing(SimpleNamespace(**vars(run) | {"weights": checkpoint}))
     choosing(saves=False)
     assert not run.directory.alignment.exists() and choosing.chosen == 2
+
+
+def test_the_choice_of_weights_that_were_changed_in_memory_is_not_kept(choosing):
+    changed = SimpleNamespace(**vars(choosing.run) | {"is_changed": True, "weights_sha256": lambda: "ab" * 32})
+    choosing(changed)
+    assert not choosing.run.directory.alignment.exists()
+    choosing()
+    choosing(changed)
+    assert choosing.chosen == 3
 
 
 def test_a_run_that_cannot_be_written_is_read_all_the_same(choosing, monkeypatch):

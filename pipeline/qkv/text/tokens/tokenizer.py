@@ -104,6 +104,21 @@ class Tokenizer:
         tagged.tag = tag
         return tagged
 
+    def check_special_ids(self, name: str) -> None:
+        """Raises an `InputError` if the special tokens have other ids than in the tokenizers that training makes.
+
+        Args:
+            name: the name of the tokenizer, for the message.
+        """
+        ids = {name: getattr(self._processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos")}
+        expected = {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS}
+        if ids != expected:
+            listed = ", ".join(f"{name}_id={token}" for name, token in expected.items())
+            found = ", ".join(f"{name}_id={token}" for name, token in ids.items())
+            raise InputError(
+                f"{name}: expected a SentencePiece model with {listed}, found {found}; train it with these options"
+            )
+
     @property
     def side_models(self) -> tuple[SentencePieceModel, SentencePieceModel]:
         """The models that encode sources and targets. They can be sent to another process."""
