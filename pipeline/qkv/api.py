@@ -6,8 +6,9 @@ import logging
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
 from weakref import ref
@@ -20,7 +21,13 @@ from .files.atomic import new_folder
 from .files.paths import as_path, check_path, check_text
 from .results import Evaluation, Translated, TranslatedText
 from .run import train as train_run
-from .run.start import check_config_paths, load_training, refuse_imported
+from .run.start import (
+    check_config_paths,
+    load_given_training,
+    load_training,
+    load_training_on_pairs,
+    refuse_imported,
+)
 from .runtime.import_tensorflow import importing_tensorflow, refuse_after_fork
 from .runtime.streams import Control
 from .text.corpora.word_links import Link
@@ -83,18 +90,29 @@ def _free_models() -> None:
 
 
 def train(
-    config: str | Path,
+    config: str | Path | Mapping[str, Any],
     settings: Mapping[str, Any] | None = None,
     *,
+    pairs: Any = None,
     verbose: int = 1,
     callbacks: "Sequence[keras.callbacks.Callback] | None" = None,
 ) -> "Run":
     """Trains a new run, as `train.py` does, and loads it. The same call continues a run that was interrupted.
 
     Args:
-        config: a config file, such as `configs/demo.yaml`, or the folder of a run to continue.
+        config: a config file, such as `configs/demo.yaml`; the folder of a run to continue; or a dictionary with the
+            settings of a config file, nested or by dotted key. With `pairs` it needs only the two languages, such as
+            `{"data.source_language": "en", "data.target_language": "de"}`: the size of the model follows the number of
+            pairs, and training ends after 5 minutes. Without `run.name` the run is then named `en_de`.
         settings: values that replace those of the file, by dotted key, such as `{"model.d_model": 64}`, or nested as in
             the file, such as `{"model": {"d_model": 64}}`. All other settings of a section are kept.
+        pairs: the sentence pairs to train on, or None for the files that the config names. They are a DataFrame; a
+            list, an array or an iterator of `(source, target)`; a tuple of columns, `(sources, targets)`; or a
+            `datasets.Dataset`. A third value or column has word links, text such as `0-0 1-2` or a list of `(i, j)`. Of
+            a DataFrame, the columns `data.train.source_column` and `target_column` are read if these are set, or else
+            the columns named like the languages, or `source` and `target`, or the first two. The config's training,
+            validation and test files are not read: unless `settings` have `data.validation` and `data.test`, these sets
+            are held out from the pairs. The run keeps the pairs, so that `qkv.train(run.path)` continues it.
         verbose: 0 shows only warnings; 1 also shows progress and advice.
         callbacks: further `keras.callbacks.Callback` objects, or None. `qkv.training.loop` lists the arguments of their
             methods, and docs/use/keras.md the callbacks of Keras that can be used.
@@ -105,27 +123,37 @@ def train(
         KeyboardInterrupt: the user interrupted the training. The message tells whether the same call continues it.
         LostWorkerError: another worker of the same training has ended, hangs, or has not started.
     """
-    path = as_path(config, "config", "the path of a config file, or the folder of a run")
     changes = {} if settings is None else dotted_settings(settings)
     if not isinstance(verbose, int):
         raise InputError(f"verbose: expected 0 or 1, found {verbose!r:.60}")
-    values, resumed = load_training(path, changes, "settings", resumes=path.is_dir())
-    refuse_imported(values, path)
-    if resumed is None:
-        check_config_paths(values)
-    run = resumed or values.run.directory / str(values.run.name)
-    if not _training.acquire(blocking=False):
-        raise InputError(
-            f"{run}: another training runs in this process, and both would share random numbers and settings of "
-            "TensorFlow; wait for its end, or train in another process"
-        )
-    try:
-        with _progress_stream(verbose) as stream:
-            interrupted = bool(train_run(values, resumed, callbacks, stream))
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        _training.release()
+    is_file_or_run = not isinstance(config, Mapping)
+    expected = "the path of a config file, the folder of a run, or a dictionary of settings"
+    start: Any = as_path(config, "config", expected) if is_file_or_run else dotted_settings(config)
+    with ExitStack() as stack:
+        spooled = None
+        if pairs is not None:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="qkv-pairs-")))
+            values, resumed, spooled = load_training_on_pairs(start, changes, pairs, folder)
+        elif is_file_or_run:
+            values, resumed = load_training(start, changes, "settings", resumes=start.is_dir())
+        else:
+            values, resumed = load_given_training({**start, **changes})
+        refuse_imported(values, start if is_file_or_run else "config")
+        if resumed is None:
+            check_config_paths(values, spooled)
+        run = resumed or values.run.directory / str(values.run.name)
+        if not _training.acquire(blocking=False):
+            raise InputError(
+                f"{run}: another training runs in this process, and both would share random numbers and settings of "
+                "TensorFlow; wait for its end, or train in another process"
+            )
+        try:
+            with _progress_stream(verbose) as stream:
+                interrupted = bool(train_run(values, resumed, callbacks, stream, spooled))
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            _training.release()
     if interrupted:  # raised here, so that its traceback is short
         outcome = "the same call continues it" if run.exists() else "nothing is saved, since no checkpoint was written"
         raise KeyboardInterrupt(f"{run}: training was interrupted; {outcome}")

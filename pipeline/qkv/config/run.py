@@ -93,7 +93,7 @@ def load_run_config(
     Raises:
         InputError: the file is missing or is not a valid config; the message lists every mistake.
     """
-    return make_run_config(*read_yaml(Path(path)), Path(path).stem, overrides, origin)
+    return make_run_config(*read_settings(Path(path)), Path(path).stem, overrides, origin)
 
 
 def load_started_run(path: Path, overrides: Mapping[str, Any] | None = None, origin: str = "command line") -> RunConfig:
@@ -111,7 +111,37 @@ def load_started_run(path: Path, overrides: Mapping[str, Any] | None = None, ori
             `files.run_directory.check_version`).
     """
     check_version(path)
-    return make_run_config(*read_yaml(path), path.parent.name, overrides, origin)
+    return make_run_config(*read_settings(path), path.parent.name, overrides, origin)
+
+
+def read_settings(path: Path) -> tuple[dict[str, Any], Origins]:
+    """Reads a config file. The paths of pairs that are kept beside it are those of its folder, see `with_kept_pairs`.
+
+    Returns and raises the same as `config.yaml.read_yaml`.
+    """
+    values, origins = read_yaml(path)
+    return with_kept_pairs(values, RunDirectory(path.parent)), origins
+
+
+def with_kept_pairs(values: dict[str, Any], run: RunDirectory) -> dict[str, Any]:
+    """Returns the values of a run's config with the present paths of the pairs that the run keeps.
+
+    A run that was trained on pairs in memory keeps them in its folder, which may have been moved since the config was
+    written. The values of other runs are returned unchanged.
+
+    Args:
+        values: nested dicts, as a config file has them.
+        run: the run, or the folder of a config file.
+    """
+    data = values.get("data")
+    train = data.get("train") if isinstance(data, Mapping) else None
+    if not isinstance(train, Mapping) or not run.pairs_origin.is_file():
+        return values
+    for key, value in train.items():
+        if isinstance(value, str) and Path(value).parent.name == run.pairs.name:
+            path = run.pairs / Path(value).name
+            values = replaced(values, ["data", "train", key], str(path)) if path.is_file() else values
+    return values
 
 
 TUNED = ("beam_size", "length_penalty")

@@ -48,6 +48,7 @@ OTHER_SPACES = _characters(
 """White space by Python's `str.isspace`, except the space U+0020."""
 INVISIBLE = re.compile(f"[{FORMAT_CHARACTERS}{OTHER_SPACES}]")
 """Matches one of `FORMAT_CHARACTERS` or `OTHER_SPACES`."""
+_MISSING_TYPES = ("NAType", "NaTType")
 _UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 
 
@@ -100,6 +101,11 @@ def list_sentences(sentences: Any, name: str) -> list[str]:
             hint = "; leave missing values out by dropna(), or make them empty by fillna('')" if is_pandas else ""
             raise InputError(f"{name}:{number}: expected text, found {text!r:.60}{hint}")
     return texts
+
+
+def is_missing(value: Any) -> bool:
+    """Returns whether a value is a missing value of Python, NumPy or pandas: None, NaN, `pandas.NA` or `pandas.NaT`."""
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in _MISSING_TYPES
 
 
 def as_line(text: str, location: str) -> str:
