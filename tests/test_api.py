@@ -123,8 +123,9 @@ class TestTranslate:
             ({"a", "b"}, {}, r"found a set, which has no order: give sorted\(s\)"),
             (b"a", {}, r"found bytes: give text, such as b.decode\(\)"),
             (np.array("a"), {}, r"list of sentences, found array\('a'"),
-            (pd.Series(["a", None]), {}, "sentences:2: expected text, found .*; leave missing values out by dropna"),
-            (pd.Series(["a", None]), {"split": True}, "sentences:2: expected text, found .*; leave missing"),
+            (["a", None], {}, "sentences:2: expected text, found None$"),
+            (pd.Series([None, 5, "a"]), {}, "sentences:2: expected text, found 5$"),
+            (pd.Series(["a", None, 5]), {"split": True}, "sentences:3: expected text, found 5$"),
             ("a", {"n_best": True}, "^decoding.n_best: expected an integer >= 1 and <= 1000, found true$"),
         ],
     )
@@ -256,9 +257,17 @@ class TestEvaluate:
             ({"source": "nowhere.en"}, "nowhere.en"),
             ({"name": "a/b"}, "name: "),
             ({"beam_sise": 1}, "did you mean decoding.beam_size"),
-            ({"source": SOURCES}, "source: expected the path of a text file .*translate takes the sentences.*, found "),
+            ({"source": ["a\nb"]}, "source:1: 'a.*has several lines; expected one sentence"),
+            ({"source": pd.Series(["a", None])}, "source:2: expected text, found .*dropna"),
+            ({"source": []}, "source: expected at least one sentence, found none"),
+            ({"source": SOURCES, "reference": TARGETS[:2]}, "reference: expected one for each of 3 sources, found 2"),
+            (
+                {"source": SOURCES, "reference": TARGETS, "alignments": ["0-0", "", [(0, -1)]]},
+                r"alignments:3: expected word links, text such as '0-0 1-2' or a list of pairs .*, found \[\(0, -1\)\]",
+            ),
+            ({"source": SOURCES, "reference": TARGETS, "alignments": ["0-0"]}, "alignments: 1 lines of alignments for"),
             ({"source": 5}, "source: expected the path of a text file"),
-            ({"source": "README.md", "reference": ["a"]}, "reference: expected the path of a text file"),
+            ({"source": "README.md", "reference": ["a"]}, "reference: expected one for each of .* sources, found 1"),
             ({"name": 5}, "name: expected the name of a folder, found 5"),
             ({"name": ""}, "name: expected the name of a folder"),
             ({"set_name": Path("a")}, r"set_name: expected test or validation .*as source=\), found PosixPath\('a'\)"),
@@ -351,7 +360,7 @@ class TestTrain:
             qkv.train(config, settings)
         assert not (config.parent / "runs").exists()
 
-    @pytest.mark.parametrize("given", [{"config": 5}, {"config": None}, {"config": {"model": 3}}, {"verbose": "no"}])
+    @pytest.mark.parametrize("given", [{"config": 5}, {"config": None}, {"config": ["a"]}, {"verbose": "no"}])
     def test_arguments_of_another_type_are_refused(self, config, given):
         (name,) = given
         with pytest.raises(qkv.InputError, match=f"^{name}: expected "):

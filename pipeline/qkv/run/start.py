@@ -13,13 +13,7 @@ from pydantic import BaseModel
 
 from ..config import RunConfig, load_run_config
 from ..config.ancestor import check_ancestor
-from ..config.run import (
-    CHANGEABLE_SETTINGS,
-    changes_of_result,
-    load_started_run,
-    make_run_config,
-    read_settings,
-)
+from ..config.run import CHANGEABLE_SETTINGS, changes_of_result, load_started_run, make_run_config, read_settings
 from ..config.yaml import Origins, replaced
 from ..errors import InputError, invocation
 from ..files.paths import check_folder_to_write, check_text, check_writable, matching_files, new_name_problem

@@ -31,9 +31,7 @@ MOST_WORDS = 20_000
 """The number of different words at which counting them ends. It is above all vocabulary sizes that are proposed."""
 BATCH_ROWS = 1000
 """The number of rows of a data set of Hugging Face that are read at a time."""
-FORMS = (
-    "a DataFrame, a list or an iterator of (source, target), a tuple (sources, targets), or a datasets.Dataset"
-)
+FORMS = "a DataFrame, a list or an iterator of (source, target), a tuple (sources, targets), or a datasets.Dataset"
 ColumnKey = int | str
 """The number of a column, from 0, or its name."""
 log = logging.getLogger(__name__)
@@ -142,7 +140,7 @@ def spool_pairs(
             if len(row) != len(keys):
                 raise InputError(f"pairs:{rows_read}: expected {len(keys)} values, as in row 1, found {len(row)}")
             missing += is_missing(row[0]) or is_missing(row[1])
-            lines = [_as_sentence(value, f"pairs:{rows_read}: {key}") for key, value in zip(keys[:2], row, strict=False)]
+            lines = [_as_sentence(row[side], f"pairs:{rows_read}: {keys[side]}") for side in (0, 1)]
             for line in lines:
                 characters.update(line)
                 if len(words) < MOST_WORDS:
@@ -154,7 +152,7 @@ def spool_pairs(
                 digest.update(data)
         sizes = {key: file.tell() for key, file in zip(keys, files, strict=True)}
     if missing:
-        log.info("pairs: %d of %d have a missing value, and are left out like pairs with an empty line", missing, rows_read)
+        log.info("pairs: %d of %d have a missing value; they are left out like empty lines", missing, rows_read)
     sha256 = {key: digest.hexdigest() for key, digest in digests.items()}
     return SpooledPairs(folder, rows_read, sha256, sizes, len(words), len(characters))
 
@@ -211,8 +209,8 @@ def _check_row(row: Any, number: int) -> Sequence[Any]:
     """Returns the two or three values of an element of a list of pairs; raises an `InputError` if it has others."""
     if isinstance(row, str):
         raise InputError(
-            f"pairs:{number}: expected (source, target), found text, {quoted(row)}; sources and targets in two lists or "
-            "Series are given as a tuple, pairs=(sources, targets)"
+            f"pairs:{number}: expected (source, target), found text, {quoted(row)}; two lists or Series are "
+            "given as a tuple, pairs=(sources, targets)"
         )
     if isinstance(row, Mapping):
         raise InputError(
@@ -290,7 +288,7 @@ def _rows_of_dataset(
             codes = list(rows[0])
             if missing := [code for code in languages if code not in codes]:
                 raise InputError(
-                    f"pairs: the column translation has no {' and no '.join(missing)}; it has {', '.join(codes)[:200]}: "
+                    f"pairs: column translation has no {' and no '.join(missing)}; it has {', '.join(codes)[:200]}; "
                     "name two of them as data.source_language and data.target_language"
                 )
             sides = [[row[code] for row in rows] for code in languages]
@@ -314,9 +312,10 @@ def _choose_columns(
     """
     if len(names) < 2:
         raise InputError(f"pairs: expected a column of sources and one of targets, found {len(names)} column")
+    named: Sequence[ColumnKey]
     named = next((keys for keys in (languages, ("source", "target")) if all(key in names for key in keys)), (0, 1))
     if columns != (None, None):
-        named = tuple(default if key is None else key for key, default in zip(columns, (0, 1), strict=True))
+        named = [default if key is None else key for key, default in zip(columns, (0, 1), strict=True)]
     numbers = [find_column("pairs", names, key) for key in named]
     if numbers[0] == numbers[1]:
         raise InputError(f"pairs: column {names[numbers[0]]!r:.60} is named for sources and for targets; name two")

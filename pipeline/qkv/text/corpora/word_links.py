@@ -125,7 +125,7 @@ def parse_pharaoh_line(line: str, location: str, first_index: int) -> GoldAlignm
 
 
 def links_as_line(links: Any, location: str) -> str:
-    """Returns the word links of a sentence pair, as a user of the Python API has passed them, as a line of Pharaoh text.
+    """Returns the word links that a user of the Python API has passed for a sentence pair, as a line of Pharaoh text.
 
     Args:
         links: Pharaoh text, such as `0-0 1-2`; or pairs `(i, j)` in a list, another collection or the keys of a

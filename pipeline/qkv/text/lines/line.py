@@ -12,6 +12,7 @@ before a source whose translation is German (Johnson et al. 2017).
 
 import codecs
 import re
+import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -77,7 +78,7 @@ def list_sentences(sentences: Any, name: str) -> list[str]:
         name: the name of the argument, for messages.
 
     Raises:
-        InputError: `sentences` has another type, or one of the sentences is not text.
+        InputError: `sentences` has another type, or one of the sentences is not text, such as a missing value.
     """
     if isinstance(sentences, str):
         return [sentences]
@@ -101,6 +102,12 @@ def list_sentences(sentences: Any, name: str) -> list[str]:
             hint = "; leave missing values out by dropna(), or make them empty by fillna('')" if is_pandas else ""
             raise InputError(f"{name}:{number}: expected text, found {text!r:.60}{hint}")
     return texts
+
+
+def is_series(sentences: Any) -> bool:
+    """Returns whether an argument is a Series of pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(sentences, pandas.Series)
 
 
 def is_missing(value: Any) -> bool:
