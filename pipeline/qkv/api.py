@@ -99,7 +99,7 @@ def train(
         config: a config file, such as `configs/demo.yaml`; the folder of a run to continue; or a dictionary with the
             settings of a config file, nested or by dotted key. With `pairs` it needs only the two languages, such as
             `{"data.source_language": "en", "data.target_language": "de"}`: the size of the model follows the number of
-            pairs, and training ends after 5 minutes. Without `run.name` the run is then named `en_de`.
+            pairs, and training ends after 5 minutes. Without `run.name` the run is then named en_de.
         settings: values that replace those of the file, by dotted key, such as `{"model.d_model": 64}`, or nested as in
             the file, such as `{"model": {"d_model": 64}}`. All other settings of a section are kept.
         pairs: the sentence pairs to train on, or None for the files that the config names. They are a DataFrame; a
@@ -124,7 +124,7 @@ def train(
         raise InputError(f"verbose: expected 0 or 1, found {verbose!r:.60}")
     is_file_or_run = not isinstance(config, Mapping)
     expected = "the path of a config file, the folder of a run, or a dictionary of settings"
-    start: Any = as_path(config, "config", expected) if is_file_or_run else dotted_settings(config)
+    start: Any = as_path(config, "config", expected) if is_file_or_run else dotted_settings(config, "config")
     with ExitStack() as stack:
         spooled = None
         if pairs is not None:

@@ -22,7 +22,7 @@ from qkv.commands.train import parse_train_arguments
 from qkv.config import choices, load_run_config
 from qkv.files.run_directory import RunDirectory
 from tests.support import ROOT
-from tests.support.documents import EXPORT, KERAS, PYTHON, recipe
+from tests.support.documents import DATAFRAME, EXPORT, KERAS, PYTHON, recipe
 from tests.support.journeys import Ended, run
 from tests.support.minutes import first_at_once
 
@@ -501,7 +501,7 @@ def test_the_trained_demo_reads_the_apple_where_it_writes_pomme(capsys):
     assert max(bars, key=lambda bar: len(bar[1]))[0] == "▁apple"
 
 
-ELSEWHERE = [*PRINTING_PAGES, EXPORT, PYTHON]
+ELSEWHERE = [*PRINTING_PAGES, DATAFRAME, EXPORT, PYTHON]
 """Pages whose code has tests of its own."""
 
 

@@ -10,6 +10,7 @@ PLUGINS = ROOT / "docs" / "extend" / "plugins.md"
 EXPORT = ROOT / "docs" / "use" / "export.md"
 PYTHON = ROOT / "docs" / "use" / "python.md"
 KERAS = ROOT / "docs" / "use" / "keras.md"
+DATAFRAME = ROOT / "docs" / "use" / "dataframe.md"
 MACHINES = ROOT / "docs" / "use" / "machines.md"
 
 

@@ -219,11 +219,12 @@ def make_run_config(
     return validate(RunConfig, values, {**origins, **dict.fromkeys(overrides, origin)})
 
 
-def dotted_settings(settings: Any) -> dict[str, Any]:
+def dotted_settings(settings: Any, argument: str = "settings") -> dict[str, Any]:
     """Flattens settings that the user passes in Python.
 
     Args:
         settings: a dictionary. It may be nested as in a config file, and keys may be dotted at any level.
+        argument: the name of the argument, for messages.
 
     Returns:
         The value of each setting by dotted key, such as `{"model.d_model": 64}`.
@@ -234,33 +235,33 @@ def dotted_settings(settings: Any) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     sections: set[str] = set()
-    for key, value in _walk_settings(settings, ""):
+    for key, value in _walk_settings(settings, "", argument):
         sections_of_key = [key[: dot.start()] for dot in re.finditer(r"\.", key)]
         clash = next((name for name in (key, *sections_of_key) if name in values), key if key in sections else None)
         if clash:
-            raise InputError(f"settings: {clash:.60}: expected one value, found two; leave one out")
+            raise InputError(f"{argument}: {clash:.60}: expected one value, found two; leave one out")
         values[key] = value
         sections.update(sections_of_key)
     return values
 
 
-def _walk_settings(settings: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+def _walk_settings(settings: Any, prefix: str, argument: str) -> Iterator[tuple[str, Any]]:
     """Yields the dotted key and the value of each setting in a nested dictionary; see `dotted_settings`."""
     if not isinstance(settings, Mapping):
-        raise InputError(f'settings: expected a dictionary such as {{"model.d_model": 64}}, found {settings!r:.60}')
+        raise InputError(f'{argument}: expected a dictionary such as {{"model.d_model": 64}}, found {settings!r:.60}')
     if prefix.count(".") > DEEPEST_NESTING:
-        raise InputError(f"settings: {prefix[:60]}: nested more than {DEEPEST_NESTING} levels deep")
+        raise InputError(f"{argument}: {prefix[:60]}: nested more than {DEEPEST_NESTING} levels deep")
     for name, value in settings.items():
         if not isinstance(name, str):
-            raise InputError(f'settings: expected keys that are text, such as "model.d_model", found {name!r:.60}')
+            raise InputError(f'{argument}: expected keys that are text, such as "model.d_model", found {name!r:.60}')
         if "" in name.split("."):
-            raise InputError(f'settings: expected keys such as "model.d_model", found {name!r:.60}')
+            raise InputError(f'{argument}: expected keys such as "model.d_model", found {name!r:.60}')
         if not isinstance(value, Mapping):
             yield f"{prefix}{name}", value
         elif value:
-            yield from _walk_settings(value, f"{prefix}{name}.")
+            yield from _walk_settings(value, f"{prefix}{name}.", argument)
         else:
-            raise InputError(f"settings: {prefix}{name:.60}: an empty dictionary changes nothing; leave it out")
+            raise InputError(f"{argument}: {prefix}{name:.60}: an empty dictionary changes nothing; leave it out")
 
 
 def dump(config: RunConfig) -> str:

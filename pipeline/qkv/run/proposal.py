@@ -187,6 +187,17 @@ def propose(
     )
 
 
+def default_set_size(pairs: int) -> int:
+    """Returns the number of pairs to hold out for a set whose size nobody has chosen: 20 of 200, 1,000 of 20,000.
+
+    It is a tenth of up to 1,000 pairs and a twentieth of more, at most 1,000, which are enough for scores.
+
+    Args:
+        pairs: the number of all pairs.
+    """
+    return max(1, min(1000, max(pairs // 20, min(100, pairs // 10))))
+
+
 def default_settings(
     pairs: int, target_bytes: int, words: int, characters: int, settings: Mapping[str, Any]
 ) -> dict[str, Any]:

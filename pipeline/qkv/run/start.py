@@ -7,7 +7,7 @@ training files of the config.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -20,9 +20,10 @@ from ..files.paths import check_folder_to_write, check_text, check_writable, mat
 from ..files.run_directory import RunDirectory
 from ..runtime.cluster import read_cluster
 from ..runtime.plugin_files import loaded_plugins
-from ..text.corpora.held_out import default_size
-from ..text.corpora.pairs_in_memory import FILE_NAMES, SpooledPairs, spool_pairs
-from .proposal import default_settings
+from .proposal import default_set_size, default_settings
+
+if TYPE_CHECKING:
+    from ..text.corpora.pairs_in_memory import SpooledPairs
 
 
 def load_training(
@@ -63,7 +64,7 @@ def load_given_training(settings: Mapping[str, Any]) -> tuple[RunConfig, Path | 
 
     Args:
         settings: all settings that differ from their defaults, by dotted key. Without `run.name`, the run is named
-            after its languages, such as `en_de`.
+            after its languages, such as en_de.
 
     Returns and raises the same as `load_training`.
     """
@@ -72,7 +73,7 @@ def load_given_training(settings: Mapping[str, Any]) -> tuple[RunConfig, Path | 
 
 
 def _name_of_languages(settings: Mapping[str, Any]) -> str:
-    """Returns the default name of a run without a config file: its two languages, such as `en_de`."""
+    """Returns the default name of a run without a config file: its two languages, such as en_de."""
     return "_".join(str(settings.get(f"data.{side}_language", "")) for side in ("source", "target"))
 
 
@@ -99,7 +100,7 @@ def _find_started(config: RunConfig) -> Path | None:
 
 def load_training_on_pairs(
     config: Path | Mapping[str, Any], settings: Mapping[str, Any], pairs: Any, folder: Path
-) -> tuple[RunConfig, Path | None, SpooledPairs]:
+) -> "tuple[RunConfig, Path | None, SpooledPairs]":
     """Reads the settings of a training on pairs in memory, and writes the pairs into temporary files.
 
     The settings are checked before the pairs are read, so that no iterator is used up in vain.
@@ -109,7 +110,7 @@ def load_training_on_pairs(
             pairs; or all settings by dotted key, to which `default_settings` adds.
         settings: values that replace those of the config, by dotted key. Of `data.train`, they may only have columns,
             and how links are counted.
-        pairs: the pairs, see `spool_pairs`.
+        pairs: the pairs, see `text.corpora.pairs_in_memory.spool_pairs`.
         folder: the folder for the temporary files.
 
     Returns:
@@ -146,8 +147,10 @@ def load_training_on_pairs(
     return run_config, started or _find_started(run_config), spooled
 
 
-def _spool(pairs: Any, folder: Path, config: RunConfig, columns: Mapping[str, Any]) -> SpooledPairs:
-    """Writes pairs into temporary files; see `spool_pairs`."""
+def _spool(pairs: Any, folder: Path, config: RunConfig, columns: Mapping[str, Any]) -> "SpooledPairs":
+    """Writes pairs into temporary files; see `text.corpora.pairs_in_memory.spool_pairs`."""
+    from ..text.corpora.pairs_in_memory import spool_pairs  # not at the top: `--help` needs no NumPy
+
     languages = config.data.source_language, config.data.target_language
     return spool_pairs(pairs, folder, languages, (columns.get("source_column"), columns.get("target_column")))
 
@@ -214,13 +217,13 @@ class _PairsDraft:
 
     def check(self) -> RunConfig:
         """Returns the settings as if there were 1,000 pairs with links; raises an `InputError` if they are wrong."""
-        files = {key: Path(name) for key, name in FILE_NAMES.items()}
-        return self._make(files, default_size(1000), default_settings(1000, 40_000, 1000, 100, self.settings))
+        files = {key: Path(key) for key in ("source", "target", "alignments")}
+        return self._make(files, default_set_size(1000), default_settings(1000, 40_000, 1000, 100, self.settings))
 
-    def complete(self, pairs: SpooledPairs, run: RunDirectory) -> RunConfig:
+    def complete(self, pairs: "SpooledPairs", run: RunDirectory) -> RunConfig:
         """Returns the settings for these pairs, whose training files are in the folder of the run."""
         sizes = pairs.count, pairs.sizes["target"], pairs.words, pairs.characters
-        return self._make(pairs.files_in(run), default_size(pairs.count), default_settings(*sizes, self.settings))
+        return self._make(pairs.files_in(run), default_set_size(pairs.count), default_settings(*sizes, self.settings))
 
     def _make(self, files: Mapping[str, Path], set_size: int, defaults: Mapping[str, Any]) -> RunConfig:
         """Makes all settings.
@@ -273,7 +276,7 @@ def refuse_imported(config: RunConfig, path: str | Path) -> None:
         )
 
 
-def check_config_paths(config: RunConfig, pairs: SpooledPairs | None = None) -> None:
+def check_config_paths(config: RunConfig, pairs: "SpooledPairs | None" = None) -> None:
     """Checks the paths in the config of a new run.
 
     Args:

@@ -80,6 +80,29 @@ class TestForms:
             data = path.read_bytes()
             assert spooled.sha256[key] == hashlib.sha256(data).hexdigest() and spooled.sizes[key] == len(data)
 
+    @pytest.mark.minutes
+    @pytest.mark.filterwarnings("ignore")  # of its imports
+    def test_data_sets_of_hugging_face_are_read(self, tmp_path):
+        datasets = pytest.importorskip("datasets")
+        columns = datasets.Dataset.from_dict({"fr": TARGETS, "en": SOURCES, "score": [0.5] * 6})
+        translations = [{"en": source, "fr": target} for source, target in PAIRS]
+        nested = datasets.Dataset.from_dict({"id": range(6), "translation": translations})
+        linked = datasets.Dataset.from_dict({"en": SOURCES, "fr": TARGETS, "alignments": LINKS})
+        expected = lines_of(spool(PAIRS, tmp_path))
+        for data in (
+            columns,
+            nested,
+            nested.to_iterable_dataset(),
+            columns.with_format("numpy"),
+            nested.shuffle(1).sort("id"),
+        ):
+            assert lines_of(spool(data, tmp_path)) == expected
+        assert lines_of(spool(linked, tmp_path))["alignments"] == LINK_LINES
+        with pytest.raises(InputError, match=r"dictionary with the keys 'train': .*pairs\['train'\]"):
+            spool(datasets.DatasetDict(train=columns), tmp_path)
+        with pytest.raises(InputError, match="column translation has no de; it has en, fr"):
+            spool_pairs(nested, tmp_path, ("en", "de"))
+
     @pytest.mark.parametrize(
         "pairs",
         [

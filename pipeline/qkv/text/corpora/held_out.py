@@ -35,17 +35,6 @@ _EMPTY = np.uint64(0)
 log = logging.getLogger(__name__)
 
 
-def default_size(pairs: int) -> int:
-    """Returns the number of pairs to hold out for a set whose size nobody has chosen: 20 of 200, 1,000 of 20,000.
-
-    It is a tenth of up to 1,000 pairs and a twentieth of more, at most 1,000, which are enough for scores.
-
-    Args:
-        pairs: the number of all pairs.
-    """
-    return max(1, min(1000, max(pairs // 20, min(FEW_PAIRS, pairs // 10))))
-
-
 def hold_out_sets(config: RunConfig, files: Corpus, run: RunDirectory) -> tuple[Rows | None, dict[str, Any]]:
     """Holds out the sets that the config asks for, and writes them into the run.
 
