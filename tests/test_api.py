@@ -142,7 +142,7 @@ class TestTranslate:
 
     def test_a_series_gives_a_series_in_which_missing_values_stay(self, run):
         expected = [one.text for one in run.translate(SOURCES)]
-        for dtype, missing in ((object, None), (object, math.nan), ("string", pd.NA), ("str", math.nan)):
+        for dtype, missing in ((object, None), (object, math.nan), ("string", pd.NA), (None, math.nan)):
             series = pd.Series([SOURCES[0], missing, *SOURCES[1:]], [3, 3, "x", 0], dtype, "en")
             found = run.translate(series)
             assert found.index.equals(series.index) and found.name == "en"
