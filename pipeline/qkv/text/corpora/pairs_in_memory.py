@@ -27,8 +27,8 @@ FILE_NAMES = {"source": "source.txt", "target": "target.txt", "alignments": "ali
 """The names of the files of pairs, by the setting of a corpus that names them."""
 LARGE_BYTES = 1 << 26
 """The number of bytes from which the copies in a run are compressed."""
-MOST_WORDS = 20_000
-"""The number of different words at which counting them ends. It is above all vocabulary sizes that are proposed."""
+COUNTED_PAIRS = 50_000
+"""The number of first pairs whose words and characters are counted, for a proposal of the vocabulary's size."""
 BATCH_ROWS = 1000
 """The number of rows of a data set of Hugging Face that are read at a time."""
 FORMS = "a DataFrame, a list or an iterator of (source, target), a tuple (sources, targets), or a datasets.Dataset"
@@ -46,8 +46,8 @@ class SpooledPairs:
         count: the number of pairs.
         sha256: the SHA-256 of each file, by its key in `FILE_NAMES`.
         sizes: the number of bytes of each file, by the same keys.
-        words: the number of different words on both sides, between spaces; at most about `MOST_WORDS`.
-        characters: the number of different characters on both sides.
+        words: the number of different words on both sides, between spaces, in the first `COUNTED_PAIRS` pairs.
+        characters: the number of different characters on both sides of these pairs.
     """
 
     folder: Path
@@ -141,10 +141,9 @@ def spool_pairs(
                 raise InputError(f"pairs:{rows_read}: expected {len(keys)} values, as in row 1, found {len(row)}")
             missing += is_missing(row[0]) or is_missing(row[1])
             lines = [_as_sentence(row[side], f"pairs:{rows_read}: {keys[side]}") for side in (0, 1)]
-            for line in lines:
+            for line in lines if rows_read <= COUNTED_PAIRS else ():
                 characters.update(line)
-                if len(words) < MOST_WORDS:
-                    words.update(line.split())
+                words.update(line.split())
             lines += [links_as_line(value, f"pairs:{rows_read}: alignments") for value in row[2:]]
             for line, file, digest in zip(lines, files, digests.values(), strict=True):
                 data = f"{line}\n".encode()
