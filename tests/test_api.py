@@ -29,7 +29,7 @@ from qkv.inspection.viewer.page import WITHOUT_LIST_STYLE
 from qkv.training.callbacks.progress_line import ProgressLine
 from qkv.training.progress import Progress
 from qkv.training.stopping import Limits
-from tests.support import KEPT_RUNS
+from tests.support import KEPT_RUNS, ROOT, files_below
 from tests.support.marian import MARIAN
 from tests.support.tiny_runs import small_settings, write_small_corpus
 from tests.support.viewer import embedded
@@ -125,8 +125,9 @@ class TestTranslate:
             ({"a", "b"}, {}, r"found a set, which has no order: give sorted\(s\)"),
             (b"a", {}, r"found bytes: give text, such as b.decode\(\)"),
             (np.array("a"), {}, r"list of sentences, found array\('a'"),
-            (pd.Series(["a", None]), {}, "sentences:2: expected text, found .*; leave missing values out by dropna"),
-            (pd.Series(["a", None]), {"split": True}, "sentences:2: expected text, found .*; leave missing"),
+            (["a", None], {}, "sentences:2: expected text, found None$"),
+            (pd.Series([None, 5, "a"]), {}, "sentences:2: expected text, found 5$"),
+            (pd.Series(["a", None, 5]), {"split": True}, "sentences:3: expected text, found 5$"),
             ("a", {"n_best": True}, "^decoding.n_best: expected an integer >= 1 and <= 1000, found true$"),
         ],
     )
@@ -140,6 +141,25 @@ class TestTranslate:
         for sentences in (series, series.astype("category"), pd.Index(SOURCES), np.array(SOURCES), iter(SOURCES)):
             assert [one.text for one in run.translate(sentences)] == expected
         assert run.align(series, pd.Series(TARGETS)) == run.align(SOURCES, TARGETS)
+
+    def test_a_series_gives_a_series_in_which_missing_values_stay(self, run):
+        expected = [one.text for one in run.translate(SOURCES)]
+        for dtype, missing in ((object, None), (object, math.nan), ("string", pd.NA), (None, math.nan)):
+            series = pd.Series([SOURCES[0], missing, *SOURCES[1:]], [3, 3, "x", 0], dtype, "en")
+            found = run.translate(series)
+            assert found.index.equals(series.index) and found.name == "en"
+            assert found.isna().tolist() == [False, True, False, False]
+            assert [one.text for one in found.dropna()] == expected
+            text = found.astype("string")
+            assert text.isna().tolist() == [False, True, False, False] and text.dropna().tolist() == expected
+            frame = series.to_frame("en").assign(translation=found.map(str, na_action="ignore"))
+            assert frame["translation"].dropna().tolist() == expected
+        best = run.translate(series, n_best=2, beam_size=2)
+        assert [*map(len, best.dropna())] == [*map(len, run.translate(SOURCES, n_best=2, beam_size=2))]
+        texts = run.translate(series, split=True)
+        assert texts.dropna().map(str).tolist() == expected
+        assert run.translate(pd.Series([None, None], dtype=object)).isna().all()
+        assert run.translate(series[:0]).empty
 
     def test_results_are_pickled_copied_and_made_dictionaries_without_their_run(self, run):
         text = run.translate("the cat sleeps . a dog eats .", split=True)
@@ -336,6 +356,31 @@ class TestEvaluate:
         assert (evaluation.path.name, len(evaluation.archive)) == ("mine.en", 3)
         assert evaluation.scores.empty and "mine.en" in evaluation._repr_html_()
 
+    @pytest.mark.minutes
+    def test_sentences_in_memory_are_evaluated_like_those_of_files(self, own, tmp_path):
+        texts = {"source": SOURCES, "reference": TARGETS, "alignments": ["0-0 1-1", "", "0-0 1-1 5-6"]}
+        for key, lines in texts.items():
+            (tmp_path / key).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        of_files = own.evaluate(**{key: tmp_path / key for key in texts}, name="files")
+        links = [[(0, 0), (1, 1)], [], [(5, 6), (0, 0), (1, 1)]]
+        of_memory = own.evaluate(source=pd.Series(SOURCES), reference=np.array(TARGETS), alignments=links)
+        assert of_memory.path.name == "memory" and "AER" in of_memory.scores.index
+        files, memory = (files_below(evaluation.path) for evaluation in (of_files, of_memory))
+        assert files.keys() == memory.keys()
+        other = [name for name in files if files[name] != memory[name]]
+        assert set(other) <= {
+            "metrics.json",
+            "viewer.html",
+            ".written",
+            "link_calibration.json",
+            "attention/manifest.json",
+        }
+        renamed = json.loads(json.dumps(of_memory.metrics).replace('"memory"', '"source"'))
+        for key, value in (of_files.metrics | {"name": "source"}).items():
+            assert renamed[key] == value or key.endswith("seconds"), key
+        mixed = own.evaluate(source=iter(SOURCES), reference=tmp_path / "reference", alignments=tmp_path / "alignments")
+        assert mixed.path.name == "memory" and mixed.metrics["bleu"] == of_memory.metrics["bleu"]
+
     def test_links_of_ones_own_may_count_from_one(self, own, tmp_path):
         texts = {"source": SOURCES[:1], "reference": TARGETS[:1], "alignments": ["1-1 2-2 3-3 4-4 5-5 6-6"]}
         for key, lines in texts.items():
@@ -356,9 +401,17 @@ class TestEvaluate:
             ({"source": "nowhere.en"}, "nowhere.en"),
             ({"name": "a/b"}, "name: "),
             ({"beam_sise": 1}, "did you mean decoding.beam_size"),
-            ({"source": SOURCES}, "source: expected the path of a text file .*translate takes the sentences.*, found "),
+            ({"source": ["a\nb"]}, "source:1: 'a.*has several lines; expected one sentence"),
+            ({"source": pd.Series(["a", None])}, "source:2: expected text, found .*dropna"),
+            ({"source": []}, "source: expected at least one sentence, found none"),
+            ({"source": SOURCES, "reference": TARGETS[:2]}, "reference: expected one for each of 3 sources, found 2"),
+            (
+                {"source": SOURCES, "reference": TARGETS, "alignments": ["0-0", "", [(0, -1)]]},
+                r"alignments:3: expected word links, text such as '0-0 1-2' or a list of pairs .*, found \[\(0, -1\)\]",
+            ),
+            ({"source": SOURCES, "reference": TARGETS, "alignments": ["0-0"]}, "alignments: 1 lines of alignments for"),
             ({"source": 5}, "source: expected the path of a text file"),
-            ({"source": "README.md", "reference": ["a"]}, "reference: expected the path of a text file"),
+            ({"source": "README.md", "reference": ["a"]}, "reference: expected one for each of .* sources, found 1"),
             ({"name": 5}, "name: expected the name of a folder, found 5"),
             ({"name": ""}, "name: expected the name of a folder"),
             ({"set_name": Path("a")}, r"set_name: expected test or validation .*as source=\), found PosixPath\('a'\)"),
@@ -402,6 +455,34 @@ class TestTrain:
         settings = small_settings(write_small_corpus(tmp_path / "text"), tmp_path / "runs")
         (tmp_path / "mine.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
         return tmp_path / "mine.yaml"
+
+    @pytest.mark.minutes
+    def test_pairs_need_two_languages_alone_and_the_same_call_goes_on(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        sides = [(ROOT / f"data/demo/train.{suffix}").read_text("utf-8").splitlines()[:100] for suffix in ("en", "fr")]
+        frame = pd.DataFrame({"en": sides[0], "fr": sides[1]})
+        languages = {"data": {"source_language": "en", "target_language": "fr"}}
+        settings = {"training.max_updates": 2, "model": {"d_model": 8, "d_ff": 8, "encoder_layers": 1}}
+        run = qkv.train(languages, settings, pairs=frame, verbose=0)
+        assert run.path == Path("runs/en_fr") and run.config.data.validation.source.parent.name == "held_out"
+        again = qkv.train(
+            languages, settings | {"training.max_updates": 3}, pairs=iter(frame.values.tolist()), verbose=0
+        )
+        assert again.history["update"].iloc[-1] == 3
+        with pytest.raises(qkv.InputError, match="runs/en_fr: the run was started with other pairs"):
+            qkv.train(languages, settings, pairs=frame[1:])
+        assert len(run.evaluate().archive) == 10
+        assert not list(tmp_path.glob("qkv-pairs-*"))
+
+    def test_the_dictionary_is_a_config_without_pairs_too(self, config, monkeypatch):
+        seen = []
+        monkeypatch.setattr(api, "train_run", lambda config, *others: seen.append(config) or True)
+        settings = yaml.safe_load(config.read_text(encoding="utf-8")) | {"run.name": "mine"}
+        del settings["inspection"]
+        for given in (settings, config):
+            with pytest.raises(KeyboardInterrupt):
+                qkv.train(given, {"model.d_ff": 12, "inspection.probes": []})
+        assert seen[0] == seen[1] and seen[0].model.d_ff == 12
 
     @pytest.mark.minutes
     def test_an_interrupted_call_is_resumed_by_the_same_call_and_shows_what_it_does(self, config, capsys):
@@ -451,7 +532,7 @@ class TestTrain:
             qkv.train(config, settings)
         assert not (config.parent / "runs").exists()
 
-    @pytest.mark.parametrize("given", [{"config": 5}, {"config": None}, {"config": {"model": 3}}, {"verbose": "no"}])
+    @pytest.mark.parametrize("given", [{"config": 5}, {"config": None}, {"config": ["a"]}, {"verbose": "no"}])
     def test_arguments_of_another_type_are_refused(self, config, given):
         (name,) = given
         with pytest.raises(qkv.InputError, match=f"^{name}: expected "):

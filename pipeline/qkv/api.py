@@ -4,12 +4,14 @@ import gc
 import io
 import logging
 import math
-import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import compress
+from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
 from weakref import ref
@@ -22,11 +24,11 @@ from .files.atomic import new_folder
 from .files.paths import as_path, check_path, check_text
 from .results import Evaluation, Translated, TranslatedText
 from .run import train as train_run
-from .run.start import check_config_paths, load_training, refuse_imported
+from .run.start import check_config_paths, load_given_training, load_training, load_training_on_pairs, refuse_imported
 from .runtime.import_tensorflow import importing_tensorflow, refuse_after_fork
 from .runtime.streams import Control
 from .text.corpora.word_links import Link
-from .text.lines.line import list_sentences
+from .text.lines.line import is_missing, is_series, list_sentences
 
 if TYPE_CHECKING:
     import keras
@@ -91,18 +93,29 @@ def _free_models() -> None:
 
 
 def train(
-    config: str | Path,
+    config: str | Path | Mapping[str, Any],
     settings: Mapping[str, Any] | None = None,
     *,
+    pairs: Any = None,
     verbose: int = 1,
     callbacks: "Sequence[keras.callbacks.Callback] | None" = None,
 ) -> "Run":
     """Trains a new run, as `train.py` does, and loads it. The same call continues a run that was interrupted.
 
     Args:
-        config: a config file, such as `configs/demo.yaml`, or the folder of a run to continue.
+        config: a config file, such as `configs/demo.yaml`; the folder of a run to continue; or a dictionary with the
+            settings of a config file, nested or by dotted key. With `pairs` it needs only the two languages, such as
+            `{"data.source_language": "en", "data.target_language": "de"}`: the size of the model follows the number of
+            pairs, and training ends after 5 minutes. Without `run.name` the run is then named en_de.
         settings: values that replace those of the file, by dotted key, such as `{"model.d_model": 64}`, or nested as in
             the file, such as `{"model": {"d_model": 64}}`. All other settings of a section are kept.
+        pairs: the sentence pairs to train on, or None for the files that the config names. They are a DataFrame; a
+            list, an array or an iterator of `(source, target)`; a tuple of columns, `(sources, targets)`; or a
+            `datasets.Dataset`. A third value or column has word links, text such as `0-0 1-2` or a list of `(i, j)`. Of
+            a DataFrame, the columns `data.train.source_column` and `target_column` are read if these are set, or else
+            the columns named like the languages, or `source` and `target`, or the first two. The config's training,
+            validation and test files are not read: unless `settings` have `data.validation` and `data.test`, these sets
+            are held out from the pairs. The run keeps the pairs, so that `qkv.train(run.path)` continues it.
         verbose: 0 shows only warnings; 1 also shows progress and advice.
         callbacks: further `keras.callbacks.Callback` objects, or None. `qkv.training.loop` lists the arguments of their
             methods, and docs/use/keras.md the callbacks of Keras that can be used.
@@ -113,27 +126,37 @@ def train(
         KeyboardInterrupt: the user interrupted the training. The message tells whether the same call continues it.
         LostWorkerError: another worker of the same training has ended, hangs, or has not started.
     """
-    path = as_path(config, "config", "the path of a config file, or the folder of a run")
     changes = {} if settings is None else dotted_settings(settings)
     if not isinstance(verbose, int):
         raise InputError(f"verbose: expected 0 or 1, found {verbose!r:.60}")
-    values, resumed = load_training(path, changes, "settings", resumes=path.is_dir())
-    refuse_imported(values, path)
-    if resumed is None:
-        check_config_paths(values)
-    run = resumed or values.run.directory / str(values.run.name)
-    if not _training.acquire(blocking=False):
-        raise InputError(
-            f"{run}: another training runs in this process, and both would share random numbers and settings of "
-            "TensorFlow; wait for its end, or train in another process"
-        )
-    try:
-        with _progress_stream(verbose) as stream:
-            interrupted = bool(train_run(values, resumed, callbacks, stream))
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        _training.release()
+    is_file_or_run = not isinstance(config, Mapping)
+    expected = "the path of a config file, the folder of a run, or a dictionary of settings"
+    start: Any = as_path(config, "config", expected) if is_file_or_run else dotted_settings(config, "config")
+    with ExitStack() as stack:
+        spooled = None
+        if pairs is not None:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="qkv-pairs-")))
+            values, resumed, spooled = load_training_on_pairs(start, changes, pairs, folder)
+        elif is_file_or_run:
+            values, resumed = load_training(start, changes, "settings", resumes=start.is_dir())
+        else:
+            values, resumed = load_given_training({**start, **changes})
+        refuse_imported(values, start if is_file_or_run else "config")
+        if resumed is None:
+            check_config_paths(values, spooled)
+        run = resumed or values.run.directory / str(values.run.name)
+        if not _training.acquire(blocking=False):
+            raise InputError(
+                f"{run}: another training runs in this process, and both would share random numbers and settings of "
+                "TensorFlow; wait for its end, or train in another process"
+            )
+        try:
+            with _progress_stream(verbose) as stream:
+                interrupted = bool(train_run(values, resumed, callbacks, stream, spooled))
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            _training.release()
     if interrupted:  # raised here, so that its traceback is short
         outcome = "the same call continues it" if run.exists() else "nothing is saved, since no checkpoint was written"
         raise KeyboardInterrupt(f"{run}: training was interrupted; {outcome}")
@@ -269,12 +292,12 @@ class Run:
         with importing_tensorflow():
             from .run.saving import run_of_model
 
-        if isinstance(tokenizer, str | os.PathLike):
+        if isinstance(tokenizer, str | PathLike):
             tokenizer = as_path(tokenizer, "tokenizer", "the folder of a run, or a SentencePiece model")
             check_path(tokenizer)
         elif isinstance(tokenizer, Run):
             tokenizer = tokenizer.trained
-        if isinstance(config, str | os.PathLike):
+        if isinstance(config, str | PathLike):
             config = as_path(config, "config", "the path of a config file, or settings")
         elif isinstance(config, Run):
             config = config.config
@@ -346,17 +369,19 @@ class Run:
     def translate(
         self, sentences: Sequence[str], *, split: Literal[True], **decoding: Any
     ) -> "list[TranslatedText]": ...
+    @overload
     def translate(
-        self, sentences: str | Sequence[str], *, n_best: int | None = None, split: bool = False, **decoding: Any
-    ) -> Any:
+        self, sentences: "pd.Series[Any]", *, n_best: int | None = None, split: bool = False, **decoding: Any
+    ) -> "pd.Series[Any]": ...
+    def translate(self, sentences: Any, *, n_best: int | None = None, split: bool = False, **decoding: Any) -> Any:
         """Translates one sentence, or a list of them.
 
         The first call of a search takes some seconds, because its graph is traced. The run keeps the 8 graphs that were
         used last. Searches that differ only in seed, temperature, `top_p`, penalties or `min_length` share a graph.
 
         Args:
-            sentences: a sentence; or several in a list, an array or a pandas Series without missing values.
-                `data.normalize` of the run is applied to them.
+            sentences: a sentence; or several in a list, an array or a pandas Series. `data.normalize` of the run is
+                applied to them. A Series may have missing values.
             n_best: the number of translations of each sentence, the best first; None for the best translation alone.
             split: if True, each element is a text of several sentences, which are translated one by one. It needs
                 sentencex, and excludes `n_best`.
@@ -366,24 +391,33 @@ class Run:
 
         Returns:
             For a sentence, a `Translated`; with `n_best` a list of `Translated`, and with `split` a `TranslatedText`.
-            For several sentences, a list with such a result for each.
+            For several sentences, a list with such a result for each. For a Series, a Series of the same index and
+            name; a missing value stays as it is, and `.astype("string")` makes text of the other results.
 
         Raises:
             InputError: there is no such setting, a value is wrong, a sentence has several lines or is not text, both
                 `n_best` and `split` are set, sentencex is not installed, the model gives NaN, or no translation meets
                 all constraints of the settings.
         """
+        if is_series(sentences):
+            has_text = [not is_missing(sentence) for sentence in sentences]
+            filled = [sentence if present else "" for sentence, present in zip(sentences, has_text, strict=True)]
+            texts = list(compress(list_sentences(filled, "sentences"), has_text))
+            translated = iter(self.translate(texts, n_best=n_best, split=split, **decoding))
+            pairs = zip(sentences, has_text, strict=True)
+            values = [next(translated) if present else missing for missing, present in pairs]
+            return type(sentences)(values, sentences.index, object, sentences.name)
         if split:
             if n_best is not None:
                 raise InputError("n_best: a text is joined from the best translations; leave out n_best or split")
-            texts = []
+            joined_texts = []
             run = self._with(decoding)
             for text in list_sentences(sentences, "sentences"):
                 paragraph = run.reader.split(text)
                 translations = self.translate(paragraph.sentences, **decoding)
                 joined = paragraph.join([translation.text for translation in translations])
-                texts.append(TranslatedText(translations, joined))
-            return texts[0] if isinstance(sentences, str) else texts
+                joined_texts.append(TranslatedText(translations, joined))
+            return joined_texts[0] if isinstance(sentences, str) else joined_texts
         run = self._with(decoding if n_best is None else {**decoding, "n_best": n_best})
         sources, ids = run.reader.read(list_sentences(sentences, "sentences"))
         n_bests = []
@@ -511,9 +545,9 @@ class Run:
         self,
         set_name: str | None = None,
         *,
-        source: str | Path | None = None,
-        reference: str | Path | None = None,
-        alignments: str | Path | None = None,
+        source: str | Path | Sequence[str] | None = None,
+        reference: str | Path | Sequence[str] | None = None,
+        alignments: str | Path | Sequence[Any] | None = None,
         first_index: int = 0,
         name: str | None = None,
         **decoding: Any,
@@ -522,28 +556,29 @@ class Run:
 
         Args:
             set_name: a set of the config, `test` or `validation`; by default `test`, unless there is a `source`.
-            source: a text file with a sentence on each line, which is evaluated instead of a set of the config.
-            reference: the text file with the translations of `source`.
-            alignments: the file of gold alignments between `source` and `reference`, in Pharaoh format.
+            source: a text file with a sentence on each line, which is evaluated instead of a set of the config; or the
+                sentences themselves, in a list, an array or a pandas Series.
+            reference: the text file with the translations of `source`, or the translations themselves.
+            alignments: the file of gold alignments between `source` and `reference`, in Pharaoh format; or for each
+                pair its links, text in this format or a list of `(i, j)`.
             first_index: the number of the first word in `alignments`, 0 or 1.
-            name: the name of the results' folder in `evaluations`; by default `set_name`, or the name of `source`.
+            name: the name of the results' folder in `evaluations`; by default `set_name`, or the name of the
+                file `source`, or `memory` for sentences. Results of the same name are replaced.
             decoding: see `translate`.
 
         Returns:
             The evaluation, as it was written.
 
         Raises:
-            InputError: there is no such set, a file cannot be read or does not fit the others, the name cannot be a
-                folder, or a setting of decoding is wrong.
+            InputError: there is no such set, a file cannot be read or does not fit the others, a sentence is missing,
+                is not text or has several lines, the name cannot be a folder, or a setting of decoding is wrong.
         """
         from .evaluation.evaluate_set import evaluate_set
-        from .evaluation.request import EvaluationRequest, read_configured_set, read_own_set
+        from .evaluation.request import IN_MEMORY, EvaluationRequest, read_configured_set, read_own_set
         from .metrics.bleu import check_bleu_tokenizer
 
-        paths = {"source": source, "reference": reference}
-        a_file = "the path of a text file with one sentence a line (translate takes the sentences themselves)"
-        texts = [None if path is None else as_path(path, key, a_file) for key, path in paths.items()]
-        links = None if alignments is None else as_path(alignments, "alignments", "the path of a file of word links")
+        texts = [_text_argument(text, key) for key, text in (("source", source), ("reference", reference))]
+        links = _links_argument(alignments)
         if links is not None and reference is None:
             raise InputError("alignments: needs source and reference, whose words it links")
         if first_index not in (0, 1):
@@ -558,10 +593,11 @@ class Run:
                 raise InputError(wrong or f"set_name: expected {' or '.join(SETS)}, found {set_name!r:.60}{hint}")
         elif set_name is not None:
             raise InputError(f"set_name: expected no name of a set beside source, found {set_name!r:.60}")
-        for path in filter(None, (*texts, links)):
-            check_text(path)
+        for text in (*texts, links):
+            if isinstance(text, Path):
+                check_text(text)
         if name is None:
-            name = set_name or Path(source or "").name
+            name = set_name or (texts[0].name if isinstance(texts[0], Path) else IN_MEMORY)
         if problem := self.trained.directory.evaluation_name_problem(name):
             raise InputError(f"name: {problem}")
         run = self._with(decoding)
@@ -777,6 +813,38 @@ def _list_targets(sources: Any, listed: list[str], targets: Any, name: str) -> l
             "lists of them"
         )
     return texts
+
+
+def _text_argument(text: Any, name: str) -> Path | list[str] | None:
+    """Returns text that is evaluated: the path of its file, its sentences, or None.
+
+    Args:
+        text: the argument.
+        name: the name of the argument, for the message.
+
+    Raises:
+        InputError: the argument is neither a path nor an ordered container of sentences, or it is empty.
+    """
+    if text is None:
+        return None
+    if isinstance(text, str | PathLike) or not isinstance(text, Iterable):
+        return as_path(text, name, "the path of a text file with one sentence a line, or a list of sentences")
+    sentences = list_sentences(text, name)
+    if not sentences:
+        raise InputError(f"{name}: expected at least one sentence, found none")
+    return sentences
+
+
+def _links_argument(links: Any) -> Path | list[Any] | None:
+    """Returns gold alignments: the path of their file, the links of each pair, or None.
+
+    Raises an `InputError` if the argument is neither a path nor a container of links.
+    """
+    if links is None:
+        return None
+    if isinstance(links, str | PathLike) or not isinstance(links, Iterable):
+        return as_path(links, "alignments", "the path of a file of word links, or a list of the links of each pair")
+    return list(links)
 
 
 def _check_name(text: Any, name: str, expected: str) -> None:

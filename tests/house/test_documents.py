@@ -21,7 +21,17 @@ from qkv.commands.train import parse_train_arguments
 from qkv.config import load_run_config
 from qkv.files.run_directory import RunDirectory
 from tests.support import ROOT
-from tests.support.documents import BLOCKS, EXPERIMENTS, EXPORT, KERAS, PLUGINS, PYTHON, recipe, write_own_blocks
+from tests.support.documents import (
+    BLOCKS,
+    DATAFRAME,
+    EXPERIMENTS,
+    EXPORT,
+    KERAS,
+    PLUGINS,
+    PYTHON,
+    recipe,
+    write_own_blocks,
+)
 from tests.support.journeys import Ended, run
 from tests.support.minutes import first_at_once
 from tests.support.plugins import registrations_undone
@@ -498,7 +508,7 @@ def test_the_trained_demo_reads_the_apple_where_it_writes_pomme(capsys):
     assert max(bars, key=lambda bar: len(bar[1]))[0] == "▁apple"
 
 
-ELSEWHERE = [*PRINTING_PAGES, BLOCKS, EXPERIMENTS, EXPORT, PYTHON]
+ELSEWHERE = [*PRINTING_PAGES, BLOCKS, DATAFRAME, EXPERIMENTS, EXPORT, PYTHON]
 """Pages whose code has tests of its own."""
 
 

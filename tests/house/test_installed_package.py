@@ -2,6 +2,7 @@
 
 import filecmp
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from qkv.__main__ import COMMANDS
 from qkv.version import __version__
 from tests.support import KEPT_RUNS, ROOT
-from tests.support.documents import EXPERIMENTS, PYTHON, blocks_of
+from tests.support.documents import DATAFRAME, EXPERIMENTS, PYTHON, blocks_of
 from tests.support.tiny_runs import write_small_corpus
 
 PACKAGE = ROOT / "pipeline" / "qkv"
@@ -161,6 +162,24 @@ def test_the_examples_of_the_page_run_from_a_wheel(site, tmp_path):
     lines = run(site, "examples.py", cwd=tmp_path).splitlines()
     assert (lines[0], lines[-1]) == ("le chat dort .", str(site / "qkv" / "__init__.py"))
     assert (tmp_path / "demo_saved_model" / "manifest.json").is_file()
+
+
+def test_the_page_on_data_frames_runs_from_a_wheel(site, tmp_path):
+    """With the first sentences of the demo, and nothing of the clone on Python's path."""
+    pytest.importorskip("tensorflow_text")
+    (tmp_path / "data" / "demo").mkdir(parents=True)
+    for suffix in ("en", "fr"):
+        lines = (ROOT / f"data/demo/train.{suffix}").read_text(encoding="utf-8").splitlines(keepends=True)
+        (tmp_path / f"data/demo/train.{suffix}").write_text("".join(lines[:400]), encoding="utf-8")
+    code = "\n".join([UNOPTIMISED, *blocks_of(DATAFRAME), "print(qkv.__file__)"])
+    assert code.count('"training.max_minutes": 2') == 1
+    code = code.replace('"training.max_minutes": 2', '"training.max_updates": 3, "model.d_model": 16')
+    (tmp_path / "examples.py").write_text(code, encoding="utf-8")
+    printed = run(site, "examples.py", cwd=tmp_path)
+    assert printed.splitlines()[-1] == str(site / "qkv" / "__init__.py")
+    assert re.search(r"^b +(NaN|None)", printed, re.MULTILINE) and "runs/frame/evaluations/two 2\n" in printed
+    assert (tmp_path / "frame_saved_model" / "manifest.json").is_file()
+    assert (tmp_path / "runs/frame/pairs/origin.json").is_file()
 
 
 SCRIPT = """

@@ -12,6 +12,7 @@ EXPORT = ROOT / "docs" / "use" / "export.md"
 EXPERIMENTS = ROOT / "docs" / "learn" / "experiments.md"
 PYTHON = ROOT / "docs" / "use" / "python.md"
 KERAS = ROOT / "docs" / "use" / "keras.md"
+DATAFRAME = ROOT / "docs" / "use" / "dataframe.md"
 MACHINES = ROOT / "docs" / "use" / "machines.md"
 
 

@@ -74,7 +74,29 @@ def read_gold_set(
         InputError: the file cannot be read; it does not have one line for each pair; a line is not in Pharaoh format;
             no link is inside its sentences; or words seem to be counted from 1.
     """
-    gold = read_pharaoh(path, turned, first_index)
+    return check_gold_set(name, corpus, read_pharaoh(path, turned, first_index), path, segmenter, first_index, remedy)
+
+
+def check_gold_set(
+    name: str,
+    corpus: Corpus,
+    gold: Sequence[GoldAlignment],
+    path: str | Path,
+    segmenter: WordSegmenter,
+    first_index: int,
+    remedy: str,
+) -> GoldSet:
+    """Returns sentence pairs with gold alignments that have been read already.
+
+    Args:
+        gold: the gold alignment of each pair.
+        path: the file of the links, or another location, for messages.
+        name, corpus, segmenter, first_index, remedy: see `read_gold_set`.
+
+    Raises:
+        InputError: there is not one alignment for each pair; no link is inside its sentences; or words seem to be
+            counted from 1.
+    """
     check_line_count(path, len(gold), corpus)
     units = segmenter.units(corpus.source, corpus.target)
     counts = list(zip(*segmenter.count(corpus.source, corpus.target, units), strict=True))

@@ -117,7 +117,7 @@ def load_run_config(
     Raises:
         InputError: the file is missing or is not a valid config; the message lists every mistake.
     """
-    return make_run_config(*read_yaml(Path(path)), Path(path).stem, overrides, origin)
+    return make_run_config(*read_settings(Path(path)), Path(path).stem, overrides, origin)
 
 
 def load_started_run(path: Path, overrides: Mapping[str, Any] | None = None, origin: str = "command line") -> RunConfig:
@@ -135,7 +135,37 @@ def load_started_run(path: Path, overrides: Mapping[str, Any] | None = None, ori
             `files.run_directory.check_version`).
     """
     check_version(path)
-    return make_run_config(*read_yaml(path), path.parent.name, overrides, origin)
+    return make_run_config(*read_settings(path), path.parent.name, overrides, origin)
+
+
+def read_settings(path: Path) -> tuple[dict[str, Any], Origins]:
+    """Reads a config file. The paths of pairs that are kept beside it are those of its folder, see `with_kept_pairs`.
+
+    Returns and raises the same as `config.yaml.read_yaml`.
+    """
+    values, origins = read_yaml(path)
+    return with_kept_pairs(values, RunDirectory(path.parent)), origins
+
+
+def with_kept_pairs(values: dict[str, Any], run: RunDirectory) -> dict[str, Any]:
+    """Returns the values of a run's config with the present paths of the pairs that the run keeps.
+
+    A run that was trained on pairs in memory keeps them in its folder, which may have been moved since the config was
+    written. The values of other runs are returned unchanged.
+
+    Args:
+        values: nested dicts, as a config file has them.
+        run: the run, or the folder of a config file.
+    """
+    data = values.get("data")
+    train = data.get("train") if isinstance(data, Mapping) else None
+    if not isinstance(train, Mapping) or not run.pairs_origin.is_file():
+        return values
+    for key, value in train.items():
+        if isinstance(value, str) and Path(value).parent.name == run.pairs.name:
+            path = run.pairs / Path(value).name
+            values = replaced(values, ["data", "train", key], str(path)) if path.is_file() else values
+    return values
 
 
 TUNED = ("beam_size", "length_penalty")
@@ -213,11 +243,12 @@ def make_run_config(
     return validate(RunConfig, values, {**origins, **dict.fromkeys(overrides, origin)})
 
 
-def dotted_settings(settings: Any) -> dict[str, Any]:
+def dotted_settings(settings: Any, argument: str = "settings") -> dict[str, Any]:
     """Flattens settings that the user passes in Python.
 
     Args:
         settings: a dictionary. It may be nested as in a config file, and keys may be dotted at any level.
+        argument: the name of the argument, for messages.
 
     Returns:
         The value of each setting by dotted key, such as `{"model.d_model": 64}`.
@@ -228,33 +259,33 @@ def dotted_settings(settings: Any) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     sections: set[str] = set()
-    for key, value in _walk_settings(settings, ""):
+    for key, value in _walk_settings(settings, "", argument):
         sections_of_key = [key[: dot.start()] for dot in re.finditer(r"\.", key)]
         clash = next((name for name in (key, *sections_of_key) if name in values), key if key in sections else None)
         if clash:
-            raise InputError(f"settings: {clash:.60}: expected one value, found two; leave one out")
+            raise InputError(f"{argument}: {clash:.60}: expected one value, found two; leave one out")
         values[key] = value
         sections.update(sections_of_key)
     return values
 
 
-def _walk_settings(settings: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+def _walk_settings(settings: Any, prefix: str, argument: str) -> Iterator[tuple[str, Any]]:
     """Yields the dotted key and the value of each setting in a nested dictionary; see `dotted_settings`."""
     if not isinstance(settings, Mapping):
-        raise InputError(f'settings: expected a dictionary such as {{"model.d_model": 64}}, found {settings!r:.60}')
+        raise InputError(f'{argument}: expected a dictionary such as {{"model.d_model": 64}}, found {settings!r:.60}')
     if prefix.count(".") > DEEPEST_NESTING:
-        raise InputError(f"settings: {prefix[:60]}: nested more than {DEEPEST_NESTING} levels deep")
+        raise InputError(f"{argument}: {prefix[:60]}: nested more than {DEEPEST_NESTING} levels deep")
     for name, value in settings.items():
         if not isinstance(name, str):
-            raise InputError(f'settings: expected keys that are text, such as "model.d_model", found {name!r:.60}')
+            raise InputError(f'{argument}: expected keys that are text, such as "model.d_model", found {name!r:.60}')
         if "" in name.split("."):
-            raise InputError(f'settings: expected keys such as "model.d_model", found {name!r:.60}')
+            raise InputError(f'{argument}: expected keys such as "model.d_model", found {name!r:.60}')
         if not isinstance(value, Mapping):
             yield f"{prefix}{name}", value
         elif value:
-            yield from _walk_settings(value, f"{prefix}{name}.")
+            yield from _walk_settings(value, f"{prefix}{name}.", argument)
         else:
-            raise InputError(f"settings: {prefix}{name:.60}: an empty dictionary changes nothing; leave it out")
+            raise InputError(f"{argument}: {prefix}{name:.60}: an empty dictionary changes nothing; leave it out")
 
 
 def dump(config: RunConfig) -> str:

@@ -8,25 +8,32 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ..alignment.gold import (
     FIRST_INDEX_ADVICE,
     GoldSet,
+    check_gold_set,
     choice_settings,
     read_choice_set,
     read_configured_gold,
-    read_gold_set,
 )
 from ..config.run import settings_of_set
+from ..errors import InputError
 from ..inspection.recorder import ForcedPair, pair_references
 from ..run.processes import RunParts
 from ..run.trained_run import TrainedRun
+from ..text.corpora.corpus import Corpus
 from ..text.corpora.formats import read_parallel_files, read_tagged
+from ..text.corpora.word_links import links_as_line, parse_pharaoh_line, read_pharaoh
+from ..text.lines.line import as_line
 from ..text.lines.text_file import read_lines
 from ..text.phrases.required import RequiredPhrase
 from ..text.tokens.encoding import EncodedSentences, encode_sentences
 from ..text.tokens.tokenizer import Tokenizer
 
+IN_MEMORY = "memory"
+"""The name of sentences from Python in results, and of the folder of their results, unless the user has chosen it."""
 log = logging.getLogger(__name__)
 
 
@@ -87,71 +94,97 @@ class EvaluationRequest:
 def read_own_set(
     run: TrainedRun,
     name: str,
-    source: Path,
-    reference: Path | None = None,
-    alignments: Path | None = None,
+    source: Path | Sequence[str],
+    reference: Path | Sequence[str] | None = None,
+    alignments: Path | Sequence[Any] | None = None,
     first_index: int = 0,
     normalizes: bool = True,
 ) -> EvaluationSet:
-    """Reads text of the user from files.
+    """Reads text of the user from files or from memory.
 
     Args:
         run: the run that is evaluated.
         name: the name of the results' folder.
-        source: the file of the sentences, one a line.
-        reference: the file of their translations; None if there are none.
-        alignments: the file of the gold alignments of sentences and translations; None if there are none.
+        source: the file of the sentences, one a line, or the sentences.
+        reference: the file of their translations, or the translations; None if there are none.
+        alignments: the file of the gold alignments of sentences and translations, or the links of each pair, see
+            `text.corpora.word_links.links_as_line`; None if there are none.
         first_index: the number of the first word in `alignments`, 0 or 1.
         normalizes: if True, the run's `data.normalize` is applied to the text.
 
     Raises:
-        InputError: a file cannot be read; the two files have different numbers of lines; or the gold alignments do not
-            fit them, see `alignment.gold.read_gold_set`.
+        InputError: a file cannot be read; a sentence in memory is not text or has several lines; there are other
+            numbers of sources and references; or the gold alignments do not fit them, see
+            `alignment.gold.check_gold_set`.
     """
-    origin = source.name  # with its suffix: test.en must not replace the results on `test`
+    # With its suffix: test.en must not replace the results on `test`.
+    origin = source.name if isinstance(source, Path) else IN_MEMORY
     # Words that gold links count must not be divided, so that they keep their numbers.
     options = {"normalizes": normalizes, "divides": alignments is None}
     choice_set = read_choice_set(run.config, run.reader.segmenter)
+    labels = [
+        str(text) if isinstance(text, Path) else key for key, text in (("source", source), ("reference", reference))
+    ]
     if reference is None:
-        sentences = _read_typed(run, read_lines(source), source, "source", options)
+        sentences = _read_typed(run, _lines_of(source, "source"), labels[0], "source", options)
         return EvaluationSet(name, sentences, choose_on=choice_set, origin=origin, is_own_text=True)
-    corpus = read_parallel_files(source, reference)
+    corpus = _read_own_pairs(source, reference)
     corpus = replace(
         corpus,
-        source=_read_typed(run, corpus.source, source, "source", options),
-        target=_read_typed(run, corpus.target, reference, "target", options),
+        source=_read_typed(run, corpus.source, labels[0], "source", options),
+        target=_read_typed(run, corpus.target, labels[1], "target", options),
     )
     gold = None
     if alignments is not None:
-        gold = read_gold_set(
-            origin,
-            corpus,
-            alignments,
-            segmenter=run.reader.segmenter,
-            first_index=first_index,
-            remedy=FIRST_INDEX_ADVICE,
-        )
+        if isinstance(alignments, Path):
+            location, links = str(alignments), read_pharaoh(alignments, first_index=first_index)
+        else:
+            location, links = "alignments", []
+            for number, links_of_pair in enumerate(alignments, 1):
+                place = f"{location}:{number}"
+                links.append(parse_pharaoh_line(links_as_line(links_of_pair, place), place, first_index))
+        gold = check_gold_set(origin, corpus, links, location, run.reader.segmenter, first_index, FIRST_INDEX_ADVICE)
     return EvaluationSet(name, corpus.source, corpus.target, gold, choice_set, origin, is_own_text=True)
 
 
-def _read_typed(run: TrainedRun, lines: Sequence[str], path: Path, side: str, options: dict[str, bool]) -> list[str]:
-    """Returns the lines of a file in the form in which the run reads them, and logs how many are changed.
+def _lines_of(text: Path | Sequence[str], name: str) -> Sequence[str]:
+    """Returns the lines of a file, or sentences in memory as lines; `name` is their argument, for messages."""
+    if isinstance(text, Path):
+        return read_lines(text)
+    return [as_line(sentence, f"{name}:{number}") for number, sentence in enumerate(text, 1)]
+
+
+def _read_own_pairs(source: Path | Sequence[str], reference: Path | Sequence[str]) -> Corpus:
+    """Returns the pairs of sources and references, each in a file or in memory.
+
+    Raises an `InputError` if a file cannot be read, a sentence is not a line, or the numbers of both differ.
+    """
+    if isinstance(source, Path) and isinstance(reference, Path):
+        return read_parallel_files(source, reference)
+    sources, references = _lines_of(source, "source"), _lines_of(reference, "reference")
+    if len(sources) != len(references):
+        raise InputError(f"reference: expected one for each of {len(sources):,} sources, found {len(references):,}")
+    return Corpus(sources, references, range(1, len(sources) + 1), "source + reference")
+
+
+def _read_typed(run: TrainedRun, lines: Sequence[str], name: str, side: str, options: dict[str, bool]) -> list[str]:
+    """Returns the lines of a text in the form in which the run reads them, and logs how many are changed.
 
     Args:
         run: the run.
-        lines: the lines of the file.
-        path: the file, for messages.
+        lines: the lines of the text.
+        name: the path of its file, or its argument, for messages.
         side: the language of the lines, `source` or `target`.
         options: the keyword arguments `normalizes` and `divides` of the method `typed_text` of the run's reader.
     """
-    typed = run.reader.typed_text(str(path), side, **options)
+    typed = run.reader.typed_text(name, side, **options)
     readable = typed.readable(lines)  # references, too: they are scored without characters that no translation has
     sentences, _ = typed.read(readable)
     if changed := sum(before != after for before, after in zip(readable, sentences, strict=True)):
         log.info(
             "%s: %d of %d lines are changed to look like the training text (data.normalize; --no_normalize reads them "
             "as they are)",
-            path,
+            name,
             changed,
             len(readable),
         )

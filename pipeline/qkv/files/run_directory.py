@@ -92,6 +92,8 @@ class RunDirectory:
         self.ancestor_weights = self.root / "ancestor" / "weights.npz"
         self.preparation = self.root / ".preparation.json"  # while the text is being prepared
         self.corpus_report = self.root / "corpus_report.json"
+        self.pairs = self.root / "pairs"  # the text of a run that was trained on pairs in memory
+        self.pairs_origin = self.pairs / "origin.json"  # written last; with it, the text is whole
         self.held_out = self.root / "held_out"  # the validation and test pairs taken out of the training files
         self.source_look = self.root / "source_look.json"
         self.target_look = self.root / "target_look.json"
@@ -108,7 +110,7 @@ class RunDirectory:
         self._lock = self.root / ".lock"
         # The folders that training writes, and the files outside of these folders.
         folders = (self.held_out, self.encoded, self.checkpoints, self.validation_events, self.projector, self.probes)
-        self._folders = self.own_tokenizer.parent, self.ancestor.parent, *folders
+        self._folders = self.pairs, self.own_tokenizer.parent, self.ancestor.parent, *folders
         files = (self.preparation, self.corpus_report, self.source_look, self.target_look, self.model, self.history)
         self._files = self.config, self.decoding, self.alignment, self.manifest, *files, self.projector_config
 

@@ -108,7 +108,7 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
 
     output_embedding: Any
     source_loss = 0.0
-    max_positions: int | None = None
+    max_positions: Any = None
     _generate: Any = None  # `decoding.generate` sets it: searches are made for models, so they cannot be imported here
 
     def __init__(self, **kwargs: Any) -> None:

@@ -29,12 +29,15 @@ from ..runtime.import_tensorflow import importing_tensorflow
 if TYPE_CHECKING:
     import keras
 
+    from ..text.corpora.pairs_in_memory import SpooledPairs
+
 
 def train(
     config: RunConfig,
     resume: Path | None = None,
     callbacks: "Sequence[keras.callbacks.Callback] | None" = None,
     stream: TextIO | None = None,
+    pairs: "SpooledPairs | None" = None,
 ) -> int:
     """Trains a new run, or continues a run.
 
@@ -43,6 +46,7 @@ def train(
         resume: the folder of the run to continue; None for a new run.
         callbacks: further callbacks, or None; `qkv.training.loop` lists the arguments of their methods.
         stream: the stream to which the progress is written; by default standard output.
+        pairs: the pairs to train on, if the training files of the config are their copies in the run; otherwise None.
 
     Returns:
         The exit status: 0, or 130 if the training was interrupted and can be continued.
@@ -55,4 +59,4 @@ def train(
     with importing_tensorflow():
         from .training import run_training
 
-    return run_training(config, resume, callbacks, stream)
+    return run_training(config, resume, callbacks, stream, pairs)

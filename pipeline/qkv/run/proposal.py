@@ -1,7 +1,7 @@
 """Proposes settings for a training of a given time: the largest model that can read enough text in this time."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -23,6 +23,10 @@ BATCHES = (1024, 2048, 4096)
 """The proposed values of `batches.batch_tokens`."""
 UPDATES_WANTED = 2000
 """The largest batch size with at least this number of updates is proposed."""
+DEFAULT_MINUTES = 5
+"""The length of a training for which `default_settings` proposes, unless the user has chosen one."""
+BYTES_PER_TOKEN = 4
+"""The approximate number of bytes of a token of text, in UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,58 @@ def propose(
         updates=round(tokens / batch),
         epochs=epochs,
     )
+
+
+def default_set_size(pairs: int) -> int:
+    """Returns the number of pairs to hold out for a set whose size nobody has chosen: 20 of 200, 1,000 of 20,000.
+
+    It is a tenth of up to 1,000 pairs and a twentieth of more, at most 1,000, which are enough for scores.
+
+    Args:
+        pairs: the number of all pairs.
+    """
+    return max(1, min(1000, max(pairs // 20, min(100, pairs // 10))))
+
+
+def default_settings(
+    pairs: int, target_bytes: int, words: int, characters: int, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns default settings for a training on a text, for a user who has chosen only some.
+
+    They depend on the arguments alone and not on the machine, so that the same call continues a training. Without a
+    limit in `settings`, the training lasts `DEFAULT_MINUTES`. The sizes are those that `propose` gives for this time on
+    the machine on which the costs were measured.
+
+    Args:
+        pairs: the number of pairs.
+        target_bytes: the number of bytes of all targets.
+        words: the number of different words on both sides.
+        characters: the number of different characters on both sides.
+        settings: the settings that the user has chosen, by dotted key.
+
+    Returns:
+        The other settings, by dotted key.
+    """
+    minutes = settings.get("training.max_minutes")
+    is_limited = any(settings.get(f"training.max_{unit}") is not None for unit in ("updates", "epochs"))
+    proposal = propose(
+        pairs,
+        tokens_per_pair=1 + target_bytes / BYTES_PER_TOKEN / pairs,
+        minutes=minutes if isinstance(minutes, int | float) and minutes > 0 else DEFAULT_MINUTES,
+        work_per_second=1e6,  # of the machine on which the costs, in microseconds, were measured
+        vocabulary_limit=max(32, round(0.8 * words) + characters),  # some words occur in a held-out set only
+    )
+    defaults = {**proposal.settings(), "training.warmup_updates": 200, "model.norm": "pre"}
+    defaults["tokenizer.vocabulary_size"] = max(proposal.vocabulary_size, characters + 4)  # and the special tokens
+    if is_limited:
+        for key in ("schedule", "max_minutes", "warmup_updates"):
+            del defaults[f"training.{key}"]
+        updates = settings.get("training.max_updates")
+        defaults["training.warmup_updates"] = min(200, updates // 10) if isinstance(updates, int) else 200
+    has_other_model = settings.get("model.architecture", "transformer") != "transformer"
+    if has_other_model or settings.get("training.start_from") is not None:  # an ancestor has sizes already
+        defaults = {key: value for key, value in defaults.items() if key.startswith(("training.", "batches."))}
+    return {key: value for key, value in defaults.items() if value is not None and key not in settings}
 
 
 def _by_threshold(table: Sequence[tuple[float, Any]], value: float) -> Any:

@@ -37,7 +37,15 @@ from ..runtime.devices import (
 from ..runtime.machine import keep_freed_memory
 from ..runtime.workers import Workers, join_workers, noticing_lost_workers
 from ..text.corpora.held_out import with_held_out_files
-from ..text.corpora.provenance import check_prepared, check_same_settings, data_sha256, prepared_sha256, recorded_sha256
+from ..text.corpora.pairs_in_memory import SpooledPairs
+from ..text.corpora.provenance import (
+    check_prepared,
+    check_same_settings,
+    data_sha256,
+    pairs_origin,
+    prepared_sha256,
+    recorded_sha256,
+)
 from ..text.prepare import prepare_text
 from ..text.training_text import TrainingText, load_text
 from ..training.batches import TrainingBatches
@@ -78,7 +86,11 @@ log = logging.getLogger(__name__)
 
 
 def run_training(
-    config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback] | None, stream: TextIO | None
+    config: RunConfig,
+    resume: Path | None,
+    callbacks: Sequence[keras.callbacks.Callback] | None,
+    stream: TextIO | None,
+    pairs: SpooledPairs | None,
 ) -> int:
     """Trains a new run, or continues a run. The arguments, result and errors are those of `qkv.run.train`."""
     callbacks = check_callbacks(callbacks)
@@ -97,7 +109,7 @@ def run_training(
         with open_run_folder(config.run.directory / config.run.name, resume, writes=workers.is_chief) as run:
             # Made first, so that a mistake in the config is reported before the text is prepared.
             config_callbacks = make_callbacks(config, run) if workers.is_chief else []
-            ancestor, text = prepare(config, run)
+            ancestor, text = prepare(config, run, pairs)
             if not isinstance(workers, SingleProcess):
                 check_equal_text(
                     workers, data_sha256(with_held_out_files(config, run).data, run) | prepared_sha256(run)
@@ -228,14 +240,18 @@ def _appears(path: Path) -> bool:
     return path.is_file()
 
 
-def prepare(config: RunConfig, run: RunDirectory) -> tuple[Ancestor | None, TrainingText]:
-    """Writes the config, copies the ancestor of a run, and prepares the text.
+def prepare(
+    config: RunConfig, run: RunDirectory, pairs: SpooledPairs | None = None
+) -> tuple[Ancestor | None, TrainingText]:
+    """Writes the config, copies pairs in memory and the ancestor of a run into it, and prepares the text.
 
     If the run has a prepared text already, it is read.
 
     Args:
         config: all settings.
         run: the folder of the run.
+        pairs: the pairs to train on, whose copies in the run are the training files of the config; None if the config
+            names other files.
 
     Returns:
         `(ancestor, text)`: the copy of the ancestor, None if `training.start_from` is null; and the prepared text.
@@ -245,6 +261,8 @@ def prepare(config: RunConfig, run: RunDirectory) -> tuple[Ancestor | None, Trai
     """
     if not run.config.is_file():  # before anything else, so that the same command finds the run
         run.write_config(dump(config))
+    if pairs is not None:
+        pairs.copy_into(run)
     ancestor = take_ancestor(config, run)
     keras.utils.set_random_seed(config.run.seed)  # loading a model has drawn random numbers
     if not run.corpus_report.is_file():
@@ -310,7 +328,7 @@ def _save_model(
     sides = zip(languages, text.segmentations[0].sides, strict=True)
     counts = {language: count_ids(side.ids, len(vectors)) for language, side in sides}
     write_projector(run, text.tokenizer.pieces(range(len(vectors))), vectors, counts)
-    origin = origin | {"data_sha256": recorded_sha256(run)}
+    origin = origin | {"data_sha256": recorded_sha256(run), **pairs_origin(run)}
     if run.ancestor.is_file():
         origin["started_from"] = read_json_object(run.ancestor)
     write_manifest(config, run, model, text.tokenizer, origin)

@@ -23,7 +23,7 @@ from .corpora.formats import linked_parts_of, parts_of, read_corpus
 from .corpora.held_out import Rows, hold_out_sets, with_held_out_files
 from .corpora.mixture import ranges_of
 from .corpora.overlap import SharedSentences, report_overlap
-from .corpora.provenance import data_sha256, file_set_digests, prepared_sha256
+from .corpora.provenance import data_sha256, file_set_digests, pairs_origin, prepared_sha256
 from .corpora.word_links import GoldAlignment, iterate_links_inside
 from .lines.line import without_tag
 from .selection import (
@@ -127,6 +127,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
         "overlap": overlap,
         "invisible": invisible,
         "joined": sum(map(len, joined)),
+        **pairs_origin(run),
         "sha256": digests,
         "prepared_sha256": prepared_sha256(run),
         "settings": config.model_dump(mode="json", exclude={"run": {"name", "directory"}}),

@@ -8,6 +8,7 @@ The modules, in reading order:
 - `held_out`: validation and test sets that are held out from the training files
 - `overlap`: sentences of a set that the training text contains, too
 - `mixture`: the mixture of several corpora in an epoch
+- `pairs_in_memory`: sentence pairs that the user passes from Python, and their files
 - `provenance`: digests of the files that a text was read from, and checks that they are unchanged
 - `word_links`: word alignments in Pharaoh format
 """

@@ -220,7 +220,7 @@ def read_text_columns(
                 f"{path}: no column {column}: no line has the separator {separator!r}{hint}; name the character that "
                 "divides the columns, such as separator: ','"
             )
-        number = _find_column(f"{path}:1", names, column)
+        number = find_column(f"{path}:1", names, column)
         return replace(rows, form=lambda line: compose(split(line)[number]))
 
     return list(map(select, columns))
@@ -267,11 +267,11 @@ def _check_width(path: str | Path, lines: Iterable[str], separator: str, quoted:
     return width
 
 
-def _find_column(location: str | Path, names: Sequence[str], wanted: str | int) -> int:
+def find_column(location: str | Path, names: Sequence[str], wanted: str | int) -> int:
     """Returns the number of a column, from 0.
 
     Args:
-        location: the table and, if it has one, the line of the names, for messages.
+        location: the table, in a file or in memory, and, if it has one, the line of the names, for messages.
         names: the names of all columns.
         wanted: the name of the column, or its number from 0.
 
@@ -334,7 +334,7 @@ def read_parquet_column(path: Path, file: Any, column: str | int) -> Iterator[tu
     schema = file.metadata.schema
     columns = [schema.column(number) for number in range(len(schema))]
     names = [described.path for described in columns]
-    number = _find_column(path, names, names[_find_column(path, names, column)])  # by its name, which must be unique
+    number = find_column(path, names, names[find_column(path, names, column)])  # by its name, which must be unique
     chosen = columns[number]
     if chosen.logical_type.type != "STRING" or chosen.max_repetition_level:
         content = "lists" if chosen.max_repetition_level else chosen.physical_type.lower()

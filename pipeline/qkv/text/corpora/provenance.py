@@ -10,7 +10,7 @@ from typing import Any
 from ...config import RunConfig
 from ...config.corpus import CorpusSettings
 from ...config.data import DataSettings
-from ...config.run import CHANGEABLE_SETTINGS, changes_of_result, make_run_config
+from ...config.run import CHANGEABLE_SETTINGS, changes_of_result, make_run_config, with_kept_pairs
 from ...config.yaml import replaced
 from ...errors import InputError
 from ...files.json import read_json_if_whole
@@ -59,6 +59,16 @@ def recorded_sha256(run: RunDirectory) -> dict[str, str]:
     return _reported(run, "sha256")
 
 
+def pairs_origin(run: RunDirectory) -> dict[str, Any]:
+    """Returns the origin of the text of a run that was trained on pairs in memory, as the entry `text_origin`.
+
+    The entry is a part of the corpus report and of the manifest: `from`, the number of `pairs`, and the `sha256` of
+    each side. Empty for other runs.
+    """
+    origin = read_json_if_whole(run.pairs_origin)
+    return {"text_origin": origin} if origin else {}
+
+
 def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
     """Returns the fingerprint of a run, which is stored in its checkpoints.
 
@@ -103,7 +113,7 @@ def check_same_settings(config: RunConfig, run: RunDirectory, section: str = "")
         return before == after or (is_moved and sha256(Path(after)) == digests[before])
 
     # A run may change `data.normalize`, and those of older versions have a switch there that is refused today.
-    compared = replaced(settings_at_start, ["data", "normalize"], None)
+    compared = with_kept_pairs(replaced(settings_at_start, ["data", "normalize"], None), run)
     changes = changes_of_result(make_run_config(compared, {}, run.root.name), config, same)
     if changes := [change for change in changes if change.startswith(section)]:
         shown = "\n  ".join(changes)

@@ -8,11 +8,14 @@ import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
+from typing import Any
 
 from ...errors import InputError, quoted
 from ...files.atomic import output_when_done, write_output
 from ...files.paths import matching_files
+from ..lines.line import is_missing
 from ..lines.text_file import read_lines
 from .corpus import Corpus, chunks
 
@@ -82,12 +85,12 @@ def iterate_pharaoh(path: str | Path, turned: bool = False, first_index: int = 0
         InputError: see `read_pharaoh`; it is raised when the line is reached.
     """
     for number, line in enumerate(read_lines(path), start=1):
-        alignment = _parse_line(line, f"{path}:{number}", first_index)
+        alignment = parse_pharaoh_line(line, f"{path}:{number}", first_index)
         yield alignment.turned if turned else alignment
 
 
-def _parse_line(line: str, location: str, first_index: int) -> GoldAlignment:
-    """Returns the links in a line.
+def parse_pharaoh_line(line: str, location: str, first_index: int) -> GoldAlignment:
+    """Returns the links in a line of Pharaoh text.
 
     Args:
         line: the line.
@@ -119,6 +122,34 @@ def _parse_line(line: str, location: str, first_index: int) -> GoldAlignment:
         if match[2] == "-":
             sure.add(link)
     return GoldAlignment(frozenset(sure), frozenset(possible))
+
+
+def links_as_line(links: Any, location: str) -> str:
+    """Returns the word links that a user of the Python API has passed for a sentence pair, as a line of Pharaoh text.
+
+    Args:
+        links: Pharaoh text, such as `0-0 1-2`; or pairs `(i, j)` in a list, another collection or the keys of a
+            mapping. A missing value stands for no links.
+        location: the location of the links, for messages.
+
+    Raises:
+        InputError: the links have another form.
+    """
+    if is_missing(links):
+        return ""
+    if isinstance(links, str):
+        parse_pharaoh_line(links, location, first_index=0)
+        return " ".join(links.split())
+    try:
+        pairs = {(index(i), index(j)) for i, j in links}
+    except (TypeError, ValueError):
+        pairs = {(-1, -1)}
+    if any(min(pair) < 0 for pair in pairs):
+        raise InputError(
+            f"{location}: expected word links, text such as '0-0 1-2' or a list of pairs (i, j) of word numbers from "
+            f"0, found {quoted(links)}"
+        )
+    return format_pharaoh_line(pairs).rstrip("\n")
 
 
 def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:

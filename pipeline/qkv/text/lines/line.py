@@ -12,6 +12,7 @@ before a source whose translation is German (Johnson et al. 2017).
 
 import codecs
 import re
+import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -48,6 +49,7 @@ OTHER_SPACES = _characters(
 """White space by Python's `str.isspace`, except the space U+0020."""
 INVISIBLE = re.compile(f"[{FORMAT_CHARACTERS}{OTHER_SPACES}]")
 """Matches one of `FORMAT_CHARACTERS` or `OTHER_SPACES`."""
+_MISSING_TYPES = ("NAType", "NaTType")
 _UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 
 
@@ -76,7 +78,7 @@ def list_sentences(sentences: Any, name: str) -> list[str]:
         name: the name of the argument, for messages.
 
     Raises:
-        InputError: `sentences` has another type, or one of the sentences is not text.
+        InputError: `sentences` has another type, or one of the sentences is not text, such as a missing value.
     """
     if isinstance(sentences, str):
         return [sentences]
@@ -100,6 +102,17 @@ def list_sentences(sentences: Any, name: str) -> list[str]:
             hint = "; leave missing values out by dropna(), or make them empty by fillna('')" if is_pandas else ""
             raise InputError(f"{name}:{number}: expected text, found {text!r:.60}{hint}")
     return texts
+
+
+def is_series(sentences: Any) -> bool:
+    """Returns whether an argument is a Series of pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(sentences, pandas.Series)
+
+
+def is_missing(value: Any) -> bool:
+    """Returns whether a value is a missing value of Python, NumPy or pandas: None, NaN, `pandas.NA` or `pandas.NaT`."""
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in _MISSING_TYPES
 
 
 def as_line(text: str, location: str) -> str:
