@@ -12,6 +12,8 @@ from keras.src.backend import set_keras_mask  # public to layers alone, by `comp
 
 from .text.tokens.special_tokens import PAD
 
+__all__ = ["TokenCrossEntropy"]
+
 
 @keras.saving.register_keras_serializable(package="qkv")
 class TokenCrossEntropy(keras.losses.Loss):

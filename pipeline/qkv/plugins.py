@@ -26,6 +26,15 @@ from .metrics import METRIC_FUNCTIONS
 from .training.callbacks import CALLBACK_FACTORIES
 from .training.schedule import SCHEDULE_FUNCTIONS
 
+__all__ = [
+    "register_callback",
+    "register_measure",
+    "register_mechanism",
+    "register_metric",
+    "register_schedule",
+    "register_score",
+]
+
 Entry = TypeVar("Entry")
 
 

@@ -13,6 +13,8 @@ from keras.backend import standardize_dtype
 
 from ..layers.keras_layers import check_sizes, dynamic_shape
 
+__all__ = ["Distances", "Rotation", "alibi_bias", "alibi_slopes", "rotate", "rotation"]
+
 
 class Rotation(NamedTuple):
     """The angles by which `rotate` turns each pair of coordinates at each position.

@@ -28,6 +28,8 @@ from ..runtime.import_tensorflow import importing_tensorflow
 if TYPE_CHECKING:
     import keras
 
+__all__ = ["train"]
+
 
 def train(
     config: RunConfig,
