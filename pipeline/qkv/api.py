@@ -245,10 +245,11 @@ class Run:
         return pd.read_csv(file) if file.is_file() else pd.DataFrame()
 
     def __repr__(self) -> str:
-        """Returns folder, languages and number of parameters."""
+        """Returns folder, languages, architecture and number of parameters."""
         data = self.config.data
         languages = f"{data.source_language} to {data.target_language}"
-        return f"<Run {self.path}: {languages}, {self.model.count_params():,} parameters>"
+        model = f"{type(self.model).__name__} of {self.model.count_params():,} parameters"
+        return f"<Run {self.path}: {languages}, {model}>"
 
     @overload
     def translate(self, sentences: str, *, n_best: None = None, **decoding: Any) -> "Translated": ...
