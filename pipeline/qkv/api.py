@@ -28,6 +28,7 @@ from .text.lines.line import list_sentences
 
 if TYPE_CHECKING:
     import keras
+    import numpy as np
     import pandas as pd
 
     from .alignment.linking import Linking
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from .inspection.experiments.activations import Inside, Pair, SentenceOrPair
     from .inspection.experiments.score_parts import ScoreParts
     from .run.trained_run import TrainedRun
+
+    Sentences = Sequence[str] | np.ndarray | pd.Series  # several sentences; a str, also a sequence, is one sentence
 
 SETS = ("test", "validation")
 """The sets of a config that `Run.evaluate` evaluates, the default first."""
@@ -252,21 +255,31 @@ class Run:
         return f"<Run {self.path}: {languages}, {model}>"
 
     @overload
-    def translate(self, sentences: str, *, n_best: None = None, **decoding: Any) -> "Translated": ...
-    @overload
-    def translate(self, sentences: Sequence[str], *, n_best: None = None, **decoding: Any) -> "list[Translated]": ...
-    @overload
-    def translate(self, sentences: str, *, n_best: int, **decoding: Any) -> "list[Translated]": ...
-    @overload
-    def translate(self, sentences: Sequence[str], *, n_best: int, **decoding: Any) -> "list[list[Translated]]": ...
-    @overload
-    def translate(self, sentences: str, *, split: Literal[True], **decoding: Any) -> "TranslatedText": ...
+    def translate(
+        self, sentences: str, *, n_best: None = None, split: Literal[False] = False, **decoding: Any
+    ) -> "Translated": ...
     @overload
     def translate(
-        self, sentences: Sequence[str], *, split: Literal[True], **decoding: Any
+        self, sentences: "Sentences", *, n_best: None = None, split: Literal[False] = False, **decoding: Any
+    ) -> "list[Translated]": ...
+    @overload
+    def translate(
+        self, sentences: str, *, n_best: int, split: Literal[False] = False, **decoding: Any
+    ) -> "list[Translated]": ...
+    @overload
+    def translate(
+        self, sentences: "Sentences", *, n_best: int, split: Literal[False] = False, **decoding: Any
+    ) -> "list[list[Translated]]": ...
+    @overload
+    def translate(
+        self, sentences: str, *, n_best: None = None, split: Literal[True], **decoding: Any
+    ) -> "TranslatedText": ...
+    @overload
+    def translate(
+        self, sentences: "Sentences", *, n_best: None = None, split: Literal[True], **decoding: Any
     ) -> "list[TranslatedText]": ...
     def translate(
-        self, sentences: str | Sequence[str], *, n_best: int | None = None, split: bool = False, **decoding: Any
+        self, sentences: "str | Sentences", *, n_best: int | None = None, split: bool = False, **decoding: Any
     ) -> Any:
         """Translates one sentence, or a list of them.
 
@@ -317,9 +330,9 @@ class Run:
     ) -> dict[Link, float]: ...
     @overload
     def align(
-        self, sources: Sequence[str], targets: Sequence[str], *, at: str | None = None
+        self, sources: "Sentences", targets: "Sentences", *, at: str | None = None
     ) -> list[dict[Link, float]]: ...
-    def align(self, sources: str | Sequence[str], targets: str | Sequence[str], *, at: str | None = None) -> Any:
+    def align(self, sources: "str | Sentences", targets: "str | Sentences", *, at: str | None = None) -> Any:
         """Links the words of sentences and their translations by the attention of the run.
 
         Args:

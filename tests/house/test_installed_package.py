@@ -2,9 +2,11 @@
 
 import filecmp
 import os
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -151,52 +153,46 @@ def test_the_examples_of_the_page_run_from_a_wheel(site, tmp_path):
     assert (tmp_path / "demo_saved_model" / "manifest.json").is_file()
 
 
-SCRIPT = """
-from pathlib import Path
-
-import qkv
-
-
-def translated(folder: Path, lines: list[str]) -> list[str]:
-    run: qkv.Run = qkv.load(folder)
-    return [one.text for one in run.translate(lines, beam_size=2)]
-
-
-def best(run: qkv.Run, line: str) -> tuple[str, float]:
-    first = run.translate(line)
-    second: qkv.Translated = run.translate(line, n_best=2)[1]
-    return first.text, first.log_probability - second.log_probability
-
-
-def links(run: qkv.Run, line: str) -> dict[tuple[int, int], float]:
-    return run.align(line, run.translate(line).text)
-
-
-def bleu(run: qkv.Run) -> float:
-    evaluation: qkv.Evaluation = run.evaluate(source="a.en", reference=Path("a.fr"))
-    return float(evaluation.metrics["bleu"]) + len(evaluation.archive)
-
-
-try:
-    trained = qkv.train("my.yaml", {"model.d_model": 64}, verbose=0)
-    print(best(trained, "a"), links(trained, "a"), bleu(trained), trained.export("marian", "b"))
-    print(qkv.AttentionArchive("c")[0].to_numpy().shape, translated(trained.path, ["a"]))
-except qkv.InputError as error:
-    print(error)
-"""
+SCRIPT = (ROOT / "tests" / "support" / "typed_script.py").read_text(encoding="utf-8")
+MISTAKES = {
+    'checkpoint="last"': "checkpoint=3",
+    'run.translate("a")': "run.translate(5)",
+    '"a", n_best=2': '"a", n_best="2"',
+    '["a"], split=True': '["a"], n_best=2, split=True',
+    'run.align("a", "b")': 'run.align("a", ["b"])',
+    'run.evaluate("test",': "run.evaluate(5,",
+    "first_index=1": 'first_index="1"',
+    '["*.scores"]': "[5]",
+    "head=0, row=1": 'head="0", row=1',
+    'quantization="int8"': "quantization=8",
+    '{"model.d_model": 64, "training": {"max_updates": 2}}': '"model.d_model"',
+    'split="validation"': "split=3",
+    "first.source_tokens": "first.source_token",
+    "label_smoothing=0.1": 'label_smoothing="0.1"',
+    'format="onnx"': "format=5",
+    '"length", digits=1': '"length", digits="1"',
+}
+"""Texts of the script, and what stands in their place with a mistake. Each spoils one line."""
 
 
 def test_a_script_of_a_user_passes_strict_type_checks(site, tmp_path):
-    """Against the installed wheel; a mistake in it is found, so that its types are there."""
+    """Against the installed wheel. The lines with mistakes are found, and no other, so that its types are there."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     (library,) = (tmp_path / "venv" / "lib").glob("*/site-packages")
     shutil.copytree(site / "qkv", library / "qkv")
     assert (library / "qkv" / "py.typed").is_file()
-    check = [sys.executable, "-m", "mypy", "--strict", "--python-executable", tmp_path / "venv" / "bin" / "python"]
-    for text, errors in ((SCRIPT, 0), (SCRIPT.replace("first.text", "first.txet"), 1)):
-        (tmp_path / "script.py").write_text(text, encoding="utf-8")
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        checked = subprocess.run(
-            [*check, "script.py"], cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8"
-        )
-        assert (checked.returncode, checked.stdout.count("error:")) == (errors, errors), checked.stdout
+    (library / "packages.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")  # NumPy and pandas
+    strict = ["--strict", "--allow-untyped-calls", "--python-executable", tmp_path / "venv" / "bin" / "python"]
+    wrong = SCRIPT
+    for text, mistake in MISTAKES.items():
+        assert wrong.count(text) == 1, text
+        wrong = wrong.replace(text, mistake)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    for script in (SCRIPT, wrong):
+        (tmp_path / "script.py").write_text(script, encoding="utf-8")
+        words = [sys.executable, "-m", "mypy", *strict, "script.py"]
+        said = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8").stdout
+        lines = zip(SCRIPT.splitlines(), script.splitlines(), strict=True)
+        changed = {number for number, (right, line) in enumerate(lines, 1) if right != line}
+        assert {int(number) for number in re.findall(r"^script\.py:(\d+): error:", said, re.MULTILINE)} == changed, said
+    assert len(changed) == len(MISTAKES)

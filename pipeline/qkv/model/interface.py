@@ -14,6 +14,7 @@ Letters: B batch, H heads, T target positions, S source positions, D model width
 import functools
 import inspect
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
@@ -242,7 +243,14 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
             "int8 writes a trained Transformer for CTranslate2"
         )
 
-    def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs):  # noqa: A002
+    def export(
+        self,
+        filepath: str | Path,
+        format: str = "tf_saved_model",  # noqa: A002 (Keras' name)
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """Writes the model for other programs, as `keras.Model.export` does.
 
         The default signature has the inputs `source_ids` and `target_ids`, int32, for any number of sentences and any

@@ -4,6 +4,7 @@ Letters: B batch, T target positions, S source positions, E embedding size, N si
 memory's states, which are the states of the forward and of the backward GRU, V vocabulary.
 """
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
@@ -331,7 +332,13 @@ class Recurrent(TranslationModel):
             None if cache is None else last,
         )
 
-    def export(self, filepath, format="tf_saved_model", *args, **kwargs):  # noqa: A002 (Keras' name)
+    def export(
+        self,
+        filepath: str | Path,
+        format: str = "tf_saved_model",  # noqa: A002 (Keras' name)
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
         """Writes the model for other programs, see `TranslationModel.export`.
 
         Raises:
