@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from qkv.__main__ import COMMANDS
 from qkv.version import __version__
 from tests.support import KEPT_RUNS, ROOT
-from tests.support.documents import PYTHON, blocks_of
+from tests.support.documents import KERAS, PYTHON, blocks_of
 from tests.support.tiny_runs import write_small_corpus
 
 PACKAGE = ROOT / "pipeline" / "qkv"
@@ -132,25 +133,59 @@ tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})  
 """
 
 
-@pytest.mark.skipif(not (ROOT / "runs/demo/manifest.json").is_file(), reason="needs the trained demo")
+needs_the_demo = pytest.mark.skipif(not (ROOT / "runs/demo/manifest.json").is_file(), reason="needs the trained demo")
+
+
+@needs_the_demo
 def test_the_examples_of_the_page_run_from_a_wheel(site, tmp_path):
     """With the demo, and nothing of the clone on Python's path."""
     examples = blocks_of(PYTHON)
     assert len(examples) == 10
     assert all(code.count("\n") <= 5 for code in examples)
-    for folder in ("runs/demo", "data/demo", "configs"):
+    assert "".join(examples).count('{"max_updates": 200}') == 1
+    lines = run_examples(examples, site, tmp_path)
+    assert lines[0] == "le chat dort ."
+    assert (tmp_path / "demo_saved_model" / "manifest.json").is_file()
+
+
+OTHER_PAGES = (
+    KERAS,
+    ROOT / "docs" / "use" / "dataframe.md",
+    ROOT / "docs" / "extend" / "blocks.md",
+    ROOT / "docs" / "learn" / "experiments.md",
+)
+
+
+@needs_the_demo
+@pytest.mark.parametrize("page", [page for page in OTHER_PAGES if page.is_file()], ids=lambda page: page.stem)
+def test_the_examples_of_another_page_run_from_a_wheel(site, tmp_path, page):
+    examples = [code for code in blocks_of(page) if "onnx" not in code or find_spec("tf2onnx")]
+    assert len(examples) >= 3
+    run_examples(examples, site, tmp_path)
+
+
+FASTER = {
+    '{"max_updates": 200}': '{"max_updates": 20, "warmup_updates": 5}',
+    "shuffle=False": "shuffle=False, steps_per_epoch=2",
+}
+"""What the examples train less, by their text."""
+
+
+def run_examples(examples, site, folder):
+    """Runs pieces of code in turn, in a folder with demo, text and configs. Returns the lines that they print."""
+    for folder_name in ("runs/demo", "data/demo", "configs"):
         unneeded = shutil.ignore_patterns("*tfevents*", "checkpoints", "evaluations")
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=unneeded)
-    for file in (tmp_path / "data" / "demo").glob("t*[.][aef]*"):  # the first sentences are enough
+        shutil.copytree(ROOT / folder_name, folder / folder_name, ignore=unneeded)
+    for file in (folder / "data" / "demo").glob("t*[.][aef]*"):  # the first sentences are enough
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
         file.write_text("".join(lines[: 1000 if "train" in file.name else 20]), encoding="utf-8")
     code = "\n".join([UNOPTIMISED, *examples, "print(qkv.__file__)"])
-    assert code.count('{"max_updates": 200}') == 1
-    code = code.replace('{"max_updates": 200}', '{"max_updates": 20, "warmup_updates": 5}')
-    (tmp_path / "examples.py").write_text(code, encoding="utf-8")
-    lines = run(site, "examples.py", cwd=tmp_path).splitlines()
-    assert (lines[0], lines[-1]) == ("le chat dort .", str(site / "qkv" / "__init__.py"))
-    assert (tmp_path / "demo_saved_model" / "manifest.json").is_file()
+    for text, faster in FASTER.items():
+        code = code.replace(text, faster)
+    (folder / "examples.py").write_text(code, encoding="utf-8")
+    *lines, package = run(site, "examples.py", cwd=folder).splitlines()
+    assert package == str(site / "qkv" / "__init__.py")
+    return lines
 
 
 SCRIPT = (ROOT / "tests" / "support" / "typed_script.py").read_text(encoding="utf-8")
