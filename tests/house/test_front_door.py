@@ -1,7 +1,9 @@
 """`import qkv`: fast, and every name of the package is where editors and type checkers are told."""
 
 import ast
+import inspect
 import json
+import pkgutil
 import re
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from textwrap import dedent
 import pytest
 
 import qkv
+from qkv.config.decoding import DecodingSettings
 from tests.support import ROOT
 
 PACKAGE = ROOT / "pipeline" / "qkv" / "__init__.py"
@@ -113,6 +116,60 @@ MODULES_OF_PAGES = {
 @pytest.mark.parametrize("module", sorted(MODULES_OF_PAGES))
 def test_a_module_that_a_page_imports_from_lists_its_names(module):
     assert module in LISTING
+
+
+COMING_FROM = ROOT / "docs" / "use" / "coming_from.md"
+OBJECTS = {
+    "run": "qkv.api.Run",
+    "model": "qkv.model.transformer.Transformer",
+    "record": "qkv.inspection.record.Record",
+    "inside": "qkv.inspection.experiments.activations.Inside",
+}
+"""The class of each object that the page's right column names."""
+
+
+def codes_of_our_column():
+    """The pieces of code in the last column of the page's tables."""
+    rows = re.findall(r"^\| `.*\|(.*)\|$", COMING_FROM.read_text(encoding="utf-8"), re.MULTILINE)
+    codes = [code for row in rows for code in re.findall(r"`([^`]+)`", row)]
+    return sorted({*codes, "qkv.heatmap(matrix, rows, columns)"})
+
+
+CALLED = [code for code in codes_of_our_column() if re.match(rf"(qkv|{'|'.join(OBJECTS)})\b", code)]
+
+
+def test_the_page_for_those_who_know_another_library_has_a_table_of_names():
+    assert len(CALLED) >= 35
+    for code in {*codes_of_our_column()} - {*CALLED}:  # names of values inside a model, and arguments
+        assert re.fullmatch(r'(encoder|decoder)\.0(\.\w+)+|search="\w+"', code), code
+
+
+@pytest.mark.parametrize("code", CALLED)
+def test_a_name_for_those_who_know_another_library_exists(code):
+    """Attributes exist, and calls take the arguments. `**decoding` takes the settings of the config's section."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Attribute) and DOTTED.fullmatch(ast.unparse(node)):
+            find_object(ast.unparse(node))
+        if isinstance(node, ast.Call) and DOTTED.fullmatch(ast.unparse(node.func)):
+            parameters = inspect.signature(find_object(ast.unparse(node.func))).parameters
+            keywords = {keyword.arg for keyword in node.keywords}
+            keywords -= {*DecodingSettings.model_fields, "seed"} if "decoding" in parameters else set()
+            takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+            assert takes_any or keywords <= {*parameters}
+
+
+DOTTED = re.compile(rf"(qkv|{'|'.join(OBJECTS)})(\.\w+)+")
+
+
+def find_object(name):
+    """What a dotted name of the page is; None for an attribute that objects have and their class has not."""
+    first, *attributes = name.split(".")
+    value = pkgutil.resolve_name(OBJECTS[first]) if first in OBJECTS else qkv
+    for attribute in attributes:
+        if attribute in getattr(value, "__annotations__", {}) and not hasattr(value, attribute):
+            return None
+        value = getattr(value, attribute)
+    return value
 
 
 def test_an_unknown_name_is_an_error_of_attributes():
