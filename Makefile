@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test pytest test-slow contract test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
+.PHONY: demo test pytest test-slow contract typing test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
 	@echo "make test         lint, types and tests, but for those that take minutes"
 	@echo "make test-slow    those; make test SLOW=1 runs all tests, faster than one after the other"
 	@echo "make contract     Keras' own contract test of all layers, on each backend that is installed, with mixed precision"
+	@echo "make typing       pyright on a script with every public name, in an environment of its own (300 MB)"
 	@echo "make test-lower   the tests on the lowest versions of all packages, in an environment of its own"
 	@echo "make lock         renew requirements.lock and tests/requirements.lock from the requirements.txt beside them"
 	@echo "make licences     list the licences of all that is locked, in tests/licences.md"
@@ -87,9 +88,21 @@ contract: $(VENV)/tests
 	@.venv-lower/bin/python -m pip install --quiet --disable-pip-version-check -r tests/lower.txt ".[test]" "pyparsing<3.2" -c tests/lower.txt
 	@touch $@
 
+# basedpyright is pyright with Node.js inside, of 280 MB: too large for what the tests need. They have mypy.
+typing: $(VENV)/tests
+	@$(PYTHON) -m venv .venv-typing
+	@.venv-typing/bin/python -m pip install --quiet --disable-pip-version-check basedpyright==1.40.2
+	@.venv-typing/bin/basedpyright --pythonpath $(BIN)/python --level error
+
 test-lower: .venv-lower/ready
 	@echo "== pytest on the lowest versions"
 	@.venv-lower/bin/python -m pytest -W ignore -m "not minutes"
+
+# basedpyright is pyright with Node.js inside, 280 MB: too large for what the tests need, which have mypy.
+typing: $(VENV)/tests
+	@$(PYTHON) -m venv .venv-typing
+	@.venv-typing/bin/python -m pip install --quiet --disable-pip-version-check basedpyright==1.40.2
+	@.venv-typing/bin/basedpyright --pythonpath $(BIN)/python
 
 # For all systems and Pythons at once. The tests' first, so that the other is a part of it.
 LOCK := $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 --only-binary :all: --generate-hashes \

@@ -72,6 +72,38 @@ if TYPE_CHECKING:
     from .run.load_model import Transformer as Transformer
     from .run.load_model import load_model as load_model
 
+__all__ = [
+    "AdditiveAttention",
+    "AttentionArchive",
+    "BlockSpec",
+    "CrossAttention",
+    "DecoderBlock",
+    "DecoderOnly",
+    "EncoderBlock",
+    "Evaluation",
+    "FeedForward",
+    "InputError",
+    "MultiHeadAttention",
+    "Recurrent",
+    "Residual",
+    "Run",
+    "SelfAttention",
+    "Transformer",
+    "Translated",
+    "TranslatedText",
+    "__version__",
+    "batches",
+    "heatmap",
+    "import_marian",
+    "load",
+    "load_model",
+    "losses",
+    "metrics",
+    "tap",
+    "tapped",
+    "train",
+]
+
 # Two copies of a module would have two tables of scores, and Keras would use either.
 if __name__ != "qkv":
     raise ImportError(f"the package is called qkv, not {__name__}: add the folder pipeline to Python's path")

@@ -32,6 +32,7 @@ from .text.lines.line import is_missing, is_series, list_sentences
 
 if TYPE_CHECKING:
     import keras
+    import numpy as np
     import pandas as pd
 
     from .alignment.linking import Linking
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from .inspection.experiments.score_parts import ScoreParts
     from .inspection.viewer.page import InlinePage
     from .run.trained_run import TrainedRun
+
+    Sentences = Sequence[str] | np.ndarray | pd.Series  # several sentences; a str, also a sequence, is one sentence
 
 SETS = ("test", "validation")
 """The sets of a config that `Run.evaluate` evaluates, the default first."""
@@ -350,29 +353,40 @@ class Run:
         return pd.read_csv(file) if file.is_file() else pd.DataFrame()
 
     def __repr__(self) -> str:
-        """Returns folder, languages and number of parameters."""
+        """Returns folder, languages, architecture and number of parameters."""
         data = self.config.data
         languages = f"{data.source_language} to {data.target_language}"
-        return f"<Run {self.path}: {languages}, {self.model.count_params():,} parameters>"
+        model = f"{type(self.model).__name__} of {self.model.count_params():,} parameters"
+        return f"<Run {self.path}: {languages}, {model}>"
 
-    @overload
-    def translate(self, sentences: str, *, n_best: None = None, **decoding: Any) -> "Translated": ...
-    @overload
-    def translate(self, sentences: Sequence[str], *, n_best: None = None, **decoding: Any) -> "list[Translated]": ...
-    @overload
-    def translate(self, sentences: str, *, n_best: int, **decoding: Any) -> "list[Translated]": ...
-    @overload
-    def translate(self, sentences: Sequence[str], *, n_best: int, **decoding: Any) -> "list[list[Translated]]": ...
-    @overload
-    def translate(self, sentences: str, *, split: Literal[True], **decoding: Any) -> "TranslatedText": ...
-    @overload
-    def translate(
-        self, sentences: Sequence[str], *, split: Literal[True], **decoding: Any
-    ) -> "list[TranslatedText]": ...
     @overload
     def translate(
         self, sentences: "pd.Series[Any]", *, n_best: int | None = None, split: bool = False, **decoding: Any
     ) -> "pd.Series[Any]": ...
+    @overload
+    def translate(
+        self, sentences: str, *, n_best: None = None, split: Literal[False] = False, **decoding: Any
+    ) -> "Translated": ...
+    @overload
+    def translate(
+        self, sentences: "Sentences", *, n_best: None = None, split: Literal[False] = False, **decoding: Any
+    ) -> "list[Translated]": ...
+    @overload
+    def translate(
+        self, sentences: str, *, n_best: int, split: Literal[False] = False, **decoding: Any
+    ) -> "list[Translated]": ...
+    @overload
+    def translate(
+        self, sentences: "Sentences", *, n_best: int, split: Literal[False] = False, **decoding: Any
+    ) -> "list[list[Translated]]": ...
+    @overload
+    def translate(
+        self, sentences: str, *, n_best: None = None, split: Literal[True], **decoding: Any
+    ) -> "TranslatedText": ...
+    @overload
+    def translate(
+        self, sentences: "Sentences", *, n_best: None = None, split: Literal[True], **decoding: Any
+    ) -> "list[TranslatedText]": ...
     def translate(self, sentences: Any, *, n_best: int | None = None, split: bool = False, **decoding: Any) -> Any:
         """Translates one sentence, or a list of them.
 
@@ -402,7 +416,7 @@ class Run:
         if is_series(sentences):
             has_text = [not is_missing(sentence) for sentence in sentences]
             filled = [sentence if present else "" for sentence, present in zip(sentences, has_text, strict=True)]
-            texts = list(compress(list_sentences(filled, "sentences"), has_text))
+            texts: Any = list(compress(list_sentences(filled, "sentences"), has_text))
             translated = iter(self.translate(texts, n_best=n_best, split=split, **decoding))
             pairs = zip(sentences, has_text, strict=True)
             values = [next(translated) if present else missing for missing, present in pairs]
@@ -488,9 +502,9 @@ class Run:
     ) -> dict[Link, float]: ...
     @overload
     def align(
-        self, sources: Sequence[str], targets: Sequence[str], *, at: str | None = None
+        self, sources: "Sentences", targets: "Sentences", *, at: str | None = None
     ) -> list[dict[Link, float]]: ...
-    def align(self, sources: str | Sequence[str], targets: str | Sequence[str], *, at: str | None = None) -> Any:
+    def align(self, sources: "str | Sentences", targets: "str | Sentences", *, at: str | None = None) -> Any:
         """Links the words of sentences and their translations by the attention of the run.
 
         Args:

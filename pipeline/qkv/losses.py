@@ -6,11 +6,15 @@ Keras mask, as after `Embedding(mask_zero=True)`, tokens that the mask hides cou
 Letters: B batch, T target positions, V vocabulary.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 from keras.src.backend import set_keras_mask  # public to layers alone, by `compute_mask`
 
 from .text.tokens.special_tokens import PAD
+
+__all__ = ["TokenCrossEntropy"]
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -39,28 +43,28 @@ class TokenCrossEntropy(keras.losses.Loss):
         1.3863
     """
 
-    def __init__(self, label_smoothing=0.0, name="token_cross_entropy", **kwargs):
+    def __init__(self, label_smoothing: float = 0.0, name: str = "token_cross_entropy", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         self.label_smoothing = label_smoothing
 
     @property
-    def dtype(self):
+    def dtype(self) -> str:
         dtype = super().dtype
         return "float32" if dtype in ("bfloat16", "float16") else dtype
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         return super().__call__(y_true, y_pred, None if sample_weight is None else by_sentence(sample_weight))
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Any, y_pred: Any) -> Any:
         losses = cross_entropies(y_true, y_pred, self.label_smoothing)
         set_keras_mask(losses, ops.not_equal(y_true, PAD))  # Keras takes the mean over unmasked tokens
         return losses
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "label_smoothing": self.label_smoothing}
 
 
-def cross_entropies(targets, logits, label_smoothing=0.0):
+def cross_entropies(targets: Any, logits: Any, label_smoothing: float = 0.0) -> Any:
     """Computes the cross-entropy of each token.
 
     Args:
@@ -78,7 +82,7 @@ def cross_entropies(targets, logits, label_smoothing=0.0):
     return ops.where(ops.equal(targets, PAD), 0.0, ops.logsumexp(logits, axis=-1) - right)
 
 
-def by_sentence(weights):
+def by_sentence(weights: Any) -> Any:
     """Adds an axis to weights of sentences, `(B,) -> (B, 1)`. Weights with more axes stay unchanged."""
     weights = ops.convert_to_tensor(weights)
     return ops.expand_dims(weights, 1) if len(weights.shape) == 1 else weights

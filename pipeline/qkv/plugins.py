@@ -16,20 +16,33 @@ from collections.abc import Callable, MutableMapping
 from typing import Any, TypeVar
 
 import keras
+import numpy as np
 from keras.callbacks import Callback
 
 from .attention.mechanisms import MECHANISM_CLASSES
 from .attention.mechanisms.softmax import Mechanism
 from .attention.scores import SCORE_CLASSES, Score
 from .config import choices
-from .inspection.measures import MEASURES, Measure
-from .metrics import METRIC_FUNCTIONS
+from .inspection.measures import MEASURES, Measure, SiteWeights
+from .metrics import METRIC_FUNCTIONS, MetricInputs
 from .model.build import add_architecture
 from .model.interface import TranslationModel
 from .training.callbacks import CALLBACK_FACTORIES
 from .training.schedule import SCHEDULE_FUNCTIONS
 
+__all__ = [
+    "register_callback",
+    "register_measure",
+    "register_mechanism",
+    "register_metric",
+    "register_schedule",
+    "register_score",
+]
+
 Entry = TypeVar("Entry")
+ScheduleFunction = TypeVar("ScheduleFunction", bound=Callable[[Any, int, int | None], Any])
+MetricFunction = TypeVar("MetricFunction", bound=Callable[[MetricInputs], float])
+MeasureFunction = TypeVar("MeasureFunction", bound=Callable[[SiteWeights], np.ndarray])
 
 
 def register_score(name: str, *, meaning: str = "a plugin's") -> Callable[[type[Score]], type[Score]]:
@@ -115,7 +128,7 @@ def register_architecture(
 
 def register_schedule(
     name: str, *, meaning: str = "a plugin's", ends_at_zero: bool = False
-) -> Callable[[Callable], Callable]:
+) -> Callable[[ScheduleFunction], ScheduleFunction]:
     """Returns a decorator that registers a learning-rate schedule.
 
     The schedule is a function like those of `qkv.training.schedule.SCHEDULE_FUNCTIONS`.
@@ -135,7 +148,7 @@ def register_schedule(
 
 def register_metric(
     name: str, *, title: str = "", digits: int = 2, lower_is_better: bool = False
-) -> Callable[[Callable], Callable]:
+) -> Callable[[MetricFunction], MetricFunction]:
     """Returns a decorator that registers a metric, a function of `qkv.metrics.MetricInputs` that returns a number.
 
     Validations and evaluations then compute the metric, and the best checkpoint can be chosen by it.
@@ -173,7 +186,7 @@ def register_callback(
     )
 
 
-def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:
+def register_measure(name: str, **row: Any) -> Callable[[MeasureFunction], MeasureFunction]:
     """Returns a decorator that registers a measure of attention heads.
 
     A measure is a function of `qkv.inspection.measures.SiteWeights`.

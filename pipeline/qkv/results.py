@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import InputError
 from .inspection.archive import AttentionArchive
-from .inspection.record import Record
+from .inspection.record import Record, shorten
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from .decoding.translator import Translation
     from .run.trained_run import TrainedRun
+
+
+SCORE_TITLES = {"bleu": "BLEU", "chrf": "chrF"}
+"""The title of each score that an `Evaluation` shows, by its key in `metrics.json`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,7 +54,7 @@ class Translated:
             translation.text,
             run.tokenizer.pieces(translation.ids),
             translation.log_probabilities,
-            sum(translation.log_probabilities),
+            sum(translation.log_probabilities, 0.0),
             translation.score,
             translation.truncated,
         )
@@ -127,8 +131,8 @@ class TranslatedText:
         return self.text
 
     def __repr__(self) -> str:
-        """Returns the text and the number of its sentences."""
-        return f"<TranslatedText {self.text!r}, {len(self.sentences)} sentences>"
+        """Returns the text, cut to 60 characters, and the number of its sentences."""
+        return f"<TranslatedText {shorten(self.text)!r}, {len(self.sentences)} sentences>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,10 +148,10 @@ class Evaluation:
     metrics: dict[str, Any]
 
     def __repr__(self) -> str:
-        """Returns one line: the folder, the number of sentences, and the scores that it has."""
-        scores = {"BLEU": self.metrics.get("bleu"), "chrF": self.metrics.get("chrf")}
-        known = "".join(f", {name} {score:.2f}" for name, score in scores.items() if score is not None)
-        return f"<Evaluation {self.path}: {self.metrics.get('sentences', 0)} sentences{known}>"
+        """Returns folder, number of sentences and scores, without a file being read."""
+        scores = [f"{title} {self.metrics[key]:.1f}" for key, title in SCORE_TITLES.items() if key in self.metrics]
+        facts = [f"{self.metrics['sentences']:,} sentences", *(scores or ["no references"])]
+        return f"<Evaluation {self.path}: {', '.join(facts)}>"
 
     @cached_property
     def scores(self) -> "pd.DataFrame":

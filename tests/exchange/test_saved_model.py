@@ -15,6 +15,7 @@ from qkv.decoding.build import build_search, build_translator
 from qkv.errors import InputError
 from qkv.exchange.parity import check_parity, comparable_searches
 from qkv.text.lines.line import FORMAT_CHARACTERS, OTHER_SPACES, compose
+from tests.support.documents import EXPORT
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
 from tests.support.tiny_runs import ARCHITECTURES
@@ -58,6 +59,17 @@ def translator(run, kind):
 
 def as_numpy(answer):
     return {name: tensor.numpy() for name, tensor in answer.items()}
+
+
+def test_the_outputs_of_functions_and_signatures_have_the_names_of_the_page(saved):
+    page = EXPORT.read_text(encoding="utf-8")
+    shared = {"source_tokens", "target_tokens", "log_probabilities", "cross_attention"}
+    expected = {"translate": shared | {"text", "score", "truncated"}, "align": shared | {"links"}}
+    expected["serving_default"] = expected["translate"]
+    assert all(f"`{name}`" in page for names in expected.values() for name in names)
+    assert {name: {*function.structured_outputs} for name, function in saved.signatures.items()} == expected
+    assert {*saved.translate(tf.constant(SOURCES), tf.constant(False))} == expected["translate"]
+    assert {*saved.align(tf.constant(SOURCES), tf.constant(SOURCES))} == expected["align"]
 
 
 @pytest.mark.parametrize("beam", [False, True])

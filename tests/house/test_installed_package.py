@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from qkv.__main__ import COMMANDS
 from qkv.version import __version__
 from tests.support import KEPT_RUNS, ROOT
-from tests.support.documents import DATAFRAME, EXPERIMENTS, PYTHON, blocks_of
+from tests.support.documents import BLOCKS, DATAFRAME, EXPERIMENTS, KERAS, PYTHON, blocks_of
 from tests.support.tiny_runs import write_small_corpus
 
 PACKAGE = ROOT / "pipeline" / "qkv"
@@ -135,99 +137,93 @@ needs_the_demo = pytest.mark.skipif(not (ROOT / "runs/demo/manifest.json").is_fi
 
 
 @needs_the_demo
-def test_the_five_experiments_run_from_a_wheel_with_the_demo_alone(site, tmp_path):
-    unneeded = shutil.ignore_patterns("*tfevents*", "checkpoints", "evaluations")
-    shutil.copytree(ROOT / "runs" / "demo", tmp_path / "runs" / "demo", ignore=unneeded)
-    (tmp_path / "experiments.py").write_text("\n".join(blocks_of(EXPERIMENTS)), encoding="utf-8")
-    lines = run(site, "experiments.py", cwd=tmp_path).splitlines()
-    assert lines[0].startswith("<Inside: ") and lines[-1].startswith("</s> ") and len(lines) > 20
-
-
-@needs_the_demo
 def test_the_examples_of_the_page_run_from_a_wheel(site, tmp_path):
     """With the demo, and nothing of the clone on Python's path."""
     examples = blocks_of(PYTHON)
     assert len(examples) >= 13
     assert all(code.count("\n") <= 5 for code in examples)
-    for folder in ("runs/demo", "data/demo", "configs"):
-        unneeded = shutil.ignore_patterns("*tfevents*", "checkpoints", "evaluations")
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=unneeded)
-    for file in (tmp_path / "data" / "demo").glob("t*[.][aef]*"):  # the first sentences are enough
-        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-        file.write_text("".join(lines[: 1000 if "train" in file.name else 20]), encoding="utf-8")
-    code = "\n".join([UNOPTIMISED, *examples, "print(qkv.__file__)"])
-    assert code.count('{"max_updates": 200}') == 1
-    code = code.replace('{"max_updates": 200}', '{"max_updates": 20, "warmup_updates": 5}')
-    (tmp_path / "examples.py").write_text(code, encoding="utf-8")
-    lines = run(site, "examples.py", cwd=tmp_path).splitlines()
-    assert (lines[0], lines[-1]) == ("le chat dort .", str(site / "qkv" / "__init__.py"))
+    assert "".join(examples).count('{"max_updates": 200}') == 1
+    lines = run_examples(examples, site, tmp_path)
+    assert lines[0] == "le chat dort ."
     assert (tmp_path / "demo_saved_model" / "manifest.json").is_file()
 
 
-def test_the_page_on_data_frames_runs_from_a_wheel(site, tmp_path):
-    """With the first sentences of the demo, and nothing of the clone on Python's path."""
-    pytest.importorskip("tensorflow_text")
-    (tmp_path / "data" / "demo").mkdir(parents=True)
-    for suffix in ("en", "fr"):
-        lines = (ROOT / f"data/demo/train.{suffix}").read_text(encoding="utf-8").splitlines(keepends=True)
-        (tmp_path / f"data/demo/train.{suffix}").write_text("".join(lines[:400]), encoding="utf-8")
-    code = "\n".join([UNOPTIMISED, *blocks_of(DATAFRAME), "print(qkv.__file__)"])
-    assert code.count('"training.max_minutes": 2') == 1
-    code = code.replace('"training.max_minutes": 2', '"training.max_updates": 3, "model.d_model": 16')
-    (tmp_path / "examples.py").write_text(code, encoding="utf-8")
-    printed = run(site, "examples.py", cwd=tmp_path)
-    assert printed.splitlines()[-1] == str(site / "qkv" / "__init__.py")
-    assert re.search(r"^b +(NaN|None)", printed, re.MULTILINE) and "runs/frame/evaluations/two 2\n" in printed
-    assert (tmp_path / "frame_saved_model" / "manifest.json").is_file()
-    assert (tmp_path / "runs/frame/pairs/origin.json").is_file()
+OTHER_PAGES = (KERAS, DATAFRAME, BLOCKS, EXPERIMENTS)
 
 
-SCRIPT = """
-from pathlib import Path
-
-import qkv
-
-
-def translated(folder: Path, lines: list[str]) -> list[str]:
-    run: qkv.Run = qkv.load(folder)
-    return [one.text for one in run.translate(lines, beam_size=2)]
+@needs_the_demo
+@pytest.mark.parametrize("page", OTHER_PAGES, ids=lambda page: page.stem)
+def test_the_examples_of_another_page_run_from_a_wheel(site, tmp_path, page):
+    examples = [code for code in blocks_of(page) if "onnx" not in code or find_spec("tf2onnx")]
+    assert len(examples) >= 3
+    run_examples(examples, site, tmp_path)
 
 
-def best(run: qkv.Run, line: str) -> tuple[str, float]:
-    first = run.translate(line)
-    second: qkv.Translated = run.translate(line, n_best=2)[1]
-    return first.text, first.log_probability - second.log_probability
+FASTER = {
+    '{"max_updates": 200}': '{"max_updates": 20, "warmup_updates": 5}',
+    '"training.max_minutes": 2': '"training.max_updates": 3, "model.d_model": 16',
+    "shuffle=False": "shuffle=False, steps_per_epoch=2",
+}
+"""What the examples train less, by their text."""
 
 
-def links(run: qkv.Run, line: str) -> dict[tuple[int, int], float]:
-    return run.align(line, run.translate(line).text)
+def run_examples(examples, site, folder):
+    """Runs pieces of code in turn, in a folder with demo, text and configs. Returns the lines that they print."""
+    for folder_name in ("runs/demo", "data/demo", "configs"):
+        unneeded = shutil.ignore_patterns("*tfevents*", "checkpoints", "evaluations")
+        shutil.copytree(ROOT / folder_name, folder / folder_name, ignore=unneeded)
+    for file in (folder / "data" / "demo").glob("t*[.][aef]*"):  # the first sentences are enough
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        file.write_text("".join(lines[: 1000 if "train" in file.name else 20]), encoding="utf-8")
+    code = "\n".join([UNOPTIMISED, *examples, "print(qkv.__file__)"])
+    for text, faster in FASTER.items():
+        code = code.replace(text, faster)
+    (folder / "examples.py").write_text(code, encoding="utf-8")
+    *lines, package = run(site, "examples.py", cwd=folder).splitlines()
+    assert package == str(site / "qkv" / "__init__.py")
+    return lines
 
 
-def bleu(run: qkv.Run) -> float:
-    evaluation: qkv.Evaluation = run.evaluate(source="a.en", reference=Path("a.fr"))
-    return float(evaluation.metrics["bleu"]) + len(evaluation.archive)
-
-
-try:
-    trained = qkv.train("my.yaml", {"model.d_model": 64}, verbose=0)
-    print(best(trained, "a"), links(trained, "a"), bleu(trained), trained.export("marian", "b"))
-    print(qkv.AttentionArchive("c")[0].to_numpy().shape, translated(trained.path, ["a"]))
-except qkv.InputError as error:
-    print(error)
-"""
+SCRIPT = (ROOT / "tests" / "support" / "typed_script.py").read_text(encoding="utf-8")
+MISTAKES = {
+    'checkpoint="last"': "checkpoint=3",
+    'run.translate("a")': "run.translate(5)",
+    '"a", n_best=2': '"a", n_best="2"',
+    '["a"], split=True': '["a"], n_best=2, split=True',
+    'run.align("a", "b")': 'run.align("a", ["b"])',
+    'run.evaluate("test",': "run.evaluate(5,",
+    "first_index=1": 'first_index="1"',
+    '["*.scores"]': "[5]",
+    "head=0, row=1": 'head="0", row=1',
+    'quantization="int8"': "quantization=8",
+    '{"model.d_model": 64, "training": {"max_updates": 2}}': '"model.d_model"',
+    'split="validation"': "split=3",
+    "first.source_tokens": "first.source_token",
+    "label_smoothing=0.1": 'label_smoothing="0.1"',
+    'format="onnx"': "format=5",
+    '"length", digits=1': '"length", digits="1"',
+}
+"""Texts of the script, and what stands in their place with a mistake. Each spoils one line."""
 
 
 def test_a_script_of_a_user_passes_strict_type_checks(site, tmp_path):
-    """Against the installed wheel; a mistake in it is found, so that its types are there."""
+    """Against the installed wheel. The lines with mistakes are found, and no other, so that its types are there."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     (library,) = (tmp_path / "venv" / "lib").glob("*/site-packages")
     shutil.copytree(site / "qkv", library / "qkv")
     assert (library / "qkv" / "py.typed").is_file()
-    check = [sys.executable, "-m", "mypy", "--strict", "--python-executable", tmp_path / "venv" / "bin" / "python"]
-    for text, errors in ((SCRIPT, 0), (SCRIPT.replace("first.text", "first.txet"), 1)):
-        (tmp_path / "script.py").write_text(text, encoding="utf-8")
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        checked = subprocess.run(
-            [*check, "script.py"], cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8"
-        )
-        assert (checked.returncode, checked.stdout.count("error:")) == (errors, errors), checked.stdout
+    (library / "packages.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")  # NumPy and pandas
+    strict = ["--strict", "--allow-untyped-calls", "--python-executable", tmp_path / "venv" / "bin" / "python"]
+    wrong = SCRIPT
+    for text, mistake in MISTAKES.items():
+        assert wrong.count(text) == 1, text
+        wrong = wrong.replace(text, mistake)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    for script in (SCRIPT, wrong):
+        (tmp_path / "script.py").write_text(script, encoding="utf-8")
+        words = [sys.executable, "-m", "mypy", *strict, "script.py"]
+        said = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8").stdout
+        lines = zip(SCRIPT.splitlines(), script.splitlines(), strict=True)
+        changed = {number for number, (right, line) in enumerate(lines, 1) if right != line}
+        assert {int(number) for number in re.findall(r"^script\.py:(\d+): error:", said, re.MULTILINE)} == changed, said
+    assert len(changed) == len(MISTAKES)

@@ -11,6 +11,7 @@ from qkv.losses import TokenCrossEntropy
 from qkv.metrics.token_metrics import Perplexity, TokenAccuracy
 from qkv.model.embedding import TokenEmbedding
 from qkv.model.recurrent import Recurrent
+from qkv.model.transformer import Transformer
 from qkv.run.load_model import load_model
 from qkv.training.schedule import WarmupSchedule
 from tests.support.layer_contract import stir
@@ -213,8 +214,47 @@ def test_onnx_computes_the_same_for_any_number_and_length_of_sentences(name, tmp
         ids = np.random.default_rng(rows).integers(3, 17, (2, rows, 12), "int32")
         source_ids, target_ids = ids[0, :, :sources], ids[1, :, :targets]
         source_ids[-1, 1:] = 0
-        (logits,) = session.run(None, {"source_ids": source_ids, "target_ids": target_ids})
+        (logits,) = session.run(["logits"], {"source_ids": source_ids, "target_ids": target_ids})
         np.testing.assert_allclose(logits, model(source_ids, target_ids), atol=1e-5)
+
+
+@pytest.mark.minutes
+@by_name
+def test_a_saved_model_names_its_logits_and_serves_them_for_any_number_and_length_of_sentences(name, tmp_path):
+    model = model_of(name)
+    model.export(tmp_path / "saved", verbose=False)
+    saved = tf.saved_model.load(tmp_path / "saved")
+    for rows, sources, targets in ((3, 7, 5), (2, 2, 12)):
+        ids = np.random.default_rng(rows).integers(3, 17, (2, rows, 12), "int32")
+        source_ids, target_ids = ids[0, :, :sources], ids[1, :, :targets]
+        source_ids[-1, 1:] = 0
+        outputs = saved.signatures["serving_default"](source_ids=source_ids, target_ids=target_ids)
+        assert list(outputs) == ["logits"]
+        for logits in (outputs["logits"], saved.serve(source_ids, target_ids)):
+            np.testing.assert_allclose(logits, model(source_ids, target_ids), atol=1e-5)
+
+
+class TwoOutputs(Transformer):
+    def call(self, source_ids, target_ids=None, training=None):
+        logits = super().call(source_ids, target_ids, training=training)
+        return {"logits": logits, "best": keras.ops.argmax(logits, -1)}
+
+
+@pytest.mark.minutes
+def test_a_saved_model_of_a_subclass_has_the_names_that_it_gives(tmp_path):
+    _, settings = MODELS["transformer"]
+    model = TwoOutputs(**settings)
+    best = model(SOURCE, TARGET)["best"]
+    model.export(tmp_path / "saved", verbose=False)
+    signature = tf.saved_model.load(tmp_path / "saved").signatures["serving_default"]
+    outputs = signature(source_ids=tf.constant(SOURCE, "int32"), target_ids=tf.constant(TARGET, "int32"))
+    assert set(outputs) == {"logits", "best"}
+    np.testing.assert_array_equal(outputs["best"], best)
+
+
+def test_a_model_that_is_not_built_is_not_exported(tmp_path):
+    with pytest.raises(ValueError, match="has not yet been built"):
+        fresh("transformer").export(tmp_path / "saved", verbose=False)
 
 
 def test_a_recurrent_model_says_why_it_has_no_onnx(tmp_path):

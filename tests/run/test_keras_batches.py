@@ -79,6 +79,20 @@ def test_the_validation_text_has_the_same_batches_in_every_pass(config):
     np.testing.assert_equal(first, second)
 
 
+def test_batches_and_their_text_show_their_sizes_on_one_line(config, made):
+    """The sizes are those of the arrays without padding; a target counts with EOS, but not with BOS."""
+    for dataset, name in ((made, "train"), (batches(config, "validation"), "validation")):
+        inputs = [dataset._batch(index) for index in range(len(dataset))]
+        sentences = sum(len(batch.source) for batch in inputs)
+        tokens = sum(int((ids != 0).sum()) for batch in inputs for ids in (batch.source, batch.target_output))
+        sizes = f"{len(dataset):,} batches, {sentences:,} sentences, {tokens:,} tokens an epoch"
+        assert repr(dataset) == f"<KerasBatches {name}: {sizes}>"
+        text = dataset.text
+        pairs = f"{len(text.segmentations[0].source):,} training pairs, {len(text.validation):,} validation pairs"
+        tokenizer = f"<Tokenizer: {text.tokenizer.vocabulary_size:,} tokens>"
+        assert repr(text) == f"<TrainingText: {pairs}, {tokenizer}>"
+
+
 def test_keras_sees_that_lengths_are_free(made):
     assert not made._reading
     (first, output), (second, other) = made[0], made[1]

@@ -17,6 +17,8 @@ from .link_probabilities import Calibration, probabilities_of
 from .links import as_links, extract_links
 from .word_matrix import grouped_attention, spread_links
 
+__all__ = ["AlignmentReadout"]
+
 MEAN_HEAD = "mean"
 """The name of the mean of a layer's heads in tables and readouts."""
 

@@ -13,6 +13,7 @@ from keras.backend import standardize_dtype
 
 from ..layers.keras_layers import check_sizes, dynamic_shape
 
+__all__ = ["Distances", "Rotation", "alibi_bias", "alibi_slopes", "rotate", "rotation"]
 RelativePositions = Literal["rotary", "alibi"]
 """The kinds of positions that act by distance."""
 

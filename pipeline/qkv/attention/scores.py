@@ -18,6 +18,8 @@ from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, bu
 from ..layers.keras_layers import check_sizes, dynamic_shape
 from .by_name import describe_layer, make_layer
 
+__all__ = ["SCORE_CLASSES", "Additive", "Concat", "Cosine", "Dot", "General", "ScaledDot", "Score", "make_score"]
+
 
 class DotProduct:
     """The comparison `e = q . k`."""

@@ -28,6 +28,8 @@ from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
 from .yaml import DEEPEST_NESTING, Origins, dump_yaml, read_yaml, replaced
 
+__all__ = ["RunConfig", "load_run_config", "load_started_run", "load_trained_run"]
+
 
 class RunSettings(Settings):
     """The run as a whole."""

@@ -13,6 +13,8 @@ from safetensors.numpy import save
 from ..files.atomic import write_output
 from .record import Record
 
+__all__ = ["bertviz_arguments", "write_inseq", "write_soft_alignments"]
+
 
 def write_soft_alignments(path: Path, records: Iterable[Record], readout: Any) -> None:
     """Writes cross-attention in the format of Nematus, which SoftAlignments draws.

@@ -24,6 +24,8 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from .server import ServedPage
 
+__all__ = ["live"]
+
 MOST_RUNS = 4
 """The largest number of models on a page."""
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .token_metrics import Perplexity as Perplexity
     from .token_metrics import TokenAccuracy as TokenAccuracy
 
+__all__ = ["METRIC_FUNCTIONS", "MetricInputs", "Perplexity", "TokenAccuracy", "measure_all"]
+
 
 def __getattr__(name: str) -> Any:
     if name not in ("Perplexity", "TokenAccuracy"):

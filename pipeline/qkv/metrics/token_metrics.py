@@ -6,6 +6,8 @@ If the logits carry a Keras mask, as after `Embedding(mask_zero=True)`, tokens t
 Letters: B batch, T target positions, V vocabulary.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 from keras.src.backend import get_keras_mask  # public to layers alone, by `compute_mask`
@@ -30,10 +32,10 @@ class TokenAccuracy(keras.metrics.Mean):
 
     _direction = "up"  # Keras' callbacks, such as EarlyStopping, ask every metric for it
 
-    def __init__(self, name="token_accuracy", **kwargs):
+    def __init__(self, name: str = "token_accuracy", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         y_true = ops.cast(y_true, "int32")
         right = ops.equal(ops.argmax(y_pred, axis=-1), y_true)
         weights = token_weights(y_true, y_pred, sample_weight, self.dtype)
@@ -56,18 +58,18 @@ class Perplexity(keras.metrics.Mean):
 
     _direction = "down"
 
-    def __init__(self, name="perplexity", **kwargs):
+    def __init__(self, name: str = "perplexity", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         weights = token_weights(y_true, y_pred, sample_weight, self.dtype)
         return super().update_state(cross_entropies(y_true, ops.convert_to_tensor(y_pred, self.dtype)), weights)
 
-    def result(self):
+    def result(self) -> Any:
         return ops.exp(super().result())
 
 
-def token_weights(targets, logits, sample_weight, dtype):
+def token_weights(targets: Any, logits: Any, sample_weight: Any, dtype: str) -> Any:
     """Returns the weight of each token in a metric, `(B, T)`; 0 for padding.
 
     Args:

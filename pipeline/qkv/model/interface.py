@@ -14,6 +14,7 @@ Letters: B batch, H heads, T target positions, S source positions, D model width
 import functools
 import inspect
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
@@ -309,21 +310,56 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
             "int8 writes a trained Transformer for CTranslate2"
         )
 
-    def export(self, filepath: Any, *args: Any, input_signature: Any = None, **kwargs: Any) -> None:
+    def export(
+        self,
+        filepath: str | Path,
+        format: str = "tf_saved_model",  # noqa: A002 (Keras' name)
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """Writes the model for other programs, as `keras.Model.export` does.
 
         The default signature has the inputs `source_ids` and `target_ids`, int32, for any number of sentences and any
-        lengths. The output is the logits.
+        lengths. The output is the logits. It is named `logits` in ONNX, and in the signature `serving_default` of a
+        SavedModel. The SavedModel's function `serve` returns the logits themselves.
 
         Args:
             filepath: the file or folder to write.
-            *args, **kwargs: further arguments of `keras.Model.export`.
+            format: `tf_saved_model`, `onnx`, or another format of `keras.Model.export`.
+            verbose: whether to print a message; None for Keras' default.
             input_signature: the inputs as in `keras.Model.export`, or None for the default.
+            **kwargs: further arguments of `keras.Model.export`.
         """
         if input_signature is None:
             names = "source_ids", "target_ids"
             input_signature = [keras.InputSpec(dtype="int32", shape=(None, None), name=name) for name in names]
-        super().export(filepath, *args, input_signature=input_signature, **kwargs)
+        if format == "tf_saved_model":
+            archive = keras.export.ExportArchive()
+            archive.track_and_add_endpoint("serve", self, input_signature, **kwargs)
+            archive.add_endpoint("serving_default", NamedLogits(self).__call__, input_signature, **kwargs)
+            archive.write_out(filepath, verbose=True if verbose is None else verbose)
+        elif format == "onnx" and keras.backend.backend() == "tensorflow":
+            NamedLogits(self).export(filepath, format, verbose, input_signature, **kwargs)
+        else:
+            super().export(filepath, format, verbose, input_signature, **kwargs)
+
+
+class NamedLogits(keras.Model):
+    """A model that returns `{"logits": logits}`: exported files name their outputs by the keys of a dict.
+
+    Args:
+        model: a `TranslationModel`. If a subclass returns several outputs, they are returned unchanged.
+    """
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        self.built = model.built
+
+    def call(self, source_ids, target_ids=None):
+        outputs = self.model(source_ids, target_ids, training=False)
+        return outputs if keras.tree.is_nested(outputs) else {"logits": outputs}
 
 
 def _sides(source_ids: Any, target_ids: Any) -> tuple[Any, Any]:

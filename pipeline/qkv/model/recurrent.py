@@ -5,6 +5,7 @@ memory's states, which are the states of the forward and of the backward GRU, V 
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
@@ -357,7 +358,13 @@ class Recurrent(TranslationModel):
             None if cache is None else last,
         )
 
-    def export(self, filepath: Any, format: str = "tf_saved_model", *args: Any, **kwargs: Any) -> None:  # noqa: A002 (Keras' name)
+    def export(
+        self,
+        filepath: str | Path,
+        format: str = "tf_saved_model",  # noqa: A002 (Keras' name)
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
         """Writes the model for other programs, see `TranslationModel.export`.
 
         Raises:

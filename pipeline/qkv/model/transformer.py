@@ -24,6 +24,8 @@ from ..layers.tap import tap
 from .embedding import PositionalEmbedding, make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel
 
+__all__ = ["BlockSpec", "DecoderBlock", "EncoderBlock", "FeedForward", "FinalNorms", "Residual", "Transformer"]
+
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Transformer(TranslationModel):

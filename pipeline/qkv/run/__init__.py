@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import keras
 
     from ..text.corpora.pairs_in_memory import SpooledPairs
+__all__ = ["train"]
 
 
 def train(

@@ -115,12 +115,22 @@ class KerasBatches(keras.utils.PyDataset):
     def _plan(self) -> None:
         """Chooses the pairs of all batches of the epoch in advance, since threads read the batches in any order."""
         if self._shuffles:
+            plan = self._training_batches.plan(self.epoch)
             self._pairs = self._training_batches.pairs(self.epoch)
-            self._rows = list(self._training_batches.plan(self.epoch).batches())
+            self._rows = list(plan.batches())
+            self._tokens = plan.tokens
         else:
             self._pairs = self.text.validation_pairs
             source, target = (side.lengths + 1 for side in self._pairs.sides)
             self._rows = batches_by_length(source, target)
+            self._tokens = int(source.sum() + target.sum())
+
+    def __repr__(self) -> str:
+        """Returns the split, and the sizes of the epoch. Tokens are source and target tokens with EOS, not padding."""
+        split = "train" if self._shuffles else "validation"
+        sentences = sum(map(len, self._rows))
+        sizes = f"{self._count:,} batches, {sentences:,} sentences, {self._tokens:,} tokens an epoch"
+        return f"<KerasBatches {split}: {sizes}>"
 
     @property
     def epoch(self) -> int:

@@ -38,7 +38,7 @@ from .manifest import check_digests, check_golden
 from .weights import check_weights_file, load_weights
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainedRun:
     """The parts of a finished run. It makes the reader of text, the translator and the recorder of the run.
 
@@ -61,9 +61,14 @@ class TrainedRun:
     model: keras.Model
     weights: Path
     banned: BannedPhrases | None = None
-    graphs: GraphCache = field(default_factory=GraphCache, repr=False)
+    graphs: GraphCache = field(default_factory=GraphCache)
     digest: str | None = None
     origin: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        """Returns folder, architecture, weights and tokenizer."""
+        model = f"{type(self.model).__name__} with {self.weights.name}"
+        return f"<TrainedRun {self.directory.root}: {model}, {self.tokenizer!r}>"
 
     def __reduce__(self) -> Any:
         # A pickle of the folder's path would be loaded with other weights than a model that was changed in memory.

@@ -60,6 +60,7 @@ class EpochPlan:
 
     Attributes:
         count: the number of batches.
+        tokens: the number of tokens in all batches, source and target, with EOS.
         padding_share: the share of padding among all positions, from 0 to 1.
     """
 
@@ -88,8 +89,8 @@ class EpochPlan:
         plans = map(self.window, range(len(self._windows)))
         totals = np.array([(len(plan.batches), plan.tokens, plan.positions) for plan in plans], np.int64).reshape(-1, 3)
         self._ends = np.cumsum(totals[:, 0]).tolist()
-        self.count, tokens, positions = totals.sum(axis=0).tolist()
-        self.padding_share = BatchPlan([], tokens, positions).padding_share
+        self.count, self.tokens, positions = totals.sum(axis=0).tolist()
+        self.padding_share = BatchPlan([], self.tokens, positions).padding_share
 
     def window(self, number: int) -> BatchPlan:
         """Returns the plan of the window with this number, from 0. The latest plan is cached."""

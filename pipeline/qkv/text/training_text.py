@@ -19,7 +19,7 @@ from .tokens.run_tokenizer import load_tokenizer
 from .tokens.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainingText:
     """The text as training reads it.
 
@@ -37,6 +37,11 @@ class TrainingText:
     validation: Corpus
     validation_pairs: EncodedPairs
     mixture: Mixture | None = None
+
+    def __repr__(self) -> str:
+        """Returns the numbers of pairs, and the tokenizer."""
+        training, validation = len(self.segmentations[0].source), len(self.validation_pairs.source)
+        return f"<TrainingText: {training:,} training pairs, {validation:,} validation pairs, {self.tokenizer!r}>"
 
 
 def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:

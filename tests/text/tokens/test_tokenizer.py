@@ -38,6 +38,14 @@ def test_the_vocabulary_is_as_large_as_asked_for(tokenizers):
     assert [tokenizers[kind].vocabulary_size for kind in KINDS] == [80, 50]
 
 
+def test_a_tokenizer_shows_its_size_and_its_tags(tokenizer, tmp_path):
+    assert repr(tokenizer) == "<Tokenizer: 80 tokens>"
+    assert repr(train(tmp_path / "two", tags=["<2fr>", "<2de>"])) == "<Tokenizer: 80 tokens, tags <2fr> <2de>>"
+    assert (
+        repr(train(tmp_path / "five", tags=[f"<2{letter}>" for letter in "abcde"])) == "<Tokenizer: 80 tokens, 5 tags>"
+    )
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_lowest_coverage_of_a_config_is_one_that_the_trainer_takes(kind, tmp_path):
     lowest = next(

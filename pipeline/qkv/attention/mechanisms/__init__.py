@@ -20,6 +20,20 @@ from .linformer import Linformer
 from .lsh import LSH
 from .softmax import Mechanism, Sink, Softmax
 
+__all__ = [
+    "LSH",
+    "MECHANISM_CLASSES",
+    "Blockwise",
+    "Last",
+    "Linformer",
+    "Mechanism",
+    "OneHot",
+    "Sink",
+    "Softmax",
+    "Uniform",
+    "describe_mechanism",
+]
+
 MECHANISM_CLASSES: dict[str, type[Mechanism]] = {
     "softmax": Softmax,
     "sink": Sink,

@@ -16,6 +16,8 @@ from ..by_name import describe_layer
 from ..masks import LOWEST, masked_softmax
 from ..scores import SCORE_CLASSES, ScoreArgument, make_score
 
+__all__ = ["Mechanism", "Sink", "Softmax"]
+
 
 class WeightsInFloat32:
     """Base class, listed before `keras.Layer`, of layers with a context in the compute dtype and float32 weights.

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 from . import inspection, model, text, training, translation
 
-__all__ = ["describe", "inspection", "model", "text", "training", "translation"]
+__all__ = ["describe_names", "inspection", "model", "text", "training", "translation"]
 
 
 def describe_names(table: Mapping) -> str:

@@ -18,6 +18,8 @@ from .score_parts import Parts, check_parts, read_stream
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = ["source_logits", "split_logit"]
+
 
 def split_logit(model: keras.Model, pair: Pair, row: int, token: int) -> "pd.DataFrame":
     """Splits the logit of a token.

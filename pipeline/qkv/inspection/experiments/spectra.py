@@ -17,6 +17,15 @@ import pandas as pd
 from ...attention import SelfAttention
 from ...attention.multi_head import AttentionLayer
 
+__all__ = [
+    "effective_rank",
+    "query_key_kernels",
+    "query_key_spectrum",
+    "rank_projections",
+    "spectra_table",
+    "truncate_heads",
+]
+
 
 def query_key_spectrum(query_kernel: np.ndarray, key_kernel: np.ndarray) -> np.ndarray:
     """Computes the singular values of `W_Q W_K^T`.

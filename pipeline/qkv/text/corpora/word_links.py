@@ -19,6 +19,16 @@ from ..lines.line import is_missing
 from ..lines.text_file import read_lines
 from .corpus import Corpus, chunks
 
+__all__ = [
+    "GoldAlignment",
+    "OutsideLinks",
+    "format_pharaoh_line",
+    "iterate_pharaoh",
+    "read_pharaoh",
+    "write_gold",
+    "write_pharaoh",
+]
+
 Link = tuple[int, int]
 log = logging.getLogger(__name__)
 

@@ -70,6 +70,12 @@ class Tokenizer:
         except (OSError, RuntimeError, UnicodeDecodeError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
 
+    def __repr__(self) -> str:
+        """Returns the class, the number of ids, and the tags; of more than four tags their number."""
+        tags = f"tags {' '.join(self.tags)}" if len(self.tags) <= 4 else f"{len(self.tags)} tags"
+        size = f"{self.vocabulary_size:,} tokens"
+        return f"<{type(self).__name__}: {size}, {tags}>" if self.tags else f"<{type(self).__name__}: {size}>"
+
     _silent = frozenset((PAD, BOS, EOS))  # the ids that add no text; the tags are added to them
     tag: str | None = None
     """The tag that is put before sources without a tag; None for no tag."""
