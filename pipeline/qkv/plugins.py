@@ -31,6 +31,7 @@ from .training.callbacks import CALLBACK_FACTORIES
 from .training.schedule import SCHEDULE_FUNCTIONS
 
 __all__ = [
+    "register_architecture",
     "register_callback",
     "register_measure",
     "register_mechanism",

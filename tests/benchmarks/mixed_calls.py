@@ -80,8 +80,8 @@ class MixedCalls:
         source = self.random.choice(self.sources)
         self.run.patch(source, source, ("decoder.0.cross.weights",))
 
-    def explain_score(self) -> None:
-        self.run.explain_score(self.random.choice(self.sources), "decoder.0.cross", head=0, row=0)
+    def explain(self) -> None:
+        self.run.explain(self.random.choice(self.sources), "decoder.0.cross", head=0, row=0)
 
     def show_attention(self) -> None:
         assert self.run.translate(self.random.choice(self.sources))._repr_html_()
@@ -102,7 +102,7 @@ CALLS: dict[str, int] = {
     "evaluate": 1,
     "cache": 3,
     "patch": 2,
-    "explain_score": 1,
+    "explain": 1,
     "show_attention": 2,
     "load": 1,
     "read_batches": 1,

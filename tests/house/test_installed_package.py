@@ -15,7 +15,7 @@ import pytest
 from qkv.__main__ import COMMANDS
 from qkv.version import __version__
 from tests.support import KEPT_RUNS, ROOT
-from tests.support.documents import BLOCKS, DATAFRAME, EXPERIMENTS, KERAS, PYTHON, blocks_of
+from tests.support.documents import BLOCKS, DATAFRAME, EXPERIMENTS, KERAS, PYTHON, blocks_of, write_own_blocks
 from tests.support.tiny_runs import write_small_corpus
 
 PACKAGE = ROOT / "pipeline" / "qkv"
@@ -156,8 +156,17 @@ OTHER_PAGES = (KERAS, DATAFRAME, BLOCKS, EXPERIMENTS)
 def test_the_examples_of_another_page_run_from_a_wheel(site, tmp_path, page):
     examples = [code for code in blocks_of(page) if "onnx" not in code or find_spec("tf2onnx")]
     assert len(examples) >= 3
+    if page == BLOCKS:
+        write_own_blocks(tmp_path / "my_blocks.py")
+        *_, fitted, loaded = examples
+        examples = ["import qkv", fitted, TRAINED_BY_THE_COMMAND, loaded]
     run_examples(examples, site, tmp_path)
 
+
+TRAINED_BY_THE_COMMAND = """qkv.train(
+    "configs/demo.yaml",
+    {"run.name": "gated", "model.architecture": "gated", "training.max_updates": 3, "training.warmup_updates": 2},
+)"""
 
 FASTER = {
     '{"max_updates": 200}': '{"max_updates": 20, "warmup_updates": 5}',

@@ -17,6 +17,7 @@ from qkv.inspection.measures import SiteWeights
 from qkv.live import live
 from qkv.metrics import MetricInputs
 from qkv.plugins import (
+    register_architecture,
     register_callback,
     register_measure,
     register_mechanism,
@@ -41,15 +42,16 @@ def translate(run: qkv.Run, frame: pd.DataFrame) -> list[str]:
     bests: list[list[qkv.Translated]] = run.translate(["a"], n_best=2)
     text: qkv.TranslatedText = run.translate("a", split=True)
     texts: list[qkv.TranslatedText] = run.translate(["a"], split=True)
-    column: list[qkv.Translated] = run.translate(frame["source"])
+    column: pd.Series[Any] = run.translate(frame["source"])
     array: list[qkv.Translated] = run.translate(np.array(["a"]))
     record: Record = single.attention
     table: pd.DataFrame = record.to_frame(layer=0, head=1)
     weights: np.ndarray = record.to_numpy()
     print(table.round(2), weights.shape, single.tokens, single.log_probabilities, single.truncated, single.score)
-    return [one.text for one in [*several, *best, *bests[0], *text.sentences, *column, *array]] + [
-        t.text for t in texts
-    ]
+    record.plot(layer=0, head=1).set_title("one head")
+    record.save("heads.png")
+    print(qkv.heatmap([[0.5, 0.5]], ["row"], ["a", "b"]), column.astype("string"))
+    return [one.text for one in [*several, *best, *bests[0], *text.sentences, *array]] + [t.text for t in texts]
 
 
 def align(run: qkv.Run) -> float:
@@ -74,7 +76,12 @@ def evaluate(run: qkv.Run) -> pd.DataFrame:
 def inside(run: qkv.Run) -> np.ndarray:
     (values,) = run.cache(["a"], ["*.scores"])
     patched = run.patch("a", ("a", "b"), ["logits"])
-    parts = run.explain_score("a", "decoder.0.cross", head=0, row=1)
+    parts = run.explain("a", "decoder.0.cross", head=0, row=1)
+    table: pd.DataFrame = run.weights()
+    run.show("a", target="b").save("a.html")
+    print(table, run.explain_logit("a", row=0))
+    with qkv.tapped(lambda layer, part, value, **inputs: value):
+        run.model.generate([[5, 3]], search="beam")
     (source, target), predicted = run.read_ids("a")
     print(values.source_tokens, patched.log_probabilities, parts, source, target, predicted, run.float64_model)
     array: np.ndarray = values.arrays["decoder.0.cross.scores"]
@@ -97,10 +104,17 @@ def training(config: RunConfig) -> None:
     print(status)
 
 
+def back_to_a_run(run: qkv.Run, frame: pd.DataFrame) -> qkv.Run:
+    trained: qkv.Run = qkv.train({"data": {"source_language": "en", "target_language": "fr"}}, pairs=frame)
+    evaluation: qkv.Evaluation = trained.evaluate(source=["a"], reference=["b"])
+    print(evaluation, run.with_model(run.model).save("runs/saved"))
+    return qkv.Run.from_model(run.model, run, "my.yaml")
+
+
 def layers() -> None:
     x = np.ones((1, 3, 8), "float32")
     cross = qkv.CrossAttention(num_heads=2, key_dim=4)
-    self_attention = qkv.SelfAttention(num_heads=2, key_dim=4)
+    self_attention = qkv.SelfAttention(num_heads=2, key_dim=4, positions="rotary", return_weights=False)
     general = qkv.MultiHeadAttention(num_heads=2, key_dim=4)
     additive = qkv.AdditiveAttention(units=4)
     print(cross(x, x), self_attention(x), general(x, x), additive(x, x))
@@ -137,6 +151,12 @@ class NegativeDistance(Score):
 @register_mechanism("mine")
 class Mine(Mechanism):
     pass
+
+
+@register_architecture("wider")
+class Wider(qkv.Transformer):
+    def make_encoder_block(self, index: int, *args: Any, **kwargs: Any) -> qkv.EncoderBlock:
+        return qkv.EncoderBlock(*args, **kwargs)
 
 
 @register_schedule("constant", ends_at_zero=False)

@@ -21,6 +21,8 @@ from .choices.model import (
 from .data import DataSettings
 from .schema import MOST_UNITS, OneOf, Probability, Settings
 
+__all__ = ["DecoderOnlySettings", "RecurrentSettings", "TransformerSettings"]
+
 Architecture = Annotated[str, OneOf(ARCHITECTURES)]
 RecurrentAttention = Annotated[str, OneOf(lambda: [*SCORE_INFO, *fixed_weights(), "none"], extensible=True)]
 

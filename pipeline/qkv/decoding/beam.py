@@ -31,6 +31,8 @@ from .search import (
     write_at,
 )
 
+__all__ = ["BeamSearch", "BeamSettings"]
+
 CONSTANT_POWERS = (0.5, 2.0, 3.0)
 """Length penalties that stay constants of the graph. TensorFlow replaces a power by such a constant with a root or with
 products, which round differently from a power by an input."""

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..model.interface import TranslationModel
+from ..model.interface import TranslationModel, provide_generate
 from ..text.batch import pad
 from ..text.tokens.special_tokens import EOS, PAD
 from .beam import BeamSearch, BeamSettings
@@ -32,6 +32,7 @@ NAMED_SEARCHES: dict[str, Any] = {"greedy": GreedySearch(), "beam": BeamSearch(B
 """The searches that `model.generate` knows by name."""
 
 
+@provide_generate
 def generate(
     model: TranslationModel,
     source_ids: Any,
@@ -76,9 +77,6 @@ def generate(
         return (padded, scores[:, 0]) if return_scores else padded
     padded = padded.reshape(len(rows), count, longest)
     return (padded, scores) if return_scores else padded
-
-
-TranslationModel._generate = staticmethod(generate)
 
 
 def _read_rows(source_ids: Any, vocabulary_size: int) -> list[list[int]]:

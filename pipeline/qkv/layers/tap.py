@@ -7,6 +7,8 @@ from typing import Any
 
 from keras import ops
 
+__all__ = ["Hook", "tap", "tapped"]
+
 Hook = Callable[..., Any]
 """A function `hook(layer, part, value, **inputs)` with the arguments of `tap`. It returns the value to continue with.
 

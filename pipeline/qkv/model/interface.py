@@ -13,7 +13,7 @@ Letters: B batch, H heads, T target positions, S source positions, D model width
 
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,6 +84,16 @@ def rows_for_each(nested: Any, rows: Any) -> Any:
     return keras.tree.map_structure(repeat, nested)
 
 
+_GENERATE: list[Callable[..., Any]] = []
+"""The function that `TranslationModel.generate` calls. Searches are made for models, so this module cannot import it."""
+
+
+def provide_generate(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a function the one that `TranslationModel.generate` calls, and returns it. `decoding.generate` uses it."""
+    _GENERATE[:] = [function]
+    return function
+
+
 class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Model):
     """Base class of models that translate ids. A subclass defines `encode`, `decode` and `start_cache`.
 
@@ -110,7 +120,6 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
     output_embedding: Any
     source_loss = 0.0
     max_positions: Any = None
-    _generate: Any = None  # `decoding.generate` sets it: searches are made for models, so they cannot be imported here
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -265,9 +274,9 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
             >>> ids.shape[0], ids.dtype
             (2, dtype('int32'))
         """
-        if self._generate is None:
+        if not _GENERATE:
             raise RuntimeError("generate: the searches are not imported yet: import qkv.decoding.generate")
-        return self._generate(self, source_ids, search, max_length, seed, n_best, return_scores)
+        return _GENERATE[-1](self, source_ids, search, max_length, seed, n_best, return_scores)
 
     def compute_output_spec(self, source_ids: Any, target_ids: Any = None, training: bool | None = None) -> Any:
         _, target_ids = _sides(source_ids, target_ids)
