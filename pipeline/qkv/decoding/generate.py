@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..model.interface import TranslationModel
+from ..model.interface import TranslationModel, register_generate
 from ..text.batch import pad
 from ..text.tokens.special_tokens import EOS, PAD
 from .beam import BeamSearch, BeamSettings
@@ -32,6 +32,7 @@ NAMED_SEARCHES: dict[str, Any] = {"greedy": GreedySearch(), "beam": BeamSearch(B
 """The searches that `model.generate` knows by name."""
 
 
+@register_generate
 def generate(
     model: TranslationModel,
     source_ids: Any,
@@ -76,9 +77,6 @@ def generate(
         return (padded, scores[:, 0]) if return_scores else padded
     padded = padded.reshape(len(rows), count, longest)
     return (padded, scores) if return_scores else padded
-
-
-TranslationModel._generate = staticmethod(generate)
 
 
 def _read_rows(source_ids: Any, vocabulary_size: int) -> list[list[int]]:
@@ -193,9 +191,7 @@ def _search(
         from ..runtime.graphs import GraphCache
         from .translator import search_graph
 
-        # Kept with the model, so that they are freed with it. Keras would search the attribute for layers.
-        graphs = vars(model).get("_search_graphs") or GraphCache()
-        object.__setattr__(model, "_search_graphs", graphs)
+        graphs = model.search_graphs(GraphCache)
         outputs = search_graph(model, search, (), graphs)(source, max_lengths, length, search.numbers, {})
     else:
         with _without_gradients():

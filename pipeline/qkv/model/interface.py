@@ -13,7 +13,7 @@ Letters: B batch, H heads, T target positions, S source positions, D model width
 
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -59,6 +59,22 @@ class DecoderOutput(NamedTuple):
     cross: tuple
     decoder_self: tuple
     cache: Any
+
+
+_generators: list[Callable[..., Any]] = []
+"""The function of `register_generate`; empty until it is called."""
+
+
+def register_generate(generate):
+    """Registers the function that `TranslationModel.generate` calls, and returns it.
+
+    Searches are made for models, so this package cannot import them: the module `decoding.generate` registers itself.
+
+    Args:
+        generate: a function of the model and the arguments of `TranslationModel.generate`.
+    """
+    _generators.append(generate)
+    return generate
 
 
 def rows_for_each(nested, rows):
@@ -109,7 +125,7 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
     output_embedding: Any
     source_loss = 0.0
     max_positions: int | None = None
-    _generate: Any = None  # `decoding.generate` sets it: searches are made for models, so they cannot be imported here
+    _search_graphs: Any = None
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -252,9 +268,15 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
             >>> ids.shape[0], ids.dtype
             (2, dtype('int32'))
         """
-        if self._generate is None:
+        if not _generators:
             raise RuntimeError("generate: the searches are not imported yet: import qkv.decoding.generate")
-        return self._generate(self, source_ids, search, max_length, seed, n_best, return_scores)
+        return _generators[-1](self, source_ids, search, max_length, seed, n_best, return_scores)
+
+    def search_graphs(self, make):
+        """Returns the graphs of `generate`, which are freed with the model. At first use, `make` makes the object."""
+        if self._search_graphs is None:
+            self._search_graphs = make()
+        return self._search_graphs
 
     def compute_output_spec(self, source_ids, target_ids=None, training=None):
         _, target_ids = _sides(source_ids, target_ids)
