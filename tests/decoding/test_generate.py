@@ -12,7 +12,7 @@ from qkv.decoding.generate import BATCH_SENTENCES, LENGTH_EXTRA
 from qkv.decoding.greedy import GreedySearch
 from qkv.decoding.sampling import Sampling
 from qkv.decoding.translator import Translator
-from qkv.model.interface import TranslationModel
+from qkv.model import interface
 from qkv.text.batch import pad
 from qkv.text.tokens.special_tokens import EOS, PAD
 from tests.support.searches import search_by_full_passes
@@ -184,7 +184,7 @@ def test_weights_that_have_diverged_are_refused():
 
 
 def test_searches_that_are_not_imported_are_named(monkeypatch):
-    monkeypatch.setattr(TranslationModel, "_generate", None)
+    monkeypatch.setattr(interface, "_generators", [])
     with pytest.raises(RuntimeError, match=r"import qkv\.decoding\.generate"):
         model_of("transformer").generate([[5, 3]])
 

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..model.interface import TranslationModel, provide_generate
+from ..model.interface import TranslationModel, register_generate
 from ..text.batch import pad
 from ..text.tokens.special_tokens import EOS, PAD
 from .beam import BeamSearch, BeamSettings
@@ -32,7 +32,7 @@ NAMED_SEARCHES: dict[str, Any] = {"greedy": GreedySearch(), "beam": BeamSearch(B
 """The searches that `model.generate` knows by name."""
 
 
-@provide_generate
+@register_generate
 def generate(
     model: TranslationModel,
     source_ids: Any,
@@ -191,9 +191,7 @@ def _search(
         from ..runtime.graphs import GraphCache
         from .translator import search_graph
 
-        # Kept with the model, so that they are freed with it. Keras would search the attribute for layers.
-        graphs = vars(model).get("_search_graphs") or GraphCache()
-        object.__setattr__(model, "_search_graphs", graphs)
+        graphs = model.search_graphs(GraphCache)
         outputs = search_graph(model, search, (), graphs)(source, max_lengths, length, search.numbers, {})
     else:
         with _without_gradients():

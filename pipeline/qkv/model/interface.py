@@ -62,6 +62,22 @@ class DecoderOutput(NamedTuple):
     cache: Any
 
 
+_generators: list[Callable[..., Any]] = []
+"""The function of `register_generate`; empty until it is called."""
+
+
+def register_generate(generate: Callable[..., Any]) -> Callable[..., Any]:
+    """Registers the function that `TranslationModel.generate` calls, and returns it.
+
+    Searches are made for models, so this package cannot import them: the module `decoding.generate` registers itself.
+
+    Args:
+        generate: a function of the model and the arguments of `TranslationModel.generate`.
+    """
+    _generators.append(generate)
+    return generate
+
+
 def rows_for_each(nested: Any, rows: Any) -> Any:
     """Repeats each row of tensors N times: `(B, ...) -> (B * N, ...)`. Copies of a row are adjacent.
 
@@ -82,16 +98,6 @@ def rows_for_each(nested: Any, rows: Any) -> Any:
         return ops.reshape(repeated, (rows, *shape[1:]))
 
     return keras.tree.map_structure(repeat, nested)
-
-
-_GENERATE: list[Callable[..., Any]] = []
-"""The function that `TranslationModel.generate` calls. Searches are made for models, so this module cannot import it."""
-
-
-def provide_generate(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a function the one that `TranslationModel.generate` calls, and returns it. `decoding.generate` uses it."""
-    _GENERATE[:] = [function]
-    return function
 
 
 class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Model):
@@ -120,6 +126,7 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
     output_embedding: Any
     source_loss = 0.0
     max_positions: Any = None
+    _search_graphs: Any = None
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -274,9 +281,15 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
             >>> ids.shape[0], ids.dtype
             (2, dtype('int32'))
         """
-        if not _GENERATE:
+        if not _generators:
             raise RuntimeError("generate: the searches are not imported yet: import qkv.decoding.generate")
-        return _GENERATE[-1](self, source_ids, search, max_length, seed, n_best, return_scores)
+        return _generators[-1](self, source_ids, search, max_length, seed, n_best, return_scores)
+
+    def search_graphs(self, make: Callable[[], Any]) -> Any:
+        """Returns the graphs of `generate`, which are freed with the model. At first use, `make` makes the object."""
+        if self._search_graphs is None:
+            self._search_graphs = make()
+        return self._search_graphs
 
     def compute_output_spec(self, source_ids: Any, target_ids: Any = None, training: bool | None = None) -> Any:
         _, target_ids = _sides(source_ids, target_ids)
