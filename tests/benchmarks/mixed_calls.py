@@ -13,6 +13,8 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 import qkv
 
@@ -86,6 +88,28 @@ class MixedCalls:
     def show_attention(self) -> None:
         assert self.run.translate(self.random.choice(self.sources))._repr_html_()
 
+    def picture(self) -> None:
+        axes = self.run.translate(self.random.choice(self.sources)).attention.plot(ax=Figure().add_subplot())
+        assert axes.images or axes.collections
+
+    def show(self) -> None:
+        assert "<iframe" in self.run.show(self.draw_sources()[:2])._repr_html_()
+
+    def weigh(self) -> None:
+        assert len(self.run.weights())
+
+    def generate(self) -> None:
+        ids = self.run.read_ids(self.random.choice(self.sources))[0][0]
+        assert self.run.model.generate([list(ids)], self.random.choice(["greedy", "beam"])).shape[0] == 1
+
+    def translate_series(self) -> None:
+        assert self.run.translate(pd.Series([*self.draw_sources(), None])).isna().sum() == 1
+
+    def make_and_save(self) -> None:
+        path = self.scratch / "saved"
+        self.run.with_model(self.run.model).save(path)
+        shutil.rmtree(path)
+
     def load(self) -> None:
         self.run = qkv.load(self.folder, self.random.choice(["best", "last"]))
 
@@ -104,6 +128,12 @@ CALLS: dict[str, int] = {
     "patch": 2,
     "explain": 1,
     "show_attention": 2,
+    "picture": 2,
+    "show": 1,
+    "weigh": 1,
+    "generate": 2,
+    "translate_series": 1,
+    "make_and_save": 1,
     "load": 1,
     "read_batches": 1,
 }

@@ -131,8 +131,9 @@ def save_run(run: TrainedRun, path: Path) -> TrainedRun:
     if model_class not in MODELS.values():
         known = ", ".join(registered.__name__ for registered in MODELS.values())
         raise InputError(
-            f"{path}: {model_class.__name__} is no registered architecture, so that no command could load it; expected "
-            f"one of {known}; save the model alone: run.model.save('model.keras')"
+            f"{path}: no command could load {model_class.__name__}, which is not a registered architecture; expected "
+            f"one of {known}; register the class by qkv.plugins.register_architecture, or save the model alone: "
+            "run.model.save('model.keras')"
         )
     model = _plain_model(run)
     settings = load_started_run(run.directory.config)
