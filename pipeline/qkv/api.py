@@ -659,20 +659,27 @@ class Run:
             write_export(self.trained.with_config(config), temporary, request)
         return written
 
-    def cache(self, sentences: "Sequence[SentenceOrPair]", names: Sequence[str] = ("*",)) -> "list[Inside]":
-        """Reads sentences and returns values that the model computes, by name.
+    @overload  # a tuple of two texts is a pair, and a list of them two sources
+    def cache(  # type: ignore[overload-overlap]
+        self, sentences: "SentenceOrPair", names: str | Sequence[str] = "*"
+    ) -> "Inside": ...
+    @overload
+    def cache(self, sentences: "Sequence[SentenceOrPair]", names: str | Sequence[str] = "*") -> "list[Inside]": ...
+    def cache(self, sentences: Any, names: str | Sequence[str] = "*") -> Any:
+        """Reads a sentence, or a list of them, and returns values that the model computes, by name.
 
         The values are scores, weights, queries, keys, values, each head's part of the output, the residual stream (in a
         recurrent model the states) and the logits.
 
         Args:
-            sentences: sources, whose translations are searched and then read; or pairs of source and target.
-            names: the names or globs of the values, such as `decoder.0.cross.scores` or `*.residual`; see
+            sentences: a source, whose translation is searched and then read; a pair `(source, target)`; or a list of
+                sources and pairs.
+            names: a name or glob of values, or a list of them, such as `decoder.0.cross.scores` or `*.residual`; see
                 docs/learn/inside.md.
 
         Returns:
-            An `Inside` for each sentence: `source_tokens`, `target_input_tokens`, `target_output_tokens`,
-            `log_probabilities`, `logits` and `arrays`, the values by name.
+            For a sentence, an `Inside`: `source_tokens`, `target_input_tokens`, `target_output_tokens`,
+            `log_probabilities`, `logits` and `arrays`, the values by name. For a list, a list of them.
 
         Raises:
             InputError: an argument has another type, or a name or glob matches no value, such as the scores of a
@@ -682,13 +689,13 @@ class Run:
 
         return cache_sentences(self.trained.translator, sentences, names)
 
-    def patch(self, clean: "SentenceOrPair", corrupted: "SentenceOrPair", names: Sequence[str]) -> "Inside":
+    def patch(self, clean: "SentenceOrPair", corrupted: "SentenceOrPair", names: str | Sequence[str]) -> "Inside":
         """Reads a sentence with some values of another sentence (activation patching).
 
         Args:
             clean: the sentence that the values are taken from.
             corrupted: the sentence that is read. The sides that are patched have as many tokens as in `clean`.
-            names: the names or globs of the values, see `cache`.
+            names: a name or glob of values, or a list of them, see `cache`.
 
         Returns:
             An `Inside` of the corrupted sentence, without arrays.

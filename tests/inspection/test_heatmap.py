@@ -95,7 +95,8 @@ def test_numbers_of_every_library_are_drawn_with_their_labels(ax, convert):
     ("matrix", "settings", "limits"),
     [
         ([[0.2, 0.3]], {}, (0, 1)),
-        ([[-2.0, 0.3]], {}, (-2, 1)),
+        ([[-0.2, 0.3]], {}, (-0.3, 0.3)),
+        ([[-2.0, 0.3]], {"vmax": 1}, (-2, 1)),
         ([[0.2, 7]], {}, (0, 7)),
         ([[-np.inf, 3]], {}, (0, 3)),
         ([[np.nan, np.nan]], {}, (0, 1)),
@@ -105,6 +106,23 @@ def test_numbers_of_every_library_are_drawn_with_their_labels(ax, convert):
 )
 def test_the_scale_is_that_of_weights_unless_numbers_lie_outside(ax, matrix, settings, limits):
     assert heatmap(matrix, ["a"], ["x", "y"], ax, **settings).images[0].get_clim() == limits
+
+
+def test_zero_is_white_with_and_without_negative_numbers(ax):
+    for numbers in ([[0.0, 0.5]], [[0.0, -0.5]]):
+        image = heatmap(numbers, ax=ax).images[-1]
+        np.testing.assert_allclose(image.to_rgba(np.array([0.0]))[0], 1, atol=0.01)
+        assert image.to_rgba(np.array(numbers))[0, 1, :3].min() < 0.6
+
+
+def test_without_labels_those_of_a_table_are_drawn_or_numbers(ax):
+    heatmap(pd.DataFrame(MATRIX, ROWS, COLUMNS), ax=ax)
+    assert (labels(ax.yaxis), labels(ax.xaxis)) == (ROWS, COLUMNS)
+    heatmap(MATRIX, ax=ax)
+    assert (labels(ax.yaxis), labels(ax.xaxis)) == (["0", "1"], ["0", "1", "2"])
+    for wrong in (3, [1, 2], [[1], [1, 2]]):
+        with pytest.raises(qkv.InputError, match="matrix: expected rows and columns of real numbers, found"):
+            heatmap(wrong, ax=ax)
 
 
 def test_cells_that_are_not_finite_stay_empty(ax):

@@ -26,7 +26,7 @@ from tests.support.tiny_runs import small_settings, write_small_corpus
 
 pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
-SETTINGS = {"pre_norm": {}, "gated": {"model.gate_bias": -0.5}, "parallel": {}}
+SETTINGS = {"pre_norm": {}, "gated": {"model.gate_bias": -0.5}, "parallel": {}, "swiglu": {}}
 PAIR = ("the cat sleeps .", "le chat dort .")
 
 

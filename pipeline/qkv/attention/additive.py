@@ -76,10 +76,10 @@ class AdditiveAttention(MultiHeadAttention):
         self.spec.value_dim = self.spec.output_dim = width
         self.value_dim = self.output_dim = width
 
-    def build(self, query_shape: Any, *, key_shape: Any, value_shape: Any) -> None:
+    def build(self, query_shape: Any, *, value_shape: Any, key_shape: Any = None) -> None:
         self._set_value_dim(value_shape[-1])
-        super().build(query_shape, key_shape=key_shape, value_shape=value_shape)
+        super().build(query_shape, value_shape=value_shape, key_shape=key_shape)
 
-    def compute_output_shape(self, query_shape: Any, *, key_shape: Any, value_shape: Any) -> Any:
+    def compute_output_shape(self, query_shape: Any, *, value_shape: Any, key_shape: Any = None) -> Any:
         batch, length = query_shape[:2]
-        return self._outputs((batch, length, value_shape[-1]), (batch, 1, length, key_shape[1]))
+        return self._outputs((batch, length, value_shape[-1]), (batch, 1, length, value_shape[1]))

@@ -238,7 +238,7 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, FloatOnly, W
         if len(inputs) > len(self.inputs_by_position):
             raise TypeError(
                 f"{type(self).__name__}: expected {' and '.join(self.inputs_by_position)} by position, found "
-                f"{len(inputs)}; Keras' layers take (query, value, key), so write layer(query, key=..., value=...)"
+                f"{len(inputs)}; Keras' layers take (query, value, key), so write layer(query, value=..., key=...)"
             )
         if mask is None:
             mask = arguments.get(f"{self.inputs_by_position[0]}_mask")
@@ -364,8 +364,8 @@ class MultiHeadAttention(AttentionLayer):
     Call arguments:
         query: `(B, T, Dq)`, by position or by name. All other arguments are given by name, because Keras' attention
             layers take the value before the key.
-        key: `(B, S, Dk)`.
         value: `(B, S, Dv)`.
+        key: `(B, S, Dk)`; None for the value, as in Keras' layers.
         attention_mask: bool, broadcastable to `(B, H, T, S)`, True where a query may attend to a key; see
             `attention.masks`. None for no mask.
         query_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps with the query. It becomes the mask
@@ -402,7 +402,8 @@ class MultiHeadAttention(AttentionLayer):
         if self.spec.value_projection:
             self.value_projection = self._dense(self.key_value_heads * self.value_dim, "value")
 
-    def build(self, query_shape: Any, *, key_shape: Any, value_shape: Any) -> None:
+    def build(self, query_shape: Any, *, value_shape: Any, key_shape: Any = None) -> None:
+        key_shape = key_shape or value_shape
         key_size = self.key_dim
         if self.spec.projection:
             build_once(self.query_projection, query_shape)
@@ -510,8 +511,8 @@ class MultiHeadAttention(AttentionLayer):
         self,
         query: Any,
         *,
-        key: Any,
         value: Any,
+        key: Any = None,
         attention_mask: Any = None,
         query_mask: Any = None,
         key_mask: Any = None,
@@ -520,8 +521,9 @@ class MultiHeadAttention(AttentionLayer):
         training: bool | None = None,
     ) -> Any:
         attention_mask = join_masks(attention_mask, key_mask, None if value_mask is key_mask else value_mask)
+        key = value if key is None else key
         key, value = self.project_memory(key, value)
         return self._attend_by_position(self.project_query(query), key, value, attention_mask, training)
 
-    def compute_output_shape(self, query_shape: Any, *, key_shape: Any, value_shape: Any) -> Any:
-        return self._output_shapes(query_shape, key_shape)
+    def compute_output_shape(self, query_shape: Any, *, value_shape: Any, key_shape: Any = None) -> Any:
+        return self._output_shapes(query_shape, key_shape or value_shape)

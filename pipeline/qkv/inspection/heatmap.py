@@ -26,17 +26,19 @@ from .fonts import DEFAULT_FONT, fonts_for, ignore_missing_glyphs
 
 WEIGHTS = LinearSegmentedColormap.from_list("attention", ["white", INK["light"]])
 """The colour map of weights from 0 to 1, the same as in the viewer's page."""
+SIGNED = LinearSegmentedColormap.from_list("signed attention", ["firebrick", "white", INK["light"]])
+"""The colour map of numbers that may be negative."""
 
 
 def heatmap(
     matrix: Any,
-    rows: Iterable[Any],
-    columns: Iterable[Any],
+    rows: Iterable[Any] | None = None,
+    columns: Iterable[Any] | None = None,
     ax: Axes | None = None,
     *,
     vmin: float | None = None,
     vmax: float | None = None,
-    cmap: str | Colormap = WEIGHTS,
+    cmap: str | Colormap | None = None,
 ) -> Axes:
     """Draws a matrix, such as the attention weights of a head, with a label for each row and column.
 
@@ -45,12 +47,15 @@ def heatmap(
     Args:
         matrix: numbers with two axes, `(rows, columns)`: nested lists, a NumPy array, a pandas table, or a tensor of
             TensorFlow, JAX or PyTorch. NaN and infinite numbers leave their cells empty.
-        rows: the labels of the rows, such as target tokens.
-        columns: the labels of the columns, such as source tokens. They stand above the cells.
+        rows: the labels of the rows, such as target tokens. None for those of a pandas table, and for numbers from 0.
+        columns: the labels of the columns, such as source tokens, or None. They stand above the cells.
         ax: the `Axes` to draw on. None makes a figure of pyplot that fits the labels and has a colour bar.
-        vmin: the number that gets the first colour; by default 0, or the smallest number if that is negative.
-        vmax: the number that gets the last colour; by default 1, or the largest number if that is greater.
-        cmap: the colour map, or its name in matplotlib; by default white to blue.
+        vmin: the number that gets the first colour. By default 0; with negative numbers, minus the largest absolute
+            value.
+        vmax: the number that gets the last colour. By default 1, or the largest number if that is greater; with
+            negative numbers, the largest absolute value.
+        cmap: the colour map, or its name in matplotlib. By default white to blue; with negative numbers from red over
+            white, which is 0, to blue.
 
     Returns:
         The `Axes`. Its figure is `ax.figure`, its image is `ax.images[0]`.
@@ -58,7 +63,8 @@ def heatmap(
     Raises:
         InputError: the matrix is not made of real numbers, it is empty, or its shape does not fit the labels.
     """
-    row_labels, column_labels = _make_labels("rows", rows), _make_labels("columns", columns)
+    row_labels = _make_labels("rows", _labels_of(matrix, 0) if rows is None else rows)
+    column_labels = _make_labels("columns", _labels_of(matrix, 1) if columns is None else columns)
     numbers = _as_numbers(matrix, len(row_labels), len(column_labels))
     if ax is None:
         from matplotlib import pyplot  # not at the top: it may choose how a program shows figures
@@ -112,14 +118,20 @@ def draw_matrix(
     ax: Axes,
     vmin: float | None = None,
     vmax: float | None = None,
-    cmap: str | Colormap = WEIGHTS,
+    cmap: str | Colormap | None = None,
 ) -> None:
     """Draws a matrix and its labels on the `Axes`; for the arguments see `heatmap`."""
     finite = numbers[np.isfinite(numbers)]
-    low = min(0.0, finite.min(initial=0.0)) if vmin is None else vmin
-    high = max(1.0, finite.max(initial=1.0)) if vmax is None else vmax
+    low, high = 0.0, finite.max(initial=1.0)
+    colours: str | Colormap = WEIGHTS
+    if finite.min(initial=0.0) < 0:
+        high = np.abs(finite).max()
+        low, colours = -high, SIGNED
+    low = low if vmin is None else vmin
+    high = high if vmax is None else vmax
     shown = np.where(np.isfinite(numbers), numbers, np.nan)
-    ax.imshow(shown, cmap=cmap, vmin=low, vmax=high, aspect="equal", interpolation="nearest")
+    colours = colours if cmap is None else cmap
+    ax.imshow(shown, cmap=colours, vmin=low, vmax=high, aspect="equal", interpolation="nearest")
     box = ax.get_window_extent()
     cell = min(box.width / len(columns), box.height / len(rows)) / ax.figure.dpi
     # Without `parse_math`, `$` and `_` in a token are drawn literally.
@@ -142,6 +154,16 @@ def draw_matrix(
 def add_colour_bar(ax: Axes, bar: Axes) -> None:
     """Draws the scale of colours of a heat map on the `Axes` that `make_axes` has made for it."""
     ax.figure.colorbar(ax.images[0], cax=bar).outline.set_visible(False)
+
+
+def _labels_of(matrix: Any, axis: int) -> Iterable[Any]:
+    """Returns the labels of an axis for a matrix without given labels: those of a table, or numbers from 0."""
+    if hasattr(matrix, "columns"):
+        return matrix.columns if axis else matrix.index
+    try:
+        return range(np.shape(matrix)[axis])
+    except (IndexError, TypeError, ValueError):
+        raise InputError(f"matrix: expected rows and columns of real numbers, found {quoted(matrix)}") from None
 
 
 def _make_labels(name: str, labels: Iterable[Any]) -> list[str]:

@@ -1,5 +1,6 @@
 """The tap, a function through which layers pass their values. Hooks can read and replace the values there."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -50,6 +51,8 @@ def tap(layer: Any, part: str, value: Any, **inputs: Any) -> Any:
     """
     for hook in _HOOKS.get():
         value = hook(layer, part, value, **inputs)
+        if value is None:
+            raise TypeError(f"{_name_of(hook)}: expected a hook that returns the value to continue with, found None")
     return value
 
 
@@ -62,7 +65,11 @@ def tapped(hook: Hook) -> Iterator[None]:
     `tf.distribute` run in threads that have no hooks.
 
     Args:
-        hook: the hook. `model.layer_names("decoder")` gives the names of the layers that it is called with.
+        hook: the hook. `model.layer_names("decoder")` gives the names of the layers that it is called with. For the
+            part `scores` the layer is `mechanism` of an attention layer.
+
+    Raises:
+        TypeError: the hook cannot be called as `hook(layer, part, value, **inputs)`.
 
     Example:
         >>> import keras
@@ -75,11 +82,20 @@ def tapped(hook: Hook) -> Iterator[None]:
         >>> weights[0, 0, :, 1].numpy().tolist()
         [0.0, 0.0]
     """
+    try:
+        inspect.signature(hook).bind(None, "", None, mask=None, weights=None, values=None)
+    except TypeError:
+        raise TypeError(f"{_name_of(hook)}: expected a hook(layer, part, value, **inputs)") from None
     token = _HOOKS.set((*_HOOKS.get(), hook))
     try:
         yield
     finally:
         _HOOKS.reset(token)
+
+
+def _name_of(hook: Hook) -> str:
+    """Returns the name of a hook for messages."""
+    return getattr(hook, "__name__", type(hook).__name__)
 
 
 def where_changed(after: Any, before: Any, new: Any, old: Any) -> Any:

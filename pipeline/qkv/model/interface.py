@@ -14,6 +14,7 @@ Letters: B batch, H heads, T target positions, S source positions, D model width
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -362,6 +363,8 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
             archive.add_endpoint("serving_default", NamedLogits(self).__call__, input_signature, **kwargs)
             archive.write_out(filepath, verbose=True if verbose is None else verbose)
         elif format == "onnx" and keras.backend.backend() == "tensorflow":
+            if missing := [name for name in ("tf2onnx", "onnx") if find_spec(name) is None]:
+                raise ImportError(f"export: ONNX needs other packages: pip install {' '.join(missing)}")
             NamedLogits(self).export(filepath, format, verbose, input_signature, **kwargs)
         else:
             super().export(filepath, format, verbose, input_signature, **kwargs)

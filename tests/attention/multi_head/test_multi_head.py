@@ -81,6 +81,16 @@ def test_keras_multi_head_attention_agrees_with_the_same_weights(inputs, mask, u
     np.testing.assert_allclose(context, expected_context, atol=1e-5)
 
 
+def test_without_a_key_the_value_is_the_key_as_in_keras(inputs):
+    query, _, value = inputs
+    layer = ready(MultiHeadAttention(2, 4), query, value, value)
+    for expected, computed in zip(layer(query, key=value, value=value), layer(query, value=value), strict=True):
+        np.testing.assert_array_equal(computed, expected)
+    fresh = MultiHeadAttention(2, 4)
+    symbolic = fresh(keras.Input(query.shape[1:]), value=keras.Input(value.shape[1:]))
+    assert [tensor.shape[1:] for tensor in symbolic] == [tensor.shape[1:] for tensor in fresh(query, value=value)]
+
+
 @pytest.mark.parametrize("score", SCORE_CLASSES)
 def test_self_attention_is_multi_head_attention_of_a_sequence_to_itself(inputs, score):
     x = inputs[0]

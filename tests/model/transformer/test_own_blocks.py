@@ -20,7 +20,7 @@ from tests.support.plugins import registrations_undone
 from tests.support.tiny_models import SIZES, SOURCE, TARGET, TWO_LAYERS
 
 SPEC = BlockSpec(d_model=8, num_heads=2, d_ff=12)
-CLASSES = ("PreNormTransformer", "GatedTransformer", "ParallelTransformer")
+CLASSES = ("PreNormTransformer", "GatedTransformer", "ParallelTransformer", "SwigluTransformer")
 every_class = pytest.mark.parametrize("name", CLASSES)
 
 

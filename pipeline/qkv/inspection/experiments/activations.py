@@ -64,13 +64,17 @@ class Inside(NamedTuple):
         )
 
 
-def cache_sentences(translator: Translator, sentences: Any, names: Any = ("*",)) -> list[Inside]:
+def cache_sentences(translator: Translator, sentences: Any, names: Any = ("*",)) -> Any:
     """Reads sentences and returns the activations of each.
 
     Args:
         translator: the translator of the model that reads.
-        sentences: an iterable of `SentenceOrPair`.
-        names: an iterable of the names or globs of the activations, such as `decoder.0.cross.scores` or `*.residual`.
+        sentences: a `SentenceOrPair`, or an iterable of them. A tuple of two texts is a pair, a list of them is two
+            sources.
+        names: a name or glob of activations, such as `decoder.0.cross.scores` or `*.residual`, or an iterable of them.
+
+    Returns:
+        An `Inside`, or a list with one for each element of the iterable.
 
     Raises:
         InputError: `sentences` or `names` has another type, a sentence has several lines, a NUL character or a lone
@@ -79,16 +83,15 @@ def cache_sentences(translator: Translator, sentences: Any, names: Any = ("*",))
     """
     is_single = isinstance(sentences, str) or (isinstance(sentences, tuple) and _is_text_pair(sentences))
     is_table = isinstance(sentences, Mapping) or hasattr(sentences, "columns")
-    if is_single or is_table or not isinstance(sentences, Iterable) or isinstance(sentences, bytes):
-        hint = ": put it in [ ]" if is_single else ""
-        raise InputError(f"sentences: expected a list of sentences or pairs, found {sentences!r:.60}{hint}")
+    if is_table or not isinstance(sentences, Iterable) or isinstance(sentences, bytes):
+        raise InputError(f"sentences: expected a sentence, a pair, or a list of them, found {sentences!r:.60}")
     names = _list_names(names)
     results = []
-    for sentence in sentences:
+    for sentence in [sentences] if is_single else sentences:
         pair, predicted = read_ids(translator, sentence)
         arrays, logits = read_activations(translator.model, pair, names)
         results.append(_describe_pass(translator, pair, predicted, logits, arrays))
-    return results
+    return results[0] if is_single else results
 
 
 def patch_sentence(translator: Translator, clean: Any, corrupted: Any, names: Any) -> Inside:
@@ -99,7 +102,7 @@ def patch_sentence(translator: Translator, clean: Any, corrupted: Any, names: An
         clean: the `SentenceOrPair` that supplies the activations.
         corrupted: the `SentenceOrPair` that is read. A side whose activations are replaced must have as many tokens as
             in `clean`.
-        names: an iterable of the names or globs of the activations.
+        names: a name or glob of activations, or an iterable of them.
 
     Returns:
         The values of the patched pass, without arrays.
@@ -172,12 +175,10 @@ def _is_text_pair(value: Any) -> bool:
 
 
 def _list_names(names: Any) -> list[str]:
-    """Lists names or globs of activations. Raises an `InputError` unless `names` is an iterable of texts."""
-    is_text = isinstance(names, str)
-    listed = list(names) if isinstance(names, Iterable) and not is_text else [names]
-    if is_text or not all(isinstance(name, str) for name in listed):
-        hint = ": put it in [ ]" if is_text else ""
-        raise InputError(f"names: expected a list of names such as 'decoder.0.cross.scores', found {names!r:.60}{hint}")
+    """Lists names or globs of activations. Raises an `InputError` unless `names` is a text or an iterable of texts."""
+    listed = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+    if not all(isinstance(name, str) for name in listed):
+        raise InputError(f"names: expected names such as 'decoder.0.cross.scores', found {names!r:.60}")
     return listed
 
 

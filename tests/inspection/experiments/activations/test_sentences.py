@@ -77,9 +77,8 @@ def test_the_parts_of_a_score_are_named_after_the_tokens_of_the_sentence(run):
 
 
 def test_a_single_text_in_the_place_of_a_list_is_refused_rather_than_read_by_letters(run):
-    for read in (run.cache, run.trained.translator.translate):
-        with pytest.raises(InputError, match="expected a list"):
-            read(CLEAN[0])
+    with pytest.raises(InputError, match="expected a list"):
+        run.trained.translator.translate(CLEAN[0])
 
 
 @pytest.mark.parametrize(
@@ -96,17 +95,28 @@ def test_a_sentence_is_text_or_a_pair_of_texts(run, sentence):
         run.explain(sentence, "decoder.0.cross", head=0, row=0)
 
 
-@pytest.mark.parametrize("sentences", [CLEAN, CLEAN[0], 5, None, {"a": "b"}, b"a"], ids=repr)
-def test_sentences_are_in_a_list(run, sentences):
-    with pytest.raises(InputError, match=r"^sentences: expected a list of sentences or pairs, found "):
+@pytest.mark.parametrize("sentences", [5, None, {"a": "b"}, b"a"], ids=repr)
+def test_sentences_of_another_type_are_refused(run, sentences):
+    with pytest.raises(InputError, match=r"^sentences: expected a sentence, a pair, or a list of them, found "):
         run.cache(sentences)
 
 
-@pytest.mark.parametrize("names", ["*", 5, None, [5]], ids=repr)
-def test_names_of_values_are_in_a_list(run, names):
+@pytest.mark.parametrize("names", [5, None, [5]], ids=repr)
+def test_names_of_values_of_another_type_are_refused(run, names):
     for read in (lambda: run.cache([CLEAN], names), lambda: run.patch(CLEAN, CLEAN, names)):
-        with pytest.raises(InputError, match=r"^names: expected a list of names such as "):
+        with pytest.raises(InputError, match=r"^names: expected names such as "):
             read()
+
+
+def test_a_single_sentence_and_a_single_name_need_no_list(run):
+    name = "decoder.0.cross.weights"
+    for sentence in (CLEAN, CLEAN[0]):
+        inside, (listed,) = run.cache(sentence, name), run.cache([sentence], [name])
+        assert inside.target_input_tokens == listed.target_input_tokens and list(inside.arrays) == [name]
+        np.testing.assert_array_equal(inside.arrays[name], listed.arrays[name])
+    assert len(run.cache(list(CLEAN), name)) == 2, "a list of two texts has two sources"
+    patched = [run.patch(CLEAN, CLEAN, names).logits for names in (name, [name])]
+    np.testing.assert_array_equal(*patched)
 
 
 def test_names_may_come_one_by_one(run):
