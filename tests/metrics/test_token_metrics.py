@@ -23,6 +23,22 @@ def test_metrics_are_means_over_the_tokens_of_all_batches():
     np.testing.assert_allclose(perplexity.result(), np.exp(LOSSES[REAL].mean()), rtol=1e-5)
 
 
+def test_tokens_of_batches_of_different_lengths_count_the_same():
+    accuracy, perplexity = TokenAccuracy(), Perplexity()
+    generator = np.random.default_rng(3)
+    losses, rights = [], []
+    for sentences, length in ((1, 2), (3, 7), (2, 30)):
+        targets = generator.integers(0, 5, (sentences, length))  # 0 is padding
+        logits = generator.normal(0, 3, (sentences, length, 5)).astype("float32")
+        accuracy.update_state(targets, logits)
+        perplexity.update_state(targets, logits)
+        shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+        losses.append(-np.log(np.take_along_axis(shares, targets[..., None], -1))[..., 0][targets > 0])
+        rights.append((logits.argmax(-1) == targets)[targets > 0])
+    np.testing.assert_allclose(accuracy.result(), np.concatenate(rights).mean(), rtol=1e-6)
+    np.testing.assert_allclose(perplexity.result(), np.exp(np.concatenate(losses).mean()), rtol=1e-5)
+
+
 @pytest.mark.parametrize("shape", [(2,), (2, 4)])
 def test_weights_of_sentences_and_of_tokens_count(shape):
     weights = np.arange(1, 1 + np.prod(shape), dtype="float32").reshape(shape)

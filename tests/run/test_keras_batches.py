@@ -224,3 +224,35 @@ def test_batches_are_of_a_config_or_a_path(config):
         InputError, match=r"^config: expected a config, the path of one, or the folder of a run, found "
     ):
         batches(config)
+
+
+PAIRS = [("the cat sleeps .", "le chat dort ."), ("", "vide"), ("a dog .", "un chien ."), ("x " * 300, "long")]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    config = small_config(write_small_corpus(folder / "corpus"), folder / "runs", "two", {"training.max_updates": 2})
+    train(config)
+    return folder / "runs" / "two"
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_pairs_in_memory_are_encoded_by_the_tokenizer_of_a_run(trained, split):
+    made = batches(trained, split, pairs=PAIRS)
+    (((source, target_input), target_output),) = a_pass(made)
+    tokenizer = made.text.tokenizer
+    texts = tokenizer.decode(source), tokenizer.of_target.decode(target_output)
+    assert {*zip(*texts, strict=True)} == {PAIRS[0], PAIRS[2]}
+    following = target_input[:, 1:] > 0
+    np.testing.assert_array_equal(target_input[:, 1:][following], target_output[:, :-1][following])
+    assert set(target_input[:, 0]) == {2}
+
+
+@pytest.mark.minutes
+def test_pairs_in_memory_need_a_run_and_a_pair_that_fits(trained, config):
+    with pytest.raises(InputError, match="pairs: expected the folder of a run beside them"):
+        batches(config, pairs=PAIRS)
+    with pytest.raises(InputError, match="pairs: no pair is left"):
+        batches(trained, pairs=[("", "a")])

@@ -39,7 +39,7 @@ class TokenAccuracy(keras.metrics.Mean):
         y_true = ops.cast(y_true, "int32")
         right = ops.equal(ops.argmax(y_pred, axis=-1), y_true)
         weights = token_weights(y_true, y_pred, sample_weight, self.dtype)
-        return super().update_state(ops.cast(right, self.dtype), weights)
+        return super().update_state(*_flatten(ops.cast(right, self.dtype), weights))
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -63,10 +63,19 @@ class Perplexity(keras.metrics.Mean):
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         weights = token_weights(y_true, y_pred, sample_weight, self.dtype)
-        return super().update_state(cross_entropies(y_true, ops.convert_to_tensor(y_pred, self.dtype)), weights)
+        losses = cross_entropies(y_true, ops.convert_to_tensor(y_pred, self.dtype))
+        return super().update_state(*_flatten(losses, weights))
 
     def result(self) -> Any:
         return ops.exp(super().result())
+
+
+def _flatten(values: Any, weights: Any) -> tuple[Any, Any]:
+    """Returns values and weights of tokens, `(B, T)`, as `(B * T,)`.
+
+    Keras averages over all axes but the first before it adds batches, so tokens of longer batches would count less.
+    """
+    return ops.reshape(values, (-1,)), ops.reshape(weights, (-1,))
 
 
 def token_weights(targets: Any, logits: Any, sample_weight: Any, dtype: str) -> Any:

@@ -1,9 +1,11 @@
 """The batches of a training as a data set for `fit` of Keras."""
 
+import logging
 import shutil
 import weakref
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,29 +18,38 @@ from ..files.paths import as_path
 from ..files.run_directory import RunDirectory
 from ..text.batch import Batch
 from ..text.batch_plan import batches_by_length
+from ..text.corpora.formats import read_parallel_files
+from ..text.corpora.pairs_in_memory import spool_pairs
+from ..text.tokens.encoding import encode_pairs
+from ..text.tokens.run_tokenizer import load_tokenizer
 from ..text.training_text import TrainingText, load_text
 from ..training.batch_size import PROCESSOR_TOKENS
 from ..training.batches import TrainingBatches
 from ..training.build import build_batches
 from .training import prepare
 
+log = logging.getLogger(__name__)
 SPLITS = "train", "validation"
 """The parts of the text that `batches` reads."""
 
 
-def batches(config: RunConfig | str | Path, split: str = "train") -> "KerasBatches":
-    """Makes the batches of a config, or of a run, for `fit` and `evaluate` of Keras.
+def batches(config: RunConfig | str | Path, split: str = "train", pairs: Any = None) -> "KerasBatches":
+    """Makes the batches of a config, of a run, or of pairs in memory, for `fit` and `evaluate` of Keras.
 
     The text of a config is prepared in a temporary folder. The text of a run is read from its folder, which is faster.
+    Pairs are encoded by the tokenizer of a run, to train or to evaluate its model further.
     The random generators are seeded as at the start of a training, so a model that is built next has the same initial
     weights.
 
     Args:
         config: a `RunConfig`, the path of a config file, or the folder of a run.
         split: `train` for the batches of training, shuffled again in each epoch; or `validation`.
+        pairs: sentence pairs in one of the forms of `qkv.train`, which are read instead of the text of a run; None for
+            the text. Their word links are not read. Empty and too long pairs are left out.
 
     Raises:
-        InputError: the config or its text has a mistake, or `split` has another value.
+        InputError: the config, its text or the pairs have a mistake, `split` has another value, or `pairs` are given
+            without the folder of a run.
     """
     if split not in SPLITS:
         raise InputError(f"split: expected {' or '.join(SPLITS)}, found {split!r:.60}")
@@ -48,9 +59,19 @@ def batches(config: RunConfig | str | Path, split: str = "train") -> "KerasBatch
     if isinstance(config, Path) and config.is_dir():
         run = RunDirectory.open(config)
         config = load_started_run(run.config)
-        text = load_text(config, run)
+        if pairs is None and run.is_saved():
+            raise InputError(
+                f"{run.root}: the run was saved from Python, without encoded text: give pairs=..., or the folder of "
+                "the run whose text it was trained on"
+            )
+        text = load_text(config, run) if pairs is None else _encode_in_memory(config, run, pairs)
         keras.utils.set_random_seed(config.run.seed)
     else:
+        if pairs is not None:
+            raise InputError(
+                "pairs: expected the folder of a run beside them, such as run.path, whose tokenizer encodes them; "
+                "qkv.train(config, pairs=...) trains a new one"
+            )
         config = config if isinstance(config, RunConfig) else load_run_config(config)
         folder = Path(mkdtemp())
         run = RunDirectory(folder)
@@ -62,6 +83,29 @@ def batches(config: RunConfig | str | Path, split: str = "train") -> "KerasBatch
     if folder is not None:
         weakref.finalize(dataset, shutil.rmtree, folder, ignore_errors=True)
     return dataset
+
+
+def _encode_in_memory(config: RunConfig, run: RunDirectory, pairs: Any) -> TrainingText:
+    """Encodes pairs in memory by the tokenizer of a run. They are both splits of the text that is returned.
+
+    Raises:
+        InputError: the pairs have another form, see `text.corpora.pairs_in_memory.spool_pairs`; or none is left.
+    """
+    data = config.data
+    tokenizer = load_tokenizer(run.tokenizer).with_tag(config.decoding.tag)
+    with TemporaryDirectory(prefix="qkv-pairs-") as folder:
+        spooled = spool_pairs(pairs, Path(folder), (data.source_language, data.target_language)).spooled_files()
+        corpus = read_parallel_files(spooled["source"], spooled["target"]).in_memory()
+    encoded = encode_pairs(corpus, tokenizer)
+    source, target = (side.lengths for side in encoded.sides)
+    fits = (source > 0) & (source <= data.max_source_tokens) & (target > 0) & (target <= data.max_target_tokens)
+    rows = np.flatnonzero(fits)
+    if not len(rows):
+        raise InputError("pairs: no pair is left; each is empty or longer than data.max_source_tokens and so on allow")
+    if len(rows) < len(corpus):
+        log.info("pairs: %d of %d are empty or too long and left out", len(corpus) - len(rows), len(corpus))
+    encoded = encoded.select(rows)
+    return TrainingText(tokenizer, [encoded], corpus.select(rows), encoded)
 
 
 class KerasBatches(keras.utils.PyDataset):
