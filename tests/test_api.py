@@ -337,7 +337,7 @@ class TestEvaluate:
         assert evaluation.path == own.path / "evaluations" / "test"
         score = evaluation.metrics["bleu"]
         assert repr(evaluation).startswith(
-            f"<Evaluation {evaluation.path}: {len(evaluation.archive)} sentences, BLEU {score:.2f}"
+            f"<Evaluation {evaluation.path}: {len(evaluation.archive)} sentences, BLEU {score:.1f}"
         )
         assert repr(evaluation.archive).startswith(f"<AttentionArchive {evaluation.path / 'attention'}: ")
         assert repr(pickle.loads(pickle.dumps(evaluation))) == repr(evaluation)

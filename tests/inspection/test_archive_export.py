@@ -77,7 +77,7 @@ def test_an_archive_as_a_frame_has_a_row_for_each_sentence(archive):
 
 def test_notebooks_show_markup_in_text_as_text(archive, make_record):
     shown = archive._repr_html_()
-    assert "3 sentences" in shown and "cross: 2 x 3" in shown
+    assert "3 sentences" in shown and "cross 2 x 3" in shown
     assert "&lt;b&gt;4&lt;/b&gt;" in shown and "<b>" not in shown
     record = make_record(0, source_tokens=["<script>", "b", "c", "d", "</s>"])._repr_html_()
     assert "&lt;script&gt;" in record and "<script>" not in record and record.count("<td") == 4 * 5

@@ -13,6 +13,7 @@ import qkv.layers
 import qkv.model
 from qkv.attention.multi_head import AttentionLayer, AttentionSpec
 from qkv.model.ensemble import Ensemble
+from qkv.model.interface import NamedLogits
 from qkv.model.transformer import BlockSpec
 
 MODULES = [
@@ -25,7 +26,7 @@ LAYERS = [
     for module in MODULES
     for name, value in vars(module).items()
     if inspect.isclass(value) and issubclass(value, keras.Layer) and value.__module__ == module.__name__
-    if value is not Ensemble  # made of trained models
+    if value not in (Ensemble, NamedLogits)  # made of other models
 ]
 
 

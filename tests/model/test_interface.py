@@ -73,6 +73,7 @@ def test_constructors_and_public_methods_have_types(name):
     [
         (choices.Norm, choices.NORMS),
         (choices.Positions, choices.POSITIONS),
+        (choices.RelativePositions, choices.RELATIVE_POSITIONS),
         (choices.PositionPlace, choices.POSITION_PLACES),
         (choices.TiedEmbeddings, choices.TIED_EMBEDDINGS),
         (choices.RecurrentDecoderName, choices.RECURRENT_DECODERS),

@@ -1,5 +1,6 @@
 """What plugins register, undone."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -30,7 +31,8 @@ TABLES = (
 
 @contextmanager
 def registrations_undone() -> Iterator[None]:
-    """Takes back, at the end of the block, what plugins have registered in it."""
+    """Takes back, at the end of the block, what plugins have registered in it, and forgets their files."""
+    files = set(sys.modules)
     rows = [dict(table) for table in TABLES]
     field = RunConfig.model_fields["model"]
     kinds = field.annotation
@@ -40,5 +42,7 @@ def registrations_undone() -> Iterator[None]:
         for table, before in zip(TABLES, rows, strict=True):
             table.clear()
             table.update(before)
+        for name in [name for name in sys.modules if name not in files and name.startswith("qkv_plugin_")]:
+            del sys.modules[name]
         field.annotation = kinds
         RunConfig.model_rebuild(force=True)

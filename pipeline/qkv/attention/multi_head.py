@@ -5,11 +5,12 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions,
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import keras
 from keras import ops
 
+from ..config.choices.model import RELATIVE_POSITIONS, RelativePositions
 from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once, seed_of, seeded, to_json_value
 from ..layers.keras_layers import Dense, FloatOnly, check_sizes, dynamic_shape, rows_of_each
 from ..layers.low_rank import LowRank
@@ -18,7 +19,7 @@ from .by_name import describe_layer, make_layer
 from .masks import check_keras_mask, join_masks
 from .mechanisms import MECHANISM_CLASSES, MechanismArgument, describe_mechanism
 from .mechanisms.softmax import WeightsInFloat32
-from .relative_positions import RelativePositions, alibi_bias, rotate, rotation
+from .relative_positions import alibi_bias, rotate, rotation
 from .scores import SCORE_CLASSES, ScoreArgument
 
 InitializerArgument: TypeAlias = str | Mapping[str, Any] | keras.Initializer
@@ -111,8 +112,8 @@ class AttentionSpec:
         self.kernel_initializer = to_json_value(self.kernel_initializer)
         self.bias_initializer = to_json_value(self.bias_initializer)
         self.kernel_regularizer = to_json_value(self.kernel_regularizer)
-        if self.positions not in (None, *get_args(RelativePositions)):
-            expected = f"None, {' or '.join(get_args(RelativePositions))}"
+        if self.positions not in (None, *RELATIVE_POSITIONS):
+            expected = f"None, {' or '.join(RELATIVE_POSITIONS)}"
             raise ValueError(f"positions: expected {expected}, found {self.positions!r}")
 
         has_all_projections = self.projection and self.value_projection

@@ -5,7 +5,7 @@ Neither changes the values.
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size of a head.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from keras import ops
@@ -14,8 +14,6 @@ from keras.backend import standardize_dtype
 from ..layers.keras_layers import check_sizes, dynamic_shape
 
 __all__ = ["Distances", "Rotation", "alibi_bias", "alibi_slopes", "rotate", "rotation"]
-RelativePositions = Literal["rotary", "alibi"]
-"""The kinds of positions that act by distance."""
 
 
 class Rotation(NamedTuple):

@@ -377,12 +377,12 @@ class NamedLogits(keras.Model):
         model: a `TranslationModel`. If a subclass returns several outputs, they are returned unchanged.
     """
 
-    def __init__(self, model):
+    def __init__(self, model: keras.Model) -> None:
         super().__init__()
         self.model = model
         self.built = model.built
 
-    def call(self, source_ids, target_ids=None):
+    def call(self, source_ids: Any, target_ids: Any = None) -> Any:
         outputs = self.model(source_ids, target_ids, training=False)
         return outputs if keras.tree.is_nested(outputs) else {"logits": outputs}
 

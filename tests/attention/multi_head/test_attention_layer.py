@@ -22,7 +22,7 @@ X = np.ones((1, 3, 8), "float32")
     ],
 )
 def test_keys_and_values_by_position_are_refused_because_keras_has_them_the_other_way_round(layer, inputs):
-    with pytest.raises(TypeError, match=rf"{type(layer).__name__}: .* found {inputs}.*layer\(query, key=..., value="):
+    with pytest.raises(TypeError, match=rf"{type(layer).__name__}: .* found {inputs}.*layer\(query, value=..., key="):
         layer(*[X] * inputs)
     with pytest.raises(TypeError, match="positional"):
         layer.build(*[X.shape] * 4)

@@ -50,11 +50,12 @@ PARTS_MISSING: dict[str, tuple[str, ...]] = {
 """The parts in `MODEL_PARTS` that an architecture does not have."""
 Norm = Literal["pre", "post"]
 Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "alibi"]
+RelativePositions = Literal["rotary", "alibi"]
 PositionPlace = Literal["input", "queries_and_keys"]
 TiedEmbeddings = Literal["all", "target", "none"]
 RecurrentDecoderName = Literal["bahdanau", "luong"]
-"""The types of the constructors' arguments with the names in `NORMS`, `POSITIONS`, `POSITION_PLACES`,
-`TIED_EMBEDDINGS` and `RECURRENT_DECODERS`. Other tables of this module can be extended by plugins."""
+"""The types of the constructors' arguments with the names in `NORMS`, `POSITIONS`, `RELATIVE_POSITIONS`,
+`POSITION_PLACES`, `TIED_EMBEDDINGS` and `RECURRENT_DECODERS`. Plugins can extend other tables of this module."""
 ACTIVATIONS = ("relu", "gelu", "silu")
 
 
