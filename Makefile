@@ -98,12 +98,6 @@ test-lower: .venv-lower/ready
 	@echo "== pytest on the lowest versions"
 	@.venv-lower/bin/python -m pytest -W ignore -m "not minutes"
 
-# basedpyright is pyright with Node.js inside, 280 MB: too large for what the tests need, which have mypy.
-typing: $(VENV)/tests
-	@$(PYTHON) -m venv .venv-typing
-	@.venv-typing/bin/python -m pip install --quiet --disable-pip-version-check basedpyright==1.40.2
-	@.venv-typing/bin/basedpyright --pythonpath $(BIN)/python
-
 # For all systems and Pythons at once. The tests' first, so that the other is a part of it.
 LOCK := $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 --only-binary :all: --generate-hashes \
 	--upgrade --custom-compile-command "make lock"
