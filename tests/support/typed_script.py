@@ -73,6 +73,10 @@ def evaluate(run: qkv.Run) -> pd.DataFrame:
     return scores
 
 
+def keep(layer: Any, part: str, value: Any, **inputs: Any) -> Any:
+    return value
+
+
 def inside(run: qkv.Run) -> np.ndarray:
     (values,) = run.cache(["a"], ["*.scores"])
     patched = run.patch("a", ("a", "b"), ["logits"])
@@ -80,7 +84,7 @@ def inside(run: qkv.Run) -> np.ndarray:
     table: pd.DataFrame = run.weights()
     run.show("a", target="b").save("a.html")
     print(table, run.explain_logit("a", row=0))
-    with qkv.tapped(lambda layer, part, value, **inputs: value):
+    with qkv.tapped(keep):
         run.model.generate([[5, 3]], search="beam")
     (source, target), predicted = run.read_ids("a")
     print(values.source_tokens, patched.log_probabilities, parts, source, target, predicted, run.float64_model)
