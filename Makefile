@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test pytest test-slow contract typing test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
+.PHONY: demo test pytest test-slow all-cases contract typing test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
 	@echo "make test         lint, types and tests, but for those that take minutes"
 	@echo "make test-slow    those; make test SLOW=1 runs all tests, faster than one after the other"
+	@echo "make all-cases    test-slow, with the cases that make test SLOW=1 leaves out as well"
 	@echo "make contract     Keras' own contract test of all layers, on each backend that is installed, with mixed precision"
 	@echo "make typing       pyright on a script with every public name, in an environment of its own (300 MB)"
 	@echo "make test-lower   the tests on the lowest versions of all packages, in an environment of its own"
@@ -76,6 +77,10 @@ pytest: $(VENV)/tests
 test-slow: $(VENV)/tests
 	@echo "== pytest, what takes minutes"
 	@$(PYTEST) -m minutes
+
+# The further cases of tests that take minutes, which `make test SLOW=1` leaves out: the same for other pages and changes.
+all-cases: $(VENV)/tests
+	@ALL_CASES=1 $(PYTEST) -m minutes
 
 contract: $(VENV)/tests
 	@ALL_BACKENDS=1 $(BIN)/python -m pytest -m minutes tests/layers/test_keras_contract.py

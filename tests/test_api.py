@@ -31,6 +31,7 @@ from qkv.training.progress import Progress
 from qkv.training.stopping import Limits
 from tests.support import KEPT_RUNS, ROOT, files_below
 from tests.support.marian import MARIAN
+from tests.support.minutes import by_hand
 from tests.support.tiny_runs import small_settings, write_small_corpus
 from tests.support.viewer import embedded
 
@@ -457,6 +458,7 @@ class TestTrain:
         return tmp_path / "mine.yaml"
 
     @pytest.mark.minutes
+    @by_hand
     def test_pairs_need_two_languages_alone_and_the_same_call_goes_on(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         sides = [(ROOT / f"data/demo/train.{suffix}").read_text("utf-8").splitlines()[:100] for suffix in ("en", "fr")]

@@ -16,6 +16,7 @@ from qkv.__main__ import COMMANDS
 from qkv.version import __version__
 from tests.support import KEPT_RUNS, ROOT
 from tests.support.documents import BLOCKS, DATAFRAME, EXPERIMENTS, KERAS, PYTHON, blocks_of, write_own_blocks
+from tests.support.minutes import by_hand
 from tests.support.tiny_runs import write_small_corpus
 
 PACKAGE = ROOT / "pipeline" / "qkv"
@@ -148,7 +149,7 @@ def test_the_examples_of_the_page_run_from_a_wheel(site, tmp_path):
     assert (tmp_path / "demo_saved_model" / "manifest.json").is_file()
 
 
-OTHER_PAGES = (KERAS, DATAFRAME, BLOCKS, EXPERIMENTS)
+OTHER_PAGES = (DATAFRAME, BLOCKS, EXPERIMENTS, pytest.param(KERAS, marks=by_hand))  # in the clone, Keras' is always run
 
 
 @needs_the_demo

@@ -1,6 +1,11 @@
-"""What of a test is left to `make test-slow`."""
+"""What of a test is left to `make test-slow`, and to `make all-cases`."""
+
+import os
 
 import pytest
+
+by_hand = pytest.mark.skipif(not os.environ.get("ALL_CASES"), reason="run by hand: make all-cases")
+"""Marks further cases of a test that takes minutes: its first case is always run."""
 
 
 def first_at_once(cases, ids=None):

@@ -16,6 +16,7 @@ from qkv.run.load_model import load_model
 from tests.support import ROOT
 from tests.support.documents import write_own_blocks
 from tests.support.layer_contract import stir
+from tests.support.minutes import by_hand
 from tests.support.plugins import registrations_undone
 from tests.support.tiny_models import SIZES, SOURCE, TARGET, TWO_LAYERS
 
@@ -260,7 +261,7 @@ print(keras.backend.backend())
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+@pytest.mark.parametrize("backend", [pytest.param("tensorflow", marks=by_hand), "jax", "torch"])
 def test_a_fresh_process_loads_the_models_on_every_backend(own_blocks, backend, tmp_path):
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")
