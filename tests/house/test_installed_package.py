@@ -149,11 +149,11 @@ def test_the_examples_of_the_page_run_from_a_wheel(site, tmp_path):
     assert (tmp_path / "demo_saved_model" / "manifest.json").is_file()
 
 
-OTHER_PAGES = (DATAFRAME, BLOCKS, EXPERIMENTS, pytest.param(KERAS, marks=by_hand))  # in the clone, Keras' is always run
+OF_OTHER_PAGES = [DATAFRAME, EXPERIMENTS, *(pytest.param(page, marks=by_hand) for page in (BLOCKS, KERAS))]
 
 
 @needs_the_demo
-@pytest.mark.parametrize("page", OTHER_PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", OF_OTHER_PAGES, ids=lambda page: page.stem)
 def test_the_examples_of_another_page_run_from_a_wheel(site, tmp_path, page):
     examples = [code for code in blocks_of(page) if "onnx" not in code or find_spec("tf2onnx")]
     assert len(examples) >= 3

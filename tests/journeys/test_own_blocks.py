@@ -29,6 +29,7 @@ from tests.support.tiny_runs import small_settings, write_small_corpus
 pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
 SETTINGS = {"pre_norm": {}, "gated": {"model.gate_bias": -0.5}, "parallel": {}, "swiglu": {}}
+NAMES = ["gated", "parallel", *(pytest.param(name, marks=by_hand) for name in ("pre_norm", "swiglu"))]
 PAIR = ("the cat sleeps .", "le chat dort .")
 
 
@@ -38,7 +39,7 @@ def plugin(tmp_path_factory):
         yield write_own_blocks(tmp_path_factory.mktemp("plugin") / "blocks_of_journeys.py")
 
 
-@pytest.fixture(scope="module", params=["pre_norm", "gated", "parallel", pytest.param("swiglu", marks=by_hand)])
+@pytest.fixture(scope="module", params=NAMES)
 def run(request, plugin, tmp_path_factory):
     """A run of 4 updates, which was stopped after two of them, and one that was not."""
     name, folder = request.param, tmp_path_factory.mktemp(request.param)
