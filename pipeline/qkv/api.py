@@ -114,11 +114,14 @@ def train(
             the file, such as `{"model": {"d_model": 64}}`. All other settings of a section are kept.
         pairs: the sentence pairs to train on, or None for the files that the config names. They are a DataFrame; a
             list, an array or an iterator of `(source, target)`; a tuple of columns, `(sources, targets)`; or a
-            `datasets.Dataset`. A third value or column has word links, text such as `0-0 1-2` or a list of `(i, j)`. Of
-            a DataFrame, the columns `data.train.source_column` and `target_column` are read if these are set, or else
-            the columns named like the languages, or `source` and `target`, or the first two. The config's training,
-            validation and test files are not read: unless `settings` have `data.validation` and `data.test`, these sets
-            are held out from the pairs. The run keeps the pairs, so that `qkv.train(run.path)` continues it.
+            `datasets.Dataset`. A third value or column has word links, text such as `0-0 1-2` or a list of `(i, j)`.
+
+            The columns of a table are chosen by `data.train.source_column` and `target_column`. By default, they are
+            those with the codes of the languages as names, or `source` and `target`, or the first two.
+
+            The files that the config names are not read. Validation and test sets are held out from the pairs, unless
+            `settings` have `data.validation` and `data.test`. The run keeps the pairs, so `qkv.train(run.path)`
+            continues it.
         verbose: 0 shows only warnings; 1 also shows progress and advice.
         callbacks: further `keras.callbacks.Callback` objects, or None. `qkv.training.loop` lists the arguments of their
             methods, and docs/use/keras.md the callbacks of Keras that can be used.

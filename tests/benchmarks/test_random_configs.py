@@ -7,7 +7,6 @@ import pytest
 from qkv.config.choices.model import MECHANISM_INFO
 from qkv.config.run import flat_settings
 from tests.benchmarks.random_configs import Draw, check_run, fields_of, names_of, write_corpora
-from tests.support.minutes import by_hand
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +34,5 @@ def test_the_same_number_draws_the_same_config(text, tmp_path):
 
 
 @pytest.mark.minutes
-@by_hand
 def test_a_run_of_random_settings_is_killed_resumed_evaluated_and_shown(text, tmp_path):
     check_run(Draw(2, text, tmp_path / "runs").config(), tmp_path, random.Random(2))  # the rules of 1 leave no text

@@ -7,8 +7,9 @@ import keras
 import numpy as np
 import pytest
 
+from qkv.config.decoding import DecodingSettings
 from qkv.decoding.beam import BeamSearch, BeamSettings
-from qkv.decoding.generate import BATCH_SENTENCES, LENGTH_EXTRA
+from qkv.decoding.generate import BATCH_SENTENCES, LENGTH_EXTRA, LENGTH_RATIO
 from qkv.decoding.greedy import GreedySearch
 from qkv.decoding.sampling import Sampling
 from qkv.decoding.translator import Translator
@@ -194,3 +195,8 @@ def test_an_architecture_of_the_package_generates_without_a_further_import():
     code = "from qkv import Transformer; model = Transformer(9, d_model=4, num_heads=1); model.build(); "
     code += "print(model.generate([[5, 3]], max_length=1).shape)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "(1, 1)\n"
+
+
+def test_targets_are_as_long_as_those_of_a_run_with_default_settings():
+    settings = DecodingSettings()
+    assert (settings.max_target_ratio, settings.max_target_extra) == (LENGTH_RATIO, LENGTH_EXTRA)

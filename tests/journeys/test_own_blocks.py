@@ -1,7 +1,6 @@
 """A run with blocks of docs/extend/blocks.md is trained, resumed, evaluated, shown and loaded as every other run."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -21,7 +20,7 @@ from qkv.live.live_run import LiveRun
 from qkv.live.question import HeadChange, Question
 from qkv.run.trained_run import load_run
 from tests.support.documents import write_own_blocks
-from tests.support.minutes import by_hand
+from tests.support.minutes import ALL_CASES, by_hand
 from tests.support.plugins import registrations_undone
 from tests.support.run_contents import content, state_at
 from tests.support.tiny_runs import small_settings, write_small_corpus
@@ -134,7 +133,7 @@ print(json.dumps([run.translate(pair[0]).text, inside.logits.tolist()]))
 
 def test_a_fresh_process_loads_it_after_importing_the_file(run, tmp_path):
     name, folder = run
-    if name != "gated" and not os.environ.get("ALL_CASES"):
+    if name != "gated" and not ALL_CASES:
         pytest.skip("run by hand: make all-cases")
     write_own_blocks(tmp_path / "my_blocks.py")
     command = [sys.executable, "-c", PROGRAM, str(folder / "unbroken"), json.dumps(PAIR)]

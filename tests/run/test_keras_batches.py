@@ -254,5 +254,5 @@ def test_pairs_in_memory_are_encoded_by_the_tokenizer_of_a_run(trained, split):
 def test_pairs_in_memory_need_a_run_and_a_pair_that_fits(trained, config):
     with pytest.raises(InputError, match="pairs: expected the folder of a run beside them"):
         batches(config, pairs=PAIRS)
-    with pytest.raises(InputError, match="pairs: no pair is left"):
+    with pytest.raises(InputError, match="pairs: expected pairs with text on both sides"):
         batches(trained, pairs=[("", "a")])

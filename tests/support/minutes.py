@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-by_hand = pytest.mark.skipif(not os.environ.get("ALL_CASES"), reason="run by hand: make all-cases")
+ALL_CASES = bool(os.environ.get("ALL_CASES"))
+by_hand = pytest.mark.skipif(not ALL_CASES, reason="run by hand: make all-cases")
 """Marks further cases of a test that takes minutes: its first case is always run."""
 
 

@@ -12,7 +12,6 @@ import pytest
 from qkv.config.run import dump
 from qkv.files.run_directory import EVENT_FILES
 from qkv.run import train
-from tests.support.minutes import by_hand
 from tests.support.processes import clusters, finish, start
 from tests.support.run_contents import contents_but_names, differing
 from tests.support.tiny_runs import small_config, write_small_corpus
@@ -120,7 +119,6 @@ def test_two_workers_follow_the_total_that_the_chief_has_measured(one_process):
     assert f"trained for {progress['update']} updates" in (folders[0] / "output").read_text()
 
 
-@by_hand
 def test_two_devices_reach_the_weights_of_one_with_accumulated_batches_too(one_process):
     folder = one_process / "devices"
     names = {"devices": "alone", "accumulated on devices": "accumulated alone"}

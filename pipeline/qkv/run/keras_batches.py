@@ -101,7 +101,10 @@ def _encode_in_memory(config: RunConfig, run: RunDirectory, pairs: Any) -> Train
     fits = (source > 0) & (source <= data.max_source_tokens) & (target > 0) & (target <= data.max_target_tokens)
     rows = np.flatnonzero(fits)
     if not len(rows):
-        raise InputError("pairs: no pair is left; each is empty or longer than data.max_source_tokens and so on allow")
+        raise InputError(
+            "pairs: expected pairs with text on both sides, within data.max_source_tokens and data.max_target_tokens, "
+            "found none"
+        )
     if len(rows) < len(corpus):
         log.info("pairs: %d of %d are empty or too long and left out", len(corpus) - len(rows), len(corpus))
     encoded = encoded.select(rows)

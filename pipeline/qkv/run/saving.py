@@ -327,7 +327,7 @@ def _plain_model(run: TrainedRun) -> keras.Model:
 def _origin_of(run: TrainedRun) -> dict[str, Any]:
     """Returns the entry `saved_from` of the manifest: the run from which a model comes.
 
-    Of a run in memory that comes from no run, it is the class of the model.
+    A model that comes from no run is described by its class.
     """
     if run.origin is not None:
         return dict(run.origin)

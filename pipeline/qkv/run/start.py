@@ -110,8 +110,8 @@ def load_training_on_pairs(
     Args:
         config: a config file, whose sets of text are replaced; the folder of a run that was started with the same
             pairs; or all settings by dotted key, to which `default_settings` adds.
-        settings: values that replace those of the config, by dotted key. Of `data.train`, they may only have columns,
-            and how links are counted.
+        settings: values that replace those of the config, by dotted key. In `data.train`, only the columns and how
+            links are counted may be set.
         pairs: the pairs, see `text.corpora.pairs_in_memory.spool_pairs`.
         folder: the folder for the temporary files.
 
