@@ -188,6 +188,8 @@ def _load_tokenizer(tokenizer: Any, source: RunDirectory | None) -> Tokenizer:
             "tokenizer: expected a run, qkv.batches, a tokenizer of one of them, or the path of a SentencePiece model, "
             f"found {type(tokenizer).__name__}"
         )
+    if isinstance(tokenizer, Path) and not tokenizer.exists():
+        raise InputError(f"tokenizer: {tokenizer}: no such file; expected a run, or a SentencePiece model")
     files = tokenizer.with_tag(None) if isinstance(tokenizer, Tokenizer) else Tokenizer(tokenizer)
     files.check_special_ids("tokenizer")
     return files

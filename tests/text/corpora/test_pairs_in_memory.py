@@ -160,7 +160,7 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("pairs", "told"),
         [
-            ([], "pairs: expected at least some hundred sentence pairs, found none"),
+            ([], "pairs: expected sentence pairs, found none"),
             (FRAME[:0], "found none"),
             (iter([]), "found none"),
             (5, "pairs: expected a DataFrame, a list .*, found 5"),

@@ -128,7 +128,7 @@ def spool_pairs(
     rows = _iterate_rows(pairs, languages, columns)
     first = next(rows, None)
     if first is None:
-        raise InputError("pairs: expected at least some hundred sentence pairs, found none")
+        raise InputError("pairs: expected sentence pairs, found none")
     keys = list(FILE_NAMES)[: len(first)]
     digests = {key: hashlib.sha256() for key in keys}
     words: set[str] = set()
