@@ -5,6 +5,7 @@ multiples of 1 / 65,535, exact to 0.000008. A digest in the file identifies the 
 """
 
 import base64
+import csv
 import gzip
 import json
 import re
@@ -101,6 +102,7 @@ def viewer_page(
         style="\n".join([css_variables() + _read("style.css"), extension.style]),
         script="\n".join([colours, read_scripts(ASSETS / "scripts"), START_SCRIPT, *extension.scripts]),
         html=extension.html,
+        words=words_element(),
         data=embed_json(data),
         weights=encode_weights([array for run in runs for array in run.weights]),
     )
@@ -113,6 +115,16 @@ def read_scripts(folder: Path) -> str:
     """
     texts = (path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.js")))
     return "\n".join(text.replace('"use strict";\n', "") for text in texts)
+
+
+def words_element() -> str:
+    """Returns the element with the words of all pages, which scripts/words.js reads: key -> [English, French, German].
+
+    A page that is not made by `viewer_page` needs the element before its scripts.
+    """
+    with (ASSETS / "words.csv").open(encoding="utf-8", newline="") as file:
+        table = {key: words for key, *words in list(csv.reader(file))[1:]}
+    return f'<script type="application/json" id="words">{embed_json(table)}</script>'
 
 
 def content_policy(changes: Mapping[str, str]) -> str:

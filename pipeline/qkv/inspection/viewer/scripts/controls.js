@@ -15,7 +15,7 @@ function fillHeader(header, data) {
 function listenToCopy(button, status) {
   button.addEventListener("click", async () => {
     const copied = await copyLink();
-    status.textContent = copied ? "Copied" : location.href;
+    status.textContent = copied ? say("viewer.copied") : location.href;
     if (copied) setTimeout(() => { status.textContent = ""; }, 2000);
   });
 }

@@ -12,6 +12,8 @@
 class Viewer {
   constructor(data) {
     this.data = data;
+    document.documentElement.lang = pageLanguage();
+    sayAll(document);
     this.hooks = { heads: [], panels: [] };
     addOrders(data.orders);
     const { site, layer, head, side } = data, list = { sort: Object.keys(SORTS)[0], only: Object.keys(FILTERS)[0] };
@@ -86,8 +88,8 @@ class Viewer {
     const { state, runs } = this.store, { sentences } = runs[0] ?? { sentences: [] };
     const matches = chosenSentences([...sentences], state);
     this.list.show(matches, state.query);
-    const [shown, all] = [matches.length, sentences.length].map((number) => number.toLocaleString("en"));
-    document.getElementById("count").textContent = `${shown === all ? "" : `${shown} of `}${all} ${all === "1" ? "sentence" : "sentences"}`;
+    const shown = matches.length, all = sentences.length;
+    document.getElementById("count").textContent = shown === all ? say("viewer.count", { count: all }) : say("viewer.count.some", { count: all, shown });
     if (open && matches.length) Object.assign(state, { id: matches[0].id, pin: null });
   }
 
