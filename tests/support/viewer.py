@@ -1,6 +1,7 @@
 """Sentences for tests of the viewer's page, and the page in a browser."""
 
 import base64
+import csv
 import gzip
 import json
 import re
@@ -10,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from qkv.inspection.record import Record
+from qkv.inspection.viewer.page import ASSETS
 from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.pages import open_page
 
@@ -87,6 +89,26 @@ def embedded(page):
     planes = np.frombuffer(gzip.decompress(base64.b64decode(re.search(r'id="weights">(.*?)<', page)[1])), "uint8")
     high, low = np.split(planes.astype("uint16"), 2)
     return data, (high * 256 + low) / 65535
+
+
+def read_words():
+    """The words of the pages: key -> {language: words}."""
+    with (ASSETS / "words.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    keys = [row.pop("key") for row in rows]
+    assert len(set(keys)) == len(keys)
+    return dict(zip(keys, rows, strict=True))
+
+
+def in_english(words):
+    """What the page says in English for `Words` of `qkv.inspection.viewer.data`, whose counts are above one."""
+    if isinstance(words, str):
+        return words
+    key, values = words
+    text = read_words()[key]["en"].split("|")[-1]
+    return re.sub(
+        r"\{(\w+)(?::(\d))?\}", lambda slot: f"{values[slot[1]]:.{slot[2]}f}" if slot[2] else str(values[slot[1]]), text
+    )
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def words():
 def test_pointing_at_a_cell_tells_its_words_and_weight_and_marks_row_and_column(browser, html, words, tmp_path):
     with open_viewer(browser, tmp_path, html) as page:
         page.hover(CELL.format(2, 1))
-        assert page.inner_text(".value") == f"noir ← black: {words[2, 1]:.4f}"
+        assert page.inner_text(".value") == f"noir ← black: {words[2, 1]:.2f}"
         assert page.locator(".matrix .marked").all_text_contents() == ["black", "noir"]
         assert page.locator(".band.shown").count() == 2
         page.hover(".matrix .rows [data-row='2']")
@@ -63,7 +63,7 @@ def test_cells_are_reached_and_pinned_by_keys_and_keep_the_focus(browser, html, 
         page.locator(".matrix [tabindex='0']").focus()
         press(page, ["ArrowDown", "ArrowDown", "ArrowRight"])
         assert page.evaluate(FOCUS) == "cell 0 2 1"
-        assert page.inner_text(".value") == f"noir ← black: {words[2, 1]:.4f}"
+        assert page.inner_text(".value") == f"noir ← black: {words[2, 1]:.2f}"
         assert read_state(page, "id") == [0]  # the arrows have not turned to another sentence
         press(page, ["End", "ArrowRight", "Home", "ArrowLeft"])
         assert page.evaluate(FOCUS) == "cell 0 2 0"

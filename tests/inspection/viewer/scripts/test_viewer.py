@@ -31,7 +31,7 @@ def divergence(weights):
     return entropy(weights.mean(axis=0)) - np.mean([entropy(row) for row in weights])
 
 
-def test_the_head_that_tells_most_opens_first(browser, tmp_path):
+def test_without_gold_links_the_head_that_tells_most_opens_first(browser, tmp_path):
     """Neither a head that always looks at one place, which is sharpest, nor one that looks everywhere."""
     record = make_record(0, "a b c", "x y z")
     weights = np.full_like(record.attention["cross"], 0.25)
@@ -51,11 +51,14 @@ def test_the_head_that_tells_most_opens_first(browser, tmp_path):
 
 def test_a_slider_runs_over_the_stages_of_a_training(browser, tmp_path):
     stages = [
-        ViewerRun(f"update {i:,}", facts=["en → fr"]).add_all([make_record(0, "the cat", "le chat", seed=i)])
+        ViewerRun(("viewer.stage", {"update": i}), facts=["en → fr"]).add_all(
+            [make_record(0, "the cat", "le chat", seed=i)]
+        )
         for i in range(0, 1200, 100)
     ]
-    with open_viewer(browser, tmp_path, viewer_page("over training", stages, stages=True)) as page:
+    with open_viewer(browser, tmp_path, viewer_page("demo", stages, stages=True)) as page:
         last = read_cells(page)
+        assert page.title() == page.inner_text("h1") == "demo, over training"
         assert page.locator(".run").count() == 1 and page.inner_text(".stage") == "update 1,100"
         assert page.inner_text("#facts") == "en → fr"
         page.locator("[name=stage]").fill("3")

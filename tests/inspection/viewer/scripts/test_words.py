@@ -1,32 +1,27 @@
 """The words of the pages: one table in three languages, in which no key is missing, unused or unfinished."""
 
-import csv
 import re
 
 import pytest
 
 from qkv.inspection.viewer.data import ViewerRun
-from qkv.inspection.viewer.page import ASSETS, viewer_page
+from qkv.inspection.viewer.page import viewer_page
 from tests.support import ROOT
-from tests.support.viewer import RECORDS, open_viewer
+from tests.support.viewer import RECORDS, open_viewer, read_words
 
 LANGUAGES = ("en", "fr", "de")
 SOURCES = [
     path.read_text(encoding="utf-8")
     for path in (ROOT / "pipeline").rglob("*")
-    if path.suffix in (".js", ".html") and path.name != "words.js"
+    if path.suffix in (".js", ".html", ".py") and path.name != "words.js"
 ]
 KEY = r"[a-z][\w.]*"
+SLOT = r"\{\w+(?::\d)?\}"  # {weight:2} has two decimals
 
 
 @pytest.fixture(scope="module")
 def table():
-    """key -> {language: words}."""
-    with (ASSETS / "words.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    keys = [row.pop("key") for row in rows]
-    assert len(set(keys)) == len(keys)
-    return dict(zip(keys, rows, strict=True))
+    return read_words()
 
 
 def test_every_key_is_in_the_table_and_every_row_is_used(table):
@@ -34,7 +29,7 @@ def test_every_key_is_in_the_table_and_every_row_is_used(table):
     used = set(re.findall(rf'\bsay\(\s*"({KEY})"', text)) | set(re.findall(rf'data-say[\w-]*="({KEY})"', text))
     assert used - table.keys() == set()
     # A key that is put together names its beginning: say(`change.${{name}}`). A key may also stand in a list.
-    beginnings = tuple(re.findall(rf"`({KEY}\.)\$\{{", text))
+    beginnings = tuple(re.findall(rf"[`\"]({KEY}\.)\$?\{{", text))
     named = set(re.findall(rf'"({KEY})"', text))
     unused = {key for key in table if key not in used | named and not key.startswith(beginnings)}
     assert unused == set()
@@ -48,7 +43,7 @@ def test_every_row_says_the_same_in_each_language(table):
             forms = text.split("|")
             assert len(forms) == (2 if "{count}" in words["en"] and "|" in words["en"] else 1), (key, language)
             for form in forms:
-                assert set(re.findall(r"\{\w+\}", form)) == set(re.findall(r"\{\w+\}", words["en"])), (key, language)
+                assert set(re.findall(SLOT, form)) == set(re.findall(SLOT, words["en"])), (key, language)
 
 
 @pytest.mark.parametrize(
