@@ -1,6 +1,6 @@
 """Measures of attention heads, such as entropy, diagonality and the weight on EOS, and the rows of sentences.csv.
 
-Each row of `MEASURES` is a column of heads.csv and sentences.csv. A row says whether the viewer's page shows the measure or
+Each row of `MEASURES` is a column of heads.csv and sentences.csv. A row says whether the viewer's page shows it or
 sorts sentences by it, and whether it is a curve in TensorBoard.
 
 A measure is computed for each attention row, then averaged over the rows of a layer and head. Weights are not averaged

@@ -7,7 +7,7 @@ import pytest
 from qkv.inspection.viewer.data import ViewerRun
 from qkv.inspection.viewer.page import viewer_page
 from tests.support import ROOT
-from tests.support.viewer import RECORDS, open_viewer, read_words
+from tests.support.viewer import RECORDS, STATES, embedded, open_viewer, read_words, show_state
 
 LANGUAGES = ("en", "fr", "de")
 SOURCES = [
@@ -60,3 +60,60 @@ def test_the_page_speaks_the_language_of_the_address_or_of_the_browser(browser, 
     html = viewer_page("title", [ViewerRun("one").add_all(RECORDS)])
     with open_viewer(browser, tmp_path, html, search, **settings) as page:
         assert page.text_content("#count") == expected
+
+
+TOLD = """() => {
+  const told = [document.title], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    if (!walker.currentNode.parentElement.closest("script, style")) told.push(walker.currentNode.textContent);
+  }
+  for (const name of ["title", "aria-label", "aria-valuetext", "placeholder", "alt"]) {
+    for (const element of document.querySelectorAll(`[${name}]`)) told.push(element.getAttribute(name));
+  }
+  return told;
+}"""
+WORD = r"[^\W\d_]+"
+ALWAYS = {"BLEU", "chrF", "EOS", "BOS", "SVG", "PNG", "Transformer", "M", "Esc", *"jkhlvwegs"}
+"""Names and keys of the keyboard, the same in every language."""
+SAME = {"fr": {"Attention", "possible", "source", "token", "tokens"}, "de": {"Training"}}
+"""Words that are English and of the language, too."""
+
+
+def test_a_row_is_translated(table):
+    for key, words in table.items():
+        for language in ("fr", "de"):
+            told = set(re.findall(WORD, re.sub(SLOT, "", words["en"]))) - ALWAYS - SAME[language]
+            assert words[language] != words["en"] or not told, (key, language)
+
+
+def told_in(browser, folder, make_page, language):
+    """The words that a page says in all its states, and the text of its sentences and names, which no page
+    translates."""
+    html = make_page()
+    runs = embedded(html)[0]["runs"]
+    texts = [text for run in runs for sentence in run["sentences"] for text in sentence_texts(sentence)]
+    names = [run["name"] for run in runs if isinstance(run["name"], str)]
+    with open_viewer(browser, folder, html, f"?lang={language}") as page:
+        told = set()
+        for state in STATES[make_page]:
+            show_state(page, state)
+            told.update(word for text in page.evaluate(TOLD) for word in re.findall(WORD, text))
+    return told, "\n".join([*texts, *names, "demo, test, en, fr"])
+
+
+def sentence_texts(sentence):
+    texts = [sentence[key] for key in ("sourceText", "reference", "hypothesis", "plain", "underAttended")]
+    return [text for text in [*texts, *sentence["source"], *sentence["target"]] if text]
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("make_page", STATES)
+def test_no_state_of_a_page_says_anything_in_english_to_a_reader_of_another_language(
+    browser, tmp_path, table, make_page
+):
+    english, sentences = told_in(browser, tmp_path, make_page, "en")
+    assert len(english) > 50
+    for language in ("fr", "de"):
+        told, _ = told_in(browser, tmp_path, make_page, language)
+        own = {word for words in table.values() for word in re.findall(WORD, words[language])}
+        assert {word for word in (told & english) - own - ALWAYS if word not in sentences} == set(), language

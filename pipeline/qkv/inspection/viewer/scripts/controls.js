@@ -128,7 +128,7 @@ function listenToKeys(store, list, search) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const typing = event.target.matches?.("input:not([type=checkbox], [type=radio], [type=range]), select, textarea, [contenteditable]");
-    const turning = event.target.matches?.("[type=radio], [type=range]") && event.key.startsWith("Arrow");
+    const turning = event.target.matches?.("[type=radio], [type=range], .aside, #help > div") && event.key.startsWith("Arrow");
     if (typing && event.key === "Escape") event.target.blur();
     if (typing || turning || !Object.hasOwn(keys, event.key)) return;
     event.preventDefault();

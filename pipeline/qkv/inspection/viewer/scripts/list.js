@@ -104,7 +104,8 @@ class SentenceList {
       return row;
     });
     this.space.replaceChildren(...rows);
-    this.element.setAttribute("aria-activedescendant", this.current === null ? "" : `sentence-${this.current}`);
+    const active = rows.find((row) => row.dataset.id === String(this.current));
+    this.element.setAttribute("aria-activedescendant", active?.id ?? ""); // only a row that is drawn
   }
 }
 

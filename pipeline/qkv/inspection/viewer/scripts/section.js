@@ -78,6 +78,7 @@ function drawPicture(section, store, index, sentence, layer, head) {
       const single = [{ matrix: shown.matrix, look: { class: "link" } }];
       picture.append(drawLines(shown, { ...options, strands: all ? strandsOf(store.size(index)[1], shownOf) : single }));
     }
+    reachScrolling(aside, say("viewer.table"));
     if (all) picture.before(drawHeadColours(store.size(index)[1], picture, (head) => store.set({ head, view: "lines" })));
   };
 }
