@@ -40,7 +40,7 @@ def test_the_facts_are_languages_model_search_and_scores(config):
     assert page_facts(config, 999, {"mode": "forced", "search": "beam"})[1:] == [
         describe_model(config.model),
         ("viewer.fact.parameters", {"count": 999}),
-        ("viewer.fact.forced", {}),
+        ("viewer.fact.search.forced", {}),
     ]
     assert ("viewer.fact.search.greedy", {}) in page_facts(
         config, None, {"search": "greedy", "decoding": {"beam_size": 1}}

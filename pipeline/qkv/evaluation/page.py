@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..config import RunConfig
+from ..config.choices.inspection import RECORD_MODES
 from ..config.model import ArchitectureSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from ..inspection.viewer.data import ViewerRun, Words
 
@@ -55,12 +56,12 @@ def page_facts(config: RunConfig, parameters: int | None, metrics: Mapping[str, 
         facts.append(("viewer.fact.millions", {"millions": parameters / 1e6}))
     elif parameters is not None:
         facts.append(("viewer.fact.parameters", {"count": parameters}))
-    if metrics.get("mode") == "forced":
-        facts.append(("viewer.fact.forced", {}))
-    elif search := metrics.get("search"):
-        beam = metrics.get("decoding", {}).get("beam_size")
-        has_size = search == "beam" and beam
-        facts.append(("viewer.fact.beam_of", {"size": beam}) if has_size else (f"viewer.fact.search.{search}", {}))
+    search = "forced" if metrics.get("mode") == "forced" else metrics.get("search")
+    beam = metrics.get("decoding", {}).get("beam_size")
+    if search == "beam" and beam:
+        facts.append(("viewer.fact.beam_of", {"size": beam}))
+    elif search in RECORD_MODES:
+        facts.append((f"viewer.fact.search.{search}", {}))
     scores = {"bleu": metrics.get("bleu"), "chrf": metrics.get("chrf"), "aer": metrics.get("alignment", {}).get("aer")}
     return facts + [(f"viewer.fact.{name}", {"score": score}) for name, score in scores.items() if score is not None]
 

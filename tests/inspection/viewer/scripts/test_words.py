@@ -4,7 +4,9 @@ import re
 
 import pytest
 
-from qkv.inspection.viewer.data import ViewerRun
+from qkv.config.choices.inspection import HEAD_TYPES, LABEL_SIDES, RECORD_MODES, SITES
+from qkv.config.choices.text import WORD_UNITS
+from qkv.inspection.viewer.data import ViewerRun, measure_places
 from qkv.inspection.viewer.page import viewer_page
 from tests.support import ROOT
 from tests.support.viewer import RECORDS, STATES, embedded, open_viewer, read_words, show_state
@@ -44,6 +46,20 @@ def test_every_row_says_the_same_in_each_language(table):
             assert len(forms) == (2 if "{count}" in words["en"] and "|" in words["en"] else 1), (key, language)
             for form in forms:
                 assert set(re.findall(SLOT, form)) == set(re.findall(SLOT, words["en"])), (key, language)
+
+
+def test_every_choice_and_measure_that_a_page_names_has_its_words(table):
+    keys = {f"viewer.site.{site}" for site in SITES} | {f"viewer.fact.search.{mode}" for mode in RECORD_MODES}
+    keys |= {f"viewer.type.{name}{part}" for name in HEAD_TYPES for part in ("", ".short", ".meaning")}
+    keys |= {f"viewer.units.{unit}.{side}" for unit in {*WORD_UNITS} - {"spaces"} for side in ("source", "target")}
+    keys |= {f"viewer.{part}.{side}" for part in ("side", "heading") for side in LABEL_SIDES}
+    places = measure_places()
+    keys |= {f"viewer.note.{name}" for name in places["notes"]}
+    keys |= {f"viewer.sort.{order['measure']}.{order['first']}" for order in places["orders"]}
+    assert keys - table.keys() == set()
+    prefixes = ("viewer.fact.search.", "viewer.units.", "viewer.side.")
+    assert {key for key in table if key.startswith(prefixes)} - keys == set()
+    assert {name: table[f"viewer.site.{name}"]["en"] for name in SITES} == {name: s.title for name, s in SITES.items()}
 
 
 @pytest.mark.parametrize(
