@@ -39,7 +39,7 @@ function drawPicture(section, store, index, sentence, layer, head) {
   const shown = shownOf(all ? "mean" : head), pin = readPin(state.pin, shown);
   const type = all ? null : typeOfHead(run, state.site, layer, head);
   const typed = type ? say("viewer.heading.typed", { head, type: say(`viewer.type.${type.type}`) }) : nameOfHead(head);
-  const which = all ? say("viewer.view.heads") : head === "mean" ? say("viewer.heading.mean") : typed;
+  const which = all ? say("viewer.heading.heads") : head === "mean" ? say("viewer.heading.mean") : typed;
   const whole = say("viewer.heading", { site: title, layer, which, side: say(`viewer.heading.${state.side}`) });
   const heading = state.hideEos ? say("viewer.heading.without_eos", { heading: whole }) : whole;
   const bar = htmlElement("div", { class: "bar" }), value = htmlElement("div", { class: "value", dir: "auto", "aria-live": "polite" });
