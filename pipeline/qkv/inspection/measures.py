@@ -98,7 +98,7 @@ def agreement(site: SiteWeights) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class OnPage:
-    """The places of a measure in the viewer's page. Its words are in `viewer/words.csv`: `viewer.sort.entropy.lowest`.
+    """The places of a measure in the viewer's page. Its words are in `viewer/words.csv`.
 
     Args:
         noted: if True, the value stands beside each sentence of the list.
