@@ -57,7 +57,7 @@ def test_matrices_are_those_of_the_archive_in_every_view(browser, html, tmp_path
         page.select_option("[name=site]", "encoder")
         page.uncheck("[name=hideEos]")
         page.uncheck("[name=words]")
-        assert page.inner_text(HEADING) == "encoder self-attention, layer 0, head 2, output side"
+        assert page.inner_text(HEADING) == "encoder self-attention, layer 0, head 2"
         assert read_cells(page) == shown_cells(record.attention["encoder"][0, 2])
         page.select_option("[name=site]", "cross")
         page.locator(".heads button").first.click()

@@ -40,7 +40,8 @@ function drawPicture(section, store, index, sentence, layer, head) {
   const type = all ? null : typeOfHead(run, state.site, layer, head);
   const typed = type ? say("viewer.heading.typed", { head, type: say(`viewer.type.${type.type}`) }) : nameOfHead(head);
   const which = all ? say("viewer.heading.heads") : head === "mean" ? say("viewer.heading.mean") : typed;
-  const whole = say("viewer.heading", { site: title, layer, which, side: say(`viewer.heading.${state.side}`) });
+  const side = axes[0] === "target" ? [say(`viewer.heading.${state.side}`)] : []; // rows of the encoder have one kind of label
+  const whole = [title, say("viewer.layer", { layer }), which, ...side].join(", ");
   const heading = state.hideEos ? say("viewer.heading.without_eos", { heading: whole }) : whole;
   const bar = htmlElement("div", { class: "bar" }), value = htmlElement("div", { class: "value", dir: "auto", "aria-live": "polite" });
   const view = htmlElement("div", { class: "view" }), figure = htmlElement("div", { class: "figure" });
