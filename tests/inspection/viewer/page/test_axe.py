@@ -20,7 +20,9 @@ def test_axe_finds_nothing_in_any_state(browser, tmp_path, make_page, viewport, 
         assert found == []
 
 
-@pytest.mark.parametrize(("viewport", "scheme"), [(SCREEN, "dark"), (PHONE, "light")], ids=["screen", "phone"])
+@pytest.mark.parametrize(
+    ("viewport", "scheme"), [(SCREEN, "dark"), pytest.param(PHONE, "light", marks=pytest.mark.minutes)]
+)
 def test_axe_finds_nothing_on_a_page_that_opens(browser, tmp_path, viewport, scheme):
     with open_viewer(browser, tmp_path, whole_page(), viewport=viewport, color_scheme=scheme) as page:
         assert find_violations(page) == []
