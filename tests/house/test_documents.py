@@ -482,22 +482,17 @@ def test_values_of_the_trained_demo_say_what_the_page_says(capsys, monkeypatch):
 
 
 @needs_the_demo
-def test_words_of_the_trained_demo_lie_near_words_that_are_used_alike(capsys, monkeypatch):
-    """A score of the first layer knows two words and their places; the nearest nouns have the same French gender."""
+def test_nouns_of_the_trained_demo_lie_near_nouns_of_the_same_french_gender(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
-    steps, nearest = examples(COMPARISONS.read_text(encoding="utf-8").split(TRAINED)[1])
+    ((code, shown),) = examples(COMPARISONS.read_text(encoding="utf-8").split(TRAINED)[1])
     names: dict = {"np": np}
-    exec(compile(steps[0], str(COMPARISONS), "exec"), names)
-    lines = capsys.readouterr().out.splitlines()
-    (score, weight, above), (other_score, other_weight, other_above) = (re.findall(r"-?\d+\.\d+", s) for s in lines)
-    assert score == other_score and weight != other_weight and above != other_above
-    exec(compile(nearest[0], str(COMPARISONS), "exec"), names)
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["▁apple", "▁dog", "▁eat"]
+    exec(compile(code, str(COMPARISONS), "exec"), names)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed] == [line.split()[0] for line in shown.splitlines()]
 
     tokens, directions = names["tokens"], names["directions"]
     genders = {f"▁{name}": noun.gender for name, noun in NOUNS.items() if f"▁{name}" in tokens}
-    vectors = np.array([directions[tokens.index(noun)] for noun in genders])
-    gender = np.array(list(genders.values()))
+    vectors, gender = directions[[tokens.index(noun) for noun in genders]], np.array(list(genders.values()))
     likeness = vectors @ vectors.T - 2 * np.eye(len(vectors))  # not to itself
     same = gender[np.argsort(-likeness)[:, :6]] == gender[:, None]
     assert len(genders) == 70 and same.mean() > 0.85
