@@ -1,0 +1,220 @@
+"use strict";
+// The section on "it" and its noun: the rows of the pronoun in all heads of the encoder, which can be switched off, and
+// the probability of the right translation of the pronoun. Its sentences are checked when the page is made.
+
+const MOST_CONTROLS = 20; // as in inspection/experiments/pronouns.py
+
+// Reads one sentence with some encoder heads switched off. `off` holds [layer, head]. Returns { rows, right,
+// probabilities }: the weights of the pronoun's row in each head of each layer, the probability of the right
+// translation against the wrong one, and the probabilities of both.
+function readPronoun(model, { ids, prefix, position, right, wrong }, off = []) {
+  const changes = encoderOff(off), encoded = model.encode(ids, changes), cache = model.emptyCache(prefix.length);
+  let output = null;
+  prefix.forEach((id, place) => { output = model.step(id, place, encoded, cache, changes); });
+  const rows = rowsOfPosition(model, encoded, position), [ours, theirs] = [right, wrong].map((id) => output.logProbabilities[id]);
+  return { rows, right: 1 / (1 + Math.exp(theirs - ours)), probabilities: [ours, theirs].map(Math.exp) };
+}
+
+// Returns { counts, heads }: in how many sentences each head's row of the pronoun has its largest weight on the noun,
+// for each layer, and the [layer, head] of heads that do so in more than half of the sentences.
+function findPointingHeads(model, cases) {
+  const { encoder_layers, sites } = model.settings;
+  const counts = Array.from({ length: encoder_layers }, () => Array(sites.encoder_self.heads).fill(0));
+  for (const facts of cases) {
+    rowsOfPosition(model, model.encode(facts.ids), facts.position).forEach((layer, l) => layer.forEach((row, h) => {
+      const best = row.indexOf(Math.max(...row));
+      if (best >= facts.noun[0] && best < facts.noun[1]) counts[l][h]++;
+    }));
+  }
+  const heads = counts.flatMap((layer, l) => layer.map((count, h) => [l, h, count])).filter(([, , count]) => count > cases.length / 2);
+  return { counts, heads: heads.map(([layer, head]) => [layer, head]) };
+}
+
+// Returns the change of the model that switches off encoder heads.
+const encoderOff = (heads) => ({ off: new Set(heads.map(([layer, head]) => `encoder_self/${layer}/${head}`)) });
+
+// Returns the weights of the row of a position in each head of each layer of the encoder.
+function rowsOfPosition(model, { weights, S }, position) {
+  const { heads } = model.settings.sites.encoder_self;
+  return weights.map((layer) => Array.from({ length: heads }, (_, head) => [...layer.subarray((head * S + position) * S, (head * S + position + 1) * S)]));
+}
+
+// Returns sets of other heads, as many in each layer as `heads` has, at most MOST_CONTROLS; see `control_sets` in
+// inspection/experiments/pronouns.py.
+function controlSets(heads, layers, headsPerLayer) {
+  let sets = [[]];
+  for (let layer = 0; layer < layers; layer++) {
+    const inLayer = heads.filter(([l]) => l === layer).map(([, head]) => head);
+    const others = [...Array(headsPerLayer).keys()].filter((head) => !inLayer.includes(head)).map((head) => [layer, head]);
+    sets = sets.flatMap((set) => chooseFrom(others, inLayer.length).map((part) => [...set, ...part]));
+  }
+  return sets.slice(0, MOST_CONTROLS);
+}
+
+// Returns all ways to choose `count` items, in the order of Python's `itertools.combinations`.
+function chooseFrom(items, count) {
+  if (!count) return [[]];
+  return items.flatMap((item, i) => chooseFrom(items.slice(i + 1), count - 1).map((rest) => [item, ...rest]));
+}
+
+const average = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
+
+// Promises the means over all counted sentences: { sentences, points, all, without, others, sets }. `points` are the
+// sentences in which the least of the pointing heads points at the noun. Computed once.
+async function measurePronouns(page, tell = () => {}) {
+  const { cases, pointing } = page.pronouns, counted = cases.filter(({ counts }) => counts);
+  if (page.pronouns.means) return page.pronouns.means;
+  const { encoder_layers, sites } = page.model.settings;
+  const sets = controlSets(pointing.heads, encoder_layers, sites.encoder_self.heads), results = [];
+  for (const facts of counted) {
+    tell(results.length, counted.length);
+    await new Promise((resolve) => setTimeout(resolve));
+    results.push([[], pointing.heads, ...sets].map((off) => readPronoun(page.model, facts, off).right));
+  }
+  const column = (place) => average(results.map((row) => row[place]));
+  page.pronouns.means = {
+    sentences: counted.length, points: Math.min(...pointing.heads.map(([layer, head]) => pointing.counts[layer][head])),
+    all: column(0), without: column(1), others: sets.length ? average(sets.map((_, i) => column(2 + i))) : null, sets: sets.length,
+  };
+  return page.pronouns.means;
+}
+
+// Finds the heads that point from the pronoun at its noun, once for a page. Returns { cases, pointing }; `cases` is
+// empty if the model knows no such sentence or has no such head.
+function findPronouns(page) {
+  page.pronouns ??= (() => {
+    const cases = page.facts.measured.pronouns ?? [], pointing = findPointingHeads(page.model, cases.filter(({ counts }) => counts));
+    return pointing.heads.length ? { cases, pointing } : { cases: [], pointing };
+  })();
+  return page.pronouns;
+}
+
+// Draws the section. Its state: `pronounCase`, the index of a sentence; `pronounOff`, the encoder heads that are switched off, such
+// as "0.1,1.3".
+function drawPronoun(page, root) {
+  if (!findPronouns(page).cases.length) {
+    root.hidden = true;
+    return;
+  }
+  new PronounSection(page, root);
+}
+
+class PronounSection {
+  constructor(page, root) {
+    this.page = page;
+    this.root = root;
+    const { cases } = page.pronouns;
+    this.choice = htmlElement("select", { name: "pronounCase" });
+    cases.forEach((facts, i) => this.choice.append(htmlElement("option", { value: i }, facts.source)));
+    this.choice.addEventListener("change", () => page.set({ pronounCase: this.choice.value }));
+    const label = htmlElement("label", { class: "wide" }, say("explain.pronoun.choose"));
+    label.append(this.choice);
+    this.rows = htmlElement("div", { class: "pronoun-rows", tabindex: 0, role: "group", "aria-label": say("explain.pronoun.rows") });
+    this.buttons = htmlElement("div", { class: "controls" });
+    this.buttons.append(
+      makeButton(say("explain.pronoun.point"), { "data-off": "pointing" }, () => this.switchOff(page.pronouns.pointing.heads)),
+      makeButton(say("explain.pronoun.others"), { "data-off": "others" }, () => this.switchOff(this.nextOthers())),
+      makeButton(say("explain.pronoun.all"), { "data-off": "none" }, () => this.switchOff([])));
+    this.result = htmlElement("div", { class: "pronoun-result" });
+    this.status = htmlElement("p", { class: "pronoun-written", role: "status" });
+    root.append(mathElement("p", {}, say("explain.pronoun.text")), label, this.rows, this.buttons, this.status, this.result);
+    page.subscribe((changes) => ("pronounCase" in changes || "pronounOff" in changes) && this.draw());
+    this.draw();
+  }
+
+  get facts() {
+    return this.page.pronouns.cases[this.page.state.pronounCase] ?? this.page.pronouns.cases[0];
+  }
+
+  // Returns [layer, head] of the heads that are off.
+  get off() {
+    const { encoder_layers, sites } = this.page.model.settings;
+    return String(this.page.state.pronounOff ?? "").split(",").filter(Boolean).map((name) => name.split(".").map(Number))
+      .filter(([layer, head]) => layer >= 0 && layer < encoder_layers && head >= 0 && head < sites.encoder_self.heads);
+  }
+
+  // Returns the next of the sets of other heads after the one that is off.
+  nextOthers() {
+    const { encoder_layers, sites } = this.page.model.settings, now = nameHeads(this.off);
+    const sets = controlSets(this.page.pronouns.pointing.heads, encoder_layers, sites.encoder_self.heads);
+    return sets[(sets.findIndex((set) => nameHeads(set) === now) + 1) % sets.length] ?? [];
+  }
+
+  switchOff(heads) {
+    this.page.set({ pronounOff: nameHeads(heads) || null });
+  }
+
+  draw() {
+    const { facts, off, page } = this, before = readPronoun(page.model, facts), now = off.length ? readPronoun(page.model, facts, off) : before;
+    this.choice.value = page.pronouns.cases.indexOf(facts);
+    keepPlace(this.rows, () => this.drawRows(facts, now, off));
+    this.drawResult(facts, before, now, off);
+    this.write(facts, off);
+  }
+
+  // Draws a row for each head: a switch, and the weights of the pronoun's row on all tokens.
+  drawRows(facts, { rows }, off) {
+    const table = htmlElement("table"), head = htmlElement("tr"), top = htmlElement("thead"), body = htmlElement("tbody");
+    head.append(htmlElement("th", { scope: "col" }, say("explain.pronoun.head")));
+    facts.tokens.forEach((token, s) => head.append(htmlElement("th", { scope: "col", class: this.kindOf(facts, s) }, tokenText(token))));
+    top.append(head);
+    rows.forEach((layer, l) => layer.forEach((weights, h) => {
+      const row = htmlElement("tr"), name = `${l}.${h}`, isOff = off.some(([a, b]) => a === l && b === h);
+      const points = this.page.pronouns.pointing.heads.some(([a, b]) => a === l && b === h), title = htmlElement("th", { scope: "row" });
+      const button = makeButton(`${points ? "★ " : ""}${name}`, {
+        "aria-pressed": String(isOff), "data-focus": `head ${name}`, "aria-label": say(points ? "explain.pronoun.switch.points" : "explain.pronoun.switch", { layer: String(l), head: String(h) }),
+      }, () => this.switchOff(isOff ? off.filter(([a, b]) => a !== l || b !== h) : [...off, [l, h]]));
+      title.append(button);
+      row.append(title);
+      row.classList.toggle("off", isOff);
+      row.classList.toggle("points", points);
+      const most = Math.max(...weights);
+      weights.forEach((weight, s) => row.append(htmlElement("td", { class: this.kindOf(facts, s), style: `--weight: ${weight.toFixed(4)}`, title: formatNumber(weight) },
+        weight === most || weight >= 0.1 ? formatNumber(weight) : "")));
+      body.append(row);
+    }));
+    table.append(htmlElement("caption", {}, say("explain.pronoun.caption", { pronoun: facts.pronoun, noun: facts.nounText })), top, body);
+    this.rows.replaceChildren(table);
+  }
+
+  kindOf(facts, s) {
+    if (s === facts.position) return "pronoun";
+    return s >= facts.noun[0] && s < facts.noun[1] ? "noun" : null;
+  }
+
+  drawResult(facts, before, now, off) {
+    const { page } = this, { heads } = page.pronouns.pointing, { encoder_layers, sites } = page.model.settings;
+    const sets = controlSets(heads, encoder_layers, sites.encoder_self.heads);
+    const without = readPronoun(page.model, facts, heads), others = sets.map((set) => readPronoun(page.model, facts, set).right);
+    const list = htmlElement("dl", { class: "shares" }), add = (name, text, value) => {
+      const row = htmlElement("div", { "data-result": name }), bar = htmlElement("dd");
+      bar.append(htmlElement("span", { class: "bar", style: `--share: ${value}` }), formatNumber(value, 3));
+      row.append(htmlElement("dt", {}, text), bar);
+      list.append(row);
+    };
+    add("all", say("explain.pronoun.with"), before.right);
+    add("without", say("explain.pronoun.without", { heads: listHeads(heads) }), without.right);
+    if (others.length) add("others", say("explain.pronoun.control", { count: sets.length }), average(others));
+    if (off.length) add("now", say("explain.pronoun.now", { heads: listHeads(off) }), now.right);
+    const parts = [htmlElement("p", {}, say("explain.pronoun.probability", { right: facts.rightText, wrong: facts.wrongText })), list];
+    if (!facts.counts) parts.push(htmlElement("p", { class: "pronoun-fails" }, say("explain.pronoun.fails", { noun: facts.nounText, right: facts.rightText, wrong: facts.wrongText })));
+    this.result.replaceChildren(...parts);
+  }
+
+  // Writes the translation that the model gives, with the pronoun in it marked.
+  async write(facts, off) {
+    const { model, backend } = this.page, turn = this.turn = {};
+    this.root.setAttribute("aria-busy", "true");
+    const { ids } = await model.translate(facts.ids, encoderOff(off));
+    if (this.turn !== turn) return; // there is a newer question
+    this.root.removeAttribute("aria-busy");
+    this.status.textContent = say("explain.pronoun.written", { translation: backend.subwords.decode(ids) });
+  }
+}
+
+const nameHeads = (heads) => heads.map(([layer, head]) => `${layer}.${head}`).sort().join(",");
+
+// Returns the names of heads as a list in the language of the page: "0.1 and 1.3".
+function listHeads(heads) {
+  return new Intl.ListFormat(say.language, { type: "conjunction" }).format(heads.map(([layer, head]) => `${layer}.${head}`));
+}

@@ -1,0 +1,139 @@
+"""The numbers of the explain page that the page cannot compute by itself, because they need the test set or float64.
+
+The page computes all other numbers from the model inside it.
+"""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..evaluation.request import TokenisedSet, read_configured_set
+from ..inspection.experiments.activations import read_ids
+from ..inspection.experiments.changed_mechanism import measure_changes
+from ..inspection.experiments.logit_parts import split_logit
+from ..inspection.experiments.pronouns import read_cases
+from ..inspection.experiments.score_parts import shared_float64
+from ..run.trained_run import TrainedRun
+from ..text.batch import forced_batch
+from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
+from ..text.tokens.special_tokens import UNK
+
+PRONOUN_TABLE = Path(__file__).parent / "explained" / "pronouns.tsv"
+"""English sentences with "it" and their French translations, see `inspection.experiments.pronouns.read_cases`. The
+column `referent` says what the pronoun stands for: `object` in sentences like those of the demo's corpus, `subject` in
+a sentence that the demo does not understand."""
+PRONOUN_LANGUAGES = ("en", "fr")
+
+
+def measure_for_page(run: TrainedRun, sentence: str) -> dict[str, Any]:
+    """Measures what the explain page says of a run, JSON-ready. Values that cannot be measured are left out.
+
+    Args:
+        run: the run.
+        sentence: the source sentence of the questions.
+
+    Returns:
+        These values by name:
+
+        - changes, tokens: change of the cross-attention -> share of right next tokens of the test set, and the number of
+          tokens, see `measure_accuracy`.
+        - example, logit: see `explain_example`.
+        - pronouns: see `read_pronouns`.
+    """
+    return {**measure_accuracy(run), **explain_example(run, sentence), "pronouns": read_pronouns(run)}
+
+
+def measure_accuracy(run: TrainedRun) -> dict[str, Any]:
+    """Measures the accuracy of next tokens of the test set under changes of the cross-attention.
+
+    Returns:
+        `changes`, the share of right tokens by the name of the change (see
+        `inspection.experiments.changed_mechanism.measure_changes`), and `tokens`, the number of tokens. The dict is empty
+        if the run has no test set, its files are missing, or its attention cannot be changed.
+    """
+    try:
+        text = TokenisedSet.of(read_configured_set(run, "explain", "test"), run.tokenizer)
+        pairs = [pair.ids for pair in text.pair_references(run.config.model.max_positions)]
+        source_lengths, target_lengths = (np.array([len(ids) for ids in side]) for side in zip(*pairs, strict=True))
+        batches = batches_by_length(source_lengths + 1, target_lengths, FORCED_BATCH_TOKENS)
+        table = measure_changes(run.model, (forced_batch([pairs[i] for i in batch]).ids for batch in batches))
+    except InputError:
+        return {}
+    return {
+        "changes": dict(zip(table["change"], table["right"].astype(float), strict=True)),
+        "tokens": int(table["tokens"][0]),
+    }
+
+
+def explain_example(run: TrainedRun, sentence: str) -> dict[str, Any]:
+    """Splits the logit of the last word in the run's translation of a sentence.
+
+    Returns:
+        - example: `text` (the sentence), `target` (the ids of the translation, up to EOS), `row` (the position of the
+          explained token) and `token` (that token).
+        - logit: `total` (the logit of the token minus the mean logit of all tokens), `cross` (the summand of
+          cross-attention), `tokens` (the source tokens) and `sources` (the summand of each).
+
+        The dict has no `logit` if it cannot be split, and is empty if the translation has no token.
+    """
+    pair, predicted = read_ids(run.translator, sentence)
+    tokens = run.tokenizer.of_target.pieces(predicted)
+    words = [position for position, token in enumerate(tokens[:-1]) if any(map(str.isalpha, token))]
+    if not words:
+        return {}
+    row = words[-1]
+    example = {"text": sentence, "target": predicted, "row": row, "token": tokens[row]}
+    try:
+        parts = split_logit(shared_float64(run.model, run.graphs), pair, row, predicted[row])
+    except InputError:
+        return {"example": example}
+    of_sources = parts[parts["source"] >= 0].groupby("source")["difference"].sum()
+    logit = {
+        "total": float(parts["difference"].sum()),
+        "cross": float(of_sources.sum()),
+        "tokens": run.tokenizer.pieces(pair[0]),
+        "sources": [float(of_sources[position]) for position in range(len(pair[0]))],
+    }
+    return {"example": example, "logit": logit}
+
+
+def read_pronouns(run: TrainedRun) -> list[dict[str, Any]]:
+    """Returns the sentences of `PRONOUN_TABLE` for the page; none if the run's tokenizer does not know all their words.
+
+    Each sentence has `source`, `pronoun`, `nounText`, `rightText` and `wrongText` (texts), `ids` and `tokens` (of the
+    source), `prefix` (the ids of the translation before the pronoun), `position` (of the pronoun), `noun` (the first
+    position of the noun and the position after it), `right` and `wrong` (ids), and `counts` (False for a sentence that is
+    not counted when heads are searched).
+    """
+    if (run.config.data.source_language, run.config.data.target_language) != PRONOUN_LANGUAGES:
+        return []
+    try:
+        cases = read_cases(PRONOUN_TABLE, run.tokenizer)
+    except InputError:  # the tokenizer divides the words in another way
+        return []
+    if any(UNK in (*case.source_ids, *case.target_ids, case.right, case.wrong) for case in cases):
+        return []
+    with PRONOUN_TABLE.open(encoding="utf-8", newline="") as file:
+        rows: list[Mapping[str, str]] = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [
+        {
+            "source": row["source"],
+            "pronoun": row["pronoun"],
+            "nounText": row["noun"],
+            "rightText": row["right"],
+            "wrongText": row["wrong"],
+            "ids": list(case.source_ids),
+            "tokens": run.tokenizer.pieces(case.source_ids),
+            "prefix": list(case.target_ids),
+            "position": case.pronoun,
+            "noun": [case.noun.start, case.noun.stop],
+            "right": case.right,
+            "wrong": case.wrong,
+            "counts": row["referent"] == "object",
+        }
+        for row, case in zip(rows, cases, strict=True)
+    ]
