@@ -21,6 +21,7 @@ from ..inspection.viewer.page import (
     words_element,
 )
 from ..run.trained_run import TrainedRun
+from .explained_numbers import measure_for_page
 from .model_page import ENGINE, pack_run
 from .page import find_examples
 
@@ -57,7 +58,7 @@ def explain_page(run: TrainedRun) -> str:
     return Template((EXPLAINED / "explained.html").read_text(encoding="utf-8")).substitute(
         title=escape(f"{words['explain.heading'][0]} {run.config.run.name}", quote=False),
         policy=content_policy({}),
-        style=css_variables() + (EXPLAINED / "explained.css").read_text(encoding="utf-8"),
+        style="\n".join([css_variables(), *(file.read_text(encoding="utf-8") for file in sorted(EXPLAINED.glob("*.css")))]),
         # It is shown until the scripts run, so it is in all languages.
         notice=escape(" · ".join(words["explain.notice"]), quote=False),
         words=words_element(),
@@ -74,9 +75,10 @@ def page_facts(run: TrainedRun) -> dict[str, Any]:
     - languages: the codes of the source and the target language.
     - layers, heads: the number of layers of each site, and of heads of a layer.
     - examples: sentences to choose from. The page opens with the first one.
-    - measured: section of the page -> numbers that the section shows, and that take the test set or the whole run.
+    - measured: see `explained_numbers.measure_for_page`.
     """
     settings: Any = run.config.model
+    examples = order_examples(run)
     return {
         "name": run.config.run.name,
         "parameters": run.model.count_params(),
@@ -87,8 +89,8 @@ def page_facts(run: TrainedRun) -> dict[str, Any]:
             "decoder_self": settings.decoder_layers,
         },
         "heads": settings.num_heads,
-        "examples": order_examples(run),
-        "measured": {},
+        "examples": examples,
+        "measured": measure_for_page(run, examples[0]),
     }
 
 

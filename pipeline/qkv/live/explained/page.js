@@ -23,6 +23,11 @@
 
 const SECTIONS = [
   { name: "answer", draw: drawAnswer },
+  { name: "plane", draw: drawPlane },
+  { name: "sites", draw: drawSites },
+  { name: "pronoun", draw: drawPronoun },
+  { name: "unlearn", draw: drawUnlearn },
+  { name: "questions", draw: drawQuestions },
 ];
 
 const SENTENCE_KEYS = ["site", "layer", "head", "row", "key", "coordinate"]; // forgotten when the sentence changes

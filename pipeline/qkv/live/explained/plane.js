@@ -273,7 +273,7 @@ class Plane {
       const word = htmlElement("th", { scope: "row" });
       word.append(colourPatch(PLANE_COLOURS[i]), planeWord(PLANE_WORDS[i]));
       const angle = planeAngle(query, key), weight = htmlElement("td", { class: "weight" });
-      weight.append(htmlElement("span", { class: "bar", style: `--share: ${weights[i]}; --colour: ${PLANE_COLOURS[i]}` }), formatNumber(weights[i]));
+      weight.append(htmlElement("span", { class: "length", style: `--share: ${weights[i]}; --colour: ${PLANE_COLOURS[i]}` }), formatNumber(weights[i]));
       row.append(word, ...[formatNumber(planeLength(key)), angle === null ? "–" : `${Math.round(angle)}°`, formatNumber(planeProduct(query, key)), formatNumber(scores[i])]
         .map((text) => htmlElement("td", {}, text)), weight);
       body.append(row);

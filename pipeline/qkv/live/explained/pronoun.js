@@ -188,16 +188,19 @@ class PronounSection {
     const without = readPronoun(page.model, facts, heads), others = sets.map((set) => readPronoun(page.model, facts, set).right);
     const list = htmlElement("dl", { class: "shares" }), add = (name, text, value) => {
       const row = htmlElement("div", { "data-result": name }), bar = htmlElement("dd");
-      bar.append(htmlElement("span", { class: "bar", style: `--share: ${value}` }), formatNumber(value, 3));
+      bar.append(htmlElement("span", { class: "length", style: `--share: ${value}` }), formatNumber(value, 3));
       row.append(htmlElement("dt", {}, text), bar);
       list.append(row);
     };
     add("all", say("explain.pronoun.with"), before.right);
     add("without", say("explain.pronoun.without", { heads: listHeads(heads) }), without.right);
-    if (others.length) add("others", say("explain.pronoun.control", { count: sets.length }), average(others));
+    if (others.length) add("others", say("explain.pronoun.control", { sets: String(sets.length) }), average(others));
     if (off.length) add("now", say("explain.pronoun.now", { heads: listHeads(off) }), now.right);
     const parts = [htmlElement("p", {}, say("explain.pronoun.probability", { right: facts.rightText, wrong: facts.wrongText })), list];
-    if (!facts.counts) parts.push(htmlElement("p", { class: "pronoun-fails" }, say("explain.pronoun.fails", { noun: facts.nounText, right: facts.rightText, wrong: facts.wrongText })));
+    if (!facts.counts) {
+      const key = before.right < 0.5 ? "explain.pronoun.fails" : "explain.pronoun.subject";
+      parts.push(htmlElement("p", { class: "pronoun-fails" }, say(key, { noun: facts.nounText, right: facts.rightText })));
+    }
     this.result.replaceChildren(...parts);
   }
 

@@ -4,7 +4,7 @@
 
 // For each question: `options`, the number of answers to choose from, and `right`, the right one; or `range`, the largest
 // number that can be predicted, and `near`, how far from the answer a prediction may be. `values(page)` promises
-// the values of its words; `answer` among them is the right number. It promises null if this file has no such number.
+// the values of its words; `answer` among them is the right number. It promises null if this file has no such number, and the words of `missing` say so.
 // `seen(page)` returns the state of the page that shows the answer.
 const QUESTIONS = [
   { options: 3, right: 1, seen: () => ({ section: "sites" }) },
@@ -13,11 +13,11 @@ const QUESTIONS = [
   { options: 3, right: 2, seen: () => ({ section: "sites" }) },
   { options: 3, right: 1, seen: () => ({ section: "plane", asker: "cat", planeScore: "dot", arrows: writeArrows(PLANE_EQUAL) }) },
   { options: 2, right: 1, values: lengthValues, seen: () => ({ section: "steps" }) },
-  { range: 1, unit: 0.01, near: 0.1, values: weightValues, seen: (page) => ({ section: "steps", ...exampleState(page) }) },
-  { range: 100, unit: 1, near: 5, percent: true, values: (page) => shareValues(page, "one-hot"), seen: () => ({ section: "changes" }) },
-  { range: 100, unit: 1, near: 5, percent: true, values: (page) => shareValues(page, "values := keys"), seen: () => ({ section: "unlearn", unlearn: 2 }) },
-  { range: 1, unit: 0.01, near: 0.1, values: pronounValues, seen: (page) => ({ section: "pronoun", pronounOff: nameHeads(findPronouns(page).pointing.heads) }) },
-  { range: 100, unit: 1, near: 10, percent: true, values: logitValues, seen: (page) => ({ section: "steps", ...exampleState(page) }) },
+  { range: 1, unit: 0.01, near: 0.1, values: weightValues, missing: "explain.questions.missing.example", seen: (page) => ({ section: "steps", ...exampleState(page) }) },
+  { range: 100, unit: 1, near: 5, percent: true, values: (page) => shareValues(page, "one-hot"), missing: "explain.questions.missing.changes", seen: () => ({ section: "changes" }) },
+  { range: 100, unit: 1, near: 5, percent: true, values: (page) => shareValues(page, "values := keys"), missing: "explain.questions.missing.changes", seen: () => ({ section: "unlearn", unlearn: 2 }) },
+  { range: 1, unit: 0.01, near: 0.1, values: pronounValues, missing: "explain.questions.missing.pronoun", seen: (page) => ({ section: "pronoun", pronounOff: nameHeads(findPronouns(page).pointing.heads) }) },
+  { range: 100, unit: 1, near: 10, percent: true, values: logitValues, missing: "explain.questions.missing.example", seen: (page) => ({ section: "steps", ...exampleState(page) }) },
   { range: 100, unit: 1, near: 10, percent: true, values: agreementValues, seen: (page) => ({ section: "unlearn", unlearn: 9 }) },
 ];
 
@@ -76,7 +76,7 @@ class Questions {
     this.panel.dataset.question = number;
     const heading = htmlElement("h3", {}, say("explain.questions.heading", { number: String(number), all: String(QUESTIONS.length) }));
     if (!values) {
-      this.panel.replaceChildren(heading, htmlElement("p", {}, say(`explain.questions.${number}.missing`)), this.makeSteps());
+      this.panel.replaceChildren(heading, htmlElement("p", {}, say(question.missing)), this.makeSteps());
       return;
     }
     this.panel.replaceChildren(heading, mathElement("p", { class: "asked" }, say(`explain.questions.${number}.text`, values)));
@@ -92,8 +92,10 @@ class Questions {
     fields.append(htmlElement("legend", { class: "quiet" }, say("explain.questions.predict")));
     if (question.options) {
       for (let option = 0; option < question.options; option++) {
-        const label = mathElement("label", { class: given && option === question.right ? "option right" : "option" }, say(`explain.questions.${number}.option.${option + 1}`));
-        label.prepend(htmlElement("input", { type: "radio", name: "option", value: option, required: true, checked: given?.prediction === option }));
+        const label = htmlElement("label", { class: given && option === question.right ? "option right" : "option" });
+        label.append(
+          htmlElement("input", { type: "radio", name: "option", value: option, required: true, checked: given?.prediction === option }),
+          mathElement("span", {}, say(`explain.questions.${number}.option.${option + 1}`)));
         fields.append(label);
       }
     } else {
@@ -165,11 +167,12 @@ async function weightValues(page) {
     rows.push(await page.backend.row({ text: example.text, target: example.target, site: "cross", layer: decoder_layers - 1, head, query: example.row }));
   }
   const largest = rows.map(({ weights }) => Math.max(...weights)), head = largest.indexOf(Math.max(...largest));
-  const { products, scores, weights, tokens } = rows[head], key = weights.indexOf(largest[head]);
+  const { products, scores, scale, weights, tokens } = rows[head], key = weights.indexOf(largest[head]);
   page.exampleHead = head;
   return {
     sentence: example.text, token: tokenText(example.token), head: String(head), key: tokenText(tokens[key]),
-    product: formatNumber(products[key], 1), score: formatNumber(scores[key]), weight: formatNumber(weights[key], 3), root: formatNumber(Math.sqrt(sites.cross.size)),
+    product: formatNumber(products[key], 1), score: formatNumber(scores[key]), weight: formatNumber(weights[key], 3), divisor: formatNumber(1 / scale),
+    second: formatNumber(Math.max(...scores.filter((_, place) => place !== key))),
     answer: weights[key],
   };
 }

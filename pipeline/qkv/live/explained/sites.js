@@ -8,7 +8,7 @@ const MATRIX_LABEL = 92; // pixels for the words beside and above a matrix
 
 // Draws the section. Its state: `encoderHead`, `decoderHead`, `crossHead`, each as "layer.head".
 function drawSites(page, root) {
-  const cards = htmlElement("div", { class: "cards" }), draws = SITE_CARDS.map((site) => drawSiteCard(page, cards, site));
+  const cards = htmlElement("div", { class: "site-list" }), draws = SITE_CARDS.map((site) => drawSiteCard(page, cards, site));
   cards.append(
     drawnCard("recurrent", drawRecurrent()),
     drawnCard("additive", drawAdditive()));
@@ -21,7 +21,7 @@ function drawSites(page, root) {
 }
 
 function card(name) {
-  const box = htmlElement("article", { class: "card", "data-card": name });
+  const box = htmlElement("article", { class: "site", "data-site": name });
   box.append(htmlElement("h3", {}, say(`explain.sites.${name}.title`)));
   return box;
 }
@@ -137,14 +137,14 @@ function picture(width, height, label, parts) {
 
 // Returns the picture of a site: who asks, who is asked, and what comes out.
 function drawSite(site) {
-  const asks = say(`explain.sites.${site}.asks`), asked = say(`explain.sites.${site}.asked`);
+  const asks = say(`explain.sites.${site}.asks`), asked = site === "cross" ? say("explain.sites.cross.asked") : asks;
   const top = [pictureBox(70, 8, 160, 30, "softmax(Q Kᵀ / √d_k) V")];
   const boxes = site === "cross"
     ? [pictureBox(6, 96, 136, 32, asks), pictureBox(158, 96, 136, 32, asked)]
     : [pictureBox(50, 96, 200, 32, asks)];
   const [q, k, v] = site === "cross" ? [74, 200, 250] : [95, 150, 205];
   const ends = [105, 150, 195];
-  return picture(300, 134, say("explain.sites.drawing", { asks, asked: site === "cross" ? asked : asks }), [
+  return picture(300, 134, say("explain.sites.drawing", { asks, asked }), [
     ...top, ...boxes,
     pictureArrow([q, 96], [ends[0], 39], "query", "W_Q", -18),
     pictureArrow([k, 96], [ends[1], 39], "key", "W_K", site === "cross" ? -16 : 15),

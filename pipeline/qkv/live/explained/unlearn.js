@@ -13,8 +13,8 @@ const UNLEARN = [
   { values: ({ model }) => ({ size: model.settings.sites.cross.size, root: formatNumber(Math.sqrt(model.settings.sites.cross.size)) }), attempt: () => ({ section: "changes" }) },
   { values: countProjections, attempt: () => ({ section: "sites" }) },
   { values: (page) => changeValues(page, "raw vectors"), attempt: () => ({ section: "changes" }) },
-  { values: removalValues, attempt: (page) => ({ section: "questions", question: 12 }) },
-  { values: lengthValues, attempt: (page) => ({ section: "steps" }) },
+  { values: removalValues, attempt: () => ({ section: "questions", question: 12 }) },
+  { values: lengthValues, attempt: () => ({ section: "steps" }) },
 ];
 const PLANE_EQUAL = PLANE_START.map((arrow) => arrow.map((value) => clipToPlane(2 * value / planeLength(arrow))));
 
@@ -106,8 +106,8 @@ async function removalValues(page) {
 
 // Returns the lengths of the state before the attention, of what all heads add, and of the state after it.
 function lengthValues(page) {
-  const { before, after } = page.inside(), length = (vector) => Math.hypot(...vector);
+  const { before, sum } = page.inside(), length = (vector) => Math.hypot(...vector);
   return {
-    before: formatNumber(length(before), 1), added: formatNumber(Math.hypot(...[...after].map((value, i) => value - before[i])), 1), after: formatNumber(length(after), 1),
+    before: formatNumber(length(before), 1), added: formatNumber(Math.hypot(...[...sum].map((value, i) => value - before[i])), 1), after: formatNumber(length(sum), 1),
   };
 }
