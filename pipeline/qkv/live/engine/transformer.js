@@ -359,6 +359,16 @@ class Transformer {
     };
   }
 
+  // Returns the numbers that make one coordinate of a head's queries, keys or values of a state: { weights, bias }, a
+  // column of W_Q, W_K or W_V. `part`: query, key or value.
+  column(part, { site, layer, head }, coordinate) {
+    const { heads, size } = this.settings.sites[site], own = site === "cross" ? part : "qkv";
+    const name = `${site === "encoder_self" ? "encoder" : "decoder"}_${layer}/${site === "cross" ? "cross" : "self"}_attention/${own}`;
+    const first = own === "qkv" ? ["query", "key", "value"].indexOf(part) * heads * size : 0, place = first + head * size + coordinate;
+    const { shape: [inputs, width], data } = this.take(`${name}/kernel`);
+    return { weights: Float32Array.from({ length: inputs }, (_, i) => data[i * width + place]), bias: this.take(`${name}/bias`).data[place] };
+  }
+
   // Returns what a head's context adds to the state, through its rows of the output projection.
   output(context, name, head, size) {
     const kernel = this.take(`${name}/output/kernel`), width = kernel.shape[1];
