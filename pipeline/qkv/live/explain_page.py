@@ -12,14 +12,7 @@ from typing import Any
 from ..files.atomic import write_output
 from ..files.written import refuse_input
 from ..inspection.colours import css_variables
-from ..inspection.viewer.page import (
-    ASSETS,
-    content_policy,
-    embed_json,
-    read_scripts,
-    read_words,
-    words_element,
-)
+from ..inspection.viewer.page import ASSETS, content_policy, embed_json, read_scripts, read_words, words_element
 from ..run.trained_run import TrainedRun
 from .explained_numbers import measure_for_page
 from .model_page import ENGINE, pack_run
@@ -95,7 +88,7 @@ def page_facts(run: TrainedRun) -> dict[str, Any]:
 
 
 def order_examples(run: TrainedRun) -> list[str]:
-    """Returns the example sentences of a run: those of `FIRST_SENTENCES` that it knows, then its own from short to long.
+    """Returns the example sentences: those of `FIRST_SENTENCES` that the run knows, then its own from short to long.
 
     Sentences of fewer than `LEAST_WORDS` words are the last ones.
     """

@@ -59,15 +59,16 @@ class PageBackend {
     return { source, target: { ids, pieces: this.spell(ids) }, text: this.subwords.decode(ids), ...result };
   }
 
-  // Promises one row of attention in numbers, as live_run.py answers. `site`: cross, encoder_self or decoder_self.
+  // Promises one row of attention in numbers, as `row` of live_run.py. `site`: cross, encoder_self or decoder_self.
   // `target`: the ids of the translation, or null for the model's own. `query`: the position of the row.
   async row({ text, target = null, site, layer, head, query: row }) {
     const source = this.readText(text), ids = target ?? (await this.model.translate(source.ids)).ids;
-    const { alone, ...facts } = this.model.inside(source.ids, ids, { site, layer, head, row }), keys = site === "decoder_self" ? [this.special.bos, ...ids] : source.ids;
+    const { alone, ...facts } = this.model.inside(source.ids, ids, { site, layer, head, row });
+    const keys = site === "decoder_self" ? [this.special.bos, ...ids] : source.ids;
     return {
       query: [...facts.query], keys: facts.keys.map((key) => [...key]), values: facts.values.map((value) => [...value]),
       products: facts.products, scale: facts.scale, scores: facts.scores, weights: [...facts.weights],
-      tokens: this.spell(keys.slice(0, facts.keys.length)), words: alone && this.spell(alone), lengths: facts.lengths, context: [...facts.context],
+      tokens: this.spell(keys.slice(0, facts.keys.length)), words: this.spell(alone), lengths: facts.lengths, context: [...facts.context],
     };
   }
 

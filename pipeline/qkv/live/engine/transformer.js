@@ -325,9 +325,9 @@ class Transformer {
   //   bias            what the layer adds beside the heads; null for none
   //   sum, after      the state with all that, and the same after post-norm
   //   lengths         of the vectors that each value adds through W_O
-  //   alone           the id that each value alone would predict; null unless it is the last cross-attention
+  //   alone           the id that each value alone would predict; none in the encoder
   inside(source, target, { site, layer, head, row }, changes = UNCHANGED) {
-    const { sites, special: { bos }, d_model, decoder_layers } = this.settings, { heads, size, scale } = sites[site];
+    const { sites, special: { bos }, d_model } = this.settings, { heads, size, scale } = sites[site];
     const block = `${site === "encoder_self" ? "encoder" : "decoder"}_${layer}`, name = `${block}/${site === "cross" ? "cross" : "self"}_attention`;
     const seen = {}, reads = [], rowsOf = (x, width, count) => Array.from({ length: count }, (_, i) => x.slice(i * width, (i + 1) * width));
     const see = (part, facts) => part === name && Object.assign(seen, facts), cache = this.emptyCache(row + 1);
@@ -355,8 +355,18 @@ class Transformer {
       added: outputs[head], others: outputs.reduce((sum, output, h) => (h === head ? sum : add(sum, output)), new Float32Array(d_model)),
       bias: whole ? null : this.take(`${name}/output/bias`).data, sum: partOf(seen.sum), after: partOf(seen.after),
       lengths: added.map((vector) => Math.sqrt(dot(vector, vector))),
-      alone: site === "cross" && layer === decoder_layers - 1 ? added.map((vector) => this.readAlone(vector)) : null,
+      alone: ofEncoder ? [] : added.map((vector) => this.readAlone(vector)),
     };
+  }
+
+  // Returns the numbers that make one coordinate of a head's queries, keys or values of a state: { weights, bias }, a
+  // column of W_Q, W_K or W_V. `part`: query, key or value.
+  column(part, { site, layer, head }, coordinate) {
+    const { heads, size } = this.settings.sites[site], own = site === "cross" ? part : "qkv";
+    const name = `${site === "encoder_self" ? "encoder" : "decoder"}_${layer}/${site === "cross" ? "cross" : "self"}_attention/${own}`;
+    const first = own === "qkv" ? ["query", "key", "value"].indexOf(part) * heads * size : 0, place = first + head * size + coordinate;
+    const { shape: [inputs, width], data } = this.take(`${name}/kernel`);
+    return { weights: Float32Array.from({ length: inputs }, (_, i) => data[i * width + place]), bias: this.take(`${name}/bias`).data[place] };
   }
 
   // Returns what a head's context adds to the state, through its rows of the output projection.

@@ -88,8 +88,8 @@ function drawBar(share, { role = "plain", whole = false } = {}) {
 }
 
 // Returns lines of which one can be chosen, by pointing, by Enter, or by arrow keys: a group that is one stop of the Tab key.
-// `items`: [{ content: elements, label }]; `choose(place)` is called when a line is chosen.
-function drawChoices(items, { label, chosen, choose, focus, className = "" }) {
+// `items`: [{ content: elements, label }]; `choose(place)` is called when one is chosen. They are in rows of `width`.
+function drawChoices(items, { label, chosen, choose, focus, className = "", width = 1 }) {
   const list = htmlElement("div", { class: `choices ${className}`, role: "radiogroup", "aria-label": label });
   const lines = items.map(({ content, label: name }, place) => {
     const line = htmlElement("div", { role: "radio", "aria-checked": String(place === chosen), "aria-label": name, "data-focus": `${focus} ${place}` });
@@ -100,7 +100,7 @@ function drawChoices(items, { label, chosen, choose, focus, className = "" }) {
     list.append(line);
     return line;
   });
-  makeRoving(list, lines, 1, Math.max(0, chosen ?? 0));
+  makeRoving(list, lines, Math.min(width, lines.length), Math.max(0, chosen ?? 0));
   return list;
 }
 
@@ -108,6 +108,7 @@ function drawChoices(items, { label, chosen, choose, focus, className = "" }) {
 // when a cell is chosen. Labels: { piece, side } for each row and column.
 function drawWeights(page, weights, { rows, columns, row = null, column = null, choose = null, label }) {
   const table = htmlElement("table", { class: "weights", "aria-label": label });
+  table.style.setProperty("--columns", columns.length);
   const head = htmlElement("tr");
   head.append(htmlElement("td"), ...columns.map(({ piece, side }, c) => {
     const cell = htmlElement("th", { scope: "col", class: c === column ? "marked" : null });

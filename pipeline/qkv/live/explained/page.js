@@ -11,7 +11,7 @@
 //   page.facts            facts of the run, see `page_facts` in explain_page.py
 //   page.state            strings by name. They are kept in the address after #, such as #sentence=...&row=3&section=plane
 //   page.set(changes)     changes the state, null removes a value; promises the end. A new `sentence` is translated first
-//   page.subscribe(f)     calls f(changes) after each change of the state; then `page.answer` fits it
+//   page.subscribe(f)     calls f(changes) after each change of the state, when `page.answer` fits it; f may return a promise
 //   page.answer           the translation of page.state.sentence, see `PageBackend.translation`
 //   page.chosen           { site, layer, head, row, key }: the chosen head, row and key, valid for the sentence
 //   page.inside()         every number of the chosen row, see `Transformer.inside`
@@ -23,6 +23,7 @@
 
 const SECTIONS = [
   { name: "answer", draw: drawAnswer },
+  { name: "steps", draw: drawSteps },
   { name: "plane", draw: drawPlane },
   { name: "sites", draw: drawSites },
   { name: "pronoun", draw: drawPronoun },
@@ -31,6 +32,8 @@ const SECTIONS = [
 ];
 
 const SENTENCE_KEYS = ["site", "layer", "head", "row", "key", "coordinate"]; // forgotten when the sentence changes
+
+const SETTLED_MILLISECONDS = 150;
 
 class ExplainedPage {
   constructor(backend, facts) {
@@ -62,7 +65,7 @@ class ExplainedPage {
     }
     const told = this.pending;
     this.pending = {};
-    for (const listen of this.listeners) listen(told);
+    await Promise.all(this.listeners.map((listen) => listen(told)));
   }
 
   // Shows a message below the sentence; an empty one removes it.
@@ -76,11 +79,18 @@ class ExplainedPage {
     return `#${new URLSearchParams(names.map((name) => [name, String(state[name])]))}`;
   }
 
+  // Writes the state into the address, soon: browsers refuse an address that changes with every movement of a hand.
   write() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.writeNow(), SETTLED_MILLISECONDS);
+  }
+
+  writeNow() {
+    clearTimeout(this.timer);
     try {
       history.replaceState(null, "", this.address({}));
     } catch {
-      // The page is in a frame without an address, or there were too many entries in a short time.
+      // The page is in a frame without an address, or there were too many changes all the same.
     }
   }
 
@@ -93,7 +103,7 @@ class ExplainedPage {
     const layer = number("layer", facts.layers[site], facts.layers[site] - 1), side = site === "encoder_self" ? "source" : "target";
     const head = number("head", facts.heads, clearestHead(answer.attention[site][layer], facts.heads, answer[side].ids.length));
     const row = number("row", answer[side].ids.length, firstRow(answer[side].pieces));
-    const weights = this.weights(site, layer, head)[row], key = number("key", weights.length, weights.indexOf(Math.max(...weights)));
+    const weights = this.weights(site, layer, head)[row].slice(0, site === "decoder_self" ? row + 1 : undefined), key = number("key", weights.length, weights.indexOf(Math.max(...weights)));
     return { site, layer, head, row, key };
   }
 
@@ -210,6 +220,7 @@ function fillFrame(page) {
     link.addEventListener("click", () => { link.href = `?lang=${language}${location.hash}`; });
     page.find("languages").append(link);
   }
+  page.find("copy").addEventListener("click", () => page.writeNow());
   listenToCopy(page.find("copy"), page.find("copied"));
 }
 
