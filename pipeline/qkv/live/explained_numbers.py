@@ -4,7 +4,7 @@ The page computes all other numbers from the model inside it.
 """
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,13 @@ from ..evaluation.request import TokenisedSet, read_configured_set
 from ..inspection.experiments.activations import read_ids
 from ..inspection.experiments.changed_mechanism import measure_changes
 from ..inspection.experiments.logit_parts import split_logit
-from ..inspection.experiments.pronouns import read_cases
+from ..inspection.experiments.pronouns import (
+    PronounCase,
+    control_sets,
+    find_pointing_heads,
+    measure_without,
+    read_cases,
+)
 from ..inspection.experiments.score_parts import shared_float64
 from ..run.trained_run import TrainedRun
 from ..text.batch import forced_batch
@@ -24,8 +30,8 @@ from ..text.tokens.special_tokens import UNK
 
 PRONOUN_TABLE = Path(__file__).parent / "explained" / "pronouns.tsv"
 """English sentences with "it" and their French translations, see `inspection.experiments.pronouns.read_cases`. The
-column `referent` says what the pronoun stands for: `object` in sentences like those of the demo's corpus, `subject` in
-a sentence that the demo does not understand."""
+column `use` is `count` for the sentences of data/demo/pronouns.tsv, in which heads are searched, `example` for a sentence
+that is only shown, and `subject` for one in which the pronoun stands for the subject, as never in the demo's corpus."""
 PRONOUN_LANGUAGES = ("en", "fr")
 
 
@@ -42,9 +48,16 @@ def measure_for_page(run: TrainedRun, sentence: str) -> dict[str, Any]:
         - changes, tokens: change of the cross-attention -> share of right next tokens of the test set, and the number of
           tokens, see `measure_accuracy`.
         - example, logit: see `explain_example`.
-        - pronouns: see `read_pronouns`.
+        - pronouns, pronounMeans: see `read_pronouns` and `measure_pronouns`.
     """
-    return {**measure_accuracy(run), **explain_example(run, sentence), "pronouns": read_pronouns(run)}
+    cases = read_pronouns(run)
+    means = measure_pronouns(run, [case for case, row in cases if row["use"] == "count"])
+    return {
+        **measure_accuracy(run),
+        **explain_example(run, sentence),
+        "pronouns": [_describe_case(run, case, row) for case, row in cases],
+        **({"pronounMeans": means} if means else {}),
+    }
 
 
 def measure_accuracy(run: TrainedRun) -> dict[str, Any]:
@@ -101,14 +114,8 @@ def explain_example(run: TrainedRun, sentence: str) -> dict[str, Any]:
     return {"example": example, "logit": logit}
 
 
-def read_pronouns(run: TrainedRun) -> list[dict[str, Any]]:
-    """Returns the sentences of `PRONOUN_TABLE` for the page; none if the run's tokenizer does not know all their words.
-
-    Each sentence has `source`, `pronoun`, `nounText`, `rightText` and `wrongText` (texts), `ids` and `tokens` (of the
-    source), `prefix` (the ids of the translation before the pronoun), `position` (of the pronoun), `noun` (the first
-    position of the noun and the position after it), `right` and `wrong` (ids), and `counts` (False for a sentence that is
-    not counted when heads are searched).
-    """
+def read_pronouns(run: TrainedRun) -> list[tuple[PronounCase, dict[str, str]]]:
+    """Returns the sentences of `PRONOUN_TABLE` with their rows; none if the run's tokenizer does not know all words."""
     if (run.config.data.source_language, run.config.data.target_language) != PRONOUN_LANGUAGES:
         return []
     try:
@@ -118,22 +125,57 @@ def read_pronouns(run: TrainedRun) -> list[dict[str, Any]]:
     if any(UNK in (*case.source_ids, *case.target_ids, case.right, case.wrong) for case in cases):
         return []
     with PRONOUN_TABLE.open(encoding="utf-8", newline="") as file:
-        rows: list[Mapping[str, str]] = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    return [
-        {
-            "source": row["source"],
-            "pronoun": row["pronoun"],
-            "nounText": row["noun"],
-            "rightText": row["right"],
-            "wrongText": row["wrong"],
-            "ids": list(case.source_ids),
-            "tokens": run.tokenizer.pieces(case.source_ids),
-            "prefix": list(case.target_ids),
-            "position": case.pronoun,
-            "noun": [case.noun.start, case.noun.stop],
-            "right": case.right,
-            "wrong": case.wrong,
-            "counts": row["referent"] == "object",
-        }
-        for row, case in zip(rows, cases, strict=True)
-    ]
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return list(zip(cases, rows, strict=True))
+
+
+def measure_pronouns(run: TrainedRun, cases: Sequence[PronounCase]) -> dict[str, Any] | None:
+    """Measures the mean probability of the right translation of the pronoun, against the wrong one.
+
+    Returns:
+        `all`, `without` and `others`: with all heads, without the encoder heads that point at the noun in more than half
+        of the sentences, and without as many others, the mean over `sets` sets (None if there are no others). The result
+        is None if there are no sentences or no such heads.
+    """
+    if not cases:
+        return None
+    table = find_pointing_heads(run.model, cases)
+    pointing = table[table["points"] > len(cases) / 2]
+    heads = list(zip(pointing["layer"].to_list(), pointing["head"].to_list(), strict=True))
+    if not heads:
+        return None
+    layers = run.model.attention_layers()["encoder"]
+    controls = control_sets(heads, len(layers), layers[0].num_heads)
+    others = [measure_without(run.model, cases, control) for control in controls]
+    return {
+        "all": measure_without(run.model, cases, []),
+        "without": measure_without(run.model, cases, heads),
+        "others": float(np.mean(others)) if others else None,
+        "sets": len(others),
+    }
+
+
+def _describe_case(run: TrainedRun, case: PronounCase, row: Mapping[str, str]) -> dict[str, Any]:
+    """Returns a sentence for the page.
+
+    - source, pronoun, nounText, rightText, wrongText, use: texts of the table.
+    - ids, tokens: of the source, up to EOS.
+    - prefix: the ids of the translation from BOS to the token before the pronoun.
+    - position, noun: the position of the pronoun; the first position of the noun and the position after it.
+    - right, wrong: the ids of the first tokens of the translations of the pronoun.
+    """
+    return {
+        "source": row["source"],
+        "pronoun": row["pronoun"],
+        "nounText": row["noun"],
+        "rightText": row["right"],
+        "wrongText": row["wrong"],
+        "use": row["use"],
+        "ids": list(case.source_ids),
+        "tokens": run.tokenizer.pieces(case.source_ids),
+        "prefix": list(case.target_ids),
+        "position": case.pronoun,
+        "noun": [case.noun.start, case.noun.stop],
+        "right": case.right,
+        "wrong": case.wrong,
+    }

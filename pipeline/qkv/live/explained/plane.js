@@ -234,7 +234,7 @@ class Plane {
     tip.classList.toggle("active", index === this.active);
     tip.setAttribute("aria-valuenow", planeLength([x, y]).toFixed(2));
     tip.setAttribute("aria-valuetext", say("explain.plane.place", { x: formatNumber(x), y: formatNumber(y), length: formatNumber(planeLength([x, y])) }));
-    const word = index ? planeWord(PLANE_WORDS[index - 1]) : say("explain.plane.query.label");
+    const word = index ? planeWord(PLANE_WORDS[index - 1]) : say("explain.plane.query");
     const [alongX, alongY] = [x / length, y / length], reach = Math.max(0, planeLength([x, y]) - 0.16);
     const label = svgElement("text", {
       x: clipLabel(x + 0.36 * alongX), y: -(y + 0.36 * alongY) + 0.08,
@@ -273,7 +273,7 @@ class Plane {
       const word = htmlElement("th", { scope: "row" });
       word.append(colourPatch(PLANE_COLOURS[i]), planeWord(PLANE_WORDS[i]));
       const angle = planeAngle(query, key), weight = htmlElement("td", { class: "weight" });
-      weight.append(htmlElement("span", { class: "length", style: `--share: ${weights[i]}; --colour: ${PLANE_COLOURS[i]}` }), formatNumber(weights[i]));
+      weight.append(formatNumber(weights[i]), htmlElement("span", { class: "length", style: `--share: ${weights[i]}; --colour: ${PLANE_COLOURS[i]}` }));
       row.append(word, ...[formatNumber(planeLength(key)), angle === null ? "–" : `${Math.round(angle)}°`, formatNumber(planeProduct(query, key)), formatNumber(scores[i])]
         .map((text) => htmlElement("td", {}, text)), weight);
       body.append(row);

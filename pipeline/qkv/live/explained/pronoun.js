@@ -2,6 +2,7 @@
 // The section on "it" and its noun: the rows of the pronoun in all heads of the encoder, which can be switched off, and
 // the probability of the right translation of the pronoun. Its sentences are checked when the page is made.
 
+const SHOWN_CASES = 8; // of the counted sentences
 const MOST_CONTROLS = 20; // as in inspection/experiments/pronouns.py
 
 // Reads one sentence with some encoder heads switched off. `off` holds [layer, head]. Returns { rows, right,
@@ -59,32 +60,14 @@ function chooseFrom(items, count) {
 
 const average = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
 
-// Promises the means over all counted sentences: { sentences, points, all, without, others, sets }. `points` are the
-// sentences in which the least of the pointing heads points at the noun. Computed once.
-async function measurePronouns(page, tell = () => {}) {
-  const { cases, pointing } = page.pronouns, counted = cases.filter(({ counts }) => counts);
-  if (page.pronouns.means) return page.pronouns.means;
-  const { encoder_layers, sites } = page.model.settings;
-  const sets = controlSets(pointing.heads, encoder_layers, sites.encoder_self.heads), results = [];
-  for (const facts of counted) {
-    tell(results.length, counted.length);
-    await new Promise((resolve) => setTimeout(resolve));
-    results.push([[], pointing.heads, ...sets].map((off) => readPronoun(page.model, facts, off).right));
-  }
-  const column = (place) => average(results.map((row) => row[place]));
-  page.pronouns.means = {
-    sentences: counted.length, points: Math.min(...pointing.heads.map(([layer, head]) => pointing.counts[layer][head])),
-    all: column(0), without: column(1), others: sets.length ? average(sets.map((_, i) => column(2 + i))) : null, sets: sets.length,
-  };
-  return page.pronouns.means;
-}
-
-// Finds the heads that point from the pronoun at its noun, once for a page. Returns { cases, pointing }; `cases` is
-// empty if the model knows no such sentence or has no such head.
+// Finds the heads that point from the pronoun at its noun, once for a page. Returns { cases, sentences, pointing }: the
+// sentences to choose from, none if the model knows no such sentence or has no such head; the number of sentences that were
+// counted; and the result of `findPointingHeads`.
 function findPronouns(page) {
   page.pronouns ??= (() => {
-    const cases = page.facts.measured.pronouns ?? [], pointing = findPointingHeads(page.model, cases.filter(({ counts }) => counts));
-    return pointing.heads.length ? { cases, pointing } : { cases: [], pointing };
+    const all = page.facts.measured.pronouns ?? [], counted = all.filter(({ use }) => use === "count"), pointing = findPointingHeads(page.model, counted);
+    const cases = [...all.filter(({ use }) => use === "example"), ...counted.slice(0, SHOWN_CASES), ...all.filter(({ use }) => use === "subject")];
+    return { cases: pointing.heads.length ? cases : [], sentences: counted.length, pointing };
   })();
   return page.pronouns;
 }
@@ -117,7 +100,7 @@ class PronounSection {
       makeButton(say("explain.pronoun.all"), { "data-off": "none" }, () => this.switchOff([])));
     this.result = htmlElement("div", { class: "pronoun-result" });
     this.status = htmlElement("p", { class: "pronoun-written", role: "status" });
-    root.append(mathElement("p", {}, say("explain.pronoun.text")), label, this.rows, this.buttons, this.status, this.result);
+    root.append(mathElement("p", {}, say("explain.pronoun.text", { sentences: String(page.pronouns.sentences) })), label, this.rows, this.buttons, this.status, this.result);
     page.subscribe((changes) => ("pronounCase" in changes || "pronounOff" in changes) && this.draw());
     this.draw();
   }
@@ -148,6 +131,8 @@ class PronounSection {
     const { facts, off, page } = this, before = readPronoun(page.model, facts), now = off.length ? readPronoun(page.model, facts, off) : before;
     this.choice.value = page.pronouns.cases.indexOf(facts);
     keepPlace(this.rows, () => this.drawRows(facts, now, off));
+    if (this.shown !== facts) this.revealNoun();
+    this.shown = facts;
     this.drawResult(facts, before, now, off);
     this.write(facts, off);
   }
@@ -157,6 +142,7 @@ class PronounSection {
     const table = htmlElement("table"), head = htmlElement("tr"), top = htmlElement("thead"), body = htmlElement("tbody");
     head.append(htmlElement("th", { scope: "col" }, say("explain.pronoun.head")));
     facts.tokens.forEach((token, s) => head.append(htmlElement("th", { scope: "col", class: this.kindOf(facts, s) }, tokenText(token))));
+    head.append(htmlElement("th", { scope: "col", class: "count" }, say("explain.pronoun.count", { sentences: String(this.page.pronouns.sentences) })));
     top.append(head);
     rows.forEach((layer, l) => layer.forEach((weights, h) => {
       const row = htmlElement("tr"), name = `${l}.${h}`, isOff = off.some(([a, b]) => a === l && b === h);
@@ -171,10 +157,17 @@ class PronounSection {
       const most = Math.max(...weights);
       weights.forEach((weight, s) => row.append(htmlElement("td", { class: this.kindOf(facts, s), style: `--weight: ${weight.toFixed(4)}`, title: formatNumber(weight) },
         weight === most || weight >= 0.1 ? formatNumber(weight) : "")));
+      row.append(htmlElement("td", { class: "count" }, String(this.page.pronouns.pointing.counts[l][h])));
       body.append(row);
     }));
     table.append(htmlElement("caption", {}, say("explain.pronoun.caption", { pronoun: facts.pronoun, noun: facts.nounText })), top, body);
     this.rows.replaceChildren(table);
+  }
+
+  // Scrolls the rows, where they are wider than the window, so that the noun is beside the names of the heads.
+  revealNoun() {
+    const [name, noun] = this.rows.querySelectorAll("thead th:first-child, thead th.noun");
+    this.rows.scrollLeft = noun.offsetLeft - name.offsetWidth - 4;
   }
 
   kindOf(facts, s) {
@@ -186,18 +179,27 @@ class PronounSection {
     const { page } = this, { heads } = page.pronouns.pointing, { encoder_layers, sites } = page.model.settings;
     const sets = controlSets(heads, encoder_layers, sites.encoder_self.heads);
     const without = readPronoun(page.model, facts, heads), others = sets.map((set) => readPronoun(page.model, facts, set).right);
-    const list = htmlElement("dl", { class: "shares" }), add = (name, text, value) => {
-      const row = htmlElement("div", { "data-result": name }), bar = htmlElement("dd");
-      bar.append(htmlElement("span", { class: "length", style: `--share: ${value}` }), formatNumber(value, 3));
-      row.append(htmlElement("dt", {}, text), bar);
-      list.append(row);
+    const means = page.facts.measured.pronounMeans, table = htmlElement("table", { class: "shares" }), body = htmlElement("tbody"), top = htmlElement("tr");
+    const share = (value) => {
+      const cell = htmlElement("td");
+      if (value !== null && value !== undefined) cell.append(formatNumber(value, 3), htmlElement("span", { class: "length", style: `--share: ${value}` }));
+      return cell;
     };
-    add("all", say("explain.pronoun.with"), before.right);
-    add("without", say("explain.pronoun.without", { heads: listHeads(heads) }), without.right);
-    if (others.length) add("others", say("explain.pronoun.control", { sets: String(sets.length) }), average(others));
-    if (off.length) add("now", say("explain.pronoun.now", { heads: listHeads(off) }), now.right);
-    const parts = [htmlElement("p", {}, say("explain.pronoun.probability", { right: facts.rightText, wrong: facts.wrongText })), list];
-    if (!facts.counts) {
+    const add = (name, text, value, mean) => {
+      const row = htmlElement("tr", { "data-result": name });
+      row.append(htmlElement("th", { scope: "row" }, text), share(value), ...(means ? [share(mean)] : []));
+      body.append(row);
+    };
+    add("all", say("explain.pronoun.with"), before.right, means?.all);
+    add("without", say("explain.pronoun.without", { heads: listHeads(heads) }), without.right, means?.without);
+    if (others.length) add("others", say("explain.pronoun.control", { sets: String(sets.length) }), average(others), means?.others);
+    if (off.length) add("now", say("explain.pronoun.now", { heads: listHeads(off) }), now.right, null);
+    top.append(htmlElement("td"), htmlElement("th", { scope: "col" }, say("explain.pronoun.here")));
+    if (means) top.append(htmlElement("th", { scope: "col" }, say("explain.pronoun.mean", { sentences: String(page.pronouns.sentences) })));
+    table.append(htmlElement("thead"), body);
+    table.tHead.append(top);
+    const parts = [htmlElement("p", {}, say("explain.pronoun.probability", { right: facts.rightText, wrong: facts.wrongText })), table];
+    if (facts.use === "subject") {
       const key = before.right < 0.5 ? "explain.pronoun.fails" : "explain.pronoun.subject";
       parts.push(htmlElement("p", { class: "pronoun-fails" }, say(key, { noun: facts.nounText, right: facts.rightText })));
     }

@@ -177,12 +177,14 @@ async function weightValues(page) {
   };
 }
 
-async function pronounValues(page) {
-  if (!findPronouns(page).cases.length) return null;
-  const { sentences, points, all, without, others, sets } = await measurePronouns(page), { heads } = page.pronouns.pointing;
+// Returns the heads that point at the noun, in how many sentences the least of them does, and what that is worth.
+function pronounValues(page) {
+  const { cases, sentences, pointing } = findPronouns(page), means = page.facts.measured.pronounMeans;
+  if (!cases.length || !means) return null;
   return {
-    sentences: String(sentences), points: String(points), heads: listHeads(heads), all: formatNumber(all, 3), without: formatNumber(without, 3),
-    others: others === null ? "–" : formatNumber(others, 3), sets: String(sets), answer: without,
+    sentences: String(sentences), points: String(Math.min(...pointing.heads.map(([layer, head]) => pointing.counts[layer][head]))),
+    heads: listHeads(pointing.heads), all: formatNumber(means.all, 3), without: formatNumber(means.without, 3),
+    others: means.others === null ? "–" : formatNumber(means.others, 3), sets: String(means.sets), answer: means.without,
   };
 }
 

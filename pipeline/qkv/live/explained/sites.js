@@ -4,7 +4,6 @@
 
 const SITE_CARDS = ["encoder", "decoder", "cross"];
 const CELL = 24; // pixels of a cell of a matrix
-const MATRIX_LABEL = 92; // pixels for the words beside and above a matrix
 
 // Draws the section. Its state: `encoderHead`, `decoderHead`, `crossHead`, each as "layer.head".
 function drawSites(page, root) {
@@ -76,21 +75,22 @@ function readMatrix(page, site, layer, head) {
 // Returns the picture of a matrix of weights. If `masked`, the cells above the diagonal are barred: a row must not see
 // what comes after it.
 function drawMatrix({ rows, columns, weights }, masked) {
-  const width = MATRIX_LABEL + columns.length * CELL, height = MATRIX_LABEL + rows.length * CELL;
+  const left = widest(rows.map(shortToken)) + 12, slope = widest(columns.map(shortToken)), top = slope * Math.sin(Math.PI / 3) + 14;
+  const width = left + columns.length * CELL + Math.max(0, slope / 2 - CELL / 2) + 6, height = top + rows.length * CELL + 1;
   const best = rows.map((_, t) => {
     const most = Math.max(...weights[t]);
     return say("explain.sites.row", { row: tokenText(rows[t]), column: tokenText(columns[weights[t].indexOf(most)]), weight: formatNumber(most) });
   });
   const svg = svgElement("svg", { class: "matrix", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": best.join(" ") });
   columns.forEach((token, s) => {
-    const x = MATRIX_LABEL + (s + 0.5) * CELL;
-    svg.append(svgElement("text", { class: "is-key", transform: `translate(${x + 4} ${MATRIX_LABEL - 6}) rotate(-60)` }, shortToken(token)));
+    const x = left + (s + 0.5) * CELL;
+    svg.append(svgElement("text", { class: "is-key", transform: `translate(${x + 4} ${top - 6}) rotate(-60)` }, shortToken(token)));
   });
   rows.forEach((token, t) => {
-    const y = MATRIX_LABEL + t * CELL;
-    svg.append(svgElement("text", { class: "is-query", x: MATRIX_LABEL - 7, y: y + CELL / 2 + 4, "text-anchor": "end" }, shortToken(token)));
+    const y = top + t * CELL;
+    svg.append(svgElement("text", { class: "is-query", x: left - 7, y: y + CELL / 2 + 4, "text-anchor": "end" }, shortToken(token)));
     columns.forEach((column, s) => {
-      const x = MATRIX_LABEL + s * CELL, weight = weights[t][s], barred = masked && s > t;
+      const x = left + s * CELL, weight = weights[t][s], barred = masked && s > t;
       const cell = svgElement("rect", { class: barred ? "cell barred" : "cell", x: x + 1, y: y + 1, width: CELL - 2, height: CELL - 2, "fill-opacity": barred ? null : weight.toFixed(3) });
       cell.append(svgElement("title", {}, barred
         ? say("explain.sites.barred", { row: tokenText(token), column: tokenText(column) })
@@ -158,7 +158,7 @@ function drawRecurrent() {
   weights.forEach((weight, j) => {
     const x = 28 + j * 66;
     parts.push(pictureBox(x, 138, 44, 28, `h_${j + 1}`, "of-memory"));
-    const arrow = pictureArrow([x + 22, 138], [sum[0] + (x + 22 - sum[0]) * 0.17, sum[1] + 13], "value", j < 3 ? `α_i${j + 1}` : "α_i4", j < 2 ? -16 : 16);
+    const arrow = pictureArrow([x + 22, 138], [sum[0] + (x + 22 - sum[0]) * 0.17, sum[1] + 13], "value", `α_(i${j + 1})`, j < 2 ? -16 : 16);
     arrow.querySelector(".line").setAttribute("stroke-width", (1 + 5 * weight).toFixed(1));
     parts.push(arrow);
   });
