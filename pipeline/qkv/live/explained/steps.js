@@ -103,14 +103,18 @@ function drawMatrixOf(page) {
 function makeStep(name, formula, values, ...parts) {
   const step = htmlElement("li", { class: "step", "data-step": name }), heading = htmlElement("h3", {}, say(`explain.steps.${name}`));
   if (formula) heading.append(" ", drawExpression(formula));
-  step.append(heading, htmlElement("p", {}, say(`explain.steps.${name}.text`, values)), ...parts.filter(Boolean));
+  step.append(heading, drawText(say(`explain.steps.${name}.text`, values)), ...parts.filter(Boolean));
   return step;
 }
 
 // Returns a formula in which the names of queries, keys and values have their colours.
 function drawExpression(text) {
   const code = htmlElement("code"), roles = { q: "query", W_Q: "query", k: "key", W_K: "key", v: "value", W_V: "value" };
-  for (const word of text.split(/(\bW_[QKV]\b|\b[qkv]\b)/)) code.append(roles[word] ? htmlElement("b", { class: roles[word] }, word.replace("_", "")) : word.replaceAll("W_O", "WO"));
+  for (const word of text.split(/\b(W_[QKV]|[qkv])\b/)) {
+    const part = htmlElement(roles[word] ? "b" : "span", { class: roles[word] });
+    part.append(...mathNodes(word));
+    code.append(part);
+  }
   return code;
 }
 
@@ -222,7 +226,7 @@ function drawValues(page) {
     ],
     label: words.length ? say("explain.steps.alone", { token: tokenText(words[place]) }) : say("explain.length", { length: formatNumber(lengths[place]) }),
   }), "with-word");
-  return makeStep("values", "v = x W_V + b", {}, words.length ? htmlElement("p", { class: "quiet" }, say("explain.steps.values.alone")) : null, lines, drawColumn(page, "value", states[key], values[key]));
+  return makeStep("values", "v = x W_V + b", {}, words.length ? drawText(say("explain.steps.values.alone"), { class: "quiet" }) : null, lines, drawColumn(page, "value", states[key], values[key]));
 }
 
 function drawContext(page) {
