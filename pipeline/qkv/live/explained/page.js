@@ -136,6 +136,8 @@ class ExplainedPage {
   }
 }
 
+const FIRST_ROW_COUNTS = 3; // as many rows as the row with which the page begins
+
 // Returns the head to begin with: the one whose values most often say alone what is written, where its weights point;
 // then the one whose rows point at the most keys.
 function clearestHead(page, site, layer) {
@@ -144,7 +146,8 @@ function clearestHead(page, site, layer) {
   });
   const clarity = heads.map((head) => {
     const said = site === "cross" ? page.model.inside(source.ids, target.ids, { site, layer, head, row: 0 }).alone : [];
-    return places[head].filter((key, row) => said[key] === target.ids[row]).length + new Set(places[head]).size / 1000;
+    const right = places[head].map((key, row) => said[key] === target.ids[row]), first = right[firstRow(target.pieces)] ? FIRST_ROW_COUNTS : 0;
+    return right.filter(Boolean).length + first + new Set(places[head]).size / 1000;
   });
   return clarity.indexOf(Math.max(...clarity));
 }
