@@ -3,7 +3,7 @@
 
 function drawAnswer(page, root) {
   const cards = htmlElement("div", { class: "cards" }), formula = drawFormula();
-  root.append(htmlElement("p", { class: "lead" }, say("explain.answer.lead")), cards, htmlElement("p", {}, say("explain.answer.matrices")), formula, htmlElement("p", {}, say("explain.answer.formula")));
+  root.append(htmlElement("p", { class: "lead" }, say("explain.answer.lead")), cards, htmlElement("p", {}, say("explain.answer.matrices")), formula, drawText(say("explain.answer.formula")));
   const draw = () => {
     const inside = page.inside(), { key } = page.chosen, { asks, keys } = page.sides();
     const named = { query: asks, key: keys[key], value: keys[key] };

@@ -22,7 +22,24 @@ function tokenText(piece) {
 // Returns the element of a token. `side`: source or target, whose language it has. Names of ends are in the page's language.
 function drawToken(page, piece, side, attributes = {}) {
   const isName = ["</s>", "<s>", "<unk>"].includes(piece);
-  return htmlElement("span", { class: isName ? "token named" : "token", lang: isName ? null : page.facts.languages[side], dir: "auto", ...attributes }, tokenText(piece));
+  return htmlElement("span", { class: isName ? "token special" : "token", lang: isName ? null : page.facts.languages[side], dir: "auto", ...attributes }, tokenText(piece));
+}
+
+// Returns words that name matrices, such as W_Q or d_k, as nodes with the letters below the line.
+function mathNodes(text) {
+  return text.split(/\b(W_[QKVO]|d_k)\b/).map((piece, place) => {
+    if (place % 2 === 0) return piece;
+    const name = htmlElement("span", { class: "math" }, piece[0]);
+    name.append(htmlElement("sub", {}, piece[2]));
+    return name;
+  });
+}
+
+// Returns a paragraph of words in which matrices are named.
+function drawText(text, attributes = {}) {
+  const paragraph = htmlElement("p", attributes);
+  paragraph.append(...mathNodes(text));
+  return paragraph;
 }
 
 // Returns the text of a translation without its end.

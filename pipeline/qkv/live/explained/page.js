@@ -3,7 +3,7 @@
 //
 // A section is a file of this folder that defines `function drawNAME(page, root)`, and a line in SECTIONS. `root` is the
 // element <section id="NAME">, whose heading says `explain.NAME.title` of words.csv. The function is called once, when
-// `page.answer` is known; it appends its elements to `root`, and redraws them in `page.subscribe`. A section that has
+// `page.answer` is known; it appends its elements to `root`, may return a promise, and redraws them in `page.subscribe`. A section that has
 // nothing to show for this run sets `root.hidden = true`.
 //
 //   page.model            the Transformer, see engine/transformer.js
@@ -24,6 +24,7 @@
 const SECTIONS = [
   { name: "answer", draw: drawAnswer },
   { name: "steps", draw: drawSteps },
+  { name: "changes", draw: drawChanges },
   { name: "plane", draw: drawPlane },
   { name: "sites", draw: drawSites },
   { name: "pronoun", draw: drawPronoun },
@@ -61,7 +62,7 @@ class ExplainedPage {
       this.tell("");
       const answer = await this.backend.translation(this.state.sentence).catch((error) => this.tell(error.message));
       if (number !== this.asked) return; // a later sentence is on its way
-      if (answer) this.answer = { ...answer, asked: changes.sentence };
+      if (answer) this.answer = { ...answer, asked: changes.sentence, clearest: {} };
     }
     const told = this.pending;
     this.pending = {};
@@ -95,15 +96,20 @@ class ExplainedPage {
   }
 
   get chosen() {
-    const { facts, answer, state } = this, number = (name, count, fallback) => {
+    return this.chosenAt(Object.hasOwn(this.facts.layers, this.state.site ?? "") ? this.state.site : "cross");
+  }
+
+  // Returns what is chosen at a site. If the state is about another site, that is the clearest head and the last word.
+  chosenAt(site) {
+    const { facts, answer } = this, state = (this.state.site ?? "cross") === site ? this.state : {};
+    const number = (name, count, fallback) => {
       const value = Number(state[name] ?? NaN);
-      return Number.isInteger(value) && value >= 0 && value < count ? value : fallback;
+      return Number.isInteger(value) && value >= 0 && value < count ? value : fallback();
     };
-    const site = Object.hasOwn(facts.layers, state.site ?? "") ? state.site : "cross";
-    const layer = number("layer", facts.layers[site], facts.layers[site] - 1), side = site === "encoder_self" ? "source" : "target";
-    const head = number("head", facts.heads, clearestHead(answer.attention[site][layer], facts.heads, answer[side].ids.length));
-    const row = number("row", answer[side].ids.length, firstRow(answer[side].pieces));
-    const weights = this.weights(site, layer, head)[row].slice(0, site === "decoder_self" ? row + 1 : undefined), key = number("key", weights.length, weights.indexOf(Math.max(...weights)));
+    const layer = number("layer", facts.layers[site], () => facts.layers[site] - 1), side = site === "encoder_self" ? "source" : "target";
+    const head = number("head", facts.heads, () => (answer.clearest[`${site}/${layer}`] ??= clearestHead(this, site, layer)));
+    const row = number("row", answer[side].ids.length, () => firstRow(answer[side].pieces));
+    const weights = this.weights(site, layer, head)[row].slice(0, site === "decoder_self" ? row + 1 : undefined), key = number("key", weights.length, () => weights.indexOf(Math.max(...weights)));
     return { site, layer, head, row, key };
   }
 
@@ -135,18 +141,20 @@ class ExplainedPage {
   }
 }
 
-// Returns the head whose rows have the largest weights, each row on a key of its own.
-function clearestHead(weights, heads, rows) {
-  const columns = weights.length / heads / rows, clarity = (head) => {
-    const found = new Map();
-    for (let row = 0; row < rows; row++) {
-      const line = weights.subarray((head * rows + row) * columns, (head * rows + row + 1) * columns), most = Math.max(...line);
-      found.set(line.indexOf(most), Math.max(most, found.get(line.indexOf(most)) ?? 0));
-    }
-    return [...found.values()].reduce((sum, value) => sum + value, 0);
-  };
-  const values = Array.from({ length: heads }, (_, head) => clarity(head));
-  return values.indexOf(Math.max(...values));
+const FIRST_ROW_COUNTS = 3; // as many rows as the row with which the page begins
+
+// Returns the head to begin with: the one whose values most often say alone what is written, where its weights point;
+// then the one whose rows point at the most keys.
+function clearestHead(page, site, layer) {
+  const { source, target } = page.answer, heads = [...Array(page.facts.heads).keys()], places = heads.map((head) => {
+    return page.weights(site, layer, head).map((line) => line.indexOf(Math.max(...line)));
+  });
+  const clarity = heads.map((head) => {
+    const said = site === "cross" ? page.model.inside(source.ids, target.ids, { site, layer, head, row: 0 }).alone : [];
+    const right = places[head].map((key, row) => said[key] === target.ids[row]), first = right[firstRow(target.pieces)] ? FIRST_ROW_COUNTS : 0;
+    return right.filter(Boolean).length + first + new Set(places[head]).size / 1000;
+  });
+  return clarity.indexOf(Math.max(...clarity));
 }
 
 // Returns the last row whose token is a word.
@@ -167,12 +175,12 @@ function readState(page) {
 }
 
 // Draws the sections and the list of contents.
-function drawSections(page) {
+async function drawSections(page) {
   for (const { name, draw } of SECTIONS) {
     const section = htmlElement("section", { id: name, "aria-labelledby": `${name}-title` });
     section.append(htmlElement("h2", { id: `${name}-title` }, say(`explain.${name}.title`)));
     page.find("main").append(section);
-    draw(page, section);
+    await draw(page, section);
     if (section.hidden) continue;
     const link = htmlElement("a", { href: page.address({ section: name }), "data-section": name }, say(`explain.${name}.title`));
     link.addEventListener("click", (event) => {
@@ -220,7 +228,7 @@ function fillFrame(page) {
     link.addEventListener("click", () => { link.href = `?lang=${language}${location.hash}`; });
     page.find("languages").append(link);
   }
-  page.find("copy").addEventListener("click", () => page.writeNow());
+  document.addEventListener("click", () => page.writeNow(), true); // a link or the copied address must not be overtaken
   listenToCopy(page.find("copy"), page.find("copied"));
 }
 
@@ -232,7 +240,7 @@ async function openExplained(makeBackend) {
   fillFrame(page);
   await page.set(readState(page));
   if (!page.answer) await page.set({ sentence: facts.examples[0] });
-  drawSections(page);
+  await drawSections(page);
   page.subscribe((changes) => showSection(page, "section" in changes));
   showSection(page, true);
   followReading(page);

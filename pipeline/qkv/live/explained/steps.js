@@ -103,14 +103,18 @@ function drawMatrixOf(page) {
 function makeStep(name, formula, values, ...parts) {
   const step = htmlElement("li", { class: "step", "data-step": name }), heading = htmlElement("h3", {}, say(`explain.steps.${name}`));
   if (formula) heading.append(" ", drawExpression(formula));
-  step.append(heading, htmlElement("p", {}, say(`explain.steps.${name}.text`, values)), ...parts.filter(Boolean));
+  step.append(heading, drawText(say(`explain.steps.${name}.text`, values)), ...parts.filter(Boolean));
   return step;
 }
 
 // Returns a formula in which the names of queries, keys and values have their colours.
 function drawExpression(text) {
   const code = htmlElement("code"), roles = { q: "query", W_Q: "query", k: "key", W_K: "key", v: "value", W_V: "value" };
-  for (const word of text.split(/(\bW_[QKV]\b|\b[qkv]\b)/)) code.append(roles[word] ? htmlElement("b", { class: roles[word] }, word.replace("_", "")) : word.replaceAll("W_O", "WO"));
+  for (const word of text.split(/\b(W_[QKV]|[qkv])\b/)) {
+    const part = htmlElement(roles[word] ? "b" : "span", { class: roles[word] });
+    part.append(...mathNodes(word));
+    code.append(part);
+  }
   return code;
 }
 
@@ -121,15 +125,17 @@ function namedVector(name, values, options) {
   return line;
 }
 
-// Returns the chosen coordinate of queries, keys and values.
-function chosenCoordinate(page, count) {
-  const place = Number(page.state.coordinate ?? NaN);
-  return Number.isInteger(place) && place >= 0 && place < count ? place : 0;
+// Returns the chosen coordinate of queries, keys and values; at first the one with the largest product of query and key.
+function chosenCoordinate(page) {
+  const { query, keys } = page.inside(), { key } = page.chosen, place = Number(page.state.coordinate ?? NaN);
+  return Number.isInteger(place) && place >= 0 && place < query.length ? place : largestPlace(query.map((value, i) => value * keys[key][i]));
 }
+
+const largestPlace = (vector) => vector.reduce((best, value, i) => (Math.abs(value) > Math.abs(vector[best]) ? i : best), 0);
 
 // Returns the products that add up to the chosen coordinate of a query, key or value: states times a column of the matrix.
 function drawColumn(page, part, state, value) {
-  const { site } = page.chosen, coordinate = chosenCoordinate(page, page.inside().query.length);
+  const { site } = page.chosen, coordinate = chosenCoordinate(page);
   if (page.model.settings.positions === "rotary" && site !== "cross" && part !== "value") return htmlElement("p", { class: "quiet sum" }, say("explain.steps.rotary"));
   const { weights, bias } = page.model.column(part, page.chosen, coordinate), products = state.map((x, i) => x * weights[i]);
   const sum = htmlElement("div", { class: "sum" });
@@ -153,7 +159,7 @@ function drawState(page) {
 }
 
 function drawQuery(page) {
-  const { query, read, position } = page.inside(), chosen = chosenCoordinate(page, query.length);
+  const { query, read, position } = page.inside(), chosen = chosenCoordinate(page);
   return makeStep("query", position ? "q = (x + p) W_Q + b" : "q = x W_Q + b", { count: query.length, inputs: read.length },
     namedVector("q", query, { role: "query", chosen, choose: (coordinate) => page.set({ coordinate }), focus: "vector query" }),
     drawColumn(page, "query", plus(read, position), query));
@@ -170,7 +176,7 @@ function drawKeyLines(page, name, fill, className = "") {
 }
 
 function drawKeys(page) {
-  const { keys, states, positions, query } = page.inside(), { key } = page.chosen, scale = largestSize(...keys), chosen = chosenCoordinate(page, query.length);
+  const { keys, states, positions, query } = page.inside(), { key } = page.chosen, scale = largestSize(...keys), chosen = chosenCoordinate(page);
   const lines = drawKeyLines(page, "keys", (place) => ({
     content: [drawVector(keys[place], { role: "key", scale, height: 24, label: "", chosen })], label: say("explain.length", { length: formatNumber(vectorLength(keys[place])) }),
   }));
@@ -193,7 +199,7 @@ function drawComparison(page) {
 
 // Returns how the score and the weight of the chosen key come about.
 function drawScore(page, { query, key, product, scores, weight, place, root, divided }) {
-  const chosen = chosenCoordinate(page, query.length), terms = query.map((value, i) => value * key[i]), token = tokenText(page.sides().keys[place].piece);
+  const chosen = chosenCoordinate(page), terms = query.map((value, i) => value * key[i]), token = tokenText(page.sides().keys[place].piece);
   const box = htmlElement("div", { class: "sum" }), choose = (coordinate) => page.set({ coordinate });
   const powers = scores.map((score) => Math.exp(score - Math.max(...scores))), total = powers.reduce((sum, power) => sum + power, 0);
   box.append(
@@ -214,7 +220,7 @@ function drawScore(page, { query, key, product, scores, weight, place, root, div
 }
 
 function drawValues(page) {
-  const { values, states, alone, lengths, query } = page.inside(), { key } = page.chosen, scale = largestSize(...values), chosen = chosenCoordinate(page, query.length);
+  const { values, states, alone, lengths, query } = page.inside(), { key } = page.chosen, scale = largestSize(...values), chosen = chosenCoordinate(page);
   const words = page.backend.spell(alone), lines = drawKeyLines(page, "values", (place) => ({
     content: [
       drawVector(values[place], { role: "value", scale, height: 24, label: "", chosen }),
@@ -222,11 +228,11 @@ function drawValues(page) {
     ],
     label: words.length ? say("explain.steps.alone", { token: tokenText(words[place]) }) : say("explain.length", { length: formatNumber(lengths[place]) }),
   }), "with-word");
-  return makeStep("values", "v = x W_V + b", {}, words.length ? htmlElement("p", { class: "quiet" }, say("explain.steps.values.alone")) : null, lines, drawColumn(page, "value", states[key], values[key]));
+  return makeStep("values", "v = x W_V + b", {}, words.length ? drawText(say("explain.steps.values.alone"), { class: "quiet" }) : null, lines, drawColumn(page, "value", states[key], values[key]));
 }
 
 function drawContext(page) {
-  const { context, weights, values } = page.inside(), chosen = chosenCoordinate(page, context.length), terms = values.map((value, place) => weights[place] * value[chosen]);
+  const { context, weights, values } = page.inside(), chosen = chosenCoordinate(page), terms = values.map((value, place) => weights[place] * value[chosen]);
   const largest = largestSize(terms), lines = drawKeyLines(page, "context", (place) => ({
     content: [
       htmlElement("span", { class: "number quiet" }, `${formatNumber(weights[place])} × ${formatNumber(values[place][chosen])}`),
@@ -234,16 +240,16 @@ function drawContext(page) {
     ],
     label: `${formatNumber(weights[place])} × ${formatNumber(values[place][chosen])} = ${formatNumber(terms[place])}`,
   }), "terms");
-  return makeStep("context", "Σ weight · v", {},
+  return makeStep("context", `Σ ${say("explain.steps.weight")} · v`, {},
     namedVector(say("explain.steps.mixture"), context, { role: "value", chosen, choose: (coordinate) => page.set({ coordinate }), focus: "vector context" }),
     htmlElement("p", { class: "quiet sum" }, say("explain.steps.mixed", { number: chosen + 1, value: formatNumber(context[chosen]) })), lines);
 }
 
 function drawSum(page) {
   const { before, added, others, bias, sum, after } = page.inside(), { head } = page.chosen, place = Number(page.state.place ?? NaN);
-  const chosen = Number.isInteger(place) && place >= 0 && place < sum.length ? place : 0, post = page.model.settings.norm === "post";
+  const chosen = Number.isInteger(place) && place >= 0 && place < sum.length ? place : largestPlace(added), post = page.model.settings.norm === "post";
   const rest = plus(others, bias), options = { scale: largestSize(before, added, rest, sum), chosen, choose: (i) => page.set({ place: i }) };
-  return makeStep("sum", "context W_O", {},
+  return makeStep("sum", `${say("explain.steps.mixture")} · W_O`, {},
     namedVector(say("explain.steps.before"), before, { ...options, focus: "vector before" }),
     namedVector(say("explain.steps.head.adds", { head: String(head) }), added, { ...options, role: "value", focus: "vector added" }),
     namedVector(say("explain.steps.others"), rest, { ...options, focus: "vector others" }),
