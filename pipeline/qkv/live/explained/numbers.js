@@ -25,12 +25,12 @@ function drawToken(page, piece, side, attributes = {}) {
   return htmlElement("span", { class: isName ? "token special" : "token", lang: isName ? null : page.facts.languages[side], dir: "auto", ...attributes }, tokenText(piece));
 }
 
-// Returns words that name matrices, such as W_Q or d_k, as nodes with the letters below the line.
+// Returns words with names such as W_Q, d_k, α_ij or s_(i-1) as nodes, with the letters below the line.
 function mathNodes(text) {
-  return text.split(/\b(W_[QKVO]|d_k)\b/).map((piece, place) => {
+  return text.split(/(\p{L}_(?:\([^)]*\)|\p{L}+))/u).map((piece, place) => {
     if (place % 2 === 0) return piece;
     const name = htmlElement("span", { class: "math" }, piece[0]);
-    name.append(htmlElement("sub", {}, piece[2]));
+    name.append(htmlElement("sub", {}, piece.slice(2).replace(/^\(|\)$/g, "")));
     return name;
   });
 }

@@ -193,10 +193,10 @@ function splitMath(text) {
   return text.split(SUBSCRIPT).map((part, place) => [place % 2 ? part.replace(/^\(|\)$/g, "") : part, place % 2 === 1]).filter(([part]) => part);
 }
 
-// Returns an element of HTML with a text that may have subscripts.
+// Returns an element of HTML with words in which matrices and vectors are named.
 function mathElement(name, attributes, text) {
   const element = htmlElement(name, attributes);
-  element.append(...splitMath(text).map(([part, isSubscript]) => (isSubscript ? htmlElement("sub", {}, part) : part)));
+  element.append(...mathNodes(text));
   return element;
 }
 

@@ -10,9 +10,9 @@ const UNLEARN = [
   { values: (page) => changeValues(page, "keys := values"), attempt: () => ({ section: "sites" }) },
   { values: countValues, attempt: (page) => ({ section: "steps", row: otherRow(page) }) },
   { values: countMatrices, attempt: () => ({ section: "answer" }) },
-  { values: ({ model }) => ({ size: model.settings.sites.cross.size, root: formatNumber(Math.sqrt(model.settings.sites.cross.size)) }), attempt: () => ({ section: "changes" }) },
+  { values: ({ model }) => ({ size: model.settings.sites.cross.size, root: formatNumber(Math.sqrt(model.settings.sites.cross.size)) }), attempt: () => ({ section: "changes", unscaled: "yes" }) },
   { values: countProjections, attempt: () => ({ section: "sites" }) },
-  { values: (page) => changeValues(page, "raw vectors"), attempt: () => ({ section: "changes" }) },
+  { values: (page) => changeValues(page, "raw vectors"), attempt: () => ({ section: "changes", rawVectors: "yes" }) },
   { values: removalValues, attempt: () => ({ section: "questions", question: 12 }) },
   { values: lengthValues, attempt: () => ({ section: "steps" }) },
 ];
