@@ -51,7 +51,9 @@ def explain_page(run: TrainedRun) -> str:
     return Template((EXPLAINED / "explained.html").read_text(encoding="utf-8")).substitute(
         title=escape(f"{words['explain.heading'][0]} {run.config.run.name}", quote=False),
         policy=content_policy({}),
-        style="\n".join([css_variables(), *(file.read_text(encoding="utf-8") for file in sorted(EXPLAINED.glob("*.css")))]),
+        style="\n".join(
+            [css_variables(), *(file.read_text(encoding="utf-8") for file in sorted(EXPLAINED.glob("*.css")))]
+        ),
         # It is shown until the scripts run, so it is in all languages.
         notice=escape(" · ".join(words["explain.notice"]), quote=False),
         words=words_element(),

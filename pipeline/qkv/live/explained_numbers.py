@@ -30,8 +30,9 @@ from ..text.tokens.special_tokens import UNK
 
 PRONOUN_TABLE = Path(__file__).parent / "explained" / "pronouns.tsv"
 """English sentences with "it" and their French translations, see `inspection.experiments.pronouns.read_cases`. The
-column `use` is `count` for the sentences of data/demo/pronouns.tsv, in which heads are searched, `example` for a sentence
-that is only shown, and `subject` for one in which the pronoun stands for the subject, as never in the demo's corpus."""
+column `use` is `count` for the sentences of data/demo/pronouns.tsv, in which heads are searched, `example` for a
+sentence that is only shown, and `subject` for one in which the pronoun stands for the subject, as never in the demo's
+corpus."""
 PRONOUN_LANGUAGES = ("en", "fr")
 
 
@@ -45,8 +46,7 @@ def measure_for_page(run: TrainedRun, sentence: str) -> dict[str, Any]:
     Returns:
         These values by name:
 
-        - changes, tokens: change of the cross-attention -> share of right next tokens of the test set, and the number of
-          tokens, see `measure_accuracy`.
+        - changes, tokens: see `measure_accuracy`.
         - example, logit: see `explain_example`.
         - pronouns, pronounMeans: see `read_pronouns` and `measure_pronouns`.
     """
@@ -65,8 +65,8 @@ def measure_accuracy(run: TrainedRun) -> dict[str, Any]:
 
     Returns:
         `changes`, the share of right tokens by the name of the change (see
-        `inspection.experiments.changed_mechanism.measure_changes`), and `tokens`, the number of tokens. The dict is empty
-        if the run has no test set, its files are missing, or its attention cannot be changed.
+        `inspection.experiments.changed_mechanism.measure_changes`), and `tokens`, the number of tokens. The dict is
+        empty if the run has no test set, its files are missing, or its attention cannot be changed.
     """
     try:
         text = TokenisedSet.of(read_configured_set(run, "explain", "test"), run.tokenizer)
@@ -133,9 +133,9 @@ def measure_pronouns(run: TrainedRun, cases: Sequence[PronounCase]) -> dict[str,
     """Measures the mean probability of the right translation of the pronoun, against the wrong one.
 
     Returns:
-        `all`, `without` and `others`: with all heads, without the encoder heads that point at the noun in more than half
-        of the sentences, and without as many others, the mean over `sets` sets (None if there are no others). The result
-        is None if there are no sentences or no such heads.
+        `all`, `without` and `others`: with all heads, without the encoder heads that point at the noun in more than
+        half of the sentences, and without as many others, the mean over `sets` sets (None if there are no others). The
+        result is None if there are no sentences or no such heads.
     """
     if not cases:
         return None

@@ -164,6 +164,10 @@ class Plane {
       class: index ? "arrow key" : "arrow query", tabindex: 0, role: "slider", "data-arrow": index,
       "aria-valuemin": 0, "aria-valuemax": (PLANE_EDGE * Math.SQRT2).toFixed(2), "aria-label": this.nameOf(index),
     });
+    tip.append(
+      svgElement("line", { class: "halo" }), svgElement("line", { class: "shaft" }), svgElement("circle", { class: "hit", r: 0.34 }),
+      index ? svgElement("circle", { class: "disc", r: 0.16, fill: PLANE_COLOURS[index - 1] }) : svgElement("path", { class: "head" }),
+      svgElement("text", {}, index ? planeWord(PLANE_WORDS[index - 1]) : say("explain.plane.query")));
     tip.addEventListener("focus", () => this.activate(index));
     tip.addEventListener("keydown", (event) => this.pressKey(index, event));
     tip.addEventListener("pointerdown", (event) => {
@@ -173,6 +177,7 @@ class Plane {
       tip.focus({ preventScroll: true });
       this.dragged = index;
     });
+    tip.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false }); // else a finger scrolls the page
     tip.addEventListener("pointermove", (event) => {
       if (this.dragged !== index) return;
       const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(this.svg.getScreenCTM().inverse());
@@ -221,34 +226,28 @@ class Plane {
 
   draw() {
     const facts = computePlane(this.arrows, this.kind, this.asker);
-    this.tips.forEach((tip, index) => this.drawTip(tip, index, facts));
+    this.tips.forEach((tip, index) => this.drawTip(tip, index));
     this.drawMeasure(facts);
     this.drawNumbers(facts);
     this.drawGoal(facts);
   }
 
-  drawTip(tip, index, facts) {
+  drawTip(tip, index) {
     const [x, y] = this.arrows[index], length = planeLength([x, y]) || 1, asks = index - 1 === this.asker;
     tip.toggleAttribute("hidden", index === 0 && this.asker !== null); // the query is then the vector of a word
     tip.classList.toggle("asks", asks);
     tip.classList.toggle("active", index === this.active);
     tip.setAttribute("aria-valuenow", planeLength([x, y]).toFixed(2));
     tip.setAttribute("aria-valuetext", say("explain.plane.place", { x: formatNumber(x), y: formatNumber(y), length: formatNumber(planeLength([x, y])) }));
-    const word = index ? planeWord(PLANE_WORDS[index - 1]) : say("explain.plane.query");
-    const [alongX, alongY] = [x / length, y / length], reach = Math.max(0, planeLength([x, y]) - 0.16);
-    const label = svgElement("text", {
-      x: clipLabel(x + 0.36 * alongX), y: -(y + 0.36 * alongY) + 0.08,
-      "text-anchor": Math.abs(alongX) < 0.4 || Math.abs(x) > PLANE_EDGE - 0.5 ? "middle" : alongX > 0 ? "start" : "end",
-    }, word);
-    if (Math.abs(x) > PLANE_EDGE - 0.5) label.setAttribute("y", -y + (y > 0 ? -0.32 : 0.46));
-    tip.replaceChildren(
-      ...(asks ? [svgElement("line", { class: "halo", x2: alongX * reach, y2: -alongY * reach })] : []),
-      svgElement("line", { class: "shaft", x2: alongX * reach, y2: -alongY * reach }),
-      svgElement("circle", { class: "hit", cx: x, cy: -y, r: 0.34 }),
-      index
-        ? svgElement("circle", { class: "disc", cx: x, cy: -y, r: 0.16, fill: PLANE_COLOURS[index - 1] })
-        : svgElement("path", { class: "head", d: arrowHead([x, -y], [alongX, -alongY]) }),
-      label);
+    const [halo, shaft, hit, end, label] = tip.children, reach = Math.max(0, planeLength([x, y]) - 0.16);
+    const [alongX, alongY] = [x / length, y / length], atSide = Math.abs(x) > PLANE_EDGE - 0.5;
+    for (const line of [halo, shaft]) fillElement(line, { x2: alongX * reach, y2: -alongY * reach }, null);
+    for (const circle of index ? [hit, end] : [hit]) fillElement(circle, { cx: x, cy: -y }, null);
+    if (!index) end.setAttribute("d", arrowHead([x, -y], [alongX, -alongY]));
+    fillElement(label, {
+      x: Math.max(-PLANE_EDGE, Math.min(PLANE_EDGE, x + 0.36 * alongX)), y: atSide ? -y + (y > 0 ? -0.32 : 0.46) : -(y + 0.36 * alongY) + 0.08,
+      "text-anchor": Math.abs(alongX) < 0.4 || atSide ? "middle" : alongX > 0 ? "start" : "end",
+    }, null);
   }
 
   // Draws the foot of the active key on the line of the query: the product is the query's length times the foot's
@@ -316,7 +315,6 @@ class Plane {
   }
 }
 
-const clipLabel = (x) => Math.max(-PLANE_EDGE, Math.min(PLANE_EDGE, x));
 const planeWord = (word) => say(`explain.plane.word.${word}`);
 
 function colourPatch(colour) {

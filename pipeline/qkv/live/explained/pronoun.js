@@ -86,7 +86,8 @@ class PronounSection {
   constructor(page, root) {
     this.page = page;
     this.root = root;
-    const { cases } = page.pronouns;
+    const { cases, pointing } = page.pronouns, { encoder_layers, sites } = page.model.settings;
+    this.sets = controlSets(pointing.heads, encoder_layers, sites.encoder_self.heads);
     this.choice = htmlElement("select", { name: "pronounCase" });
     cases.forEach((facts, i) => this.choice.append(htmlElement("option", { value: i }, facts.source)));
     this.choice.addEventListener("change", () => page.set({ pronounCase: this.choice.value }));
@@ -95,8 +96,8 @@ class PronounSection {
     this.rows = htmlElement("div", { class: "pronoun-rows", tabindex: 0, role: "group", "aria-label": say("explain.pronoun.rows") });
     this.buttons = htmlElement("div", { class: "controls" });
     this.buttons.append(
-      makeButton(say("explain.pronoun.point"), { "data-off": "pointing" }, () => this.switchOff(page.pronouns.pointing.heads)),
-      makeButton(say("explain.pronoun.others"), { "data-off": "others" }, () => this.switchOff(this.nextOthers())),
+      makeButton(say("explain.pronoun.point"), { "data-off": "pointing" }, () => this.switchOff(pointing.heads)),
+      ...(this.sets.length ? [makeButton(say("explain.pronoun.others"), { "data-off": "others" }, () => this.switchOff(this.nextOthers()))] : []),
       makeButton(say("explain.pronoun.all"), { "data-off": "none" }, () => this.switchOff([])));
     this.result = htmlElement("div", { class: "pronoun-result" });
     this.status = htmlElement("p", { class: "pronoun-written", role: "status" });
@@ -118,9 +119,8 @@ class PronounSection {
 
   // Returns the next of the sets of other heads after the one that is off.
   nextOthers() {
-    const { encoder_layers, sites } = this.page.model.settings, now = nameHeads(this.off);
-    const sets = controlSets(this.page.pronouns.pointing.heads, encoder_layers, sites.encoder_self.heads);
-    return sets[(sets.findIndex((set) => nameHeads(set) === now) + 1) % sets.length] ?? [];
+    const { sets } = this, now = nameHeads(this.off);
+    return sets[(sets.findIndex((set) => nameHeads(set) === now) + 1) % sets.length];
   }
 
   switchOff(heads) {
@@ -176,8 +176,7 @@ class PronounSection {
   }
 
   drawResult(facts, before, now, off) {
-    const { page } = this, { heads } = page.pronouns.pointing, { encoder_layers, sites } = page.model.settings;
-    const sets = controlSets(heads, encoder_layers, sites.encoder_self.heads);
+    const { page, sets } = this, { heads } = page.pronouns.pointing;
     const without = readPronoun(page.model, facts, heads), others = sets.map((set) => readPronoun(page.model, facts, set).right);
     const means = page.facts.measured.pronounMeans, table = htmlElement("table", { class: "shares" }), body = htmlElement("tbody"), top = htmlElement("tr");
     const share = (value) => {
