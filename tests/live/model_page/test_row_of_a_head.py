@@ -55,7 +55,7 @@ SITES = {"cross": "decoder.{}.cross", "encoder_self": "encoder.{}.self", "decode
 def test_every_number_of_a_row_is_that_of_the_steps_in_python(engine, tokenizer, tmp_path, settings):
     run = rounded_run(tokenizer, tmp_path, **settings)
     model, pair = in_float64(run.model), (SOURCE, [BOS, *TARGET[:-1]])
-    last_layers = {site: run.config.model.decoder_layers - 1 for site in SITES}
+    last_layers = dict.fromkeys(SITES, run.config.model.decoder_layers - 1)
     last_layers["encoder_self"] = run.config.model.encoder_layers - 1
     places = [(site, *place) for site, last in last_layers.items() for place in ((0, 0, 0), (last, 2, 3), (last, 1, 4))]
     for site, layer, head, row in places:
@@ -89,7 +89,7 @@ def changed_model(run, names):
     return model
 
 
-def forced(model, run, factor):
+def forced(model, run, factor, source=SOURCE, target=TARGET):
     """The log-probabilities of the target and the weights of the cross-attention, with scores times a factor."""
     layers = set(model.attention_layers()["cross"])
     mechanisms = {layer.mechanism for layer in layers}
@@ -102,9 +102,9 @@ def forced(model, run, factor):
         return value
 
     with tapped(replace):
-        output = model.decode(np.array([[BOS, *TARGET[:-1]]]), model.encode(np.array([SOURCE])))
+        output = model.decode(np.array([[BOS, *target[:-1]]]), model.encode(np.array([source])))
     scores = ops.convert_to_numpy(ops.log_softmax(output.logits[0]))
-    return scores[np.arange(len(TARGET)), TARGET], [ops.convert_to_numpy(layer)[0] for layer in output.cross]
+    return scores[np.arange(len(target)), target], [ops.convert_to_numpy(layer)[0] for layer in output.cross]
 
 
 CHANGES = {

@@ -78,11 +78,11 @@ function sharpnessText(sharpness) {
 function formatProbability(probability) {
   if (probability >= .001) return formatShare(probability);
   if (probability < 1e-14) return say("explain.changes.hardly");
-  const count = (1 / probability).toLocaleString(say.language, { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 2 });
-  return say("explain.changes.one.in", { number: count });
+  const count = 1 / probability, form = count < 1e6 ? {} : { notation: "compact", compactDisplay: "long" };
+  return say("explain.changes.one.in", { number: count.toLocaleString(say.language, { maximumSignificantDigits: 2, ...form }) });
 }
 
-const totalProbability = ({ logProbabilities }) => Math.exp(logProbabilities.reduce((sum, value) => sum + value, 0));
+const totalProbability = (logProbabilities) => Math.exp(logProbabilities.reduce((sum, value) => sum + value, 0));
 
 // Returns the translation before and after the change, their probabilities, what the change means, and the row.
 function drawResult(page, changes, changed, forced) {
@@ -96,20 +96,21 @@ function drawResult(page, changes, changed, forced) {
     });
     list.append(htmlElement("dt", {}, say(`explain.changes.${name}`)), text, htmlElement("dd", { class: "number" }, formatProbability(probability)));
   };
-  line("trained", answer.target.pieces, lost, totalProbability(answer));
-  line("changed", changed.target.pieces, added, totalProbability(changed));
+  line("trained", answer.target.pieces, lost, totalProbability(answer.logProbabilities));
+  line("changed", changed.target.pieces, added, totalProbability(changed.logProbabilities));
   const meanings = [
     ...(changes.sharpness !== 1 ? [changes.sharpness === 0 ? "uniform.text" : changes.sharpness === Infinity ? "one-hot.text" : changes.sharpness > 1 ? "sharper.text" : "flatter.text"] : []),
     ...SWITCHES.filter((name) => changes[name]).map((name) => `${name}.text`),
   ];
   const notes = meanings.length ? meanings.map((name) => drawText(say(`explain.changes.${name}`))) : [drawText(say("explain.changes.none"))];
-  const same = htmlElement("p", { class: "quiet" }, say("explain.changes.forced", { probability: formatProbability(totalProbability(forced)) }));
+  const same = htmlElement("p", { class: "quiet" }, say("explain.changes.forced", { probability: formatProbability(totalProbability(forced.logProbabilities.slice(0, answer.target.ids.length))) }));
   return [list, same, ...notes, ...drawRowChange(page, forced)];
 }
 
 // Returns the weights of the chosen row of the cross-attention, as trained and changed.
 function drawRowChange(page, forced) {
-  const { layer, head, row } = page.chosenAt("cross"), { source, target } = page.answer, count = source.ids.length, first = (head * target.ids.length + row) * count;
+  const { layer, head, row } = page.chosenAt("cross"), { source, target } = page.answer, count = source.ids.length;
+  const first = (head * forced.target.ids.length + row) * count; // a translation that was cut goes on where it is forced
   const before = page.weights("cross", layer, head)[row], after = [...forced.attention.cross[layer].subarray(first, first + count)], list = htmlElement("ul", { class: "lines both" });
   source.pieces.forEach((piece, place) => {
     const line = htmlElement("li"), bars = htmlElement("span", { class: "two" });
@@ -117,7 +118,7 @@ function drawRowChange(page, forced) {
     line.append(drawToken(page, piece, "source"), bars, htmlElement("span", { class: "number" }, `${formatNumber(before[place])} → ${formatNumber(after[place])}`));
     list.append(line);
   });
-  const title = htmlElement("h4");
+  const title = htmlElement("h3");
   title.append(...saidWith("explain.changes.row", { token: drawToken(page, target.pieces[row], "target"), head: String(head) }));
   return [title, list];
 }

@@ -7,9 +7,9 @@ function formatNumber(number, digits = 2) {
   return rounded.toLocaleString(say.language ?? pageLanguage(), { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", "−");
 }
 
-// Returns a share as per cent. Shares close to 0 or 1 keep a digit that tells them from 0 and 1.
+// Returns a share as per cent. Shares close to 0 or 1 keep digits that tell them from 0 and 1.
 function formatShare(share) {
-  const near = Math.min(share, 1 - share), digits = near < .0005 ? 0 : near < .01 ? 1 : 0;
+  const near = Math.min(share, 1 - share), digits = near < .00005 ? 0 : near < .001 ? 2 : near < .01 ? 1 : 0;
   return share.toLocaleString(say.language ?? pageLanguage(), { style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
@@ -54,7 +54,7 @@ const largestSize = (...vectors) => Math.max(1e-9, ...vectors.map((vector) => ve
 //
 //   role       the colour: query, key, value, or plain
 //   scale      the value whose bar is full; by default the largest of the vector
-//   label      what the vector is, for those who do not see it
+//   label      what the vector is, for those who do not see it; empty if its line says so
 //   chosen     the coordinate that is marked, null for none
 //   choose     a function that is called with a coordinate
 function drawVector(values, { role = "plain", scale = largestSize(values), label, chosen = null, choose = null, height = 34, focus = null }) {
@@ -69,7 +69,7 @@ function drawVector(values, { role = "plain", scale = largestSize(values), label
   svg.append(mark, svgElement("path", { d: bars.join("") }), svgElement("line", { x1: 0, x2: count, y1: half, y2: half }));
   box.append(svg);
   if (!choose) {
-    fillElement(box, { role: "img", "aria-label": label }, null);
+    fillElement(box, label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" }, null);
     return box;
   }
   const valueOf = (i) => say("explain.coordinate", { number: i + 1, value: formatNumber(values[i]) });

@@ -39,6 +39,7 @@ const SETTLED_MILLISECONDS = 150;
 class ExplainedPage {
   constructor(backend, facts) {
     Object.assign(this, { backend, facts, model: backend.model, state: {}, answer: null, listeners: [], asked: 0, pending: {} });
+    this.turn = Promise.resolve(); // the end of the last change
   }
 
   find(name) {
@@ -49,7 +50,12 @@ class ExplainedPage {
     this.listeners.push(listen);
   }
 
-  async set(changes) {
+  set(changes) {
+    this.turn = this.change(changes);
+    return this.turn;
+  }
+
+  async change(changes) {
     const forgotten = "sentence" in changes && changes.sentence !== this.state.sentence ? SENTENCE_KEYS : [];
     for (const [name, value] of [...forgotten.map((name) => [name, null]), ...Object.entries(changes)]) {
       if (value === null || value === undefined) delete this.state[name];
