@@ -95,6 +95,7 @@ def test_the_list_is_walked_by_the_keyboard(page):
     assert page.evaluate("document.activeElement.className") == "answer right", "the answer is read out"
 
 
+@pytest.mark.minutes
 def test_the_product_and_the_weight_are_those_of_numpy(page, explained):
     example = page.evaluate("explained.facts.measured.example")
     source = explained.run.translator.encode([example["text"]])[0]
@@ -175,6 +176,7 @@ def test_an_address_of_no_question_shows_the_first(browser, explained, value):
         wait_for_question(page, 1)
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("language", ["fr", "de"])
 def test_all_is_said_in_the_language_and_fits_a_narrow_window(browser, explained, language):
     settings = {"viewport": {"width": 360, "height": 800}, "color_scheme": "dark"}
@@ -190,12 +192,12 @@ def test_all_is_said_in_the_language_and_fits_a_narrow_window(browser, explained
         assert find_violations(page) == []
 
 
-def test_it_can_be_read_and_used_by_all(browser, explained):
-    for scheme in ("light", "dark"):
-        fragment = f"#sentence={SENTENCES[0]}&question=7&unlearn=2&asker=cat&pronounOff=0.1,1.0"
-        with explained.open(browser, fragment, "?lang=en", color_scheme=scheme) as page:
-            wait_for_question(page, 7)
-            assert find_violations(page) == []
-            page.locator(f"{PANEL} [type=submit]").press("Enter")
-            wait_until(page, f"document.querySelector('{PANEL} .answer')")
-            assert find_violations(page) == []
+@pytest.mark.minutes
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_can_be_read_and_used_by_all(browser, explained, scheme):
+    fragment = f"#sentence={SENTENCES[0]}&question=7&unlearn=2&asker=cat&pronounOff=0.1,1.0"
+    with explained.open(browser, fragment, "?lang=en", color_scheme=scheme) as page:
+        wait_for_question(page, 7)
+        page.locator(f"{PANEL} [type=submit]").press("Enter")
+        wait_until(page, f"document.querySelector('{PANEL} .answer')")
+        assert find_violations(page) == []
