@@ -219,7 +219,7 @@ class Transformer {
   }
 
   // Computes one step of the decoder: { logProbabilities, weights } after the token `id`. Writes the keys and values of
-  // the token into the cache.
+  // the token into the cache. With `see`, see `inside`, there are no probabilities.
   step(id, position, encoded, cache, changes, see) {
     const { sites, decoder_layers, tables } = this.settings, { heads, size } = sites.decoder_self;
     const { off, sharpness, unscaled, rawVectors, withoutOutput } = { ...UNCHANGED, ...changes };
@@ -248,19 +248,25 @@ class Transformer {
       }, see);
       x = this.feedForward(x, block);
     }
+    if (see) return { weights }; // the probabilities take as long as all else
     if (this.settings.norm === "pre") x = this.norm(x, "decoder_norm");
     return { logProbabilities: this.logProbabilities(x, this.take(`${tables.output}/table`), this.arrays[`${tables.output}/bias`]), weights };
   }
 
-  logProbabilities(x, table, bias) {
+  logits(x, table, bias) {
     const [vocabulary, width] = table.shape, { data } = table, logits = new Float64Array(vocabulary);
-    let most = -Infinity, total = 0;
     for (let id = 0, index = 0; id < vocabulary; id++) {
       let logit = bias ? bias.data[id] : 0;
       for (let i = 0; i < width; i++, index++) logit += x[i] * data[index];
       logits[id] = logit;
-      if (logit > most) most = logit;
     }
+    return logits;
+  }
+
+  logProbabilities(x, table, bias) {
+    const logits = this.logits(x, table, bias);
+    let most = -Infinity, total = 0;
+    for (const logit of logits) if (logit > most) most = logit;
     for (const logit of logits) total += Math.exp(logit - most);
     const shift = most + Math.log(total);
     return logits.map((logit) => logit - shift);
@@ -366,7 +372,9 @@ class Transformer {
     const name = `${site === "encoder_self" ? "encoder" : "decoder"}_${layer}/${site === "cross" ? "cross" : "self"}_attention/${own}`;
     const first = own === "qkv" ? ["query", "key", "value"].indexOf(part) * heads * size : 0, place = first + head * size + coordinate;
     const { shape: [inputs, width], data } = this.take(`${name}/kernel`);
-    return { weights: Float32Array.from({ length: inputs }, (_, i) => data[i * width + place]), bias: this.take(`${name}/bias`).data[place] };
+    const weights = new Float32Array(inputs);
+    for (let i = 0; i < inputs; i++) weights[i] = data[i * width + place];
+    return { weights, bias: this.take(`${name}/bias`).data[place] };
   }
 
   // Returns what a head's context adds to the state, through its rows of the output projection.
@@ -378,8 +386,7 @@ class Transformer {
   // Returns the id that a state alone would predict after the last layer, without the bias of the output.
   readAlone(x) {
     const end = this.settings.norm === "pre" ? this.norm(x, "decoder_norm") : x;
-    const logits = this.logProbabilities(end, this.take(`${this.settings.tables.output}/table`), null);
-    return logits.indexOf(Math.max(...logits));
+    return largest(this.logits(end, this.take(`${this.settings.tables.output}/table`), null), 1)[0][0];
   }
 }
 

@@ -20,7 +20,7 @@ function drawAnswer(page, root) {
     }));
   };
   draw();
-  page.subscribe(draw);
+  page.subscribe(draw, [...ROW_KEYS, "key"]);
 }
 
 // Returns the formula of attention.

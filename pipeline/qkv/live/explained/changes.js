@@ -26,10 +26,7 @@ function drawChanges(page, root) {
     const [changed, forced] = await Promise.all([{ changes }, { changes, prefix: page.answer.target.ids }].map((options) => page.backend.translation(sentence, options)));
     if (number === asked) result.replaceChildren(...drawResult(page, changes, changed, forced));
   };
-  page.subscribe((changes) => {
-    const names = ["sentence", "sharpness", ...SWITCHES, "site", "layer", "head", "row"];
-    return names.some((name) => name in changes) ? draw() : null;
-  });
+  page.subscribe(draw, [...ROW_KEYS, "sharpness", ...SWITCHES]);
   return draw();
 }
 
@@ -59,7 +56,7 @@ function drawControls(page) {
     reset.disabled = !isChanged(changes);
   };
   show();
-  page.subscribe(show);
+  page.subscribe(show, ["sharpness", ...SWITCHES]);
   const head = htmlElement("div", { class: "slider" });
   head.append(label, now, ends);
   return [head, ...boxes, reset];

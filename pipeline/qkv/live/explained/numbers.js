@@ -1,16 +1,23 @@
 "use strict";
 // Numbers as pictures: vectors as bars up and down, products that add up, weights, and a matrix. All sections use them.
 
+// Returns how the reader's language writes numbers with so many digits after the point; it takes long to make.
+function numberFormat(digits, style) {
+  const language = say.language ?? pageLanguage(), name = `${language} ${digits} ${style}`;
+  numberFormat.kept ??= {};
+  return (numberFormat.kept[name] ??= new Intl.NumberFormat(language, { style, minimumFractionDigits: digits, maximumFractionDigits: digits }));
+}
+
 // Returns a number with two decimals and a true minus sign, as the reader's language writes it.
 function formatNumber(number, digits = 2) {
   const rounded = Number(number.toFixed(digits)) || 0;
-  return rounded.toLocaleString(say.language ?? pageLanguage(), { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", "−");
+  return numberFormat(digits, "decimal").format(rounded).replace("-", "−");
 }
 
 // Returns a share as per cent. Shares close to 0 or 1 keep digits that tell them from 0 and 1.
 function formatShare(share) {
   const near = Math.min(share, 1 - share), digits = near < .00005 ? 0 : near < .001 ? 2 : near < .01 ? 1 : 0;
-  return share.toLocaleString(say.language ?? pageLanguage(), { style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return numberFormat(digits, "percent").format(share);
 }
 
 // Returns the text of a token: without the mark of a word's beginning, and with names for those that end or begin a text.

@@ -11,7 +11,8 @@
 //   page.facts            facts of the run, see `page_facts` in explain_page.py
 //   page.state            strings by name. They are kept in the address after #, such as #sentence=...&row=3&section=plane
 //   page.set(changes)     changes the state, null removes a value; promises the end. A new `sentence` is translated first
-//   page.subscribe(f)     calls f(changes) after each change of the state, when `page.answer` fits it; f may return a promise
+//   page.subscribe(f, names)  calls f(changes) after each change of the state, when `page.answer` fits it; f may return a
+//                         promise. With `names`, it is called only if one of them has changed
 //   page.answer           the translation of page.state.sentence, see `PageBackend.translation`
 //   page.chosen           { site, layer, head, row, key }: the chosen head, row and key, valid for the sentence
 //   page.inside()         every number of the chosen row, see `Transformer.inside`
@@ -32,6 +33,7 @@ const SECTIONS = [
   { name: "questions", draw: drawQuestions },
 ];
 
+const ROW_KEYS = ["sentence", "site", "layer", "head", "row"]; // what the chosen row depends on
 const SENTENCE_KEYS = ["site", "layer", "head", "row", "key", "coordinate"]; // forgotten when the sentence changes
 
 const SETTLED_MILLISECONDS = 150;
@@ -46,8 +48,8 @@ class ExplainedPage {
     return document.querySelector(`[data-part=${name}]`);
   }
 
-  subscribe(listen) {
-    this.listeners.push(listen);
+  subscribe(listen, names = null) {
+    this.listeners.push((changes) => (!names || names.some((name) => name in changes) ? listen(changes) : null));
   }
 
   set(changes) {
@@ -72,6 +74,7 @@ class ExplainedPage {
     }
     const told = this.pending;
     this.pending = {};
+    this.found = null; // what is chosen is found anew
     await Promise.all(this.listeners.map((listen) => listen(told)));
   }
 
@@ -102,7 +105,8 @@ class ExplainedPage {
   }
 
   get chosen() {
-    return this.chosenAt(Object.hasOwn(this.facts.layers, this.state.site ?? "") ? this.state.site : "cross");
+    this.found ??= this.chosenAt(Object.hasOwn(this.facts.layers, this.state.site ?? "") ? this.state.site : "cross");
+    return this.found;
   }
 
   // Returns what is chosen at a site. If the state is about another site, that is the clearest head and the last word.

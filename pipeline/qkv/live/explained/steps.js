@@ -2,18 +2,29 @@
 // The section `steps`: the reader's own sentence, and one row of attention in it, from the state that asks to the next
 // word. Every number is the model's. A result that is pointed at shows the products that add up to it.
 
+// The steps, and the names of the state on which each depends beside the row.
+const ROW_STEPS = [
+  [drawState], [drawQuery, "key", "coordinate"], [drawKeys, "key", "coordinate"], [drawComparison, "key", "coordinate"],
+  [drawValues, "key", "coordinate"], [drawContext, "key", "coordinate"], [drawSum, "place"], [drawNext],
+];
+
 function drawSteps(page, root) {
   const chooser = htmlElement("div", { class: "chooser" }), steps = htmlElement("ol", { class: "steps" }), aside = htmlElement("aside", { "aria-label": say("explain.steps.matrix") });
   const layout = htmlElement("div", { class: "beside" });
   layout.append(steps, aside);
   root.append(htmlElement("p", { class: "lead" }, say("explain.steps.lead")), drawForm(page), chooser, layout);
-  const draw = () => keepPlace(root, () => {
-    chooser.replaceChildren(...drawChooser(page));
-    steps.replaceChildren(...[drawState, drawQuery, drawKeys, drawComparison, drawValues, drawContext, drawSum, drawNext].map((drawStep) => drawStep(page)));
-    aside.replaceChildren(...drawMatrixOf(page));
+  const draw = (changes) => keepPlace(root, () => {
+    const changed = (...names) => !changes || [...ROW_KEYS, ...names].some((name) => name in changes);
+    if (changed()) chooser.replaceChildren(...drawChooser(page));
+    if (changed("key")) aside.replaceChildren(...drawMatrixOf(page));
+    ROW_STEPS.forEach(([drawStep, ...names], place) => {
+      if (!changed(...names)) return;
+      if (steps.children[place]) steps.children[place].replaceWith(drawStep(page));
+      else steps.append(drawStep(page));
+    });
   });
   draw();
-  page.subscribe(draw);
+  page.subscribe(draw, [...ROW_KEYS, "key", "coordinate", "place"]);
 }
 
 // Returns the form in which the reader types a sentence.
@@ -35,7 +46,7 @@ function drawForm(page) {
     if (select.value) page.set({ sentence: select.value });
     select.value = "";
   });
-  page.subscribe((changes) => { if ("sentence" in changes) input.value = page.state.sentence; });
+  page.subscribe(() => { input.value = page.state.sentence; }, ["sentence"]);
   return form;
 }
 

@@ -20,11 +20,17 @@ function say(key, values = {}) {
   const forms = say.table[key]?.[LANGUAGES.indexOf(say.language)];
   if (forms === undefined) throw new Error(`words.csv has no key ${key}`);
   const [one, other = one] = forms.split("|");
-  const form = new Intl.PluralRules(say.language).select(values.count ?? 2) === "one" ? one : other;
+  const form = one === other || pluralRules(say.language).select(values.count ?? 2) === "one" ? one : other;
   return form.replace(/\{(\w+)\}/g, (_, name) => {
     if (!(name in values)) throw new Error(`the words of ${key} need a value for ${name}`);
     return typeof values[name] === "number" ? values[name].toLocaleString(say.language) : values[name];
   });
+}
+
+// Returns the rules by which a language forms its plurals; they take long to make.
+function pluralRules(language) {
+  pluralRules.kept ??= {};
+  return (pluralRules.kept[language] ??= new Intl.PluralRules(language));
 }
 
 // Sets the words of an element and of all elements in it: `data-say` holds the key of the text, `data-say-title`,
