@@ -160,7 +160,9 @@ class PronounSection {
       row.append(htmlElement("td", { class: "count" }, String(this.page.pronouns.pointing.counts[l][h])));
       body.append(row);
     }));
-    table.append(htmlElement("caption", {}, say("explain.pronoun.caption", { pronoun: facts.pronoun, noun: facts.nounText })), top, body);
+    const caption = htmlElement("caption");
+    caption.append(htmlElement("span", {}, say("explain.pronoun.caption", { pronoun: facts.pronoun, noun: facts.nounText })));
+    table.append(caption, top, body);
     this.rows.replaceChildren(table);
   }
 

@@ -58,7 +58,7 @@ async function fillSentence(page, body, sentence, number) {
 
 // Returns a link that sets a part of the state. Its address, for a new window or a bookmark, holds the same state.
 function stateLink(page, text, state) {
-  const link = htmlElement("a", { class: "try", href: page.address(state()) }, text);
+  const link = mathElement("a", { class: "try", href: page.address(state()) }, text);
   link.addEventListener("click", (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
