@@ -4,6 +4,7 @@ The page computes all other numbers from the model inside it.
 """
 
 import csv
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from ..run.trained_run import TrainedRun
 from ..text.batch import forced_batch
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ..text.tokens.special_tokens import UNK
+
+log = logging.getLogger(__name__)
 
 PRONOUN_TABLE = Path(__file__).parent / "explained" / "pronouns.tsv"
 """English sentences with "it" and their French translations, see `inspection.experiments.pronouns.read_cases`. The
@@ -73,6 +76,7 @@ def measure_accuracy(run: TrainedRun) -> dict[str, Any]:
         pairs = [pair.ids for pair in text.pair_references(run.config.model.max_positions)]
         source_lengths, target_lengths = (np.array([len(ids) for ids in side]) for side in zip(*pairs, strict=True))
         batches = batches_by_length(source_lengths + 1, target_lengths, FORCED_BATCH_TOKENS)
+        log.info("explain page: measuring %d pairs of the test set, some 20 seconds", len(pairs))
         table = measure_changes(run.model, (forced_batch([pairs[i] for i in batch]).ids for batch in batches))
     except InputError:
         return {}
