@@ -183,7 +183,9 @@ class PronounSection {
     const means = page.facts.measured.pronounMeans, table = htmlElement("table", { class: "shares" }), body = htmlElement("tbody"), top = htmlElement("tr");
     const share = (value) => {
       const cell = htmlElement("td");
-      if (value !== null && value !== undefined) cell.append(formatNumber(value, 3), htmlElement("span", { class: "length", style: `--share: ${value}` }));
+      if (value === null || value === undefined) return cell;
+      cell.className = "filled";
+      cell.append(formatNumber(value, 3), htmlElement("span", { class: "length", style: `--share: ${value}` }));
       return cell;
     };
     const add = (name, text, value, mean) => {
