@@ -138,7 +138,7 @@ def test_a_change_of_the_mechanism_is_that_of_python(engine, run, changes, names
 
 def test_the_inside_of_a_changed_row_adds_up(engine, run):
     """Its parts are the state that the changed layer leaves."""
-    for changes in ({"rawVectors": True}, {"withoutOutput": True}, {"unscaled": True, "sharpness": 2}):
+    for changes in ({"rawVectors": True}, {"withoutOutput": True}, {"unscaled": True, "sharpness": 3}):
         ours = inside(engine, run, "cross", 0, 1, 3, **changes)
         total = sum(np.array(ours[part]) for part in ("before", "added", "others"))
         total = total + (0 if ours["bias"] is None else np.array(ours["bias"]))
