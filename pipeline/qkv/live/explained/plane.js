@@ -33,7 +33,7 @@ function planeAngle(a, b) {
   return Number.isFinite(cosine) ? Math.acos(Math.max(-1, Math.min(1, cosine))) * 180 / Math.PI : null;
 }
 
-// The matrices of OKLab (Ottosson 2020, https://bottosson.github.io/posts/oklab), a colour space in which equal
+// The matrices of OKLab (B. Ottosson 2020, "A perceptual color space for image processing"), a colour space in which equal
 // distances look equal. Colours are mixed in it, because a mixture of sRGB numbers is too dark and changes its hue.
 const OKLAB_CONES = [[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566], [0.0883024619, 0.2817188376, 0.6299787005]];
 const OKLAB_AXES = [[0.2104542553, 0.793617785, -0.0040720468], [1.9779984951, -2.428592205, 0.4505937099], [0.0259040371, 0.7827717662, -0.808675766]];
