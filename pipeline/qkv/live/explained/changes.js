@@ -88,8 +88,9 @@ function drawResult(page, changes, changed, forced) {
     const text = htmlElement("dd", { lang: page.facts.languages.target, dir: "auto" });
     pieces.forEach((piece, place) => {
       if (piece === "</s>") return;
-      const words = piece.replaceAll(SPACE, place ? " " : "");
-      text.append(marked.has(place) ? htmlElement("mark", {}, words) : words);
+      const words = piece.replaceAll(SPACE, " ");
+      if (place && words.startsWith(" ")) text.append(" ");
+      text.append(marked.has(place) ? htmlElement("mark", {}, words.trimStart()) : words.trimStart());
     });
     list.append(htmlElement("dt", {}, say(`explain.changes.${name}`)), text, htmlElement("dd", { class: "number" }, formatProbability(probability)));
   };

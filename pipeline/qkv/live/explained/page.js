@@ -205,8 +205,10 @@ async function drawSections(page) {
 function showSection(page, scroll) {
   const section = document.getElementById(page.state.section ?? "");
   for (const link of page.find("contents").children) {
-    if (link.dataset.section === section?.id) link.setAttribute("aria-current", "true");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.section === section?.id) {
+      link.setAttribute("aria-current", "true");
+      page.find("contents").scrollLeft = link.offsetLeft - page.find("contents").offsetLeft;
+    } else link.removeAttribute("aria-current");
     link.href = page.address({ section: link.dataset.section });
   }
   if (scroll && SECTIONS.some(({ name }) => name === section?.id)) section.scrollIntoView();
