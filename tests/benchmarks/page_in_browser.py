@@ -1,6 +1,7 @@
-"""The page with the model inside, in Chromium: does it translate as the run does, and how fast?
+"""The pages with the model inside, in Chromium: do they translate as the run does, and how fast?
 
     python tests/benchmarks/page_in_browser.py runs/demo
+    python tests/benchmarks/page_in_browser.py runs/demo --edits      # of the page of `qkv explain RUN --page`, alone
     python tests/benchmarks/page_in_browser.py runs/demo --sizes      # larger models too, with random weights
 
 Compares the run's test sentences with the page's, every weight of their attention, and SentencePiece's ids of 2,000
@@ -24,6 +25,7 @@ from qkv.config.choices.inspection import SITES
 from qkv.decoding.build import build_search
 from qkv.inspection.recorder import pair_translations
 from qkv.live import model_page
+from qkv.live.explain_page import write_explain_page
 from qkv.live.model_page import write_model_page
 from qkv.model.build import build_model
 from qkv.run.trained_run import load_run
@@ -114,13 +116,44 @@ def measure_sizes(browser, run, folder, text) -> None:
         take_times(browser, path, text)
 
 
+EDITS = 30
+EDIT = """async (changes) => {
+  const start = performance.now();
+  await explained.set(changes);
+  document.body.getBoundingClientRect(); // the browser has laid it out
+  return performance.now() - start;
+}"""
+
+
+def take_edit_times(browser, run, folder, sources) -> None:
+    """Prints how long the explain page takes to answer an edit: a sentence, a row, a change of the mechanism."""
+    path = folder / "explained.html"
+    write_explain_page(run, path)
+    with open_page(browser, path.as_uri(), offline=True) as page:
+        edits = {
+            "sentence": [{"sentence": sources[i]} for i in range(EDITS)],
+            "row": [{"row": i % 4} for i in range(EDITS)],
+            "key": [{"key": i % 5} for i in range(EDITS)],
+            "sharpness": [{"sharpness": 1 + i / 10} for i in range(EDITS)],
+            "no W_Q and W_K": [{"rawVectors": "yes" if i % 2 else None} for i in range(EDITS)],
+        }
+        for name, changes in edits.items():
+            times = [page.evaluate(EDIT, change) for change in changes]
+            print(f"{name}: median {np.median(times):.0f} ms, longest {max(times):.0f} ms of {EDITS} edits")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("--sizes", action="store_true", help="measure larger models")
+    parser.add_argument("--edits", action="store_true", help="take the times of the page of `qkv explain`, alone")
     options = parser.parse_args()
     run = load_run(options.run)
     sources = read_corpus(run.config.data.test).source
+    if options.edits:
+        with open_browser() as browser, tempfile.TemporaryDirectory() as name:
+            take_edit_times(browser, run, Path(name), sources)
+        return
     lengths = [abs(count - 14) for count in run.tokenizer.count_tokens(sources)]  # 15 with EOS
     text = sources[int(np.argmin(lengths))]
     with open_browser() as browser, tempfile.TemporaryDirectory() as name:

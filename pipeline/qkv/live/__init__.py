@@ -11,8 +11,11 @@ The modules, in reading order:
 - `application`: the web application
 - `server`: the server, and the page that it serves
 - `model_page`: a page with the model inside, which needs no server
+- `explained_numbers`: the numbers of the next page that take the test set
+- `explain_page`: another page with the model inside, which explains queries, keys and values
 
-Scripts in JavaScript are in `panel/` (the panel of the page) and `engine/` (the model of `model_page`).
+Scripts in JavaScript are in `panel/` (the panel of the page), `engine/` (the model of both pages with one inside) and
+`explained/` (the sections of `explain_page`).
 """
 
 from collections.abc import Sequence

@@ -21,7 +21,7 @@ function say(key, values = {}) {
   const forms = say.table[key]?.[LANGUAGES.indexOf(say.language)];
   if (forms === undefined) throw new Error(`words.csv has no key ${key}`);
   const [one, other = one] = forms.split("|");
-  const form = new Intl.PluralRules(say.language).select(values.count ?? 2) === "one" ? one : other;
+  const form = one === other || pluralRules(say.language).select(values.count ?? 2) === "one" ? one : other;
   return form.replace(/\{(\w+)(?::(\d))?\}/g, (_, name, decimals) => {
     if (!(name in values)) throw new Error(`the words of ${key} need a value for ${name}`);
     return typeof values[name] === "number" ? sayNumber(values[name], decimals) : values[name];
@@ -37,6 +37,12 @@ function sayNumber(number, decimals) {
 // Returns the text of `Words` of data.py: a text as it is, or [key, values].
 function sayWords(words) {
   return typeof words === "string" ? words : say(...words);
+}
+
+// Returns the rules by which a language forms its plurals; they take long to make.
+function pluralRules(language) {
+  pluralRules.kept ??= {};
+  return (pluralRules.kept[language] ??= new Intl.PluralRules(language));
 }
 
 // Sets the words of an element and of all elements in it: `data-say` holds the key of the text, `data-say-title`,
