@@ -9,7 +9,7 @@ import pytest
 
 from qkv.live.live_run import LiveRun
 from qkv.live.page import find_examples
-from qkv.live.question import LogitQuestion, Question, ScoreQuestion
+from qkv.live.question import LogitQuestion, Question, RowQuestion
 from qkv.live.server import serve
 from tests.support.pages import open_page
 from tests.support.random_runs import random_run
@@ -285,7 +285,7 @@ def test_a_chosen_cell_says_which_parts_gave_its_score(page, live):
     choose_cell(page, 2, 3)
     ids = live.answer(Question(text=TEXT)).facts["ids"]
     question = {"text": TEXT, "target": ids, "site": "cross", "layer": 0, "head": 1, "query": 2}
-    facts = live.explain(ScoreQuestion.model_validate(question))
+    facts = live.explain(RowQuestion.model_validate(question))
     assert page.locator(".why select").input_value() == "3"
     parts = sorted((abs(x), x) for row in facts["differences"][3] for x in row)
     shown = [float(text.replace("−", "-")) for text in page.locator(".pairs .share").all_inner_texts()]
