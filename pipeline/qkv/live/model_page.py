@@ -29,7 +29,7 @@ from ..text.lines import moses
 from ..text.lines.line import character_ranges
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from ..text.tokens.words import WordUnits
-from .page import SHOWN_SITES, describe_changes, find_examples, live_page
+from .page import SHOWN_SITES, find_examples, find_split_words, live_page, profile_heads
 
 ENGINE = Path(__file__).parent / "engine"
 
@@ -78,17 +78,20 @@ def model_page(run: TrainedRun) -> str:
     model: Any = run.config.model
     layers = {site: model.encoder_layers if site == "encoder" else model.decoder_layers for site in SHOWN_SITES}
     sites = {site: [count, model.num_heads] for site, count in layers.items()}
+    evaluation = run.directory.evaluation("test")
     run_facts = {
         "name": run.config.run.name,
         "sites": sites,
         "units": units._asdict(),
         "heads": {SITES[site].weighed_at: size for site, size in sites.items()},
         "facts": page_facts(run.config, run.model.count_params(), {"search": "greedy"}),
-        "types": describe_types(read_head_types(run.directory.evaluation("test").head_types)),
+        "types": describe_types(read_head_types(evaluation.head_types)),
+        "profiles": profile_heads(evaluation),
+        "splitWords": find_split_words(run),
     }
     return live_page(
         str(run.config.run.name),
-        {"runs": [run_facts], "changes": describe_changes(["zeroed"]), "examples": find_examples(run)},
+        {"runs": [run_facts], "changes": ["zeroed"], "examples": find_examples(run)},
         backend="openModel",
         scripts=read_scripts(ENGINE),
         html=NOTICE.format(model=base64.b64encode(pack(header, named_arrays(run))).decode()),
