@@ -35,7 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Explains a trained Transformer in numbers. --sentence prints how one row of attention of one head "
         "is computed, step by step, with the line of NumPy for each step, and splits the logit of the token into its "
         "parts. --change counts the next tokens that are still right when one part of the cross-attention is changed. "
-        "--pronouns finds the heads that attend from a pronoun to its noun.",
+        "--pronouns finds the heads that attend from a pronoun to its noun. --page writes a page to play with.",
     )
     cli.add_run_argument(parser)
     cli.add_checkpoint_option(parser)
@@ -85,6 +85,13 @@ def make_parser() -> argparse.ArgumentParser:
         help="find the encoder's heads that attend from a pronoun to its noun, in the sentences of a table such as "
         "data/demo/pronouns.tsv",
     )
+    model_options.add_argument(
+        "--page",
+        type=cli.file_to_write,
+        metavar="FILE",
+        help="write one HTML file instead, which contains the model and shows offline, with sentences that you type, "
+        "what queries, keys and values are",
+    )
     return parser
 
 
@@ -95,8 +102,11 @@ def main(arguments: list[str]) -> None:
     for name in ("target", "token", "arrays"):
         if getattr(options, name) is not None and options.sentence is None:
             raise InputError(f"--{name} needs --sentence, the sentence that it belongs to")
-    if options.sentence is None and not (options.change or options.pronouns):
-        raise InputError('expected what to explain: --sentence "...", --change or --pronouns FILE')
+    asked = options.sentence is not None or options.change or options.pronouns
+    if not (asked or options.page):
+        raise InputError('expected what to explain: --sentence "...", --change, --pronouns FILE or --page FILE')
+    if asked and options.page:
+        raise InputError("--page writes a file instead: expected it without --sentence, --change and --pronouns")
     if options.arrays and options.arrays.suffix != ".npz":
         raise InputError(f"--arrays: expected a name that ends in .npz, found {str(options.arrays)!r}")
     if options.arrays:
@@ -105,6 +115,12 @@ def main(arguments: list[str]) -> None:
         from ..run.trained_run import load_run
 
     run = load_run(options.run.root, options.checkpoint)
+    if options.page:
+        from ..live.explain_page import write_explain_page
+
+        write_explain_page(run, options.page)
+        sys.stdout.write(f"{options.page}\n")
+        return
     reports = [] if options.sentence is None else [_explain_sentence(run, options)]
     reports += [_explain_changes(run)] if options.change else []
     reports += [_explain_pronouns(run, options.pronouns)] if options.pronouns else []

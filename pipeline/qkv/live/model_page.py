@@ -61,19 +61,8 @@ def model_page(run: TrainedRun) -> str:
         InputError: the model has more than `MOST_PARAMETERS` parameters, a weight is too large for a 16-bit float, or
             the page does not support a setting of the run.
     """
-    check_model(run)
-    # If the config does not fix the unit of words, it is the one that suits the probes.
-    probes = run.config.inspection.probes or ()
-    probe_units = run.reader.segmenter.units(
-        [probe.source for probe in probes], [probe.reference or "" for probe in probes]
-    )
-    units = WordUnits(*(unit if unit == "spaces" else "subwords" for unit in probe_units))
-    header = {
-        "model": model_settings(run),
-        "tokenizer": pack_tokenizer(run),
-        "typed": pack_normalizer(run),
-        "units": units._asdict(),
-    }
+    model_text = pack_run(run)
+    units = page_units(run)
     # The sites are in the order in which the page stores weights.
     model: Any = run.config.model
     layers = {site: model.encoder_layers if site == "encoder" else model.decoder_layers for site in SHOWN_SITES}
@@ -94,9 +83,36 @@ def model_page(run: TrainedRun) -> str:
         {"runs": [run_facts], "changes": ["zeroed"], "examples": find_examples(run)},
         backend="openModel",
         scripts=read_scripts(ENGINE),
-        html=NOTICE.format(model=base64.b64encode(pack(header, named_arrays(run))).decode()),
+        html=NOTICE.format(model=model_text),
         policy={},
     )
+
+
+def pack_run(run: TrainedRun) -> str:
+    """Returns the text of a run's model, tokenizer and normalizer for a page, which `openModel` reads: gzip, in base64.
+
+    Raises:
+        InputError: the model has more than `MOST_PARAMETERS` parameters, a weight is too large for a 16-bit float, or
+            the page does not support a setting of the run.
+    """
+    check_model(run)
+    header = {
+        "model": model_settings(run),
+        "tokenizer": pack_tokenizer(run),
+        "typed": pack_normalizer(run),
+        "units": page_units(run)._asdict(),
+    }
+    return base64.b64encode(pack(header, named_arrays(run))).decode()
+
+
+def page_units(run: TrainedRun) -> WordUnits:
+    """Returns the units of words on the page: words between spaces, or else subwords.
+
+    If the config does not fix the unit of words, it is the one that suits the probes.
+    """
+    probes = run.config.inspection.probes or ()
+    units = run.reader.segmenter.units([probe.source for probe in probes], [probe.reference or "" for probe in probes])
+    return WordUnits(*(unit if unit == "spaces" else "subwords" for unit in units))
 
 
 PAGE = "a page with the model inside"

@@ -21,7 +21,7 @@ TRANSLATE = """async ({packed, sources, off}) => {
   const model = new Transformer(header, arrays);
   const found = [];
   for (const ids of sources) {
-    const { ids: target, logProbabilities, truncated, attention } = await model.translate([...ids, 3], new Set(off));
+    const { ids: target, logProbabilities, truncated, attention } = await model.translate([...ids, 3], { off: new Set(off) });
     const flat = Object.entries(attention).map(([site, layers]) => [site, layers.map((layer) => [...layer])]);
     found.push({ ids: target, logProbabilities, truncated, attention: Object.fromEntries(flat) });
   }

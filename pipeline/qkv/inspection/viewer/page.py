@@ -117,14 +117,18 @@ def read_scripts(folder: Path) -> str:
     return "\n".join(text.replace('"use strict";\n', "") for text in texts)
 
 
+def read_words() -> dict[str, list[str]]:
+    """Returns the words of all pages: key -> [English, French, German]."""
+    with (ASSETS / "words.csv").open(encoding="utf-8", newline="") as file:
+        return {key: words for key, *words in list(csv.reader(file))[1:]}
+
+
 def words_element() -> str:
-    """Returns the element with the words of all pages, which scripts/words.js reads: key -> [English, French, German].
+    """Returns the element with the words of all pages, see `read_words`, which scripts/words.js reads.
 
     A page that is not made by `viewer_page` needs the element before its scripts.
     """
-    with (ASSETS / "words.csv").open(encoding="utf-8", newline="") as file:
-        table = {key: words for key, *words in list(csv.reader(file))[1:]}
-    return f'<script type="application/json" id="words">{embed_json(table)}</script>'
+    return f'<script type="application/json" id="words">{embed_json(read_words())}</script>'
 
 
 def content_policy(changes: Mapping[str, str]) -> str:

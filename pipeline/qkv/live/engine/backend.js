@@ -42,10 +42,39 @@ class PageBackend {
     this.limit = header.model.limits.max_positions;
   }
 
+  // Reads a text. Returns { text, ids, pieces, ends, cut }: the normalised text, its ids with EOS at the end, their
+  // pieces, the number of bytes of `text` up to the end of each token, and whether tokens were left out.
+  readText(typed) {
+    const text = this.normalize(typed.toWellFormed ? typed.toWellFormed() : typed), encoded = this.subwords.encode(text);
+    const kept = encoded.ids.slice(0, this.limit - 1), ids = [...kept, this.special.eos];
+    if (!kept.length) throw new Error("there is nothing to translate in this text");
+    return { text, ids, pieces: this.spell(ids), ends: encoded.ends.slice(0, kept.length), cut: encoded.ids.length >= this.limit };
+  }
+
+  // Promises the translation of a text, by greedy search: { source, target, text, logProbabilities, likeliest, attention,
+  // truncated }. `source` is the result of `readText`, `target` has ids and pieces, `text` is the translation; for the
+  // others, and the arguments, see `Transformer.translate`.
+  async translation(typed, { changes, pause, prefix } = {}) {
+    const source = this.readText(typed), { ids, ...result } = await this.model.translate(source.ids, changes, pause, prefix);
+    return { source, target: { ids, pieces: this.spell(ids) }, text: this.subwords.decode(ids), ...result };
+  }
+
+  // Promises one row of attention in numbers, as `row` of live_run.py. `site`: cross, encoder_self or decoder_self.
+  // `target`: the ids of the translation, or null for the model's own. `query`: the position of the row.
+  async row({ text, target = null, site, layer, head, query: row }) {
+    const source = this.readText(text), ids = target ?? (await this.model.translate(source.ids)).ids;
+    const { alone, ...facts } = this.model.inside(source.ids, ids, { site, layer, head, row });
+    const keys = site === "decoder_self" ? [this.special.bos, ...ids] : source.ids;
+    return {
+      query: [...facts.query], keys: facts.keys.map((key) => [...key]), values: facts.values.map((value) => [...value]),
+      products: facts.products, scale: facts.scale, scores: facts.scores, weights: [...facts.weights],
+      tokens: this.spell(keys.slice(0, facts.keys.length)), words: this.spell(alone), lengths: facts.lengths, context: [...facts.context],
+    };
+  }
+
   async answer({ text, changes, prefix }, tell = () => {}) {
-    const source = this.normalize(text.toWellFormed ? text.toWellFormed() : text), encoded = this.subwords.encode(source);
-    const cut = encoded.ids.length >= this.limit, sourceIds = encoded.ids.slice(0, this.limit - 1);
-    const zeroed = new Set(changes.map(({ site, layer, head }) => `${site}/${layer}/${head}`));
+    const read = this.readText(text), { text: source, ids } = read;
+    const off = new Set(changes.map(({ site, layer, head }) => `${site}/${layer}/${head}`));
     let last = performance.now();
     const pause = async (done) => {
       if (done && performance.now() - last < PAUSE) return;
@@ -53,15 +82,14 @@ class PageBackend {
       await new Promise((resolve) => setTimeout(resolve));
       last = performance.now();
     };
-    if (!sourceIds.length) throw new Error("there is nothing to translate in this text");
-    const ids = [...sourceIds, this.special.eos], result = await this.model.translate(ids, zeroed, pause, prefix);
+    const result = await this.model.translate(ids, { off }, pause, prefix);
     const sentence = {
       sourceText: source, reference: null, hypothesis: this.subwords.decode(result.ids), plain: null,
-      source: this.spell(ids), target: this.spell(result.ids),
-      sourceWords: [...this.wordsOfSource(source, encoded.ends.slice(0, sourceIds.length)), null],
+      source: read.pieces, target: this.spell(result.ids),
+      sourceWords: [...this.wordsOfSource(source, read.ends), null],
       targetWords: this.wordsOfTarget(result.ids),
       logProbabilities: result.logProbabilities, likelihood: mean(result.logProbabilities),
-      mode: "greedy", truncated: result.truncated || cut, score: null, gold: [],
+      mode: "greedy", truncated: result.truncated || read.cut, score: null, gold: [],
     };
     measure(sentence, result.attention.cross, this.model.settings.sites.cross.heads);
     const words = this.units.source === "spaces" ? source.split(" ").filter(Boolean) : sentence.source;

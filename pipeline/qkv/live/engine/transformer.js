@@ -82,8 +82,9 @@ function rotate(x, heads, size, first) {
 }
 
 // Computes attention: query t attends to the first `visible(t)` of the S keys. Returns { context, weights }, the
-// weights in the order head, query, key. The context of a head for which `isOff(h)` is true is zero.
-function attend(query, keys, values, S, { heads, size, scale }, visible, isOff) {
+// weights in the order head, query, key. The context of a head for which `isOff(h)` is true is zero. `sharpness`: a
+// factor on the scores before the softmax; 0 makes all weights equal, and Infinity the largest weight 1.
+function attend(query, keys, values, S, { heads, size, scale, sharpness = 1 }, visible, isOff) {
   const T = query.length / (heads * size), context = new Float32Array(query.length);
   const weights = new Float32Array(heads * T * S);
   for (let h = 0; h < heads; h++) {
@@ -98,7 +99,12 @@ function attend(query, keys, values, S, { heads, size, scale }, visible, isOff) 
         row[s] = score * scale;
         if (row[s] > most) most = row[s];
       }
-      for (let s = 0; s < seen; s++) total += row[s] = Math.exp(row[s] - most);
+      const first = sharpness === Infinity ? row.indexOf(most) : -1;
+      for (let s = 0; s < seen; s++) {
+        if (first >= 0) row[s] = s === first ? 1 : 0;
+        else row[s] = Math.exp((row[s] - most) * sharpness);
+        total += row[s];
+      }
       for (let s = 0; s < seen; s++) {
         row[s] /= total;
         if (isOff(h)) continue;
@@ -109,6 +115,16 @@ function attend(query, keys, values, S, { heads, size, scale }, visible, isOff) 
   }
   return { context, weights };
 }
+
+// The changes that `encode`, `step` and `translate` can make, with the values that leave the model as it is. `off` holds
+// the heads that are switched off, as "site/layer/head". The others change the cross-attention of all layers, as
+// inspection/experiments/changed_mechanism.py does:
+//
+//   sharpness       see `attend`
+//   unscaled        scores are not divided by the root of the key size
+//   rawVectors      no W_Q and W_K: each head compares its part of the states themselves
+//   withoutOutput   no W_O: the contexts of the heads are added side by side
+const UNCHANGED = { off: new Set(), sharpness: 1, unscaled: false, rawVectors: false, withoutOutput: false };
 
 class Transformer {
   // `settings`: see `model_settings` in model_page.py. `arrays`: name -> { shape, data }.
@@ -130,11 +146,12 @@ class Transformer {
     return normalize(x, this.take(`${name}/gamma`), this.take(`${name}/beta`));
   }
 
-  // Computes a sublayer with its residual connection, and the normalisation before or after it.
-  residual(x, name, sublayer) {
+  // Computes a sublayer with its residual connection, and the normalisation before or after it. `see`: see `inside`.
+  residual(x, name, sublayer, see) {
     const pre = this.settings.norm === "pre", norm = `${name}_residual/norm`;
-    const sum = add(x, sublayer(pre ? this.norm(x, norm) : x));
-    return pre ? sum : this.norm(sum, norm);
+    const read = pre ? this.norm(x, norm) : x, sum = add(x, sublayer(read)), after = pre ? sum : this.norm(sum, norm);
+    see?.(name, { before: x, read, sum, after });
+    return after;
   }
 
   feedForward(x, block) {
@@ -174,10 +191,12 @@ class Transformer {
     return [query, key, this.dense(x, name, 2 * width, width)];
   }
 
-  // Encodes the source. Returns { memory, S, weights }: the keys and values of each cross-attention, the number of
-  // source tokens, and the weights of each layer. `off`: see `translate`.
-  encode(ids, off) {
+  // Encodes the source. Returns { memory, S, weights, states }: the keys and values of each cross-attention, the number
+  // of source tokens, the weights of each layer, and the states that are the memory of the decoder. `changes`: see
+  // UNCHANGED. `see`: see `inside`.
+  encode(ids, changes, see) {
     const { sites, encoder_layers, decoder_layers } = this.settings, S = ids.length, weights = [];
+    const { off, rawVectors } = { ...UNCHANGED, ...changes };
     let { x, places } = this.embed("source", ids, 0);
     for (let layer = 0; layer < encoder_layers; layer++) {
       const block = `encoder_${layer}`;
@@ -185,23 +204,26 @@ class Transformer {
         const [q, k, v] = this.selfProject(y, places, block, sites.encoder_self, 0);
         const attention = attend(q, k, v, S, sites.encoder_self, () => S, (h) => off.has(`encoder_self/${layer}/${h}`));
         weights.push(attention.weights);
+        see?.(`${block}/self_attention`, { query: q, keys: k, values: v, places, ...attention });
         return this.dense(attention.context, `${block}/self_attention/output`);
-      });
+      }, see);
       x = this.feedForward(x, block);
     }
     if (this.settings.norm === "pre") x = this.norm(x, "encoder_norm");
     const placed = add(x, places), memory = [];
     for (let layer = 0; layer < decoder_layers; layer++) {
       const name = `decoder_${layer}/cross_attention`;
-      memory.push({ keys: this.dense(placed, `${name}/key`), values: this.dense(x, `${name}/value`) });
+      memory.push({ keys: rawVectors ? placed : this.dense(placed, `${name}/key`), values: this.dense(x, `${name}/value`) });
     }
-    return { memory, S, weights };
+    return { memory, S, weights, states: x };
   }
 
   // Computes one step of the decoder: { logProbabilities, weights } after the token `id`. Writes the keys and values of
   // the token into the cache.
-  step(id, position, encoded, cache, off) {
+  step(id, position, encoded, cache, changes, see) {
     const { sites, decoder_layers, tables } = this.settings, { heads, size } = sites.decoder_self;
+    const { off, sharpness, unscaled, rawVectors, withoutOutput } = { ...UNCHANGED, ...changes };
+    const cross = { ...sites.cross, sharpness, ...(unscaled && { scale: 1 }) };
     const weights = { decoder_self: [], cross: [] };
     let { x, places } = this.embed("target", [id], position);
     for (let layer = 0; layer < decoder_layers; layer++) {
@@ -213,14 +235,17 @@ class Transformer {
         const attention = attend(q, past.keys, past.values, position + 1, sites.decoder_self, () => position + 1,
           (h) => off.has(`decoder_self/${layer}/${h}`));
         weights.decoder_self.push(attention.weights);
+        see?.(`${block}/self_attention`, { query: q, ...past, places, ...attention });
         return this.dense(attention.context, `${block}/self_attention/output`);
-      });
+      }, see);
       x = this.residual(x, `${block}/cross_attention`, (y) => {
-        const q = this.dense(add(y, places), `${block}/cross_attention/query`), { keys, values } = encoded.memory[layer];
-        const attention = attend(q, keys, values, encoded.S, sites.cross, () => encoded.S, (h) => off.has(`cross/${layer}/${h}`));
+        const placed = add(y, places), q = rawVectors ? placed : this.dense(placed, `${block}/cross_attention/query`);
+        const { keys, values } = encoded.memory[layer];
+        const attention = attend(q, keys, values, encoded.S, cross, () => encoded.S, (h) => off.has(`cross/${layer}/${h}`));
         weights.cross.push(attention.weights);
-        return this.dense(attention.context, `${block}/cross_attention/output`);
-      });
+        see?.(`${block}/cross_attention`, { query: q, keys, values, places, ...attention });
+        return withoutOutput ? attention.context : this.dense(attention.context, `${block}/cross_attention/output`);
+      }, see);
       x = this.feedForward(x, block);
     }
     if (this.settings.norm === "pre") x = this.norm(x, "decoder_norm");
@@ -241,23 +266,28 @@ class Transformer {
     return logits.map((logit) => logit - shift);
   }
 
+  // Returns the memory for the decoder's own keys and values of `count` tokens, for each layer.
+  emptyCache(count) {
+    const { sites: { decoder_self: { heads, size } }, decoder_layers } = this.settings, length = count * heads * size;
+    return Array.from({ length: decoder_layers }, () => ({ keys: new Float32Array(length), values: new Float32Array(length) }));
+  }
+
   // Translates a source, ids that end in EOS. Returns { ids, logProbabilities, likeliest, truncated, attention }:
   // `likeliest` holds the likeliest tokens at each position as [id, log-probability], and `attention` the weights of
   // each site, an array for each layer in the order head, row, column. Arguments:
-  //   off      the heads that are switched off, a set of "site/layer/head"
+  //   changes  see UNCHANGED
   //   pause    an async function (number of tokens so far, maximum number) that is awaited before each token
   //   prefix   the ids with which the translation begins
-  async translate(source, off = new Set(), pause = () => {}, prefix = []) {
+  async translate(source, changes = UNCHANGED, pause = () => {}, prefix = []) {
     const { sites, decoder_layers, limits, special: { pad, bos, eos } } = this.settings;
     const byRatio = Math.trunc(limits.max_target_ratio * (source.length - 1)) + limits.max_target_extra;
     const longest = Math.min(Math.max(byRatio, prefix.length && prefix.length + limits.max_target_extra), limits.max_positions);
-    const { heads, size } = sites.decoder_self, cacheSize = longest * heads * size;
-    const cache = Array.from({ length: decoder_layers }, () => ({ keys: new Float32Array(cacheSize), values: new Float32Array(cacheSize) }));
+    const cache = this.emptyCache(longest);
     await pause(0, longest);
-    const encoded = this.encode(source, off), ids = [], logProbabilities = [], likeliest = [], steps = [];
+    const encoded = this.encode(source, changes), ids = [], logProbabilities = [], likeliest = [], steps = [];
     while (ids.length < longest && ids.at(-1) !== eos) {
       await pause(ids.length, longest);
-      const output = this.step(ids.at(-1) ?? bos, ids.length, encoded, cache, off);
+      const output = this.step(ids.at(-1) ?? bos, ids.length, encoded, cache, changes);
       const banned = new Set([pad, bos, ...(ids.length < limits.min_length ? [eos] : []), ...repeats(ids, limits.no_repeat_ngram)]);
       let best = prefix[ids.length] ?? -1;
       if (best < 0) {
@@ -278,6 +308,91 @@ class Transformer {
     }
     return { ids, logProbabilities, likeliest, truncated: ids.at(-1) !== eos, attention };
   }
+
+  // Computes one row of one head with every number on the way, for ids that end in EOS. `row`: the position of the query,
+  // in the source for encoder_self, else in the target. `changes`: see UNCHANGED. Returns:
+  //
+  //   before, read    the state of the row that enters the layer, and the same as the layer reads it, after pre-norm
+  //   position        the position vector that is added to `read` for the query, null for none
+  //   states          the states from which keys and values are made, one for each key
+  //   positions       the position vectors that are added to them for the keys, null for none
+  //   query, keys, values
+  //   products        the product of the query with each key
+  //   scale, scores   the factor of the products, and the products times it
+  //   weights         of the keys
+  //   context         the sum of the values, each times its weight
+  //   added, others   what this head adds to the state through its rows of W_O, and the sum of the other heads
+  //   bias            what the layer adds beside the heads; null for none
+  //   sum, after      the state with all that, and the same after post-norm
+  //   lengths         of the vectors that each value adds through W_O
+  //   alone           the id that each value alone would predict; none in the encoder
+  inside(source, target, { site, layer, head, row }, changes = UNCHANGED) {
+    const { sites, special: { bos }, d_model } = this.settings, { heads, size, scale } = sites[site];
+    const block = `${site === "encoder_self" ? "encoder" : "decoder"}_${layer}`, name = `${block}/${site === "cross" ? "cross" : "self"}_attention`;
+    const seen = {}, reads = [], rowsOf = (x, width, count) => Array.from({ length: count }, (_, i) => x.slice(i * width, (i + 1) * width));
+    const see = (part, facts) => part === name && Object.assign(seen, facts), cache = this.emptyCache(row + 1);
+    const encoded = this.encode(source, changes, see);
+    for (let t = 0; t <= row && site !== "encoder_self"; t++) {
+      this.step(t ? target[t - 1] : bos, t, encoded, cache, changes, see);
+      reads.push(seen.read);
+    }
+    const ofEncoder = site === "encoder_self", count = site === "decoder_self" ? row + 1 : source.length, place = ofEncoder ? row : 0;
+    const partOf = (x) => x.slice(place * d_model, (place + 1) * d_model), headOf = (x) => x.slice(head * size, (head + 1) * size);
+    const states = site === "decoder_self" ? reads : rowsOf(ofEncoder ? seen.read : encoded.states, d_model, count);
+    const query = headOf(seen.query.slice(place * heads * size, (place + 1) * heads * size));
+    const keys = rowsOf(seen.keys, heads * size, count).map(headOf), values = rowsOf(seen.values, heads * size, count).map(headOf);
+    const factor = changes.unscaled && site === "cross" ? 1 : scale, products = keys.map((key) => dot(query, key));
+    const weights = seen.weights.slice((head * (ofEncoder ? count : 1) + place) * count, (head * (ofEncoder ? count : 1) + place + 1) * count);
+    const contexts = seen.context.slice(place * heads * size, (place + 1) * heads * size), whole = changes.withoutOutput && site === "cross";
+    const through = (vector, h) => whole ? spread(vector, h, d_model) : this.output(vector, name, h, size);
+    const outputs = Array.from({ length: heads }, (_, h) => through(contexts.slice(h * size, (h + 1) * size), h));
+    const added = values.map((value) => through(value, head));
+    const placed = seen.places && (site === "decoder_self" ? this.positions("target", 0, count) : this.positions("source", 0, count));
+    return {
+      before: partOf(seen.before), read: partOf(seen.read), position: seen.places && partOf(seen.places),
+      states, positions: placed && rowsOf(placed, d_model, count), query, keys, values, products, scale: factor,
+      scores: products.map((product) => product * factor), weights, context: headOf(contexts),
+      added: outputs[head], others: outputs.reduce((sum, output, h) => (h === head ? sum : add(sum, output)), new Float32Array(d_model)),
+      bias: whole ? null : this.take(`${name}/output/bias`).data, sum: partOf(seen.sum), after: partOf(seen.after),
+      lengths: added.map((vector) => Math.sqrt(dot(vector, vector))),
+      alone: ofEncoder ? [] : added.map((vector) => this.readAlone(vector)),
+    };
+  }
+
+  // Returns the numbers that make one coordinate of a head's queries, keys or values of a state: { weights, bias }, a
+  // column of W_Q, W_K or W_V. `part`: query, key or value.
+  column(part, { site, layer, head }, coordinate) {
+    const { heads, size } = this.settings.sites[site], own = site === "cross" ? part : "qkv";
+    const name = `${site === "encoder_self" ? "encoder" : "decoder"}_${layer}/${site === "cross" ? "cross" : "self"}_attention/${own}`;
+    const first = own === "qkv" ? ["query", "key", "value"].indexOf(part) * heads * size : 0, place = first + head * size + coordinate;
+    const { shape: [inputs, width], data } = this.take(`${name}/kernel`);
+    return { weights: Float32Array.from({ length: inputs }, (_, i) => data[i * width + place]), bias: this.take(`${name}/bias`).data[place] };
+  }
+
+  // Returns what a head's context adds to the state, through its rows of the output projection.
+  output(context, name, head, size) {
+    const kernel = this.take(`${name}/output/kernel`), width = kernel.shape[1];
+    return linear(context, { shape: [size, width], data: kernel.data.subarray(head * size * width, (head + 1) * size * width) }, null);
+  }
+
+  // Returns the id that a state alone would predict after the last layer, without the bias of the output.
+  readAlone(x) {
+    const end = this.settings.norm === "pre" ? this.norm(x, "decoder_norm") : x;
+    const logits = this.logProbabilities(end, this.take(`${this.settings.tables.output}/table`), null);
+    return logits.indexOf(Math.max(...logits));
+  }
+}
+
+// Returns the product of two vectors.
+function dot(x, y) {
+  return x.reduce((sum, value, i) => sum + value * y[i], 0);
+}
+
+// Returns a head's context at the head's own place in a state of zeros.
+function spread(context, head, width) {
+  const state = new Float32Array(width);
+  state.set(context, head * context.length);
+  return state;
 }
 
 const SHOWN_TOKENS = 8; // as in live_run.py
