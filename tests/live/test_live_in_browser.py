@@ -123,7 +123,7 @@ def test_heads_are_switched_on_their_pictures_and_undone(page):
     assert page.locator(".chip").all_inner_texts() == ["cross-attention, layer 0, head 0: off ×"]
     assert page.locator(".run:not(.absent)").count() == 2
     assert page.locator(".heads .switched-zeroed").count() == 1
-    assert "log-probability" in page.inner_text(".comparison")
+    assert "Log-probability" in page.inner_text(".comparison")
     page.get_by_role("button", name="Undo", exact=True).click()
     settle(page)
     assert page.locator(".chip").count() == 0 and page.locator(".comparison").count() == 0
@@ -132,6 +132,7 @@ def test_heads_are_switched_on_their_pictures_and_undone(page):
 
 def test_a_layer_is_changed_at_once_and_each_change_taken_back(page, live):
     ask(page)
+    page.get_by_text("Change this head or layer").click()
     layer = page.get_by_role("group", name="all heads of layer 0")
     for name, kind in (("off", "zeroed"), ("even", "uniform"), ("shuffled", "permuted")):
         layer.first.get_by_role("button", name=name, exact=True).click()
@@ -153,13 +154,14 @@ def test_a_layer_is_changed_at_once_and_each_change_taken_back(page, live):
 def test_a_token_is_replaced_and_the_translation_goes_on(page, live):
     ask(page)
     page.locator(".token").nth(1).click()
+    page.get_by_text("What else was likely").click()
     options = page.locator(".alternatives li")
     assert 2 <= options.count() <= 8 and "%" in options.first.inner_text()
     page.locator(".alternatives button:not([disabled])").nth(1).click()
     settle(page)
     assert page.locator(".chip").inner_text().startswith("begins with")
     assert page.locator(".translation").nth(1).locator(".token.given").count() == 2
-    assert "tokens differ" in page.inner_text(".comparison") and page.locator(".comparison mark").count() > 0
+    assert "tokens differ" in page.inner_text(".comparison") and page.locator(".token.differing").count() > 0
 
 
 @pytest.mark.minutes
@@ -180,6 +182,7 @@ def test_weight_is_moved_within_a_row(page):
 
 @pytest.mark.minutes
 def test_one_of_the_best_translations_is_shown_instead(page):
+    page.get_by_role("button", name="More").click()
     page.select_option("[data-part=beam]", "5")
     ask(page)
     page.get_by_text("5 translations").click()
@@ -194,8 +197,10 @@ def test_one_of_the_best_translations_is_shown_instead(page):
 @pytest.mark.minutes
 def test_a_link_holds_the_sentence_and_the_changes(browser, served, page):
     ask(page)
+    page.get_by_text("Change this head or layer").click()
     page.locator(".switches button", has_text="off").first.click()
     settle(page)
+    page.get_by_role("button", name="More").click()
     page.get_by_role("button", name="Copy link").click()
     address = page.evaluate("location.href")
     assert "#live=" in address
@@ -215,7 +220,8 @@ def test_a_link_of_nonsense_is_harmless(browser, served, fragment):
 
 def test_cases_are_saved_in_the_folder_of_the_run(page, live):
     ask(page)
-    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_role("button", name="More").click()
+    page.get_by_role("button", name="Save for the run").click()
     settle(page)
     told = page.inner_text("[data-part=status]")
     assert re.search(r"live.0001$", told) and (live.run.directory.root / "live" / "0001" / "sentences.jsonl").is_file()
@@ -272,31 +278,34 @@ def test_an_answer_after_the_program_has_ended_is_told(browser, live):
 
 
 def choose_cell(page, row, column):
+    """Chooses a cell and opens the parts of its score, which stay open."""
     page.locator(f".run:not(.absent) .cell[data-row='{row}'][data-column='{column}']").first.click()
-    page.wait_for_selector(".why:not([aria-busy])")
+    if not page.locator(".score").is_visible():
+        page.get_by_text("Why this head looks there").click()
+    page.wait_for_selector(".score:not([aria-busy]) select")
 
 
 @pytest.mark.minutes
 def test_a_chosen_cell_says_which_parts_gave_its_score(page, live):
     ask(page)
-    assert page.locator(".why").count() == 0
+    assert page.locator(".word").count() == 0
     page.get_by_role("button", name="layer 0, head 1", exact=True).click()
     page.locator("[name=words]").uncheck()
     choose_cell(page, 2, 3)
     ids = live.answer(Question(text=TEXT)).facts["ids"]
     question = {"text": TEXT, "target": ids, "site": "cross", "layer": 0, "head": 1, "query": 2}
     facts = live.explain(RowQuestion.model_validate(question))
-    assert page.locator(".why select").input_value() == "3"
+    assert page.locator(".score select").input_value() == "3"
     parts = sorted((abs(x), x) for row in facts["differences"][3] for x in row)
     shown = [float(text.replace("−", "-")) for text in page.locator(".pairs .share").all_inner_texts()]
     assert shown[:-1] == [pytest.approx(x, abs=0.006) for _, x in parts[: -len(shown) : -1]]
     assert sum(shown) == pytest.approx(np.sum(facts["differences"][3]), abs=0.06)
-    assert f"{facts['scores'][3]:.2f}".replace("-", "−") in page.inner_text(".why p")
-    page.select_option(".why select", "1")
+    assert f"{facts['scores'][3]:.2f}".replace("-", "−") in page.inner_text(".score p")
+    page.select_option(".score select", "1")
     first = page.locator(".pairs .share").first.inner_text()
     assert abs(float(first.replace("−", "-"))) == pytest.approx(np.abs(facts["differences"][1]).max(), abs=0.006)
     choose_cell(page, 1, 0)
-    assert page.locator(".why select").input_value() == "0"
+    assert page.locator(".score select").input_value() == "0"
     page.keyboard.press("Escape")
     assert page.locator(".why").count() == 0
 
@@ -331,7 +340,7 @@ def test_only_single_heads_of_what_the_model_has_are_explained(page):
     page.get_by_role("button", name="layer 0, head 0", exact=True).click()
     page.locator("[name=words]").uncheck()
     choose_cell(page, 2, 1)
-    assert page.locator(".why option").count() == 3  # those that the row may look at
+    assert page.locator(".score option").count() == 3  # those that the row may look at
     page.click("[aria-label='off: layer 0, head 1']")
     settle(page)
     page.wait_for_selector(".why:not([aria-busy])")

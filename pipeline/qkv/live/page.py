@@ -71,20 +71,31 @@ EXAMPLES = 12
 """The number of example sentences, unless there are more probes."""
 LONGEST_EXAMPLE = 15
 """The maximum number of words in an example from the validation text."""
+MOST_EXAMPLE_CHARACTERS = 100
+"""The maximum number of its characters, for text without spaces between words."""
+
+
+def find_pairs(run: TrainedRun) -> list[tuple[str, str]]:
+    """Returns example pairs of a run, each a source and its reference or "": its probes, and pairs for validation.
+
+    If the validation text is missing, for example in a moved run, only the probes are returned. Pairs for validation
+    whose source has many words or characters are left out.
+    """
+    probes = run.config.inspection.probes or ()
+    pairs = [(probe.source, probe.reference or "") for probe in probes]
+    validation = run.config.data.validation
+    with suppress(InputError):  # the text is missing
+        corpus = read_corpus(validation) if validation else None
+        rows = zip(corpus.source, corpus.target, strict=True) if corpus else ()
+        few_words = ((source, target) for source, target in rows if 0 < len(source.split()) <= LONGEST_EXAMPLE)
+        short = (pair for pair in few_words if len(pair[0]) <= MOST_EXAMPLE_CHARACTERS)
+        pairs += islice(short, max(0, EXAMPLES - len(pairs)))
+    return pairs
 
 
 def find_examples(run: TrainedRun) -> list[str]:
-    """Returns example sentences for a run: its probes, and short sentences of its validation text.
-
-    If the validation text is missing, for example in a moved run, only the probes are returned.
-    """
-    examples = [probe.source for probe in run.config.inspection.probes or ()]
-    validation = run.config.data.validation
-    with suppress(InputError):  # the text is missing
-        texts = read_corpus(validation).source if validation else ()
-        short = (text for text in texts if 0 < len(text.split()) <= LONGEST_EXAMPLE)
-        examples += islice(short, max(0, EXAMPLES - len(examples)))
-    return list(dict.fromkeys(examples))
+    """Returns example sentences for a run, see `find_pairs`."""
+    return list(dict.fromkeys(source for source, _ in find_pairs(run)))
 
 
 MOST_PAIRS_READ = 200_000

@@ -66,7 +66,7 @@ def test_it_translates_the_first_example_when_it_opens_and_others_when_chosen(pa
     assert page.input_value("textarea") == PROBES[0]["source"]
     assert page.locator("#list .row").count() == 1
     page.select_option("[data-part=examples]", PROBES[1]["source"])
-    page.wait_for_selector("#sentence-1[aria-selected=true]")
+    page.wait_for_selector("#sentence-1[aria-selected=true]", state="attached")
     assert page.locator("#list .row").count() == 2
     facts = ["en → fr", "Transformer, 1 + 2 layers × 3 heads, 5,856 parameters", "greedy search"]
     assert page.inner_text("#facts") == " · ".join(facts)
@@ -121,7 +121,7 @@ def test_a_head_is_switched_off_and_on_again(page):
     assert changed["logProbabilities"] != before["logProbabilities"]
     assert sentence(page) == before
     totals = [f"{sum(one['logProbabilities']):.2f}".replace("-", "−") for one in (before, changed)]
-    assert f"log-probability {totals[0]} → {totals[1]}" in page.inner_text(".comparison")
+    assert f"Log-probability {totals[0]} → {totals[1]}" in page.inner_text(".comparison")
     switch(page, 0, 1)
     assert page.locator(".comparison").count() == 0 and page.locator(".chip").count() == 0
 
@@ -149,6 +149,7 @@ def test_heads_of_self_attention_can_be_off_too(page):
 def test_a_token_is_replaced_and_the_translation_goes_on(page, run):
     """As a search that is given the beginning does, and the alternatives are the likeliest tokens."""
     page.locator(".token").first.click()
+    page.get_by_text("What else was likely").click()
     page.locator(".alternatives button:not([disabled])").nth(1).click()
     page.wait_for_selector(".comparison")
     prefix = page.evaluate("livePanel.case.edits[0].prefix")

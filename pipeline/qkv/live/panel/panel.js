@@ -238,7 +238,7 @@ class Panel {
     const unknown = asked.paragraph.cases.filter(Boolean).filter((shown) => shown.original[0]).flatMap(of);
     const ranges = unknownRanges(field.value, unknown);
     markField(field, this.find("marks"), ranges);
-    const named = [...new Set(ranges.map(({ word }) => `“${word}”`))];
+    const named = [...new Set(ranges.filter(({ kind }) => kind !== "character").map(({ word }) => `“${word}”`))]; // missing characters are named otherwise
     return named.length ? [say("live.unknown", { words: named.join(", "), count: named.length })] : [];
   }
 

@@ -72,6 +72,13 @@ function largestPairs({ queryParts, keyParts }, values) {
   return { shown: pairs.slice(0, MOST_PAIRS), count: others.length, rest: others.reduce((sum, { value }) => sum + value, 0) };
 }
 
+// Returns the name of a part of a state, such as decoder.0.self; see score_parts.py and logit_parts.py.
+function namePart(part) {
+  const [, side, layer, kind] = /^(encoder|decoder)\.(\d+)\.(\w+)$/.exec(part) ?? [];
+  if (side) return say(`live.part.${side}.${kind}`, { layer });
+  return ["token", "position", "bias", "biases"].includes(part) ? say(`live.part.${part}`) : part;
+}
+
 function drawPairs(facts, key) {
   const { shown, count, rest } = largestPairs(facts, facts.differences[key]), list = htmlElement("ol", { class: "pairs" });
   const largest = Math.max(1e-9, Math.abs(rest), ...shown.map(({ value }) => Math.abs(value)));
@@ -83,7 +90,7 @@ function drawPairs(facts, key) {
     item.append(name, bar, htmlElement("span", { class: "share" }, formatChange(value)));
     list.append(item);
   };
-  for (const { query, key, value } of shown) line(query, key, value);
+  for (const { query, key, value } of shown) line(namePart(query), namePart(key), value);
   if (count) line(say("live.why.others", { count }), "", rest);
   return list;
 }
@@ -99,7 +106,7 @@ function drawLogit({ total, sources, others }) {
     item.append(htmlElement("span", { dir: "auto" }, nameToken(token)), htmlElement("span", { class: "share" }, formatChange(value)), bar);
     words.append(item);
   }
-  const read = sources.reduce((sum, [, value]) => sum + value, 0), rest = others.filter(([, value]) => value).map(([part, value]) => `${formatChange(value)} ${part}`);
+  const read = sources.reduce((sum, [, value]) => sum + value, 0), rest = others.filter(([, value]) => value).map(([part, value]) => `${formatChange(value)} ${namePart(part)}`);
   return [
     htmlElement("p", {}, say("live.logit.total", { total: formatChange(total), read: formatChange(read) })),
     words,

@@ -122,17 +122,20 @@ const TOUR = {
   async vectors(trials) {
     const { backend } = trials.panel, [layer, head] = await trials.alignedHead();
     if (!backend.row || !trials.run.stepped?.includes("cross")) return null;
+    const candidates = [];
     for (const text of trials.texts) {
-      const facts = await trials.answer(text), { sentence } = facts, rows = groupByWord(sentence.target, sentence.targetWords, null);
-      for (const { row, source, target } of trials.links(facts, layer, head)) {
-        const token = rows[row]?.places.length === 1 ? rows[row].places[0] : null;
-        if (token === null || target === source) continue;
-        const question = { text: asLine(text), run: 0, target: facts.ids, query: token, site: "cross", layer, head };
-        const { products, weights, words, tokens } = await backend.row(question), top = weights.indexOf(Math.max(...weights));
-        if (products[top] < Math.max(...products) || words[top] !== sentence.target[token] || nameToken(tokens[top]) !== source) continue;
-        const values = { ...numbered(layer, head), target, source, product: formatNumber(products[top]), weight: formatNumber(weights[top]) };
-        return { text, layer, head, row, values };
-      }
+      const facts = await trials.answer(text), rows = groupByWord(facts.sentence.target, facts.sentence.targetWords, null);
+      const links = trials.links(facts, layer, head).filter(({ row, target, source }) => rows[row].places.length === 1 && target !== source);
+      candidates.push(...links.map((link) => ({ ...link, text, facts, token: rows[link.row].places[0], words: [link.target, link.source] })));
+    }
+    while (candidates.length && trials.hasTime) {
+      const best = longest(candidates), { text, facts, token, row, target, source } = best;
+      candidates.splice(candidates.indexOf(best), 1);
+      const question = { text: asLine(text), run: 0, target: facts.ids, query: token, site: "cross", layer, head };
+      const { products, weights, words, tokens } = await backend.row(question), top = weights.indexOf(Math.max(...weights));
+      if (products[top] < Math.max(...products) || words[top] !== facts.sentence.target[token] || nameToken(tokens[top]) !== source) continue;
+      const values = { ...numbered(layer, head), target, source, product: formatNumber(products[top]), weight: formatNumber(weights[top]) };
+      return { text, layer, head, row, values };
     }
     return null;
   },
