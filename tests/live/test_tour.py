@@ -63,6 +63,7 @@ def open_tour(browser, live, folder, language="en"):
 def _open(browser, address):
     with open_page(browser, address) as page:
         page.wait_for_selector("#extension[data-ready=true]", state="attached")
+        page.evaluate("() => { livePanel.tour.milliseconds = 1e9; }")
         page.click("[data-part=start-tour]")
         page.wait_for_selector(".tour h2", timeout=120_000)
         yield page

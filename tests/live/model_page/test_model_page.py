@@ -13,6 +13,7 @@ from qkv.inspection.measures import measure_site, sentence_row, under_attended_w
 from qkv.inspection.recorder import pair_translations
 from qkv.live.live_run import Alternatives
 from qkv.live.model_page import write_model_page
+from tests.support.axe import find_violations
 from tests.support.pages import open_page
 from tests.support.random_runs import random_run
 
@@ -261,3 +262,82 @@ def test_it_asks_nobody_for_anything(path):
     addresses = set(re.findall(r"https?://[^\s\"'<]+", visible))
     assert addresses <= {"http://www.w3.org/2000/svg"}
     assert base64.b64decode(re.search(r'id="model">([^<]+)<', text)[1])[:2] == b"\x1f\x8b"
+
+
+READ = """() => {
+  const words = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const others = "script, style, textarea, .marks, .tokens, .word-title h2, .keys th[scope=row], .alone, .alternatives button, option:not([value=''])";
+  const viewers = "header, #controls, #texts, nav, .foot, .value, .picture, .aside > table, .heads span";
+  const own = (element) => element && !element.closest(`${others}, ${viewers}`);
+  while (walk.nextNode()) if (own(walk.currentNode.parentElement)) words.push(walk.currentNode.textContent.trim());
+  for (const element of document.querySelectorAll("#extension *, .word *, .side :not(.heads *)")) {
+    for (const name of ["title", "aria-label", "placeholder"]) if (!element.closest(viewers)) words.push(element.getAttribute(name) ?? "");
+  }
+  return words.filter((text) => /\\p{L}{3}/u.test(text));
+}""".replace("\\\\", "\\")
+"""The texts and labels of the panel, without tokens; the viewer's own are tested with the viewer."""
+SAME = {"Logit", "original", "softmax", "position"}
+"""Words that are the same in two languages."""
+
+
+def walk_through(browser, path, language):
+    """Yields the name of each state of the page in a language, with the page: the word's parts and the tour."""
+    address = f"{path.as_uri()}?lang={language}"
+    with open_page(browser, address, offline=True) as page:
+        page.wait_for_selector("#extension[data-ready=true]", state="attached")
+        page.evaluate("() => { livePanel.tour.milliseconds = 1e9; }")
+        yield "form", page
+        page.locator("[data-part=more]").click()
+        yield "more", page
+        page.locator("[data-part=more]").click()
+        page.locator(".run:not(.absent) .heads button[data-focus$=' 0 1']").first.click()
+        page.locator(".token").nth(1).click()
+        page.wait_for_selector(".vectors .keys")
+        for summary in page.locator("#runs summary").all():
+            summary.click()
+        page.locator(".strip").first.focus()
+        yield "word", page
+        type_and_send(page, "")
+        yield "nothing", page
+        page.click("[data-part=start-tour]")
+        page.wait_for_selector(".tour h2")
+        for step in range(page.evaluate("livePanel.tour.steps.length")):
+            page.wait_for_selector("[data-part=form]:not([aria-busy])")
+            page.evaluate("livePanel.turn")
+            yield f"tour {step}", page
+            page.locator(".tour .steps button").nth(1).click()
+
+
+@pytest.mark.minutes
+def test_nothing_is_left_in_english(browser, path):
+    """Whatever can be read is other in each language."""
+    english = {text for _, page in walk_through(browser, path, "en") for text in page.evaluate(READ)}
+    assert len(english) > 60
+    for language in ("fr", "de"):
+        states = 0
+        for name, page in walk_through(browser, path, language):
+            states += 1
+            left = {text for text in page.evaluate(READ) if text in english} - SAME
+            assert not left, (language, name)
+        assert states > 6
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (360, "light")])
+def test_the_tour_has_nothing_that_axe_finds(browser, path, width, scheme):
+    with open_page(browser, path.as_uri(), viewport={"width": width, "height": 900}, color_scheme=scheme) as page:
+        page.wait_for_selector("#extension[data-ready=true]", state="attached")
+        page.focus("[data-part=start-tour]")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".tour h2")
+        count = page.evaluate("livePanel.tour.steps.length")
+        for step in range(count):
+            page.wait_for_selector("[data-part=form]:not([aria-busy])")
+            page.evaluate("livePanel.turn")
+            assert find_violations(page) == [], step
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            if step + 1 < count:  # by the keyboard alone: from the heading, which has the focus, to the second button
+                page.evaluate("document.querySelector('.tour h2').focus()")
+                for key in ["Tab"] * (2 if step else 1) + ["Enter"]:
+                    page.keyboard.press(key)
+                assert page.evaluate("livePanel.tour.step") == step + 1

@@ -223,7 +223,7 @@ class Panel {
   // Draws what concerns the sentence with all its pictures.
   draw() {
     const asked = this.case, parts = this.find("case");
-    for (const part of ["shown", "link", "save"]) this.find(part).hidden = !asked || (part === "save" && !this.backend.save);
+    for (const part of ["link", "save"]) this.find(part).hidden = !asked || (part === "save" && !this.backend.save);
     const lists = asked ? asked.original.map((facts, run) => (facts.nBest.length > 1 ? this.view.drawNBest(asked, run, facts) : null)) : [];
     document.getElementById("runs").dataset.columns = this.columnCount();
     keepPlace(parts, () => parts.replaceChildren(...(asked ? this.view.drawCase(asked) : [])));

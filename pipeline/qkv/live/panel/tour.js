@@ -3,7 +3,7 @@
 // found by trying the run's examples and checked before it is shown. A step whose claim holds nowhere is left out.
 
 const MOST_TRIED = 8; // examples
-const MOST_TRYING = 8000; // milliseconds in which heads are switched off
+const MOST_TRYING = 6000; // milliseconds in which a step looks for an example
 const CLEAR = 0.5; // the least weight of a cell of which a step says that a word looks there
 
 // The answers of the first run to the examples, with and without changes. Each is asked once.
@@ -12,14 +12,14 @@ class Trials {
     this.panel = panel;
     this.run = panel.backend.runs[0];
     this.answers = new Map();
-    this.end = performance.now() + MOST_TRYING;
+    this.end = 0; // of the time of a step
   }
 
   get texts() {
     return this.panel.backend.examples.slice(0, MOST_TRIED);
   }
 
-  // Returns whether there is time for further changes.
+  // Returns whether the step has time to try further examples.
   get hasTime() {
     return performance.now() < this.end;
   }
@@ -247,6 +247,7 @@ class Tour {
     this.root = root;
     this.steps = null; // [{name, ...}], what each step shows, once they have been found
     this.step = 0;
+    this.milliseconds = MOST_TRYING;
     button.hidden = !("cross" in panel.backend.runs[0].heads) || panel.backend.examples.length === 0;
     button.addEventListener("click", () => (root.hidden ? this.start() : this.end()));
   }
@@ -264,9 +265,11 @@ class Tour {
 
   // Finds what each step shows on this run.
   async find() {
-    const trials = new Trials(this.panel), steps = [];
+    const trials = new Trials(this.panel), steps = [], [text] = trials.texts, [layer, head] = [0, 0];
+    await trials.effect(text, [{ site: "cross", layer, head, change: "zeroed" }]); // a server prepares its first change for seconds
     for (const [name, find] of Object.entries(TOUR)) {
       this.panel.tell(say("live.tour.looking.step", { title: say(`live.tour.${name}.title`) }));
+      trials.end = performance.now() + this.milliseconds;
       const shown = await find(trials);
       if (shown) steps.push({ name, ...shown });
     }

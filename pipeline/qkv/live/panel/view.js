@@ -186,7 +186,7 @@ class CaseView {
     const before = place && inTarget ? nameToken(sentence.target[place - 1]) : "<s>";
     const box = htmlElement("section", { class: "word", "aria-label": say("live.word", { word: token }) });
     const title = htmlElement("div", { class: "word-title" });
-    title.append(htmlElement("h3", { dir: "auto" }, token), makeButton("×", { title: say("live.word.close"), "aria-label": say("live.word.close") }, () => store.set({ pin: null })));
+    title.append(htmlElement("h2", { dir: "auto" }, token), makeButton("×", { title: say("live.word.close"), "aria-label": say("live.word.close") }, () => store.set({ pin: null })));
     box.append(title, htmlElement("p", { class: "asks" }, say(inTarget ? `live.asks.${at}` : "live.asks.encoder_self", { word: token, before })));
     const question = asked.rowQuestion(run, at, layer, head, place), of = backend.runs[run];
     if (!changed && backend.row && of.stepped?.includes(at)) box.append(head === "mean" ? this.drawHeadChoice(column) : this.drawVectors(asked, question, inTarget ? before : token));
