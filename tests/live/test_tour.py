@@ -42,9 +42,7 @@ def live(language, tmp_path_factory):
     for variable in trained.model.trainable_variables:
         variable.assign(variable.numpy().astype("float16").astype("float32"))
     data = trained.config.data
-    validation = {
-        name: folder / f"validation.{suffix}" for name, suffix in (("source", "en"), ("target", language))
-    }
+    validation = {name: folder / f"validation.{suffix}" for name, suffix in (("source", "en"), ("target", language))}
     data = data.model_copy(update={"validation": data.validation.model_copy(update=validation)})
     return LiveRun(replace(trained, config=trained.config.model_copy(update={"data": data})), language)
 
@@ -179,9 +177,9 @@ def check_change(live, page, facts, values):
     starts = [i for i in range(len(before)) if before.startswith(values["before"], i)]
     empty = "(empty)"
     changed = after or empty
-    assert any(
-        before[:i] + values["after"] + before[i + len(values["before"]) :] == changed for i in starts
-    ) or (values["after"] == empty and not after)
+    assert any(before[:i] + values["after"] + before[i + len(values["before"]) :] == changed for i in starts) or (
+        values["after"] == empty and not after
+    )
     assert page.locator(".run:not(.absent)").count() == 2 and page.locator(".comparison").count() == 1
 
 

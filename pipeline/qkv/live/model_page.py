@@ -35,8 +35,8 @@ from .page import SHOWN_SITES, find_examples, find_pairs, find_split_words, live
 ENGINE = Path(__file__).parent / "engine"
 
 NOTICE = """\
-<p id="notice" data-say="live.notice">The model is being opened. If this line stays, the file is damaged, or this browser
-is too old: it needs Chrome 103, Firefox 113, Safari 16.4 or later.</p>
+<p id="notice" data-say="live.notice">The model is being opened. If this line stays, the file is damaged, or this
+browser is too old: it needs Chrome 103, Firefox 113, Safari 16.4 or later.</p>
 <script type="text/plain" id="model">{model}</script>"""
 
 

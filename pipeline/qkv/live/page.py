@@ -148,8 +148,9 @@ def profile_heads(evaluation: EvaluationDirectory) -> dict[str, dict[str, Any]]:
     types = read_head_types(evaluation.head_types)
     types = types[types["named"].astype(bool)].sort_values("share", ascending=False, kind="stable")
     for _, alike in types.groupby(["site", "type"], sort=False):
-        for rank, row in enumerate(alike.itertuples(), 1):
-            place(row, type=row.type, share=round(row.share, 4), rank=rank, of=len(alike))
+        heads: list[Any] = list(alike.itertuples())
+        for rank, row in enumerate(heads, 1):
+            place(row, type=row.type, share=round(row.share, 4), rank=rank, of=len(heads))
     where = {"site": str, "layer": int, "head": str}
     for row in _read_table(evaluation.head_alignment, where | {"precision": float}, side="output", linked="target"):
         if row.head != "mean":

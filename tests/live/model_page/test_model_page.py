@@ -266,12 +266,14 @@ def test_it_asks_nobody_for_anything(path):
 
 READ = """() => {
   const words = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  const others = "script, style, textarea, .marks, .tokens, .word-title h2, .keys th[scope=row], .alone, .alternatives button, option:not([value=''])";
+  const tokens = ".tokens, .word-title h2, .keys th[scope=row], .alone, .alternatives button, option:not([value=''])";
+  const others = `script, style, textarea, .marks, ${tokens}`;
   const viewers = "header, #controls, #texts, nav, .foot, .value, .picture, .aside > table, .heads span";
   const own = (element) => element && !element.closest(`${others}, ${viewers}`);
   while (walk.nextNode()) if (own(walk.currentNode.parentElement)) words.push(walk.currentNode.textContent.trim());
   for (const element of document.querySelectorAll("#extension *, .word *, .side :not(.heads, .heads *)")) {
-    for (const name of ["title", "aria-label", "placeholder"]) if (!element.closest(viewers)) words.push(element.getAttribute(name) ?? "");
+    const labels = ["title", "aria-label", "placeholder"].map((name) => element.getAttribute(name) ?? "");
+    if (!element.closest(viewers)) words.push(...labels);
   }
   return words.filter((text) => /\\p{L}{3}/u.test(text));
 }"""
