@@ -17,7 +17,7 @@ from tests.support.random_runs import random_run
 
 TEXT = "the small cat sees Éva"
 OTHER = "le chat voit le chien"
-UNKNOWN = "The model does not know this word: “small”."
+UNKNOWN = "Unknown to the model: “small”."
 """Most of its letters are tokens of one letter each."""
 
 

@@ -239,7 +239,7 @@ class Panel {
     const ranges = unknownRanges(field.value, unknown);
     markField(field, this.find("marks"), ranges);
     const named = [...new Set(ranges.filter(({ kind }) => kind !== "character").map(({ word }) => `“${word}”`))]; // missing characters are named otherwise
-    return named.length ? [say("live.unknown", { words: named.join(", "), count: named.length })] : [];
+    return named.length ? [say("live.unknown", { words: named.join(", ") })] : [];
   }
 
   // Shows another translation of the n-best list, and its attention.
