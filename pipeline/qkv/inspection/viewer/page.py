@@ -23,7 +23,7 @@ from ...errors import InputError
 from ...files.atomic import write_output
 from ...files.paths import as_path, check_file_to_write
 from ..colours import HEAD_COLOURS, css_variables
-from .data import ViewerRun, measure_labels
+from .data import ViewerRun, measure_places
 
 ASSETS = Path(__file__).parent
 
@@ -74,7 +74,8 @@ def viewer_page(
         opens_at: the attention that is shown first: any of `site`, `layer`, `head` (an index or `mean`) and `side`
             (`output` or `input`). Without a head, the page chooses a head, see scripts/heads.js.
         origin: a digest of the evaluations shown, see `files.written.digest_of_folders`.
-        stages: if True, the runs are stages of one training, and a slider chooses one instead of showing all.
+        stages: if True, the runs are stages of one training, and a slider chooses one instead of showing all. The
+            heading says so after `title`.
         extension: parts to add to the page; None if there are none.
     """
     extension = extension or Extension()
@@ -86,11 +87,11 @@ def viewer_page(
         "side": "output",
         **(opens_at or {}),
         "sites": {
-            name: {"title": site.title, "axes": site.axes, "aligns": site.aligns, "weighedAt": site.weighed_at}
+            name: {"axes": site.axes, "aligns": site.aligns, "weighedAt": site.weighed_at}
             for name, site in SITES.items()
         },
         "sides": list(LABEL_SIDES),
-        **measure_labels(),
+        **measure_places(),
         "stages": stages,
         "runs": [run.data() for run in runs],
     }
@@ -169,16 +170,16 @@ def name_page(evaluations: Sequence[tuple[str, str]]) -> tuple[list[str], str]:
     """
     runs, sets = zip(*evaluations, strict=True)
     if len(set(sets)) == 1:
-        return list(runs), ", ".join(filter(None, (" and ".join(runs), sets[0])))
+        return list(runs), ", ".join(filter(None, (" + ".join(runs), sets[0])))
     if len(set(runs)) == 1:
-        return list(sets), f"{runs[0]}, {' and '.join(sets)}"
+        return list(sets), f"{runs[0]}, {' + '.join(sets)}"
     names = [", ".join(filter(None, evaluation)) for evaluation in evaluations]
-    return names, " and ".join(names)
+    return names, " + ".join(names)
 
 
 def file_name(title: str) -> str:
-    """Returns the file name for a page with this title: `demo_and_narrow_test.html` for `demo and narrow, test`."""
-    return re.sub(r"[^\w.-]+", "_", title)[:100] + ".html"
+    """Returns the file name for a page with this title: `demo_and_narrow_test.html` for `demo + narrow, test`."""
+    return re.sub(r"[^\w.-]+", "_", title.replace(" + ", " and "))[:100] + ".html"
 
 
 WITHOUT_LIST_STYLE = "nav { display: none; } #layout { grid-template-columns: minmax(0, 1fr); }"
@@ -221,12 +222,13 @@ class InlinePage:
         write_output(file, self.html.encode())
 
 
-def inline_page(run: ViewerRun, height: int) -> InlinePage:
+def inline_page(title: str, run: ViewerRun, height: int) -> InlinePage:
     """Returns the page of a run for a notebook's cell. The page of one sentence has no list of sentences.
 
     Args:
-        run: the run, whose name is the heading of the page.
+        title: the heading of the page.
+        run: the run.
         height: the height of the frame in pixels.
     """
     extension = Extension(style=WITHOUT_LIST_STYLE if len(run.sentences) == 1 else "")
-    return InlinePage(viewer_page(run.name, [run], extension=extension), height)
+    return InlinePage(viewer_page(title, [run], extension=extension), height)

@@ -24,18 +24,18 @@ class Viewer {
     this.filters = document.getElementById("filters");
     this.ready = this.start();
     this.ready.catch(({ message }) => {
-      document.getElementById("runs").replaceChildren(htmlElement("p", { class: "warning" }, `This page cannot be shown: ${message}`));
+      document.getElementById("runs").replaceChildren(htmlElement("p", { class: "warning" }, say("viewer.broken", { reason: message })));
     });
   }
 
   async start() {
     const { store, data } = this;
-    fillHeader(document.querySelector("header"), data);
+    fillHeader(document.querySelector("header"), data.title, store);
     for (const form of [this.controls, this.filters]) form.addEventListener("submit", (event) => event.preventDefault());
     fillFilters(this.filters, store);
     store.placeWeights(await readWeights(document.getElementById("weights").textContent));
-    this.openTellingHead();
-    const allowed = { view: Object.keys(VIEWS), side: data.sides, sort: Object.keys(SORTS), only: Object.keys(FILTERS), site: Object.keys(store.sites) };
+    this.openFirstHead();
+    const allowed = { view: VIEWS, side: data.sides, sort: Object.keys(SORTS), only: Object.keys(FILTERS), site: Object.keys(store.sites) };
     const address = new Address(store, { ...store.state }, allowed);
     Object.assign(store.state, address.read());
     store.settle();
@@ -56,18 +56,19 @@ class Viewer {
     this.hooks.panels.push(hook);
   }
 
-  // Chooses the head whose rows differ most, see heads.js, if the page's data name no head and there are sentences.
-  openTellingHead() {
-    const { store } = this, telling = this.toldHead ? null : mostTellingHead(store, store.stages ? store.runs.length - 1 : 0, store.state.site);
-    if (!telling) return;
+  // Chooses the head that is shown first, see heads.js, if the page's data name no head and there are sentences.
+  openFirstHead() {
+    const { store } = this, index = store.stages ? store.runs.length - 1 : 0, { site, side } = store.state;
+    const head = this.toldHead ? null : firstHead(store, index, site, side);
+    if (!head) return;
     this.toldHead = true;
-    Object.assign(store.state, telling);
+    Object.assign(store.state, head);
   }
 
   change(changes, how) {
     const filtered = ["query", "sort", "only"].some((key) => key in changes), cleared = changes.query === "";
     if ("sentences" in changes) {
-      this.openTellingHead();
+      this.openFirstHead();
       this.fillControls();
     }
     if (filtered || "sentences" in changes) this.filter(filtered && !cleared && how !== "address");
