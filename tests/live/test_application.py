@@ -14,7 +14,7 @@ from qkv.live.access import TOKEN_HEADER, AccessCheck
 from qkv.live.application import MOST_BYTES, MOST_WAITING, LivePage
 from qkv.live.live_run import Answer
 from qkv.live.page import live_page
-from qkv.live.question import LONGEST_QUESTION, LogitQuestion, Question, ScoreQuestion
+from qkv.live.question import LONGEST_QUESTION, LogitQuestion, Question, RowQuestion
 from tests.support.processes import PATIENCE_SECONDS
 from tests.support.viewer import make_record
 
@@ -45,6 +45,9 @@ class StubRun:
         return {"sentences": text.split(" / "), "spaces": [" / "]} if " / " in text else None
 
     def split(self, question):
+        return self.explain(question)
+
+    def row(self, question):
         return self.explain(question)
 
     def explain(self, question):
@@ -78,7 +81,7 @@ def test_the_page_and_its_answers_are_given_to_who_knows_the_token(client, stub)
     policy = page.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy and "connect-src 'self'" in policy
     assert page.headers["Referrer-Policy"] == "no-referrer" and page.headers["Cache-Control"] == "no-store"
-    assert page.text.count("</script>") == 4  # data, weights, facts, scripts
+    assert page.text.count("</script>") == 5  # words, data, weights, facts, scripts
     answer = ask(client, beam_size=3)
     assert answer.status_code == 200 and answer.json == {"answer": 1, "text": "a b"}
     assert stub.asked == [Question(text="a b", beam_size=3)]
@@ -142,7 +145,11 @@ def test_what_is_no_question_is_refused_in_words(client, stub, body, message):
 
 @pytest.mark.parametrize(
     ("address", "kind", "place"),
-    [("/explain", ScoreQuestion, {"site": "cross", "layer": 0, "head": 0}), ("/split", LogitQuestion, {})],
+    [
+        ("/row", RowQuestion, {"site": "cross", "layer": 0, "head": 0}),
+        ("/explain", RowQuestion, {"site": "cross", "layer": 0, "head": 0}),
+        ("/split", LogitQuestion, {}),
+    ],
 )
 def test_scores_and_logits_are_explained_to_who_may_ask(client, stub, address, kind, place):
     asked = {"target": [5, 3], "query": 1, **place}

@@ -18,14 +18,17 @@ from qkv.inspection.experiments.intervention import (
     one_head,
 )
 from qkv.inspection.experiments.logit_parts import source_logits
-from qkv.inspection.experiments.score_parts import explained_sites, shared_float64, split_score
+from qkv.inspection.experiments.row_steps import row_steps, stepped_sites
+from qkv.inspection.experiments.score_parts import explained_sites, find_attention, shared_float64, split_score
 from qkv.live.live_run import LiveRun
-from qkv.live.question import HeadChange, LogitQuestion, Question, RowReplacement, ScoreQuestion
+from qkv.live.question import HeadChange, LogitQuestion, Question, RowQuestion, RowReplacement
 from qkv.model.decoder_only import DecoderOnly
 from qkv.run.trained_run import load_run
 from qkv.text.batch import forced_batch
 from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support import KEPT_RUNS
+from tests.support.numpy_transformer import Pass
+from tests.support.oracles import softmax
 from tests.support.random_runs import random_run
 from tests.support.tiny_models import DECODER_ONLY, shared_model, shared_transformer
 
@@ -207,7 +210,7 @@ ROW = {"text": TEXT, "site": "cross", "layer": 0, "head": 1, "query": 2}
 
 
 def test_the_scores_of_a_row_are_explained_as_the_run_explains_them(live, plain):
-    facts = live.explain(ScoreQuestion(**ROW, target=plain.facts["ids"]))
+    facts = live.explain(RowQuestion(**ROW, target=plain.facts["ids"]))
     pair = [*live.run.tokenizer.encode([TEXT])[0], EOS], [BOS, *plain.facts["ids"][:-1]]
     parts = split_score(shared_float64(live.run.model, live.run.graphs), pair, "decoder.0.cross", 1, 2).merged()
     assert (facts["queryParts"], facts["keyParts"]) == (parts.query_parts, parts.key_parts)
@@ -218,6 +221,41 @@ def test_the_scores_of_a_row_are_explained_as_the_run_explains_them(live, plain)
     np.testing.assert_allclose(differences.sum((1, 2)), parts.scores - parts.scores.mean(), atol=1e-4)
     weights = np.exp(facts["scores"]) / np.exp(facts["scores"]).sum()
     np.testing.assert_allclose(weights, plain.record.attention["cross"][0, 1, 2], atol=1e-5)
+
+
+@pytest.mark.parametrize("site", ["cross", "decoder_self", "encoder_self"])
+def test_a_row_is_computed_as_numpy_computes_it(live, plain, site):
+    """From the weights of the model and the recorded states alone; `numpy_transformer` is another implementation."""
+    ids = plain.facts["ids"]
+    pair = [*live.run.tokenizer.encode([TEXT])[0], EOS], [BOS, *ids[:-1]]
+    facts = live.row(RowQuestion(**ROW | {"site": site}, target=ids))
+    expected = Pass(live.run.model, *pair)
+    layer = {"cross": "decoder.0.cross", "decoder_self": "decoder.0.self", "encoder_self": "encoder.0.self"}[site]
+    seen = slice(0, 3 if site == "decoder_self" else None)
+    weights = expected.values[f"{layer}.weights"][1, 2, seen]
+    values = expected.values[f"{layer}.values"][1, seen]
+    np.testing.assert_allclose(facts["weights"], weights, atol=1e-5)
+    np.testing.assert_allclose(facts["values"], values, atol=1e-4)
+    np.testing.assert_allclose(facts["context"], weights @ values, atol=1e-4)
+    np.testing.assert_allclose(facts["products"], np.array(facts["keys"]) @ facts["query"], atol=1e-4)
+    np.testing.assert_allclose(facts["scores"], np.array(facts["products"]) * facts["scale"], atol=1e-4)
+    np.testing.assert_allclose(softmax(np.array(facts["scores"])), weights, atol=1e-5)
+    assert facts["scale"] == pytest.approx(len(facts["query"]) ** -0.5)
+    tokens = live.run.tokenizer.pieces(pair[1] if site == "decoder_self" else pair[0])
+    assert facts["tokens"] == tokens[seen]
+    attention = find_attention(live.run.model, pair, layer, 1, 2)
+    kernel = np.split(convert_to_numpy(attention.output_projection.kernel), 3)[1]
+    np.testing.assert_allclose(facts["lengths"], np.linalg.norm(values @ kernel, axis=-1), atol=1e-4)
+    alone = live.run.tokenizer.pieces(expected.read_out(values @ kernel).argmax(-1).tolist())
+    assert facts["words"] == ([] if site == "encoder_self" else alone)
+
+
+def test_the_words_of_values_are_those_that_explain_prints(live, plain):
+    ids = plain.facts["ids"]
+    pair = [*live.run.tokenizer.encode([TEXT])[0], EOS], [BOS, *ids[:-1]]
+    steps = row_steps(shared_float64(live.run.model, live.run.graphs), pair, "decoder.0.cross", 1, 2, ids[2])
+    printed = live.run.tokenizer.pieces(steps.values["alone"].argmax(-1).tolist())
+    assert live.row(RowQuestion(**ROW, target=ids))["words"] == printed
 
 
 @pytest.mark.parametrize(
@@ -231,8 +269,9 @@ def test_the_scores_of_a_row_are_explained_as_the_run_explains_them(live, plain)
     ],
 )
 def test_rows_that_are_not_there_are_not_explained(live, plain, asked, message):
-    with pytest.raises(InputError, match=message):
-        live.explain(ScoreQuestion(**ROW | {"target": plain.facts["ids"]} | asked))
+    for ask in (live.explain, live.row):
+        with pytest.raises(InputError, match=message):
+            ask(RowQuestion(**ROW | {"target": plain.facts["ids"]} | asked))
 
 
 def test_the_logit_of_a_token_is_split_over_the_source_words_and_what_else_there_is(live, plain):
@@ -264,5 +303,7 @@ def test_a_run_says_which_scores_it_can_explain(live):
         ({"cross": {"score": "additive"}}, ["encoder_self", "decoder_self"]),
         ({"encoder_self": {"mechanism": "uniform"}}, []),
     ):
-        assert explained_sites(shared_transformer(**settings)) == expected
+        model = shared_transformer(**settings)
+        assert explained_sites(model) == expected and stepped_sites(model) == expected
+    assert stepped_sites(shared_transformer(positions="rotary")) == ["cross"]
     assert explained_sites(shared_model(DecoderOnly, **DECODER_ONLY)) == []

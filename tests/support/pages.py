@@ -97,11 +97,12 @@ def _set_up(page: Page, viewport, color_scheme, forced_colors, offline) -> None:
 
 @contextmanager
 def engine_in(browser):
-    """A window that has run the scripts that translate in the page, which need no page."""
+    """A window that has run the scripts that translate in the page; of a page they need the words alone."""
     context = browser.new_context()
     page, errors = context.new_page(), []
     page.on("pageerror", lambda error: errors.append(str(error)))
     try:
+        page.set_content(viewer_page.words_element())
         for text in (read_scripts(viewer_page.ASSETS / "scripts"), read_scripts(ENGINE)):
             page.add_script_tag(content=text)
         yield page

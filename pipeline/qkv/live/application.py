@@ -5,7 +5,8 @@ Requests and responses are JSON, except the page itself. For the requests see `l
 - `GET /?token=...`: the page, as HTML.
 - `POST /answer`: a `Question`; responds with a translation and its attention.
 - `POST /divide`: a `Question`; responds with the sentences of its text, or `null` if no splitter is installed.
-- `POST /explain`: a `ScoreQuestion`; responds with the parts of the scores of a row.
+- `POST /row`: a `RowQuestion`; responds with the query, keys, values and weights of a row.
+- `POST /explain`: a `RowQuestion`; responds with the parts of the scores of a row.
 - `POST /split`: a `LogitQuestion`; responds with the parts of a logit.
 - `POST /save`: a `SaveRequest`; saves answers as an attention archive in the run's folder.
 
@@ -36,7 +37,7 @@ from ..run.manifest import archive_manifest
 from .access import AccessCheck
 from .live_run import Answer, LiveRun
 from .page import SERVED
-from .question import MOST_KEPT, LogitQuestion, Question, SaveRequest, ScoreQuestion, TextQuestion, read_request
+from .question import MOST_KEPT, LogitQuestion, Question, RowQuestion, SaveRequest, TextQuestion, read_request
 
 log = logging.getLogger(__name__)
 MOST_BYTES = 256 * 1024
@@ -77,7 +78,8 @@ class LivePage:
         posts: dict[str, Callable[[Request], Response]] = {
             "/divide": partial(self._process, Question, lambda run, question: run.divide(question.text)),
             "/answer": partial(self._process, Question, self._answer),
-            "/explain": partial(self._process, ScoreQuestion, lambda run, question: run.explain(question)),
+            "/row": partial(self._process, RowQuestion, lambda run, question: run.row(question)),
+            "/explain": partial(self._process, RowQuestion, lambda run, question: run.explain(question)),
             "/split": partial(self._process, LogitQuestion, lambda run, question: run.split(question)),
             "/save": self._save,
         }

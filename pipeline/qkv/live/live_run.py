@@ -22,6 +22,7 @@ from ..errors import InputError
 from ..inspection.experiments.activations import Pair
 from ..inspection.experiments.intervention import CHANGES, UNCHANGED, ChangedModel, Intervention, changeable_layers
 from ..inspection.experiments.logit_parts import split_logit
+from ..inspection.experiments.row_steps import predict_alone, row_steps, stepped_sites
 from ..inspection.experiments.score_parts import explained_sites, layer_name, shared_float64, split_score
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder, pair_translations
@@ -33,7 +34,7 @@ from ..text.batch import forced_batch
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from ..text.tokens.tokenizer import Tokenizer
 from .page import SHOWN_SITES
-from .question import HeadChange, LogitQuestion, Question, RowReplacement, ScoreQuestion
+from .question import HeadChange, LogitQuestion, Question, RowQuestion, RowReplacement
 
 ANSWER_DIGITS = 6
 """The number of digits after the point of the parts of scores and logits."""
@@ -69,6 +70,7 @@ class LiveRun:
     Attributes:
         changes: the `ChangeVariables` of the run's model.
         explained: the sites whose scores `explain` can split, of `config.choices.model.ATTENTION_SITES`.
+        stepped: the sites whose rows `row` can compute.
     """
 
     def __init__(self, run: TrainedRun, name: str) -> None:
@@ -76,6 +78,7 @@ class LiveRun:
         self.name = name
         self.changes = ChangeVariables(run.model)
         self.explained = explained_sites(run.model)
+        self.stepped = stepped_sites(run.model)
         self._changed_model = ChangedModel(run.model, self.changes.of_heads)
         reading_model = ChangedModel(run.model, self.changes.of_heads_and_row)
         longest = run.config.model.max_positions
@@ -134,7 +137,42 @@ class LiveRun:
         }
         return Answer(record, facts, question)
 
-    def explain(self, question: ScoreQuestion) -> dict[str, Any]:
+    def row(self, question: RowQuestion) -> dict[str, Any]:
+        """Computes one row of one head, from its query to the sum of its values.
+
+        Returns:
+            JSON-ready: `query`, the query, a list of d_k numbers; `keys` and `values`, a vector for each key; `tokens`,
+            the tokens of the keys; `products`, the query times each key; `scale`, the factor that makes them `scores`;
+            `weights`; `words`, the token that each value alone would predict, empty in the encoder; `lengths`, the
+            length of what each value adds if it gets all the weight; and `context`, the weighted sum of the values.
+
+        Raises:
+            InputError: a token id is not in the vocabulary, the model has no site, layer, head or row of this name or
+                index, or its rows cannot be computed step by step (see `row_steps`).
+        """
+        self._check_site(question.site)
+        pair = self._read_pair(question)
+        layer = layer_name(question.site, question.layer)
+        model = self._float64_model()
+        token = [*question.target, EOS][min(question.query, len(question.target))]
+        steps = row_steps(model, pair, layer, question.head, question.query, token)
+        values = steps.values
+        added = values["v"] @ steps.arrays["W_o"]
+        is_encoder = layer.startswith("encoder")
+        predicted = [] if is_encoder else predict_alone(model, added).tolist()
+        key_ids = pair[1] if question.site == "decoder_self" else pair[0]
+        names = {"query": "q", "keys": "k", "values": "v"} | {
+            name: name for name in ("products", "scores", "weights", "context")
+        }
+        return {
+            **{key: values[name].round(ANSWER_DIGITS).tolist() for key, name in names.items()},
+            "scale": 1.0 if values["scores"] is values["products"] else values["q"].size ** -0.5,
+            "tokens": self.run.tokenizer.pieces([int(key) for key in key_ids[: len(values["weights"])]]),
+            "words": self.run.tokenizer.of_target.pieces(predicted),
+            "lengths": np.linalg.norm(added, axis=-1).round(ANSWER_DIGITS).tolist(),
+        }
+
+    def explain(self, question: RowQuestion) -> dict[str, Any]:
         """Splits the scores of one row of one head into parts of the query and the key.
 
         Returns:
@@ -146,9 +184,8 @@ class LiveRun:
             InputError: a token id is not in the vocabulary, the model has no site, layer, head or row of this name or
                 index, or its scores cannot be split.
         """
+        self._check_site(question.site)
         pair = self._read_pair(question)
-        if question.site not in ATTENTION_SITES:
-            raise InputError(f"site: expected {', '.join(ATTENTION_SITES)}, found {question.site!r:.60}")
         layer = layer_name(question.site, question.layer)
         parts = split_score(self._float64_model(), pair, layer, question.head, question.query).merged()
         return {
@@ -184,6 +221,12 @@ class LiveRun:
             ),
             "others": list(zip(other_parts.index.to_list(), other_parts.round(ANSWER_DIGITS).to_list(), strict=True)),
         }
+
+    @staticmethod
+    def _check_site(site: str) -> None:
+        """Raises an `InputError` if there is no such site of attention."""
+        if site not in ATTENTION_SITES:
+            raise InputError(f"site: expected {', '.join(ATTENTION_SITES)}, found {site!r:.60}")
 
     def _float64_model(self) -> keras.Model:
         """Returns a copy of the run's model that computes in float64."""

@@ -22,6 +22,7 @@ from ..evaluation.page import page_facts
 from ..exchange.compatibility import STANDARD_TRANSFORMER, NamedWeights, check_supported
 from ..files.atomic import write_output
 from ..files.written import refuse_input
+from ..inspection.experiments.row_steps import stepped_sites
 from ..inspection.head_types import describe_types, read_head_types
 from ..inspection.viewer.page import byte_planes, read_scripts
 from ..run.trained_run import TrainedRun
@@ -29,13 +30,13 @@ from ..text.lines import moses
 from ..text.lines.line import character_ranges
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from ..text.tokens.words import WordUnits
-from .page import SHOWN_SITES, describe_changes, find_examples, live_page
+from .page import SHOWN_SITES, find_examples, find_pairs, find_split_words, live_page, profile_heads
 
 ENGINE = Path(__file__).parent / "engine"
 
 NOTICE = """\
-<p id="notice">The model is being opened. If this line stays, the file is damaged, or this browser is too old: it needs
-Chrome 103, Firefox 113, Safari 16.4 or later.</p>
+<p id="notice" data-say="live.notice">The model is being opened. If this line stays, the file is damaged, or this
+browser is too old: it needs Chrome 103, Firefox 113, Safari 16.4 or later.</p>
 <script type="text/plain" id="model">{model}</script>"""
 
 
@@ -67,17 +68,21 @@ def model_page(run: TrainedRun) -> str:
     model: Any = run.config.model
     layers = {site: model.encoder_layers if site == "encoder" else model.decoder_layers for site in SHOWN_SITES}
     sites = {site: [count, model.num_heads] for site, count in layers.items()}
+    evaluation = run.directory.evaluation("test")
     run_facts = {
         "name": run.config.run.name,
         "sites": sites,
         "units": units._asdict(),
         "heads": {SITES[site].weighed_at: size for site, size in sites.items()},
         "facts": page_facts(run.config, run.model.count_params(), {"search": "greedy"}),
-        "types": describe_types(read_head_types(run.directory.evaluation("test").head_types)),
+        "types": describe_types(read_head_types(evaluation.head_types)),
+        "stepped": stepped_sites(run.model),
+        "profiles": profile_heads(evaluation),
+        "splitWords": find_split_words(run),
     }
     return live_page(
         str(run.config.run.name),
-        {"runs": [run_facts], "changes": describe_changes(["zeroed"]), "examples": find_examples(run)},
+        {"runs": [run_facts], "changes": ["zeroed"], "examples": find_examples(run)},
         backend="openModel",
         scripts=read_scripts(ENGINE),
         html=NOTICE.format(model=model_text),
@@ -105,10 +110,10 @@ def pack_run(run: TrainedRun) -> str:
 def page_units(run: TrainedRun) -> WordUnits:
     """Returns the units of words on the page: words between spaces, or else subwords.
 
-    If the config does not fix the unit of words, it is the one that suits the probes.
+    If the config does not fix the unit of words, it is the one that suits the run's examples.
     """
-    probes = run.config.inspection.probes or ()
-    units = run.reader.segmenter.units([probe.source for probe in probes], [probe.reference or "" for probe in probes])
+    pairs = find_pairs(run)
+    units = run.reader.segmenter.units([source for source, _ in pairs], [target for _, target in pairs])
     return WordUnits(*(unit if unit == "spaces" else "subwords" for unit in units))
 
 

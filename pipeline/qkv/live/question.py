@@ -116,8 +116,8 @@ class LogitQuestion(TextQuestion):
     query: Index
 
 
-class ScoreQuestion(LogitQuestion, HeadReference):
-    """A question about the scores of one row of a head: the sums before the softmax."""
+class RowQuestion(LogitQuestion, HeadReference):
+    """A question about one row of a head: its query, keys and values, or the parts of its scores."""
 
 
 class SaveRequest(_Part):

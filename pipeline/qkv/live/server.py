@@ -25,7 +25,7 @@ from ..run.trained_run import load_run
 from .access import AccessCheck
 from .application import MOST_BYTES, LivePage
 from .live_run import LiveRun
-from .page import describe_changes, find_examples, live_page
+from .page import find_examples, find_split_words, live_page, profile_heads
 from .question import Question
 
 OFFERED_BEAM_SIZES = (1, 5, 10)
@@ -113,7 +113,7 @@ def serve(
     facts = {
         "runs": [_describe(run, examples) for run in runs],
         "beams": list(OFFERED_BEAM_SIZES),
-        "changes": describe_changes(CHANGES),
+        "changes": list(CHANGES),
         "rows": True,
         "examples": examples,
     }
@@ -128,11 +128,15 @@ def serve(
 def _describe(live: LiveRun, examples: Sequence[str]) -> dict[str, Any]:
     """Returns the facts of a run that the page needs, JSON-ready. Translates an example, which traces the graphs."""
     facts = live.answer(Question(text=examples[0] if examples else "a")).facts
+    evaluation = live.run.directory.evaluation("test")
     return {
         "name": live.name,
         "heads": live.changes.heads,
         "explained": live.explained,
-        "types": describe_types(read_head_types(live.run.directory.evaluation("test").head_types)),
+        "stepped": live.stepped,
+        "types": describe_types(read_head_types(evaluation.head_types)),
+        "profiles": profile_heads(evaluation),
+        "splitWords": find_split_words(live.run),
         "sites": facts["sites"],
         "units": facts["units"],
         "facts": page_facts(live.run.config, live.run.model.count_params(), {}),

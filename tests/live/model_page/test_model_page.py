@@ -13,6 +13,7 @@ from qkv.inspection.measures import measure_site, sentence_row, under_attended_w
 from qkv.inspection.recorder import pair_translations
 from qkv.live.live_run import Alternatives
 from qkv.live.model_page import write_model_page
+from tests.support.axe import find_violations
 from tests.support.pages import open_page
 from tests.support.random_runs import random_run
 
@@ -66,7 +67,7 @@ def test_it_translates_the_first_example_when_it_opens_and_others_when_chosen(pa
     assert page.input_value("textarea") == PROBES[0]["source"]
     assert page.locator("#list .row").count() == 1
     page.select_option("[data-part=examples]", PROBES[1]["source"])
-    page.wait_for_selector("#sentence-1[aria-selected=true]")
+    page.wait_for_selector("#sentence-1[aria-selected=true]", state="attached")
     assert page.locator("#list .row").count() == 2
     facts = ["en → fr", "Transformer, 1 + 2 layers × 3 heads, 5,856 parameters", "greedy search"]
     assert page.inner_text("#facts") == " · ".join(facts)
@@ -121,7 +122,7 @@ def test_a_head_is_switched_off_and_on_again(page):
     assert changed["logProbabilities"] != before["logProbabilities"]
     assert sentence(page) == before
     totals = [f"{sum(one['logProbabilities']):.2f}".replace("-", "−") for one in (before, changed)]
-    assert f"log-probability {totals[0]} → {totals[1]}" in page.inner_text(".comparison")
+    assert f"Log-probability {totals[0]} → {totals[1]}" in page.inner_text(".comparison")
     switch(page, 0, 1)
     assert page.locator(".comparison").count() == 0 and page.locator(".chip").count() == 0
 
@@ -149,6 +150,7 @@ def test_heads_of_self_attention_can_be_off_too(page):
 def test_a_token_is_replaced_and_the_translation_goes_on(page, run):
     """As a search that is given the beginning does, and the alternatives are the likeliest tokens."""
     page.locator(".token").first.click()
+    page.get_by_text("What else was likely").click()
     page.locator(".alternatives button:not([disabled])").nth(1).click()
     page.wait_for_selector(".comparison")
     prefix = page.evaluate("livePanel.case.edits[0].prefix")
@@ -260,3 +262,86 @@ def test_it_asks_nobody_for_anything(path):
     addresses = set(re.findall(r"https?://[^\s\"'<]+", visible))
     assert addresses <= {"http://www.w3.org/2000/svg"}
     assert base64.b64decode(re.search(r'id="model">([^<]+)<', text)[1])[:2] == b"\x1f\x8b"
+
+
+READ = """() => {
+  const words = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const tokens = ".tokens, .word-title h2, .keys th[scope=row], .alone, .alternatives button, option:not([value=''])";
+  const others = `script, style, textarea, .marks, ${tokens}`;
+  const viewers = "header, #controls, #texts, nav, .foot, .value, .picture, .aside > table, .heads span";
+  const own = (element) => element && !element.closest(`${others}, ${viewers}`);
+  while (walk.nextNode()) if (own(walk.currentNode.parentElement)) words.push(walk.currentNode.textContent.trim());
+  for (const element of document.querySelectorAll("#extension *, .word *, .side :not(.heads, .heads *)")) {
+    const labels = ["title", "aria-label", "placeholder"].map((name) => element.getAttribute(name) ?? "");
+    if (!element.closest(viewers)) words.push(...labels);
+  }
+  return words.filter((text) => /\\p{L}{3}/u.test(text));
+}"""
+"""The texts and labels of the panel, without tokens; the viewer's own are tested with the viewer."""
+SAME = {"Logit", "original", "softmax", "position"}
+"""Words that are the same in two languages."""
+
+
+def walk_through(browser, path, language):
+    """Yields the name of each state of the page in a language, with the page: the word's parts and the tour."""
+    address = f"{path.as_uri()}?lang={language}"
+    with open_page(browser, address, offline=True) as page:
+        page.wait_for_selector("#extension[data-ready=true]", state="attached")
+        page.evaluate("() => { livePanel.tour.milliseconds = 1e9; }")
+        yield "form", page
+        page.locator("[data-part=more]").click()
+        yield "more", page
+        page.locator("[data-part=more]").click()
+        page.locator(".run:not(.absent) .heads button[data-focus$=' 0 1']").first.click()
+        page.locator(".token").nth(1).click()
+        page.wait_for_selector(".vectors .keys")
+        for summary in page.locator("#runs summary").all():
+            summary.click()
+        page.locator(".strip").first.focus()
+        yield "word", page
+        type_and_send(page, "")
+        yield "nothing", page
+        page.click("[data-part=start-tour]")
+        page.wait_for_selector(".tour h2")
+        count = page.evaluate("livePanel.tour.steps.length")
+        for step in range(count):
+            page.wait_for_selector("[data-part=form]:not([aria-busy])")
+            page.evaluate("livePanel.turn")
+            yield f"tour {step}", page
+            if step + 1 < count:
+                page.locator(".tour .steps button").nth(1).click()
+
+
+@pytest.mark.minutes
+def test_nothing_is_left_in_english(browser, path):
+    """Whatever can be read is other in each language."""
+    english = {text for _, page in walk_through(browser, path, "en") for text in page.evaluate(READ)}
+    assert len(english) > 60
+    for language in ("fr", "de"):
+        states = 0
+        for name, page in walk_through(browser, path, language):
+            states += 1
+            left = {text for text in page.evaluate(READ) if text in english} - SAME
+            assert not left, (language, name)
+        assert states > 6
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (360, "light")])
+def test_the_tour_has_nothing_that_axe_finds(browser, path, width, scheme):
+    with open_page(browser, path.as_uri(), viewport={"width": width, "height": 900}, color_scheme=scheme) as page:
+        page.wait_for_selector("#extension[data-ready=true]", state="attached")
+        page.focus("[data-part=start-tour]")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".tour h2")
+        count = page.evaluate("livePanel.tour.steps.length")
+        for step in range(count):
+            page.wait_for_selector("[data-part=form]:not([aria-busy])")
+            page.evaluate("livePanel.turn")
+            assert find_violations(page) == [], step
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            if step + 1 < count:  # by the keyboard alone: from the heading, which has the focus, to the second button
+                page.evaluate("document.querySelector('.tour h2').focus()")
+                for key in ["Tab"] * (2 if step else 1) + ["Enter"]:
+                    page.keyboard.press(key)
+                assert page.evaluate("livePanel.tour.step") == step + 1

@@ -3,7 +3,7 @@
 Letters: B batch, H heads, T target (query) positions, S source (key) positions.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from ...layers.keras_layers import dynamic_shape
 from ...layers.tap import Hook, tapped
 from ...model.transformer import Transformer
 
-# Functions for `Change.replace`.
+# Functions of the weights and of the allowed keys (bool), both `(B, H, T, S)`, that return new weights.
 
 
 def zeroed(weights, allowed):
@@ -59,27 +59,8 @@ def without_top(weights, allowed):
     return ops.where(ops.any(remaining, axis=-1, keepdims=True), rest, weights)
 
 
-class Change(NamedTuple):
-    """A replacement of the weights of a head.
-
-    - replace: a function of the weights and of the allowed keys (bool), both `(B, H, T, S)`, that returns the new
-      weights of the same shape.
-    - label: the name on the live page's switches.
-    - meaning: an explanation in a few words.
-    """
-
-    replace: Callable[[Any, Any], Any]
-    label: str
-    meaning: str
-
-
-CHANGES = {
-    "zeroed": Change(zeroed, "off", "the head adds nothing"),
-    "uniform": Change(uniform, "even", "the same weight for every word"),
-    "permuted": Change(permuted, "shuffled", "the same weights, on other words"),
-    "without_top": Change(without_top, "without its top", "without each row's largest weight"),
-}
-"""The replacements by name."""
+CHANGES = {"zeroed": zeroed, "uniform": uniform, "permuted": permuted, "without_top": without_top}
+"""The replacements by name. The live page has words for each, `live.change.NAME.label` and `.meaning`."""
 
 UNCHANGED = -1
 
@@ -157,8 +138,8 @@ def _replace(weights, mask, number, intervention: Intervention):
     allowed = ops.broadcast_to(True if mask is None else mask, dynamic_shape(weights))
     changes = ops.reshape(intervention.changes[number], (-1, 1, 1))
     original = weights
-    for index, change in enumerate(CHANGES.values()):
-        weights = ops.where(ops.equal(changes, index), change.replace(original, allowed), weights)
+    for index, replace in enumerate(CHANGES.values()):
+        weights = ops.where(ops.equal(changes, index), replace(original, allowed), weights)
     if intervention.row is None:
         return weights
     layer, head, query = (intervention.row[i] for i in range(3))

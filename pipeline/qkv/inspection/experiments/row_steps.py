@@ -6,6 +6,7 @@ A user who runs the lines on the same arrays gets the same values.
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +19,8 @@ from ...attention.scores import Dot, ScaledDot
 from ...attention.self_attention import SelfAttention
 from ...errors import InputError
 from .activations import Pair, read_activations
-from .score_parts import find_attention
+from .intervention import changeable_layers
+from .score_parts import explained_sites, find_attention
 
 
 class Step(NamedTuple):
@@ -155,6 +157,33 @@ def row_steps(model: keras.Model, pair: Pair, layer: str, head: int, row: int, t
     for step in (*FUNCTIONS, *steps):
         exec(step.line, namespace)  # so the values are those of the printed lines
     return RowSteps(arrays, tuple(steps), {step.name: namespace[step.name] for step in steps})
+
+
+def stepped_sites(model: keras.Model) -> list[str]:
+    """Returns the sites whose rows `row_steps` can compute, of `config.choices.model.ATTENTION_SITES`."""
+    sites = []
+    for site in explained_sites(model):
+        layer = changeable_layers(model)[site][0]
+        with suppress(InputError):
+            _check_steps(model, layer, site)
+            sites.append(site)
+    return sites
+
+
+def predict_alone(model: Any, added: np.ndarray) -> np.ndarray:
+    """Returns the token that the output table reads from each vector alone, without the bias of the logits.
+
+    For the last layer of the decoder, these are the largest logits of the step `alone`.
+
+    Args:
+        model: a Transformer in float64.
+        added: vectors of the decoder's residual stream, such as values after the output projection, `(N, D)`.
+
+    Returns:
+        The ids, `(N,)`.
+    """
+    states = convert_to_numpy(model.final_norms.decoder(added)) if model.final_norms else added
+    return np.argmax(states @ convert_to_numpy(model.output_embedding.table).T, axis=-1)
 
 
 def _check_steps(model: Any, attention: Any, layer: str) -> None:

@@ -47,7 +47,7 @@ class PageBackend {
   readText(typed) {
     const text = this.normalize(typed.toWellFormed ? typed.toWellFormed() : typed), encoded = this.subwords.encode(text);
     const kept = encoded.ids.slice(0, this.limit - 1), ids = [...kept, this.special.eos];
-    if (!kept.length) throw new Error("there is nothing to translate in this text");
+    if (!kept.length) throw new Error(say("live.nothing"));
     return { text, ids, pieces: this.spell(ids), ends: encoded.ends.slice(0, kept.length), cut: encoded.ids.length >= this.limit };
   }
 
@@ -78,7 +78,7 @@ class PageBackend {
     let last = performance.now();
     const pause = async (done) => {
       if (done && performance.now() - last < PAUSE) return;
-      tell(done ? `translating: ${done} tokens …` : "translating …");
+      tell(done ? say("live.translating.tokens", { count: done }) : say("live.translating"));
       await new Promise((resolve) => setTimeout(resolve));
       last = performance.now();
     };
@@ -183,6 +183,6 @@ async function openModel(facts) {
   try {
     return new PageBackend(facts, await unpackModel(document.getElementById("model").textContent));
   } catch (error) {
-    throw new Error(`the file is damaged: the model inside cannot be read (${error.message}). Download or copy it again`);
+    throw new Error(say("live.damaged", { message: error.message }));
   }
 }

@@ -45,16 +45,16 @@ function typedText(rules, unread) {
 // Returns a description of the invisible characters of a text that the model does not read, null if there are none; see
 // `describe_unread` in text/lines/typed_line.py.
 function describeUnread(text, unread) {
-  const descriptions = [["left out", unread.left_out], ["read as a space", unread.spaces]].map(([effect, letters]) => {
+  const descriptions = [["live.unread.left_out", unread.left_out], ["live.unread.space", unread.spaces]].map(([key, letters]) => {
     const counts = new Map();
     for (const character of text.replaceAll("\n", " ").match(every(`[${letters}]`)) ?? []) {
       counts.set(character.codePointAt(0), (counts.get(character.codePointAt(0)) ?? 0) + 1);
     }
     const codes = [...counts].sort(([first], [second]) => first - second);
     const named = codes.map(([code, count]) => `U+${code.toString(16).toUpperCase().padStart(4, "0")} (${count})`);
-    return named.length ? `${effect}: ${named.join(", ")}` : "";
+    return named.length ? say(key, { characters: named.join(", ") }) : "";
   }).filter(Boolean);
-  return descriptions.length ? `invisible characters that the training text does not have, ${descriptions.join("; ")}` : null;
+  return descriptions.length ? say("live.unread", { characters: descriptions.join("; ") }) : null;
 }
 
 // Returns a function from a line to its words, separated by spaces, by Moses' normaliser of punctuation and tokeniser.

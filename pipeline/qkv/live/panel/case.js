@@ -1,10 +1,16 @@
 "use strict";
 // A sentence of the panel: the answers of each run, the edits of the user, and the link that holds both.
 
-// Returns the name of a head. `sites`: see scripts/store.js. A link may name a site that does not exist.
-function nameHead(sites, at, layer, head) {
-  const site = Object.values(sites).find(({ weighedAt }) => weighedAt === at);
-  return `${site?.title ?? at}, layer ${layer}, head ${head}`;
+const ATTENTION = ["cross", "encoder_self", "decoder_self"];
+
+// Returns the name of a head. A link may name a site that does not exist.
+function nameHead(at, layer, head) {
+  return say("live.head", { site: ATTENTION.includes(at) ? say(`live.site.${at}`) : at, layer, head });
+}
+
+// Returns the name of a kind of change. A link may name one that does not exist.
+function nameChange(change, changes) {
+  return changes.includes(change) ? say(`live.change.${change}.label`) : change;
 }
 
 class Edits {
@@ -31,6 +37,12 @@ class Edits {
     if (change !== null) this.heads.push(...places.map(([layer, head]) => ({ site, layer, head, change })));
   }
 
+  // Sets the changes of all heads, [{site, layer, head, change}].
+  replaceHeads(changes) {
+    this.remember();
+    this.heads = [...changes];
+  }
+
   setPrefix(ids, text) {
     this.remember();
     this.prefix = ids;
@@ -55,13 +67,13 @@ class Edits {
   }
 
   // Returns [{text, remove}]: a description of each edit, and a function that undoes it. `changes`: see
-  // panel/backend.js. `sites`: see scripts/store.js.
-  describe(changes, sites) {
+  // panel/backend.js.
+  describe(changes) {
     const descriptions = this.heads.map(({ site, layer, head, change }) => ({
-      text: `${nameHead(sites, site, layer, head)}: ${changes[change]?.label ?? change}`,
+      text: say("live.edit.head", { head: nameHead(site, layer, head), change: nameChange(change, changes) }),
       remove: () => this.setHeads(site, [[layer, head]], null),
     }));
-    if (this.prefix.length) descriptions.push({ text: `begins with “${this.prefixText}”`, remove: () => this.setPrefix([], "") });
+    if (this.prefix.length) descriptions.push({ text: say("live.edit.prefix", { text: this.prefixText }), remove: () => this.setPrefix([], "") });
     return descriptions;
   }
 }
@@ -77,8 +89,8 @@ class Case {
     this.original = Array(runs).fill(null); // the facts of the translation by each run, see panel/backend.js
     this.changed = Array(runs).fill(null); // the same with edits, null without edits
     this.edits = Array.from({ length: runs }, () => new Edits());
-    this.token = null; // {run, changed, place}: the token whose alternatives are shown
-    this.why = new Map(); // question about scores or a logit, as JSON -> the promise of its answer
+    this.chosen = null; // {column, place}: the column of the viewer with the chosen row, and its token; null for the first
+    this.why = new Map(); // kind of question and question about a row, as JSON -> the promise of its answer
   }
 
   // Returns the question for the translation by a run, with edits or without.
@@ -100,9 +112,19 @@ class Case {
     return { text: this.text, run, target: this.original[run].ids, query };
   }
 
-  // Returns the question for the parts of the scores of a head, in a row of the original translation.
-  scoreQuestion(run, site, layer, head, query) {
+  // Returns the question for a row of a head over the original translation.
+  rowQuestion(run, site, layer, head, query) {
     return { ...this.logitQuestion(run, query), site, layer, head };
+  }
+
+  // Promises the answer of `backend[kind]` to a question about a row. It is asked once.
+  explained(backend, kind, question) {
+    const name = JSON.stringify([kind, question]);
+    if (!this.why.has(name)) {
+      this.why.set(name, backend[kind](question));
+      this.why.get(name).catch(() => this.why.delete(name));
+    }
+    return this.why.get(name);
   }
 
   facts(run, changed) {

@@ -18,7 +18,7 @@ function drawRow({ keys, weights, before, ask }) {
   const result = htmlElement("div", { "aria-live": "polite" });
   let now = [...weights], timer = null, asked = 0;
   const inputs = keys.map((key, place) => {
-    const label = htmlElement("label", {}), input = htmlElement("input", { type: "range", min: 0, max: 1, step: 0.01, "aria-label": `weight of ${key}` });
+    const label = htmlElement("label", {}), input = htmlElement("input", { type: "range", min: 0, max: 1, step: 0.01, "aria-label": say("live.weight_of", { word: nameToken(key) }) });
     const share = htmlElement("output", {});
     input.addEventListener("input", () => move(place, Number(input.value)));
     label.append(htmlElement("span", { dir: "auto" }, nameToken(key)), input, share);
@@ -27,7 +27,7 @@ function drawRow({ keys, weights, before, ask }) {
   });
   const show = () => inputs.forEach(({ input, share }, place) => {
     input.value = now[place];
-    share.textContent = now[place].toFixed(2);
+    share.textContent = formatNumber(now[place]);
   });
   const move = (place, value) => {
     now = moveWeight(now, place, value);
@@ -44,7 +44,7 @@ function drawRow({ keys, weights, before, ask }) {
       result.replaceChildren(htmlElement("p", { class: "warning" }, error.message));
     }
   };
-  const reset = makeButton("As the model has it", {}, () => {
+  const reset = makeButton(say("live.row.reset"), {}, () => {
     now = [...weights];
     show();
     result.replaceChildren();
@@ -72,6 +72,13 @@ function largestPairs({ queryParts, keyParts }, values) {
   return { shown: pairs.slice(0, MOST_PAIRS), count: others.length, rest: others.reduce((sum, { value }) => sum + value, 0) };
 }
 
+// Returns the name of a part of a state, such as decoder.0.self; see score_parts.py and logit_parts.py.
+function namePart(part) {
+  const [, side, layer, kind] = /^(encoder|decoder)\.(\d+)\.(\w+)$/.exec(part) ?? [];
+  if (side) return say(`live.part.${side}.${kind}`, { layer });
+  return ["token", "position", "bias", "biases"].includes(part) ? say(`live.part.${part}`) : part;
+}
+
 function drawPairs(facts, key) {
   const { shown, count, rest } = largestPairs(facts, facts.differences[key]), list = htmlElement("ol", { class: "pairs" });
   const largest = Math.max(1e-9, Math.abs(rest), ...shown.map(({ value }) => Math.abs(value)));
@@ -83,15 +90,15 @@ function drawPairs(facts, key) {
     item.append(name, bar, htmlElement("span", { class: "share" }, formatChange(value)));
     list.append(item);
   };
-  for (const { query, key, value } of shown) line(query, key, value);
-  if (count) line(`${count} other ${count === 1 ? "pair" : "pairs"}`, "", rest);
+  for (const { query, key, value } of shown) line(namePart(query), namePart(key), value);
+  if (count) line(say("live.why.others", { count }), "", rest);
   return list;
 }
 
 // Returns the parts of a logit: a bar under each source word, and a line with the other parts. The argument is the
 // answer of `split`, see panel/backend.js.
 function drawLogit({ total, sources, others }) {
-  const words = htmlElement("ol", { class: "under", "aria-label": "What cross-attention has read from each word" });
+  const words = htmlElement("ol", { class: "under", "aria-label": say("live.logit.words") });
   const largest = Math.max(1e-9, ...sources.map(([, value]) => Math.abs(value)));
   for (const [token, value] of sources) {
     const item = htmlElement("li"), bar = htmlElement("span", { class: value < 0 ? "bar against" : "bar" });
@@ -99,11 +106,11 @@ function drawLogit({ total, sources, others }) {
     item.append(htmlElement("span", { dir: "auto" }, nameToken(token)), htmlElement("span", { class: "share" }, formatChange(value)), bar);
     words.append(item);
   }
-  const read = sources.reduce((sum, [, value]) => sum + value, 0), rest = others.filter(([, value]) => value).map(([part, value]) => `${formatChange(value)} ${part}`);
+  const read = sources.reduce((sum, [, value]) => sum + value, 0), rest = others.filter(([, value]) => value).map(([part, value]) => `${formatChange(value)} ${namePart(part)}`);
   return [
-    htmlElement("p", {}, `Logit ${formatChange(total)} from the mean of all tokens. Cross-attention gave ${formatChange(read)}, from each source word:`),
+    htmlElement("p", {}, say("live.logit.total", { total: formatChange(total), read: formatChange(read) })),
     words,
-    htmlElement("p", {}, `The rest: ${rest.join(", ")}.`),
+    htmlElement("p", {}, say("live.logit.rest", { parts: rest.join(", ") })),
   ];
 }
 
@@ -111,14 +118,14 @@ function drawLogit({ total, sources, others }) {
 // panel/backend.js. `key`: the index of the key that is shown first. `choose(key)` is called when the user chooses
 // another key.
 function drawWhy(facts, key, choose) {
-  const box = htmlElement("div"), line = htmlElement("label", {}, "Why ");
+  const box = htmlElement("div"), line = htmlElement("label", {}, say("live.why.key"));
   const select = htmlElement("select", { dir: "auto" }), result = htmlElement("div", { "aria-live": "polite" });
   facts.keys.forEach((token, place) => select.append(htmlElement("option", { value: place }, nameToken(token))));
   select.value = key;
-  line.append(select, "?");
+  line.append(" ", select);
   const show = () => {
     const place = Number(select.value), total = facts.differences[place].flat().reduce((sum, value) => sum + value, 0);
-    const text = `Score ${formatNumber(facts.scores[place])}, ${formatChange(total)} from the mean of the row: query part × key part`;
+    const text = say("live.why.score", { score: formatNumber(facts.scores[place]), change: formatChange(total) });
     result.replaceChildren(htmlElement("p", {}, text), drawPairs(facts, place));
   };
   select.addEventListener("change", () => {

@@ -6,7 +6,7 @@
 //                                    shows changed translations; undefined if it has none
 //   edits(run, site)                 the edits of the shown sentence; null if heads of this site cannot be changed
 //   set(run, site, places, change)   changes the heads `places`, [[layer, head], ...]
-//   kinds                            kind of change -> {label, meaning}
+//   kinds                            the kinds of change
 function decorateSwitches(viewer, { edits, columns, set, kinds }) {
   viewer.decorateHeads((button, { run: column, site, layer, head }) => {
     const shown = columns(column), at = viewer.store.sites[site].weighedAt;
@@ -17,13 +17,13 @@ function decorateSwitches(viewer, { edits, columns, set, kinds }) {
     const change = changes[0], isOff = changes.every((kind) => kind === "zeroed");
     if (shown.changed && head !== "mean" && change) {
       button.classList.add("switched", `switched-${change}`);
-      button.setAttribute("aria-label", `${button.getAttribute("aria-label")}, ${kinds[change]?.label ?? change}`);
+      button.setAttribute("aria-label", `${button.getAttribute("aria-label")}, ${nameChange(change, kinds)}`);
       button.title = button.getAttribute("aria-label");
     }
     const toggle = () => set(shown.run, at, heads.map((number) => [layer, number]), isOff ? null : "zeroed");
     button.setAttribute("aria-keyshortcuts", "x");
     button.addEventListener("keydown", (event) => { if (event.key === "x") toggle(); });
-    const name = head === "mean" ? `all heads of layer ${layer}` : `layer ${layer}, head ${head}`;
+    const name = head === "mean" ? say("live.layer", { layer }) : say("live.one_head", { layer, head });
     if (!shown.changed) queueMicrotask(() => addSwitch(button, name, isOff, toggle));
   });
 }
@@ -32,28 +32,29 @@ function addSwitch(button, name, isOff, toggle) {
   if (!button.isConnected) return;
   const cell = htmlElement("span", { class: "switchable" }), focused = document.activeElement === button;
   button.replaceWith(cell);
-  const element = makeButton(isOff ? "off" : "on", {
-    class: "switch", tabindex: -1, "aria-pressed": String(isOff), "aria-label": `off: ${name}`,
-    title: isOff ? `switch ${name} on again` : `switch ${name} off: it adds nothing`,
+  const element = makeButton(say(isOff ? "live.off" : "live.on"), {
+    class: "switch", tabindex: -1, "aria-pressed": String(isOff), "aria-label": say("live.switch", { name }),
+    title: say(isOff ? "live.switch.on" : "live.switch.off", { name }),
   }, toggle);
   cell.append(button, element);
   if (focused) button.focus({ preventScroll: true });
 }
 
-// Returns the bar for the shown head: a button for each kind of change, for the head and for its whole layer.
+// Returns the switches of the shown head: a button for each kind of change, for the head and for its whole layer.
 function drawSwitchBar({ site, layer, head, heads, changes, edits, set }) {
   const bar = htmlElement("div", { class: "switches" });
   const group = (name, places) => {
     const line = htmlElement("div", { role: "group", "aria-label": name });
     const kinds = places.map((place) => edits.changeOf(site, ...place));
     line.append(htmlElement("span", { class: "name" }, name));
-    for (const [change, { label, meaning }] of [[null, { label: "on", meaning: "as the model has it" }], ...Object.entries(changes)]) {
-      const pressed = kinds.every((kind) => kind === change);
-      line.append(makeButton(label, { title: meaning, "aria-pressed": String(pressed) }, () => set(places, change)));
+    for (const change of [null, ...changes]) {
+      const pressed = kinds.every((kind) => kind === change), label = change ? say(`live.change.${change}.label`) : say("live.on");
+      const title = change ? say(`live.change.${change}.meaning`) : say("live.on.meaning");
+      line.append(makeButton(label, { title, "aria-pressed": String(pressed) }, () => set(places, change)));
     }
     bar.append(line);
   };
-  if (head !== "mean") group(`head ${head} of layer ${layer}`, [[layer, head]]);
-  group(`all heads of layer ${layer}`, [...Array(heads).keys()].map((number) => [layer, number]));
+  if (head !== "mean") group(say("live.one_head", { layer, head }), [[layer, head]]);
+  group(say("live.layer", { layer }), [...Array(heads).keys()].map((number) => [layer, number]));
   return bar;
 }

@@ -14,73 +14,61 @@ function nameToken(token) {
   return spellToken(token).trim() || token;
 }
 
-function formatNumber(number) {
-  return number.toFixed(2).replace("-", "−");
+// Returns a number with two decimals, as the language of the page writes it, with a minus sign instead of a hyphen.
+function formatNumber(number, digits = 2) {
+  const fixed = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  const rounded = Math.abs(number) < 0.5 * 10 ** -digits ? 0 : number; // no minus before a zero
+  return rounded.toLocaleString(pageLanguage(), fixed).replace("-", "−");
 }
 
 function formatChange(number) {
   return `${number < 0 ? "" : "+"}${formatNumber(number)}`;
 }
 
-// Returns a translation in which the tokens at the indices `differing`, a Set, are marked.
-function markTokens(tokens, differing) {
-  const line = htmlElement("span", { class: "compared", dir: "auto" });
-  tokens.forEach((token, place) => {
-    if (place === tokens.length - 1 && token === "</s>") return;
-    line.append(differing.has(place) ? htmlElement("mark", {}, spellToken(token)) : spellToken(token));
-  });
-  return line;
+// Returns a share from 0 to 1 as a percentage.
+function formatShare(share) {
+  if (share === null) return "";
+  const percent = (number, digits = 0) => say("live.percent", { number: formatNumber(number, digits) });
+  return share >= 0.995 ? `> ${percent(99)}` : share < 0.001 ? `< ${percent(0.1, 1)}` : percent(100 * share, share < 0.1 ? 1 : 0);
 }
 
-// Returns a comparison of two translations, which shows the effect of edits. Arguments: facts of a backend.
+// Returns a line that says what edits have changed. Arguments: facts of a backend.
 function drawComparison(original, changed) {
-  const box = htmlElement("div", { class: "comparison", role: "status" });
   const same = original.ids.length === changed.ids.length && original.ids.every((id, place) => id === changed.ids[place]);
   const difference = changed.logProbability - original.logProbability;
-  if (same && difference === 0) {
-    box.append(htmlElement("p", {}, "Nothing changed: the same translation, with the same probability."));
-    return box;
-  }
-  const tokens = [original.sentence.target, changed.sentence.target], differing = differences(...tokens);
-  ["original", "changed"].forEach((name, side) => {
-    const row = htmlElement("p", {});
-    row.append(htmlElement("span", { class: "name" }, name), " ", markTokens(tokens[side], differing[side]));
-    box.append(row);
-  });
-  const words = same ? "The same translation" : `${differing[0].size + differing[1].size} tokens differ`;
-  const total = `log-probability ${formatNumber(original.logProbability)} → ${formatNumber(changed.logProbability)} (${formatChange(difference)})`;
-  box.append(htmlElement("p", { class: "facts" }, `${words}; ${total}.`));
-  return box;
+  if (same && difference === 0) return htmlElement("p", { class: "comparison" }, say("live.nothing_changed"));
+  const differing = differences(original.sentence.target, changed.sentence.target), count = differing[0].size + differing[1].size;
+  const words = same ? say("live.same_translation") : say("live.tokens_differ", { count });
+  const numbers = { before: formatNumber(original.logProbability), after: formatNumber(changed.logProbability), change: formatChange(difference) };
+  return htmlElement("p", { class: "comparison" }, `${words} ${say("live.log_probability", numbers)}`);
 }
 
 const SURE = 0.9; // tokens with a lower probability are underlined, the less likely the thicker
 
-// Returns a button for each token of a translation. `chosen`: the index of the chosen token, null for none.
-// `choose(place)` is called with the index of a token that the user chooses, null if the choice is removed.
-function drawTokens(facts, chosen, choose) {
-  const name = "Tokens of the translation: choose one to see what else was likely";
-  const line = htmlElement("div", { class: "tokens", role: "group", dir: "auto", "aria-label": name });
+// Returns a button for each token of a translation. The options:
+//   chosen          the index of the chosen token, null for none
+//   differing       the indices of tokens that are marked, a Set
+//   choose(place)   is called with the index of a token that the user chooses
+//   focus           the prefix of the buttons' names, see `keepPlace`
+function drawTokens(facts, { chosen, differing, choose, focus }) {
+  const line = htmlElement("div", { class: "tokens", role: "group", dir: "auto", "aria-label": say("live.tokens") });
   facts.sentence.target.forEach((token, place) => {
     const probability = probabilityOf(facts, place), isPrefix = place < facts.prefixTokens;
-    const label = `${nameToken(token)}: ${isPrefix ? "given" : formatShare(probability)}`;
+    const label = `${nameToken(token)}: ${isPrefix ? say("live.given") : formatShare(probability)}`;
     const button = makeButton(labelToken(token), {
-      class: isPrefix ? "token given" : "token", title: label, "aria-label": label,
-      "aria-pressed": String(place === chosen), "data-place": place,
-    }, () => choose(place === chosen ? null : place));
+      class: ["token", isPrefix ? "given" : "", differing.has(place) ? "differing" : ""].filter(Boolean).join(" "), title: label, "aria-label": label,
+      "aria-pressed": String(place === chosen), "data-place": place, "data-focus": `${focus} ${place}`,
+    }, () => choose(place));
     if (probability !== null && probability < SURE) button.style.borderBottomWidth = `${1 + 4 * (1 - probability)}px`;
     line.append(button);
   });
+  makeRoving(line, [...line.children], line.children.length, chosen ?? 0);
   return line;
 }
 
 function probabilityOf(facts, place) {
   const value = facts.sentence.logProbabilities?.[place];
   return value === undefined ? null : Math.exp(value);
-}
-
-function formatShare(probability) {
-  if (probability === null) return "";
-  return probability >= 0.995 ? "> 99 %" : probability < 0.001 ? "< 0.1 %" : `${(100 * probability).toFixed(probability < 0.1 ? 1 : 0)} %`;
 }
 
 // Returns a list of the likeliest tokens at a position, with bars. `alternatives`: [[id, token, log-probability], ...].
@@ -95,7 +83,7 @@ function drawAlternatives(alternatives, current, choose, before = null) {
     const bar = htmlElement("span", { class: "bar" });
     bar.style.setProperty("--share", probability.toFixed(4));
     const earlier = before?.find(([other]) => other === id);
-    const change = before ? ` (${earlier ? formatShare(Math.exp(earlier[2])) : "less"} before)` : "";
+    const change = before ? ` ${say("live.before", { share: earlier ? formatShare(Math.exp(earlier[2])) : say("live.less") })}` : "";
     row.append(button, bar, htmlElement("span", { class: "share" }, formatShare(probability) + change));
     list.append(row);
   }

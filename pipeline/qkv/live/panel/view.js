@@ -1,40 +1,52 @@
 "use strict";
-// The view of a sentence in the panel: its translations, their tokens, the alternatives at a token, and the edits.
+// The view of a sentence: its translation above each picture, the heads beside it, and what is known of the chosen word.
 
 class CaseView {
   // `panel`: the panel whose methods the buttons call.
   constructor(panel) {
     this.panel = panel;
-    this.open = { nBest: false, row: false, logit: false }; // whether each folded part is open
-    this.lastCell = { row: null, column: null, key: null }; // the cell that was chosen last, and the key that is explained
+    this.open = { nBest: false, alternatives: false, row: false, logit: false, score: false, switches: false }; // the open folded parts
+    this.cell = null; // {name, key}: the row whose score is explained, and the key that the user chose or clicked
+    this.clicked = 0; // the column of the viewer in which the user last clicked
   }
 
   folded(name, summary, kind = null) {
     const details = htmlElement("details", { class: kind, open: this.open[name] });
-    details.append(htmlElement("summary", {}, summary));
+    details.append(htmlElement("summary", { "data-focus": `folded-${name}` }, summary));
     details.addEventListener("toggle", () => { this.open[name] = details.open; });
     return details;
   }
 
-  drawRun(asked, run) {
-    const parts = [], several = this.panel.backend.runs.length > 1, name = this.panel.backend.runs[run].name;
-    if (asked.paragraph.spaces.length) parts.push(this.drawParagraph(asked, run, several ? name : "translation"));
-    for (const changed of [false, true]) {
-      const facts = asked.facts(run, changed);
-      if (!facts) continue;
-      const title = [several ? name : "", changed ? "changed" : several ? "" : "tokens"].filter(Boolean).join(", ");
-      const row = htmlElement("div", { class: "translation" }), token = asked.token;
-      const chosen = token?.run === run && token.changed === changed ? token.place : null;
-      row.append(htmlElement("span", { class: "name" }, title));
-      row.append(drawTokens(facts, chosen, (place) => this.panel.chooseToken(asked, run, changed, place)));
-      parts.push(row);
-      if (chosen !== null) parts.push(this.drawToken(asked, run, changed, chosen));
-      if (!changed && facts.nBest.length > 1) parts.push(this.drawNBest(asked, run, facts));
+  // Returns a folded part that is filled when it is opened. `ask()` promises the facts that `draw(facts)` turns into
+  // elements.
+  filledWhenOpen(name, summary, ask, draw) {
+    const details = this.folded(name, summary), result = htmlElement("div", { class: name, "aria-live": "polite" });
+    details.append(result);
+    const show = () => details.open && !result.hasChildNodes() && this.fill(result, ask, draw);
+    details.addEventListener("toggle", show);
+    show();
+    return details;
+  }
+
+  // Fills an element with what `draw(facts)` returns, or with the message of an error.
+  async fill(element, ask, draw) {
+    element.setAttribute("aria-busy", "true");
+    try {
+      element.replaceChildren(...[draw(await ask())].flat());
+    } catch ({ message }) {
+      element.replaceChildren(htmlElement("p", { class: "warning" }, message));
     }
-    const edits = asked.edits[run];
-    if (!edits.empty || edits.past.length) parts.push(this.drawEdits(asked, run, edits));
-    if (asked.changed[run]) parts.push(drawComparison(asked.original[run], asked.changed[run]));
-    return parts;
+    element.removeAttribute("aria-busy");
+  }
+
+  // Returns what concerns the sentence with all its pictures: the whole text, the edits, and what they have changed.
+  drawCase(asked) {
+    return this.panel.backend.runs.flatMap(({ name }, run) => {
+      const several = this.panel.backend.runs.length > 1, parts = [], edits = asked.edits[run];
+      if (asked.paragraph.spaces.length) parts.push(this.drawParagraph(asked, run, several ? name : ""));
+      if (!edits.empty || edits.past.length) parts.push(this.drawEdits(asked, run, edits));
+      return parts;
+    });
   }
 
   // Returns the translation of the whole text of a sentence. A click on another sentence shows it.
@@ -45,92 +57,197 @@ class CaseView {
       if (!other) return;
       const link = htmlElement("a", {
         href: `#${other.id}`, title: other.text, "aria-current": other.id === id ? "true" : null, "data-focus": `paragraph-${run} ${other.id}`,
-      }, other.original[run].sentence.hypothesis || "(empty)");
+      }, other.original[run].sentence.hypothesis || say("live.empty"));
       link.addEventListener("click", (event) => {
         event.preventDefault();
         this.panel.store.select(other.id);
       });
       text.append(link);
     });
-    row.append(htmlElement("span", { class: "name" }, title), text);
+    row.append(...(title ? [htmlElement("span", { class: "name" }, title)] : []), text);
     return row;
   }
 
   drawEdits(asked, run, edits) {
-    const line = htmlElement("div", { class: "edits" });
-    for (const { text, remove } of edits.describe(this.panel.backend.changes, this.panel.store.sites)) {
-      line.append(makeButton(`${text} ×`, { class: "chip", title: "take this back" }, () => this.panel.edit(run, remove)));
+    const line = htmlElement("div", { class: "edits", role: "status" });
+    for (const { text, remove } of edits.describe(this.panel.backend.changes)) {
+      line.append(makeButton(`${text} ×`, { class: "chip", title: say("live.edit.remove") }, () => this.panel.edit(run, remove)));
     }
     const button = (text, change, disabled) => line.append(makeButton(text, { disabled }, () => this.panel.edit(run, change)));
-    button("Undo", (edits) => edits.undo(), edits.past.length === 0);
-    button("Undo all", (edits) => edits.clear(), edits.empty);
+    button(say("live.undo"), (edits) => edits.undo(), edits.past.length === 0);
+    button(say("live.undo_all"), (edits) => edits.clear(), edits.empty);
+    if (asked.changed[run]) line.append(drawComparison(asked.original[run], asked.changed[run]));
     return line;
   }
 
   drawNBest(asked, run, facts) {
-    const box = this.folded("nBest", `${facts.nBest.length} translations, the best first`, "n-best"), list = htmlElement("ol", {});
+    const box = this.folded("nBest", say("live.n_best", { count: facts.nBest.length }), "n-best"), list = htmlElement("ol", {});
     box.append(list);
     for (const translation of facts.nBest) {
       const item = htmlElement("li", {}), current = translation.ids.join() === facts.ids.join();
       const attributes = { dir: "auto", "aria-current": current ? "true" : null };
-      const button = makeButton(translation.text || "(empty)", attributes, () => this.panel.showOther(asked, run, translation));
-      const scores = ` score ${translation.score.toFixed(3)}, log-probability ${translation.logProbability.toFixed(2)}`;
-      item.append(button, htmlElement("span", { class: "facts" }, scores));
+      const button = makeButton(translation.text || say("live.empty"), attributes, () => this.panel.showOther(asked, run, translation));
+      const scores = { score: formatNumber(translation.score, 3), log: formatNumber(translation.logProbability) };
+      item.append(button, " ", htmlElement("span", { class: "facts" }, say("live.n_best.scores", scores)));
       list.append(item);
     }
     return box;
   }
 
-  drawToken(asked, run, changed, place) {
-    const facts = asked.facts(run, changed), box = htmlElement("div", { class: "token-facts" });
-    box.append(htmlElement("p", {}, "Likeliest tokens here. Choose another one, and the translation goes on from it:"));
-    const goOn = (id, token) => {
+  // Arranges a section of the viewer: the name of the column and its translation, the heads, the picture, and beside it
+  // what is known of the chosen word.
+  drawSection(section, { run: column, sentence, site }) {
+    const place = this.panel.columns[column], asked = this.panel.case;
+    if (!place || !asked || !sentence) return;
+    const { run, changed } = place, facts = asked.facts(run, changed), { store } = this.panel;
+    const differing = asked.changed[run] ? differences(asked.original[run].sentence.target, asked.changed[run].sentence.target)[Number(changed)] : new Set();
+    const chosen = this.chosenToken(column, sentence), inTarget = store.sites[site].axes[0] === "target";
+    const tokens = drawTokens(facts, {
+      chosen: inTarget ? chosen : null, differing, focus: `token-${column}`, choose: (token) => this.panel.chooseToken(column, token),
+    });
+    section.querySelectorAll(":scope > h2, :scope > .facts").forEach((element) => element.remove());
+    const side = htmlElement("div", { class: "side" }), heads = section.querySelector(".heads"), view = section.querySelector(".view");
+    const name = this.nameColumn(asked, run, changed);
+    const title = htmlElement("h2", { class: "column-name", dir: "auto" }, name), line = htmlElement("div", { class: "translation" });
+    line.append(tokens);
+    section.prepend(...(name ? [title] : []), line);
+    if (heads) {
+      if (!heads.matches(".large")) heads.after(side);
+      if (!heads.matches(".large")) side.append(heads, ...this.drawHead(asked, place, site));
+      if (this.panel.columnCount() > 1) heads.querySelectorAll(".column:not(:nth-child(2))").forEach((label, head) => { label.textContent = head; });
+    }
+    if (!view) return;
+    const foot = htmlElement("div", { class: "foot" });
+    foot.append(...section.querySelectorAll(":scope > .bar, :scope > .units"));
+    section.append(...(this.panel.columnCount() > 1 ? [view.querySelector(".aside")] : []), foot); // side by side there is no space beside a picture
+    section.addEventListener("click", (event) => this.noteClick(event, column), { capture: true });
+    section.addEventListener("keydown", (event) => this.noteClick(event, column), { capture: true });
+    if (chosen !== null && this.chosenColumn() === column) section.querySelector(".aside").replaceChildren(this.drawWord(asked, column, chosen));
+  }
+
+  // Returns the name of a column of the viewer; "" for the only one.
+  nameColumn(asked, run, changed) {
+    const { runs } = this.panel.backend, which = changed ? say("live.changed") : say("live.original");
+    if (runs.length === 1) return asked.changed[run] ? which : "";
+    return changed ? say("live.of_run", { which, run: runs[run].name }) : runs[run].name;
+  }
+
+  // Returns the name of the shown head and its switches, as elements below the pictures of the heads.
+  drawHead(asked, { run, changed }, site) {
+    const { store, backend, lost } = this.panel, { layer, head } = store.state, at = store.sites[site].weighedAt, parts = [];
+    const profile = head === "mean" ? null : describeProfile(profileOf(backend.runs[run], site, layer, head), lost.get(`${run}/${at}/${layer}/${head}`));
+    const name = head === "mean" ? say("live.mean", { layer }) : say("live.one_head", { layer, head });
+    if (!changed) parts.push(htmlElement("p", { class: "head-name" }, profile ? `${name}: ${profile}` : name));
+    const size = backend.runs[run].heads[at];
+    if (!size || changed || !backend.changes.length) return parts;
+    const details = this.folded("switches", say("live.change")), bar = drawSwitchBar({
+      site: at, layer, head, heads: size[1], changes: backend.changes, edits: asked.edits[run],
+      set: (places, change) => this.panel.edit(run, (edits) => edits.setHeads(at, places, change)),
+    });
+    details.append(bar);
+    return [...parts, details];
+  }
+
+  noteClick({ type, key, target }, column) {
+    const { row, column: cell } = target.dataset ?? {}, asked = this.panel.case;
+    if (row === undefined || (type === "keydown" && key !== "Enter")) return;
+    this.clicked = column;
+    this.cell = cell === undefined ? null : { row: Number(row), column: Number(cell), key: null };
+    if (asked) asked.chosen = null;
+  }
+
+  // Returns the column of the viewer in which the chosen row is explained.
+  chosenColumn() {
+    return this.panel.case?.chosen?.column ?? this.clicked;
+  }
+
+  // Returns the indices of the tokens in each shown row or column of a sentence, for `side`: "rows" or "columns".
+  groups(column, sentence, side) {
+    const { store } = this.panel, { state } = store, { axes } = store.sites[state.site], run = store.runs[column];
+    const tokens = tokensOf(sentence, axes, state.side), axis = axes[side === "rows" ? 0 : 1];
+    return tokenGroups(tokens[side], tokens[`${side.slice(0, -1)}Words`], wordsOf(run, sentence, axis), state);
+  }
+
+  // Returns the index of the token of the pinned row, null without one. In a row of a word with several tokens it is the
+  // one that the user chose, or else the first.
+  chosenToken(column, sentence) {
+    const pinned = /^r(\d+)$/.exec(this.panel.store.state.pin ?? ""), chosen = this.panel.case.chosen;
+    const group = pinned && this.groups(column, sentence, "rows")[Number(pinned[1])];
+    if (!group?.length) return null;
+    return chosen?.column === column && group.includes(chosen.place) ? chosen.place : group[0];
+  }
+
+  // Returns what is known of the chosen word, the token of index `place` among the rows: the query, keys and values of
+  // the shown head, and, of a translation, the alternatives and the parts of scores and logit.
+  drawWord(asked, column, place) {
+    const { store, backend, columns } = this.panel, { site, layer, head } = store.state, at = store.sites[site].weighedAt;
+    const { run, changed } = columns[column], facts = asked.facts(run, changed), { sentence } = facts;
+    const inTarget = store.sites[site].axes[0] === "target", token = nameToken((inTarget ? sentence.target : sentence.source)[place]);
+    const before = place && inTarget ? nameToken(sentence.target[place - 1]) : "<s>";
+    const box = htmlElement("section", { class: "word", "aria-label": say("live.word", { word: token }) });
+    const title = htmlElement("div", { class: "word-title" });
+    title.append(htmlElement("h2", { dir: "auto" }, token), makeButton("×", { title: say("live.word.close"), "aria-label": say("live.word.close") }, () => store.set({ pin: null })));
+    box.append(title, htmlElement("p", { class: "asks" }, say(inTarget ? `live.asks.${at}` : "live.asks.encoder_self", { word: token, before })));
+    const question = asked.rowQuestion(run, at, layer, head, place), of = backend.runs[run];
+    if (!changed && backend.row && of.stepped?.includes(at)) box.append(head === "mean" ? this.drawHeadChoice(column) : this.drawVectors(asked, question, inTarget ? before : token));
+    if (inTarget) box.append(this.drawAlternatives(asked, run, facts, place));
+    if (inTarget && backend.split && !changed && "cross" in of.heads) {
+      box.append(this.filledWhenOpen("logit", say("live.logit"), () => asked.explained(backend, "split", asked.logitQuestion(run, place)), drawLogit));
+    }
+    if (!changed && backend.explain && of.explained?.includes(at) && head !== "mean") {
+      box.append(this.filledWhenOpen("score", say("live.why"), () => asked.explained(backend, "explain", question), (parts) => this.drawScore(column, sentence, parts, place)));
+    }
+    if (inTarget && backend.rows) box.append(this.drawMoving(asked, column, place));
+    return box;
+  }
+
+  drawVectors(asked, question, word) {
+    const part = htmlElement("div", { class: "vectors-part" });
+    this.fill(part, () => asked.explained(this.panel.backend, "row", question), (facts) => drawVectors(facts, word));
+    return part;
+  }
+
+  // Returns a line that offers the heads of the layer, because their mean has no query.
+  drawHeadChoice() {
+    const line = htmlElement("p", { class: "head-choice" }, `${say("live.choose_head")} `);
+    for (const head of [...Array(this.panel.store.size()[1]).keys()]) line.append(makeButton(String(head), { "aria-label": say("live.head_number", { head }) }, () => this.panel.store.set({ head })));
+    return line;
+  }
+
+  drawAlternatives(asked, run, facts, place) {
+    const details = this.folded("alternatives", say("live.alternatives")), goOn = (id, token) => {
       const ids = [...facts.ids.slice(0, place), id];
       const text = [...facts.sentence.target.slice(0, place), token].map(spellToken).join("").trim();
       this.panel.edit(run, (edits) => edits.setPrefix(ids, text));
     };
-    box.append(drawAlternatives(facts.alternatives[place], facts.ids[place], goOn));
-    const { split, rows, runs } = this.panel.backend;
-    if (split && !changed && "cross" in runs[run].heads) box.append(this.drawLogit(asked, run, place));
-    if (rows) box.append(this.drawRowOf(asked, run, changed, place));
-    return box;
-  }
-
-  // Returns a folded part with the parts of the logit of a token. The backend is asked when it is opened.
-  drawLogit(asked, run, place) {
-    const details = this.folded("logit", "Why this word"), result = htmlElement("div", { class: "logit", "aria-live": "polite" });
-    details.append(result);
-    const show = async () => {
-      if (!details.open || result.hasChildNodes()) return;
-      const question = asked.logitQuestion(run, place), name = JSON.stringify(question);
-      if (!asked.why.has(name)) asked.why.set(name, this.panel.backend.split(question));
-      try {
-        result.replaceChildren(...drawLogit(await asked.why.get(name)));
-      } catch ({ message }) {
-        asked.why.delete(name);
-        result.replaceChildren(htmlElement("p", { class: "warning" }, message));
-      }
-    };
-    details.addEventListener("toggle", show);
-    show();
+    details.append(htmlElement("p", {}, say("live.alternatives.hint")), drawAlternatives(facts.alternatives[place], facts.ids[place], goOn));
     return details;
   }
 
+  // Returns the parts of the scores of a row, for the key that the user has clicked, or else the one of most weight.
+  drawScore(column, sentence, facts, place) {
+    const { store } = this.panel, { site, layer, head, id, pin } = store.state;
+    const weights = store.matrix(column, id, site, layer, head)[place], clicked = this.cell && pin === `r${this.cell.row}` ? this.cell : null;
+    const among = (clicked ? this.groups(column, sentence, "columns")[clicked.column] : [...facts.keys.keys()]).filter((key) => key < facts.keys.length);
+    const strongest = among.reduce((best, key) => (best === null || weights[key] > weights[best] ? key : best), null) ?? 0;
+    return drawWhy(facts, clicked?.key ?? strongest, (key) => { this.cell = { ...(this.cell ?? { row: Number(pin.slice(1)), column: 0 }), key }; });
+  }
+
   // Returns a folded part with sliders for the weights of the shown head in the row of a token.
-  drawRowOf(asked, run, changed, place) {
-    const { site, layer, head } = this.panel.store.state, at = this.panel.store.sites[site].weighedAt, facts = asked.facts(run, changed);
-    const details = this.folded("row", "Move weight within this row"), heads = this.panel.backend.runs[run].heads[at];
-    if (!heads || site === "encoder" || head === "mean" || layer >= heads[0] || head >= heads[1]) {
-      details.append(htmlElement("p", {}, "Choose one head of the cross-attention or of the decoder below."));
+  drawMoving(asked, column, place) {
+    const { store, backend, columns } = this.panel, { site, layer, head } = store.state, at = store.sites[site].weighedAt;
+    const { run, changed } = columns[column], facts = asked.facts(run, changed);
+    const details = this.folded("row", say("live.row")), heads = backend.runs[run].heads[at];
+    if (!heads || head === "mean" || layer >= heads[0] || head >= heads[1]) {
+      details.append(htmlElement("p", {}, say("live.row.choose")));
       return details;
     }
-    const column = changed ? this.panel.changedColumn(run) : run;
-    const weights = this.panel.store.matrix(column, asked.id, site === "norms" ? "cross" : site, layer, head)[place];
-    const { columns } = tokensOf(facts.sentence, this.panel.store.sites[site].axes);
+    const weights = store.matrix(column, asked.id, site === "norms" ? "cross" : site, layer, head)[place];
+    const { columns: keys } = tokensOf(facts.sentence, store.sites[site].axes);
     details.append(
-      htmlElement("p", {}, `${nameHead(this.panel.store.sites, at, layer, head)}: how the next token depends on this row alone.`),
+      htmlElement("p", {}, say("live.row.hint", { head: nameHead(at, layer, head) })),
       drawRow({
-        keys: columns, weights: [...weights], before: facts.alternatives[place],
+        keys, weights: [...weights], before: facts.alternatives[place],
         ask: async (moved) => {
           const row = { site: at, layer, head, query: place, weights: moved };
           return (await this.panel.request(asked.questionOf(run, facts, changed, row))).alternatives[place];
@@ -138,53 +255,5 @@ class CaseView {
       }),
     );
     return details;
-  }
-
-  // Draws the parts of the scores of the shown head, in the pinned row of the original, beside its picture.
-  drawWhy(section, { run: column, sentence, site }) {
-    const { backend, store } = this.panel, asked = this.panel.case, { state } = store, place = this.panel.columns[column];
-    const at = store.sites[site].weighedAt, pinned = /^r(\d+)$/.exec(state.pin ?? ""), aside = section.querySelector(".aside");
-    const can = backend.explain && asked && aside && place && !place.changed && backend.runs[place.run].explained?.includes(at);
-    if (!can || state.head === "mean" || state.view !== "matrix") return;
-    const { axes } = store.sites[site], run = store.runs[column], tokens = tokensOf(sentence, axes, state.side);
-    const groups = (side, axis) => tokenGroups(tokens[side], tokens[`${side.slice(0, -1)}Words`], wordsOf(run, sentence, axis), state);
-    const rows = groups("rows", axes[0]), columns = groups("columns", axes[1]);
-    section.addEventListener("click", ({ target }) => this.noteCell(target), { capture: true });
-    section.addEventListener("keydown", ({ target }) => this.noteCell(target), { capture: true });
-    const row = pinned ? rows[Number(pinned[1])]?.[0] : undefined;
-    if (row === undefined) return;
-    const question = asked.scoreQuestion(place.run, at, state.layer, state.head, row), name = JSON.stringify(question);
-    const box = htmlElement("section", { class: "why", "aria-label": "Why this head looks there", "aria-busy": "true" });
-    aside.prepend(box);
-    if (!asked.why.has(name)) asked.why.set(name, backend.explain(question));
-    asked.why.get(name).then((facts) => {
-      const weights = store.matrix(column, asked.id, site, state.layer, state.head)[row];
-      const clicked = this.lastCell.row === Number(pinned[1]) ? columns[this.lastCell.column] : null;
-      const among = (clicked ?? [...facts.keys.keys()]).filter((key) => key < facts.keys.length);
-      const strongest = among.reduce((best, key) => (best === null || weights[key] > weights[best] ? key : best), null) ?? 0;
-      const chosen = this.lastCell.key?.name === name ? this.lastCell.key.place : strongest;
-      box.replaceChildren(drawWhy(facts, chosen, (place) => { this.lastCell.key = { name, place }; }));
-    }, ({ message }) => {
-      asked.why.delete(name);
-      box.replaceChildren(htmlElement("p", { class: "warning" }, message));
-    }).finally(() => box.removeAttribute("aria-busy"));
-  }
-
-  noteCell({ dataset: { row, column } }) {
-    if (row !== undefined && column !== undefined) this.lastCell = { row: Number(row), column: Number(column), key: null };
-    else if (row !== undefined) this.lastCell = { row: null, column: null, key: null };
-  }
-
-  // Draws the bar of switches below the pictures of a run.
-  drawBelow(section, { run: column, site }) {
-    const place = this.panel.columns[column], at = this.panel.store.sites[site].weighedAt, { layer, head } = this.panel.store.state;
-    const heads = place && this.panel.backend.runs[place.run].heads[at];
-    if (!heads || place.changed || !this.panel.case || Object.keys(this.panel.backend.changes).length === 0) return;
-    const edits = this.panel.case.edits[place.run];
-    const bar = drawSwitchBar({
-      site: at, layer, head, heads: heads[1], changes: this.panel.backend.changes, edits,
-      set: (places, change) => this.panel.edit(place.run, (edits) => edits.setHeads(at, places, change)),
-    });
-    section.querySelector(".heads")?.after(bar);
   }
 }

@@ -36,23 +36,23 @@ function goldCells(shown, gold) {
 
 const SMALLEST_CELL = 13, LARGEST_CELL = 44;
 
-function cellSize(shown, { width, height }, { left, top }) {
-  const wide = (width - left - 12) / Math.max(1, shown.columns.length);
-  const high = Math.max((height - top - 12) / Math.max(1, shown.rows.length), 22);
+function cellSize(level, { width, height }, { left, top }) {
+  const wide = (width - left - 12) / Math.max(1, level.columns);
+  const high = Math.max((height - top - 12) / Math.max(1, level.rows), 22);
   return Math.max(SMALLEST_CELL, Math.min(LARGEST_CELL, Math.floor(Math.min(wide, high))));
 }
 
-// Returns the picture of a matrix. `frame`: {width, height} of the available space. `axes`: {rows, columns}, the names
-// of the axes. `pin`: the pinned word, {axis, place}. `tell(text)` shows a description of the cell or word under the
+// Returns the picture of a matrix. `frame`: {width, height} of the available space. `level`: what it shares with the
+// pictures beside it, see `levelOf`. `axes`: {rows, columns}, the names of the axes. `pin`: the pinned word, {axis, place}. `tell(text)` shows a description of the cell or word under the
 // pointer. `choose(pin)` is called with the word that the user pins. `table`: the table beside the picture, see
 // `drawTable`; its row is marked with the row of the picture, and the other way round. `focus`: the prefix of the cells'
 // names, see `keepPlace`.
-function drawMatrix(shown, { gold, frame, axes, pin, table, tell, choose, focus }) {
+function drawMatrix(shown, { gold, frame, level, axes, pin, table, tell, choose, focus }) {
   const margins = (size) => ({ // with space for marked labels, which are bold
-    left: Math.ceil(Math.max(1.1 * widest(shown.rows, size), textWidth(`${axes.rows} ↓`, 11)) + 12),
-    top: Math.ceil(Math.max(1.1 * widest(shown.columns, size) * 0.87, 26) + 16),
+    left: Math.ceil(Math.max(1.1 * widest(level.rowLabels, size), textWidth(`${axes.rows} ↓`, 11)) + 12),
+    top: Math.ceil(Math.max(1.1 * widest(level.columnLabels, size) * 0.87, 26) + 16),
   });
-  const cell = cellSize(shown, frame, margins(13)), size = Math.min(13, 0.8 * cell), { left, top } = margins(size);
+  const cell = cellSize(level, frame, margins(13)), size = Math.min(13, 0.8 * cell), { left, top } = margins(size);
   const spill = Math.max(8, textWidth(shorten(shown.columns.at(-1) ?? "")) * 0.5 - cell / 2 + 6);
   const wide = cell * shown.columns.length, high = cell * shown.rows.length;
   const part = (kind, width, height, attributes = {}) =>

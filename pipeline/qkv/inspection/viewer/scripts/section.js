@@ -2,7 +2,9 @@
 // The section of a run: its heads, the picture of the chosen head, and the table.
 
 // Draws a section in two steps, because the size of the picture depends on the width of the section in the page. The
-// function draws the first part and returns a function for the second, to be called when the section is in the page.
+// function draws the first part and returns the second, to be called when all sections are in the page: {shown, measure,
+// fill}. `measure()` returns the width of the picture's space; `fill(level)` draws the picture, see `levelOf`. null
+// without a picture.
 // `hooks`: the functions of `Viewer.decorateHeads` and `Viewer.addPanel`, {heads, panels}; see viewer.js.
 function drawSection(section, store, index, hooks) {
   const { state, runs } = store, run = runs[index], sentence = store.sentence(index, state.id);
@@ -13,7 +15,7 @@ function drawSection(section, store, index, hooks) {
   if (several && run.facts?.length) section.append(htmlElement("p", { class: "facts" }, run.facts.join(" · ")));
   if (!layers || !sentence) {
     section.append(htmlElement("p", {}, say(sentence ? "viewer.site.none" : "viewer.missing")));
-    return () => {};
+    return null;
   }
   const place = { run: index, sentence, site: state.site }, large = state.view === "grid";
   const layer = Math.min(state.layer, layers - 1), head = state.head === "mean" || state.head < heads ? state.head : "mean";
@@ -26,9 +28,9 @@ function drawSection(section, store, index, hooks) {
       decorate: (button, { layer, head }) => hooks.heads.forEach((hook) => hook(button, { ...place, layer, head })),
     }),
   );
-  const fill = large ? () => {} : drawPicture(section, store, index, sentence, layer, head);
+  const picture = large ? null : drawPicture(section, store, index, sentence, layer, head);
   for (const panel of hooks.panels) panel(section, place);
-  return fill;
+  return picture;
 }
 
 function drawPicture(section, store, index, sentence, layer, head) {
@@ -65,12 +67,15 @@ function drawPicture(section, store, index, sentence, layer, head) {
   const reading = htmlElement("div", { class: "reading" });
   reading.append(value, ...(gold.length ? [drawGoldKey(lines)] : []));
   section.append(bar, ...(units ? [htmlElement("p", { class: "units" }, units)] : []), reading, view);
-  return () => {
+  const measure = () => {
     view.classList.toggle("stacked", shown.columns.length * LEGIBLE_CELL > view.clientWidth - aside.offsetWidth - 100);
-    const beside = getComputedStyle(view).flexDirection === "row" ? aside.offsetWidth + 24 : 0;
+    return view.clientWidth - (getComputedStyle(view).flexDirection === "row" ? aside.offsetWidth + 24 : 0);
+  };
+  const fill = (level) => {
+    const above = view.getBoundingClientRect().top + document.querySelector("main").scrollTop;
     const options = {
-      pin, frame: { width: view.clientWidth - beside, height: 0.78 * innerHeight }, axes: axisNames(axes, state.side), focus: `cell ${index}`,
-      gold, table,
+      pin, level, frame: { width: level.width, height: Math.max(0.5 * innerHeight, Math.min(0.78 * innerHeight, innerHeight - above - 16)) },
+      axes: axisNames(axes, state.side), focus: `cell ${index}`, gold, table,
       tell: (text) => { value.textContent = text; },
       choose: (pin) => store.set({ pin }),
     };
@@ -82,6 +87,15 @@ function drawPicture(section, store, index, sentence, layer, head) {
     reachScrolling(aside, say("viewer.table"));
     if (all) picture.before(drawHeadColours(store.size(index)[1], picture, (head) => store.set({ head, view: "lines" })));
   };
+  return { shown, measure, fill };
+}
+
+// Returns what pictures side by side share, so that they have the same size: the smallest width of their spaces, the
+// largest numbers of rows and columns, and all labels. `pictures`: results of `drawSection`.
+function levelOf(pictures) {
+  const most = (name) => Math.max(...pictures.map(({ shown }) => shown[name].length)), all = (name) => pictures.flatMap(({ shown }) => shown[name]);
+  const width = Math.min(...pictures.map(({ measure }) => measure()));
+  return { width, rows: most("rows"), columns: most("columns"), rowLabels: all("rows"), columnLabels: all("columns") };
 }
 
 const LEGIBLE_CELL = 16; // pixels; if cells beside the table would be smaller, the table is below the picture

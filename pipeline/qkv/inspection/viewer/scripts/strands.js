@@ -11,10 +11,10 @@ function headLook(head) {
 
 // Returns a picture of lines. `strands`: [{matrix, look, name}], the weights of each drawn head, the attributes of its
 // lines, and its name in descriptions. For the other options see `drawMatrix`.
-function drawLines(shown, { strands, gold, frame, axes, pin, table, tell, choose, focus }) {
-  const left = Math.max(widest(shown.columns), textWidth(`${axes.columns} →`)) + 18, right = Math.max(widest(shown.rows), textWidth(axes.rows)) + 14;
+function drawLines(shown, { strands, gold, frame, level, axes, pin, table, tell, choose, focus }) {
+  const left = Math.max(widest(level.columnLabels), textWidth(`${axes.columns} →`)) + 18, right = Math.max(widest(level.rowLabels), textWidth(axes.rows)) + 14;
   const gap = Math.max(120, Math.min(440, frame.width - left - right - 16)), top = 22;
-  const count = Math.max(shown.rows.length, shown.columns.length);
+  const count = Math.max(level.rows, level.columns);
   const width = left + gap + right, height = top + ROW * count + 6;
   const svg = svgElement("svg", {
     class: "lines", width, height, viewBox: `0 0 ${width} ${height}`, role: "group",

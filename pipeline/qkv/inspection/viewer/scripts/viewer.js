@@ -98,6 +98,8 @@ class Viewer {
     const { store, hooks } = this, { state, runs } = store, sentence = store.sentence(0, state.id);
     const [texts, place] = ["texts", "runs"].map((id) => document.getElementById(id));
     for (const form of [this.controls, this.filters]) showState(form, state);
+    const side = this.controls.elements.side?.closest("label");
+    if (side) side.hidden = store.sites[state.site]?.axes[0] !== "target"; // rows of the encoder have one kind of label
     if (!sentence) {
       for (const element of [texts, place]) element.replaceChildren();
       return;
@@ -108,9 +110,10 @@ class Viewer {
     texts.replaceChildren(...drawTexts(sentence, present, present.length > 1, state.query));
     keepPlace(place, () => {
       const sections = indices.map(() => htmlElement("section", { class: "run" }));
-      const fills = sections.map((section, i) => drawSection(section, store, indices[i], hooks));
+      const pictures = sections.map((section, i) => drawSection(section, store, indices[i], hooks)).filter(Boolean);
       place.replaceChildren(...sections);
-      fills.forEach((fill) => fill());
+      const level = pictures.length ? levelOf(pictures) : null;
+      pictures.forEach(({ fill }) => fill(level));
     });
   }
 
