@@ -151,7 +151,7 @@ def change_weights(name, weights, noise):
 
 
 def other_sentences(lengths, random):
-    """The index of another sentence for each: the next one of its length in a random order, or a neighbour by length."""
+    """The index of another sentence for each: the next of its length in a random order, or a neighbour."""
     order = sorted(random.permutation(len(lengths)).tolist(), key=lambda sentence: lengths[sentence])
     others = {}
     for place, sentence in enumerate(order):

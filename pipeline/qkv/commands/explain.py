@@ -26,11 +26,11 @@ LARGEST_INDEX = 1_000_000  # the largest number of a layer or head that the opti
 BAR_LENGTH = 40  # characters of the longest bar
 ALONE_NOTE = "; alone: the token that this vector alone would predict"
 CHANGE_NOTES = """\
-less control: the share under a change less the share under its control, which the indented line below the change has.
-A control changes the same part just as much, and keeps nothing of what the model has learnt there; each is the mean of
-{draws} draws, of the seeds 0 to {last}. Near 0, the change is no better than chance in its place.
-This is surgery, not a verdict on the design: the model learnt with all its parts, and was not trained again without
-them. docs/learn/surgery.md has models that were trained that way.
+An indented line is a control of the change above it: it changes the same part as much, but by chance. It is the mean of
+{draws} draws, with seeds 0 to {last}. "less control" is the change minus its control: if the interval contains 0, the
+change keeps no more than chance does.
+This is surgery, not a verdict on the design. The model learnt with all its matrices and was not trained again after a
+change. A model that learns with the change from the start may do as well: docs/learn/surgery.md compares both.
 """
 EXPLAINED_SITES = [name for name, site in SITES.items() if site.weighed_at.startswith(name)]
 

@@ -16,8 +16,12 @@ from qkv.inspection.experiments.changed_mechanism import (
 )
 from qkv.model.recurrent import Recurrent
 from tests.support.changed_pass import changed_table
+from tests.support.documents import SURGERY, recipe
+from tests.support.layer_contract import stir
+from tests.support.plugins import registrations_undone
 from tests.support.tiny_models import (
     RECURRENT,
+    SIZES,
     SOURCE,
     TARGET,
     TWO_LAYERS,
@@ -110,6 +114,20 @@ def test_changes_that_the_sizes_of_heads_forbid_are_left_out(right_shares):
 def test_changes_of_matrices_that_a_model_lacks_are_left_out(right_shares):
     shares = right_shares(shared_transformer(cross={"projection": False, "value_projection": True}), TARGET)
     assert list(shares.index) == [*OF_WEIGHTS[:-1], "raw values", "without W_O", "nothing read"]
+
+
+def test_the_model_of_the_page_has_one_matrix_for_keys_and_values(right_shares):
+    names: dict = {}
+    with registrations_undone():
+        exec(recipe("register_architecture", SURGERY), names)
+        model = names["OneMatrixTransformer"](**SIZES)
+        model(SOURCE, TARGET)
+        stir(model)
+        cross = model.decoder_blocks[0].cross_attention
+        assert cross.value_projection is cross.key_projection
+        assert shared_transformer().count_params() - model.count_params() == 8 * 8 + 8
+        shares = right_shares(model, likeliest(model), "raw values", "values := keys")
+    assert shares["values := keys"] == 1 > shares["raw values"]
 
 
 def test_controls_that_the_heads_forbid_are_left_out():

@@ -166,8 +166,8 @@ class MechanismChange(NamedTuple):
 AS_IT_IS = "as it is"
 MECHANISM_CHANGES = {
     AS_IT_IS: MechanismChange("the trained model"),
-    "one-hot": MechanismChange("all weight on the largest: retrieving, not mixing", ("weights permuted",), _one_hot),
-    "uniform": MechanismChange("the mean of the encoder's states", ("weights permuted",), _uniform),
+    "one-hot": MechanismChange("the largest weight becomes 1: no mixing", ("weights permuted",), _one_hot),
+    "uniform": MechanismChange("equal weights: the mean of states in context", ("weights permuted",), _uniform),
     "last word": MechanismChange("all weight on the end of the source", ("weights permuted",), _last),
     "raw vectors": MechanismChange(
         "no W_Q and W_K: states are compared", ("random W_Q, W_K",), projections=_make_identity("query", "key")
@@ -178,7 +178,7 @@ MECHANISM_CHANGES = {
         projections=_copy_projection("value", "key"),
     ),
     "values := keys": MechanismChange(
-        "W_V becomes W_K: what finds a word is read",
+        "W_V becomes W_K: the keys are read",
         ("random W_V", "another head's values", "another sentence's values"),
         projections=_copy_projection("key", "value"),
     ),
@@ -188,7 +188,7 @@ MECHANISM_CHANGES = {
     "without W_O": MechanismChange(
         "the heads' contexts side by side", ("random W_O",), projections=_make_identity("output")
     ),
-    "nothing read": MechanismChange("no weights: the decoder guesses from its own words", weights=_zeroed),
+    "nothing read": MechanismChange("no source: only the words before count", weights=_zeroed),
 }
 """The changes by name."""
 
@@ -198,7 +198,7 @@ CONTROLS = {
         "random matrices, same singular values", projections=_draw_same_spectrum("query", "key")
     ),
     "random W_K": MechanismChange("a random matrix, same singular values", projections=_draw_same_spectrum("key")),
-    "another sentence's keys": MechanismChange("of as many tokens", of_another_sentence="keys"),
+    "another sentence's keys": MechanismChange("of a sentence with as many tokens", of_another_sentence="keys"),
     "random W_V": MechanismChange("a random matrix, same singular values", projections=_draw_same_spectrum("value")),
     "another head's values": MechanismChange("right words, wrong directions", projections=_exchange_value_heads),
     "another sentence's values": MechanismChange("right directions, wrong words", of_another_sentence="values"),
