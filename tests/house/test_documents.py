@@ -21,7 +21,11 @@ from qkv.commands.cli import file_to_write, folder_to_write, text_file
 from qkv.commands.train import parse_train_arguments
 from qkv.config import load_run_config
 from qkv.files.run_directory import RunDirectory
+from qkv.inspection.experiments.changed_mechanism import measure_changes
+from qkv.run.trained_run import load_run
+from qkv.text.batch import forced_batch
 from tests.support import ROOT
+from tests.support.changed_pass import changed_table
 from tests.support.documents import (
     BLOCKS,
     DATAFRAME,
@@ -30,6 +34,7 @@ from tests.support.documents import (
     KERAS,
     PLUGINS,
     PYTHON,
+    SURGERY,
     recipe,
     write_own_blocks,
 )
@@ -181,6 +186,7 @@ def commands_of(page):
 
 
 COMMANDS = list(dict.fromkeys(command for page in RUN_PAGES for command in commands_of(page)))
+COMMANDS += [command for command in commands_of(SURGERY) if "--plugins" in command]
 RUN = re.compile(r"runs/(\w+)(?:/evaluations/(\w+)(?:/attention)?)?")
 PAIRS = {"train": 150, "validation": 30, "test": 101}  # the first example shows sentence 100
 PLUGIN = "from qkv.plugins import"
@@ -223,6 +229,7 @@ class Folder:
         self.write("my/pairs.tsv", ["\t".join(pair) for pair in zip(*sides, strict=True)])
         self.write("my_score.py", [code for code in blocks(PLUGINS, "python") if "register_score" in code])
         write_own_blocks(root / "my_blocks.py")
+        self.write("one_matrix.py", [code for code in blocks(SURGERY, "python") if PLUGIN in code])
 
     def write(self, name, lines):
         (self.root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -356,6 +363,7 @@ OTHER_COMMANDS = [
     if page not in [*RUN_PAGES, *MEASUREMENTS]
     for command in commands_of(page)
     if command.startswith(("python ", "qkv ", "make ")) and not re.search(r"^qkv \w+ --| \| ", command)
+    if command not in COMMANDS
 ]
 
 
@@ -504,15 +512,28 @@ def explained(capsys, *arguments):
 
 
 @needs_the_demo
-def test_changes_cost_the_trained_demo_what_the_page_says(capsys, monkeypatch):
+def test_changes_cost_the_trained_demo_what_the_pages_say(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
-    line = re.compile(r"^  (\S.*?) +([0-9.]+)%", re.MULTILINE)
-    shown = dict(line.findall(PRINTING_PAGES[0].read_text(encoding="utf-8")))
+    line = re.compile(r"^ {2,4}(\S.*?) +([0-9.]+)%", re.MULTILINE)
     found = dict(line.findall(explained(capsys, "--change")))
+    shown = dict(re.findall(r"^\| (?:\*\*|– )(.*?)(?:\*\*)? \| ([0-9.]+) \[", SURGERY.read_text("utf-8"), re.MULTILINE))
     assert list(found) == list(shown)
-    for name, share in found.items():
-        assert float(share) == pytest.approx(float(shown[name]), abs=15), name
+    of_the_first_page = line.findall(PRINTING_PAGES[0].read_text(encoding="utf-8"))
+    for name, share in [*shown.items(), *of_the_first_page]:
+        assert float(found[name]) == pytest.approx(float(share), abs=15), name
     assert min(float(found["as it is"]), float(found["one-hot"])) > 98
+
+
+@needs_the_demo
+def test_numpy_computes_the_changes_of_the_trained_demo():
+    loaded = load_run(ROOT / "runs/demo")
+    sides = ((ROOT / f"data/demo/test.{side}").read_text("utf-8").splitlines()[:8] for side in ("en", "fr"))
+    batch = forced_batch(list(zip(*map(loaded.tokenizer.encode, sides), strict=True))).ids
+    table = measure_changes(loaded.model, [batch], draws=2).drop(columns="meaning").set_index(["change", "control"])
+    expected = changed_table(loaded.model, [batch], draws=2)
+    assert list(table.index) == list(expected.index)
+    tokens = table["tokens"].iloc[0]
+    np.testing.assert_allclose(table.to_numpy(float), expected.to_numpy(float), atol=1.01 / tokens)
 
 
 @needs_the_demo

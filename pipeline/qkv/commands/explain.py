@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 LARGEST_INDEX = 1_000_000  # the largest number of a layer or head that the options allow
 BAR_LENGTH = 40  # characters of the longest bar
 ALONE_NOTE = "; alone: the token that this vector alone would predict"
+CHANGE_NOTES = """\
+An indented line is a control of the change above it: it changes the same part as much, but by chance. It is the mean of
+{draws} draws, with seeds 0 to {last}. "less control" is the change minus its control: if the interval contains 0, the
+change keeps no more than chance does.
+This is surgery, not a verdict on the design. The model learnt with all its matrices and was not trained again after a
+change. A model that learns with the change from the start may do as well: docs/learn/surgery.md compares both.
+"""
 EXPLAINED_SITES = [name for name, site in SITES.items() if site.weighed_at.startswith(name)]
 
 
@@ -298,12 +305,13 @@ def _logit_lines(parts: "pd.DataFrame", source: Sequence[str], token: str) -> It
 def _explain_changes(run: "TrainedRun") -> str:
     """Returns the text for `--change`: the share of next tokens of the test set that the model predicts correctly.
 
-    There is a line for each change of the cross-attention, see `inspection.experiments.changed_mechanism`.
+    There is a line for each change of the cross-attention, and below it a line for each of its controls; see
+    `inspection.experiments.changed_mechanism`.
     """
     import numpy as np
 
     from ..evaluation.request import TokenisedSet, read_configured_set
-    from ..inspection.experiments.changed_mechanism import measure_changes
+    from ..inspection.experiments.changed_mechanism import DRAWS, measure_changes
     from ..text.batch import forced_batch
     from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 
@@ -313,10 +321,27 @@ def _explain_changes(run: "TrainedRun") -> str:
     target_lengths = np.array([len(target) for _, target in pairs])
     batches = batches_by_length(source_lengths + 1, target_lengths, FORCED_BATCH_TOKENS)
     table = measure_changes(run.model, (forced_batch([pairs[i] for i in batch]).ids for batch in batches))
-    width = table["change"].str.len().max()
-    lines = [f"next tokens right, of {table['tokens'][0]} of the test set, when the cross-attention is changed:"]
-    lines += [f"  {row.change:<{width}}  {row.right:6.1%}  {row.meaning}" for row in table.itertuples()]
-    return "\n".join(lines) + "\n"
+    count = f"{table['tokens'][0]} in {len(pairs)} sentences of the test set"
+    lines = [f"next tokens right, of {count}, when the cross-attention is changed:", *_change_lines(table)]
+    return "\n".join([*lines, *CHANGE_NOTES.format(draws=DRAWS, last=DRAWS - 1).splitlines()]) + "\n"
+
+
+def _change_lines(table: "pd.DataFrame") -> Iterator[str]:
+    """Yields the lines of a table of `inspection.experiments.changed_mechanism.measure_changes`, with a heading.
+
+    The meaning of a control stands in its first line only.
+    """
+    rows = table.to_dict("records")
+    names = [f"  {row['control']}" if row["control"] else row["change"] for row in rows]
+    width = max(map(len, names))
+    yield f"  {'':{width}}   right  95 % interval  less control  95 % interval"
+    explained = set()
+    for name, row in zip(names, rows, strict=True):
+        right = f"{row['right']:6.1%}  {100 * row['low']:4.1f} to {100 * row['high']:.1f}"
+        less = f"{row['difference']:+.1%}  {100 * row['difference_low']:+5.1f} to {100 * row['difference_high']:+.1f}"
+        meaning = "" if name in explained else row["meaning"]
+        explained.add(name)
+        yield f"  {name:<{width}}  {right:22}  {less if row['control'] else '':27} {meaning}".rstrip()
 
 
 def _explain_pronouns(run: "TrainedRun", path: Path) -> str:

@@ -40,6 +40,14 @@ def permuted(weights, allowed, seed=0):
     """
     keys = dynamic_shape(weights)[-1]
     noise = ops.transpose(keras.random.uniform((keys, weights.shape[1]), seed=seed))[:, None]
+    return permuted_by(weights, allowed, noise)
+
+
+def permuted_by(weights, allowed, noise):
+    """Permutes the weights of each row among its allowed keys, by the order of the numbers `noise`, from 0 to 1.
+
+    `noise` is broadcastable to the weights.
+    """
     # The allowed keys' weights come first, in random order; the n-th allowed key gets the n-th of them.
     shuffled = ops.take_along_axis(weights, ops.argsort(ops.where(allowed, noise, 2.0), axis=-1), axis=-1)
     number = ops.maximum(ops.cumsum(ops.cast(allowed, "int32"), axis=-1) - 1, 0)
