@@ -1,6 +1,7 @@
 """What the README and the pages say is true: their commands, code, configs, links, and the paths that they name. Only
 training gets options on top of those that are written, for a model that trains in seconds on a few lines."""
 
+import functools
 import importlib
 import importlib.metadata
 import pkgutil
@@ -20,6 +21,7 @@ from qkv.commands.cli import file_to_write, folder_to_write, text_file
 from qkv.commands.train import parse_train_arguments
 from qkv.config import load_run_config
 from qkv.files.run_directory import RunDirectory
+from qkv.run import trained_run
 from tests.support import ROOT
 from tests.support.documents import (
     BLOCKS,
@@ -198,7 +200,7 @@ class Folder:
 
     def __init__(self, root):
         self.root = root
-        self.training = {}
+        self.ended = {}
         (root / "configs").symlink_to(ROOT / "configs")
         (root / "requirements.txt").symlink_to(ROOT / "requirements.txt")
         (root / "opus-mt-en-fr").symlink_to(ROOT / "tests" / "exchange" / "golden" / "marian")
@@ -265,9 +267,13 @@ class Folder:
         tiny = "--config" in rest or name == "doctor"
         options = [f"--{key}={value}" for key, value in TINY.items() if f"--{key}" not in rest] if tiny else []
         ended = run(self.root, "-m", "qkv", name, *rest, *options, given=given)
-        if name == "train" and "--config" in rest:
-            self.training[run_name(rest)] = ended
+        self.ended[name, *rest] = ended
         return ended
+
+    def what_it_left(self, command):
+        """What a command left that has run already, or leaves now."""
+        words = tuple(command.removeprefix("python ").removeprefix("qkv ").replace(".py", "", 1).split())
+        return self.ended.get(words) or self.run(command)
 
     def make_runs(self, command, arguments):
         """Trains and evaluates what a command reads, as the pages say."""
@@ -297,7 +303,7 @@ def training_command(run):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(loaded_once, tmp_path_factory):
     with registrations_undone():
         yield Folder(tmp_path_factory.mktemp("readme"))
 
@@ -331,9 +337,9 @@ def test_the_code_of_the_page_on_exports_translates_and_aligns(folder, monkeypat
 @pytest.mark.minutes
 def test_next_steps_that_commands_print_work(folder):
     folder.make_runs("", ["runs/demo"])
-    steps = next_steps(folder.training["demo"])
+    steps = next_steps(folder.what_it_left(training_command("demo")))
     assert steps == ["qkv evaluate runs/demo", "tensorboard --logdir runs"]
-    looks = next_steps(folder.run(steps[0]))
+    looks = next_steps(folder.what_it_left(steps[0]))
     assert looks == ["open runs/demo/evaluations/test/viewer.html in a browser", "tensorboard --logdir runs"]
     assert (folder.root / looks[0].split()[1]).is_file()
     folder.run(looks[1])
@@ -395,7 +401,7 @@ def test_the_own_corpus_trains_to_what_the_page_says_it_leaves(folder):
 
 @pytest.mark.minutes
 def test_the_demo_prints_what_the_readme_shows(folder):
-    ended = folder.run("python evaluate.py runs/demo")
+    ended = folder.what_it_left("python evaluate.py runs/demo")
     printed = [*ended.stdout.splitlines(), *ended.stderr.splitlines()]
 
     def label(line):
@@ -471,8 +477,13 @@ def test_values_of_the_trained_demo_say_what_the_page_says(capsys, monkeypatch):
     assert before < min(context, both, after)
 
 
+load_demo_once = functools.cache(trained_run.load_run)
+
+
 def explained(capsys, *arguments):
-    assert program.main(["explain", str(ROOT / "runs/demo"), *arguments]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trained_run, "load_run", load_demo_once)
+        assert program.main(["explain", str(ROOT / "runs/demo"), *arguments]) == 0
     return capsys.readouterr().out
 
 
