@@ -20,7 +20,7 @@ from qkv.live.live_run import LiveRun
 from qkv.live.question import HeadChange, Question
 from qkv.run.trained_run import load_run
 from tests.support.documents import write_own_blocks
-from tests.support.minutes import ALL_CASES, by_hand
+from tests.support.minutes import by_hand
 from tests.support.plugins import registrations_undone
 from tests.support.run_contents import content, state_at
 from tests.support.tiny_runs import small_settings, write_small_corpus
@@ -28,7 +28,7 @@ from tests.support.tiny_runs import small_settings, write_small_corpus
 pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
 SETTINGS = {"pre_norm": {}, "gated": {"model.gate_bias": -0.5}, "parallel": {}, "swiglu": {}}
-NAMES = ["gated", "parallel", *(pytest.param(name, marks=by_hand) for name in ("pre_norm", "swiglu"))]
+NAMES = ["gated", *(pytest.param(name, marks=by_hand) for name in SETTINGS if name != "gated")]
 PAIR = ("the cat sleeps .", "le chat dort .")
 
 
@@ -138,8 +138,6 @@ print(json.dumps([told, run.translate(pair[0]).text, inside.logits.tolist()]))
 
 def test_a_fresh_process_is_told_that_the_file_is_missing_and_loads_it_after_importing_it(run, tmp_path):
     name, folder = run
-    if name != "gated" and not ALL_CASES:
-        pytest.skip("run by hand: make all-cases")
     write_own_blocks(tmp_path / "my_blocks.py")
     command = [sys.executable, "-c", PROGRAM, str(folder / "unbroken"), json.dumps(PAIR)]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
