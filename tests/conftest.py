@@ -1,6 +1,5 @@
 """What every test shares: quiet TensorFlow, fixed random numbers, and a subword model small enough to read."""
 
-import functools
 import gc
 import os
 import sys
@@ -109,26 +108,10 @@ def unbroken(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loaded_once():
-    """A run is loaded once for all commands that the tests of a file call in this process, and its graphs are traced
-    once for each of its settings; but for sampling, whose draws go on."""
-    from qkv.alignment import aligner
-    from qkv.run import ensemble
-    from qkv.run.trained_run import TrainedRun, load_run
+    """A run is loaded once for all commands that the tests of a file call in this process."""
+    from tests.support.trained_runs import loading_once
 
-    load, configured, with_config = functools.cache(load_run), {}, TrainedRun.with_config
-
-    def configured_once(run, config):
-        if config.decoding.search == "sampling":
-            return with_config(run, config)
-        key = id(run), config.model_dump_json()
-        if key not in configured:
-            configured[key] = run, with_config(run, config)  # the run, too, so that no other gets its id
-        return configured[key][1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(aligner, "load_run", load)
-        patch.setattr(ensemble, "load_run", load)
-        patch.setattr(TrainedRun, "with_config", configured_once)
+    with loading_once():
         yield
 
 

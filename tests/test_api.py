@@ -35,6 +35,8 @@ from tests.support.minutes import by_hand
 from tests.support.tiny_runs import small_settings, write_small_corpus
 from tests.support.viewer import embedded
 
+pytestmark = pytest.mark.slow
+
 SOURCES = ["the cat eats the apple .", "", "a dog sees the old church ."]
 TARGETS = ["le chat mange la pomme .", "", "un chien voit la vieille église ."]
 

@@ -28,6 +28,8 @@ from qkv.training.schedule import WarmupSchedule
 from tests.support.plugins import registrations_undone
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
+pytestmark = pytest.mark.slow
+
 PLUGIN = """
 from keras import ops
 

@@ -32,6 +32,9 @@ from qkv.runtime.import_tensorflow import importing_tensorflow
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 with importing_tensorflow():
     import matplotlib.pyplot as plt  # noqa: F401 (here, so that no fork has to)
+    import tensorflow as tf
+
+tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})  # graphs run once or twice
 
 
 from qkv.commands import evaluate, export, train

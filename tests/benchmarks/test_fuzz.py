@@ -9,7 +9,11 @@ import pytest
 from tests.benchmarks.fuzzed_files import KINDS
 from tests.support import ROOT
 
-pytestmark = [pytest.mark.minutes, pytest.mark.skipif(sys.platform != "linux", reason="forks after TensorFlow")]
+pytestmark = [
+    pytest.mark.minutes,
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="forks after TensorFlow"),
+]
 
 SECONDS = 0.3
 

@@ -15,7 +15,7 @@ pytestmark = [
 
 
 def test_a_training_killed_at_some_of_its_writes_ends_the_same():
-    command = [sys.executable, "-m", "tests.benchmarks.kill_every_write", "--what", "training", "--every", "45"]
+    command = [sys.executable, "-m", "tests.benchmarks.kill_every_write", "--what", "training", "--every", "60"]
     answer = subprocess.run([*command, "--kills", "1"], cwd=ROOT, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert "training: 2 states continued" in answer.stdout and "training: 1 killed; 0 of all" in answer.stdout
+    assert "training: 1 states continued" in answer.stdout and "training: 1 killed; 0 of all" in answer.stdout

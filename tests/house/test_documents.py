@@ -1,6 +1,7 @@
 """What the README and the pages say is true: their commands, code, configs, links, and the paths that they name. Only
 training gets options on top of those that are written, for a model that trains in seconds on a few lines."""
 
+import functools
 import importlib
 import importlib.metadata
 import pkgutil
@@ -22,7 +23,7 @@ from qkv.commands.train import parse_train_arguments
 from qkv.config import load_run_config
 from qkv.files.run_directory import RunDirectory
 from qkv.inspection.experiments.changed_mechanism import measure_changes
-from qkv.run.trained_run import load_run
+from qkv.run import trained_run
 from qkv.text.batch import forced_batch
 from tests.support import ROOT
 from tests.support.changed_pass import changed_table
@@ -214,7 +215,7 @@ class Folder:
 
     def __init__(self, root):
         self.root = root
-        self.training = {}
+        self.ended = {}
         (root / "configs").symlink_to(ROOT / "configs")
         (root / "requirements.txt").symlink_to(ROOT / "requirements.txt")
         (root / "opus-mt-en-fr").symlink_to(ROOT / "tests" / "exchange" / "golden" / "marian")
@@ -282,9 +283,13 @@ class Folder:
         tiny = "--config" in rest or name == "doctor"
         options = [f"--{key}={value}" for key, value in TINY.items() if f"--{key}" not in rest] if tiny else []
         ended = run(self.root, "-m", "qkv", name, *rest, *options, given=given)
-        if name == "train" and "--config" in rest:
-            self.training[run_name(rest)] = ended
+        self.ended[name, *rest] = ended
         return ended
+
+    def what_it_left(self, command):
+        """What a command left that has run already, or leaves now."""
+        words = tuple(command.removeprefix("python ").removeprefix("qkv ").replace(".py", "", 1).split())
+        return self.ended.get(words) or self.run(command)
 
     def make_runs(self, command, arguments):
         """Trains and evaluates what a command reads, as the pages say."""
@@ -314,7 +319,7 @@ def training_command(run):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(loaded_once, tmp_path_factory):
     with registrations_undone():
         yield Folder(tmp_path_factory.mktemp("readme"))
 
@@ -348,9 +353,9 @@ def test_the_code_of_the_page_on_exports_translates_and_aligns(folder, monkeypat
 @pytest.mark.minutes
 def test_next_steps_that_commands_print_work(folder):
     folder.make_runs("", ["runs/demo"])
-    steps = next_steps(folder.training["demo"])
+    steps = next_steps(folder.what_it_left(training_command("demo")))
     assert steps == ["qkv evaluate runs/demo", "tensorboard --logdir runs"]
-    looks = next_steps(folder.run(steps[0]))
+    looks = next_steps(folder.what_it_left(steps[0]))
     assert looks == ["open runs/demo/evaluations/test/viewer.html in a browser", "tensorboard --logdir runs"]
     assert (folder.root / looks[0].split()[1]).is_file()
     folder.run(looks[1])
@@ -413,7 +418,7 @@ def test_the_own_corpus_trains_to_what_the_page_says_it_leaves(folder):
 
 @pytest.mark.minutes
 def test_the_demo_prints_what_the_readme_shows(folder):
-    ended = folder.run("python evaluate.py runs/demo")
+    ended = folder.what_it_left("python evaluate.py runs/demo")
     printed = [*ended.stdout.splitlines(), *ended.stderr.splitlines()]
 
     def label(line):
@@ -506,8 +511,13 @@ def test_nouns_of_the_trained_demo_lie_near_nouns_of_the_same_french_gender(caps
     assert len(genders) == 70 and same.mean() > 0.85
 
 
+load_demo_once = functools.cache(trained_run.load_run)
+
+
 def explained(capsys, *arguments):
-    assert program.main(["explain", str(ROOT / "runs/demo"), *arguments]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trained_run, "load_run", load_demo_once)
+        assert program.main(["explain", str(ROOT / "runs/demo"), *arguments]) == 0
     return capsys.readouterr().out
 
 
@@ -526,7 +536,7 @@ def test_changes_cost_the_trained_demo_what_the_pages_say(capsys, monkeypatch):
 
 @needs_the_demo
 def test_numpy_computes_the_changes_of_the_trained_demo():
-    loaded = load_run(ROOT / "runs/demo")
+    loaded = load_demo_once(ROOT / "runs/demo")
     sides = ((ROOT / f"data/demo/test.{side}").read_text("utf-8").splitlines()[:8] for side in ("en", "fr"))
     batch = forced_batch(list(zip(*map(loaded.tokenizer.encode, sides), strict=True))).ids
     table = measure_changes(loaded.model, [batch], draws=2).drop(columns="meaning").set_index(["change", "control"])

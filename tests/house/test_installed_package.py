@@ -21,7 +21,7 @@ from tests.support.tiny_runs import write_small_corpus
 
 PACKAGE = ROOT / "pipeline" / "qkv"
 
-pytestmark = pytest.mark.minutes  # builds a wheel, and starts processes
+pytestmark = [pytest.mark.minutes, pytest.mark.slow]  # builds a wheel, and starts processes
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +33,9 @@ def site(tmp_path_factory):
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     shutil.copytree(PACKAGE, source / "pipeline" / "qkv", ignore=shutil.ignore_patterns("__pycache__"))
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    wheels = folder / "wheels"
-    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", wheels, source], check=True)
-    (wheel,) = wheels.glob("qkv-*.whl")
-    subprocess.run([*pip, "install", "--no-deps", "--target", folder / "site", wheel], check=True)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]  # it builds a wheel and installs it
+    install = ["install", "--no-deps", "--no-build-isolation", "--no-index", "--no-compile", "--target"]
+    subprocess.run([*pip, *install, folder / "site", source], check=True)
     return folder / "site"
 
 
@@ -137,32 +135,47 @@ tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})  
 needs_the_demo = pytest.mark.skipif(not (ROOT / "runs/demo/manifest.json").is_file(), reason="needs the trained demo")
 
 
-@needs_the_demo
-def test_the_examples_of_the_page_run_from_a_wheel(site, tmp_path):
-    """With the demo, and nothing of the clone on Python's path."""
+def test_the_examples_of_the_page_on_python_are_short():
     examples = blocks_of(PYTHON)
     assert len(examples) >= 13
     assert all(code.count("\n") <= 5 for code in examples)
-    assert "".join(examples).count('{"max_updates": 200}') == 1
-    lines = run_examples(examples, site, tmp_path)
-    assert lines[0] == "le chat dort ."
-    assert (tmp_path / "demo_saved_model" / "manifest.json").is_file()
 
 
-OF_OTHER_PAGES = [DATAFRAME, EXPERIMENTS, *(pytest.param(page, marks=by_hand) for page in (BLOCKS, KERAS))]
+PAGES = [[PYTHON, DATAFRAME, EXPERIMENTS], pytest.param([BLOCKS, KERAS], marks=by_hand)]
 
 
 @needs_the_demo
-@pytest.mark.parametrize("page", OF_OTHER_PAGES, ids=lambda page: page.stem)
-def test_the_examples_of_another_page_run_from_a_wheel(site, tmp_path, page):
-    examples = [code for code in blocks_of(page) if "onnx" not in code or find_spec("tf2onnx")]
-    assert len(examples) >= 3
-    if page == BLOCKS:
-        write_own_blocks(tmp_path / "my_blocks.py")
-        *_, fitted, loaded = examples
-        examples = ["import qkv", fitted, TRAINED_BY_THE_COMMAND, loaded]
-    run_examples(examples, site, tmp_path)
+@pytest.mark.parametrize("pages", PAGES, ids=lambda pages: " ".join(page.stem for page in pages))
+def test_the_examples_of_pages_run_from_a_wheel(site, tmp_path, pages):
+    """With the demo, and nothing of the clone on Python's path. One process, which imports TensorFlow once, runs each
+    page in a folder of its own."""
+    texts = "".join((ROOT / page).read_text(encoding="utf-8") for page in pages)
+    assert all(texts.count(text) == 1 for text, page in IN_PAGES.items() if page in pages)
+    folders = [write_examples(page, tmp_path / page.stem) for page in pages]
+    (tmp_path / "pages.py").write_text(RUN_PAGES, encoding="utf-8")
+    *lines, package = run(site, tmp_path / "pages.py", *folders).splitlines()
+    assert package == str(site / "qkv" / "__init__.py")
+    assert [line for line in lines if line.startswith("== ")] == [f"== {folder}" for folder in folders]
+    if PYTHON in pages:
+        assert lines[1] == "le chat dort ."
+        assert (tmp_path / PYTHON.stem / "demo_saved_model" / "manifest.json").is_file()
 
+
+RUN_PAGES = f"""{UNOPTIMISED}
+import os
+import runpy
+import sys
+
+for folder in sys.argv[1:]:
+    os.chdir(folder)
+    sys.path.insert(0, folder)
+    print(f"== {{folder}}")
+    runpy.run_path("examples.py", run_name="__main__")
+
+import qkv
+
+print(qkv.__file__)
+"""
 
 TRAINED_BY_THE_COMMAND = """qkv.train(
     "configs/demo.yaml",
@@ -175,23 +188,28 @@ FASTER = {
     "shuffle=False": "shuffle=False, steps_per_epoch=2",
 }
 """What the examples train less, by their text."""
+IN_PAGES = {'{"max_updates": 200}': PYTHON, '"training.max_minutes": 2': DATAFRAME}
 
 
-def run_examples(examples, site, folder):
-    """Runs pieces of code in turn, in a folder with demo, text and configs. Returns the lines that they print."""
+def write_examples(page, folder):
+    """Fills a folder with demo, text, configs and `examples.py`, the code of a page, and returns it."""
+    examples = [code for code in blocks_of(page) if "onnx" not in code or find_spec("tf2onnx")]
+    assert len(examples) >= 3
     for folder_name in ("runs/demo", "data/demo", "configs"):
         unneeded = shutil.ignore_patterns("*tfevents*", "checkpoints", "evaluations")
         shutil.copytree(ROOT / folder_name, folder / folder_name, ignore=unneeded)
     for file in (folder / "data" / "demo").glob("t*[.][aef]*"):  # the first sentences are enough
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
         file.write_text("".join(lines[: 1000 if "train" in file.name else 20]), encoding="utf-8")
-    code = "\n".join([UNOPTIMISED, *examples, "print(qkv.__file__)"])
+    if page == BLOCKS:
+        write_own_blocks(folder / "my_blocks.py")
+        *_, fitted, loaded = examples
+        examples = ["import qkv", fitted, TRAINED_BY_THE_COMMAND, loaded]
+    code = "\n".join(examples)
     for text, faster in FASTER.items():
         code = code.replace(text, faster)
     (folder / "examples.py").write_text(code, encoding="utf-8")
-    *lines, package = run(site, "examples.py", cwd=folder).splitlines()
-    assert package == str(site / "qkv" / "__init__.py")
-    return lines
+    return folder
 
 
 SCRIPT = (ROOT / "tests" / "support" / "typed_script.py").read_text(encoding="utf-8")
@@ -231,12 +249,13 @@ def test_a_script_of_a_user_passes_strict_type_checks(site, tmp_path):
     for text, mistake in MISTAKES.items():
         assert wrong.count(text) == 1, text
         wrong = wrong.replace(text, mistake)
+    scripts = {"script.py": SCRIPT, "wrong.py": wrong}
+    for name, script in scripts.items():
+        (tmp_path / name).write_text(script, encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    for script in (SCRIPT, wrong):
-        (tmp_path / "script.py").write_text(script, encoding="utf-8")
-        words = [sys.executable, "-m", "mypy", *strict, "script.py"]
-        said = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8").stdout
-        lines = zip(SCRIPT.splitlines(), script.splitlines(), strict=True)
-        changed = {number for number, (right, line) in enumerate(lines, 1) if right != line}
-        assert {int(number) for number in re.findall(r"^script\.py:(\d+): error:", said, re.MULTILINE)} == changed, said
+    words = [sys.executable, "-m", "mypy", *strict, *scripts]
+    said = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8").stdout
+    lines = zip(SCRIPT.splitlines(), wrong.splitlines(), strict=True)
+    changed = {("wrong.py", str(number)) for number, (right, line) in enumerate(lines, 1) if right != line}
+    assert set(re.findall(r"^(\w+\.py):(\d+): error:", said, re.MULTILINE)) == changed, said
     assert len(changed) == len(MISTAKES)

@@ -1,6 +1,5 @@
 """A run on a system that lacks modules of Linux, pages without TensorFlow, and readers that leave."""
 
-import os
 import subprocess
 import sys
 
@@ -19,16 +18,20 @@ pytestmark = [pytest.mark.minutes, pytest.mark.slow]  # starts processes
 PROBE = {"inspection.probes": [{"source": "the cat sees the dog .", "reference": "le chat voit le chien ."}]}
 WINDOWS_LACKS = ["tensorflow_text", "fcntl", "resource"]
 
-TRAIN = """
+COMMANDS = """
+import logging
 import sys
 import evaluate, train
-sys.exit(train.main(["--config", sys.argv[1]]) or evaluate.main([sys.argv[2]]))
-"""
-TRANSLATE = """
-import sys
 from qkv.commands import export, translate
-small, kept, source, folder = sys.argv[1:]
-sys.stdin = open(source)
+folder, kept = sys.argv[1:]
+small = f"{folder}/runs/small"
+assert train.main(["--config", f"{folder}/small.yaml"]) == 0
+assert evaluate.main([small]) == 0
+for stream in (sys.stdout, sys.stderr):
+    print("== translating", file=stream, flush=True)
+logging.getLogger().handlers.clear()  # as in a new process
+logging.getLogger("qkv").setLevel(logging.NOTSET)
+sys.stdin = open(f"{folder}/source.en")
 assert translate.main([small]) == 0
 for name, status in (("ctranslate2", 0), ("saved_model", 2)):
     assert export.main([kept, f"{folder}/{name}", "--format", name, "--sentences", "0"]) == status
@@ -36,25 +39,26 @@ for name, status in (("ctranslate2", 0), ("saved_model", 2)):
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """A run that was trained and evaluated without these modules."""
+def without(tmp_path_factory):
+    """The folder of a run that was trained, evaluated, translated with and exported without these modules, in one
+    process, and what it printed from the translations on."""
     folder = tmp_path_factory.mktemp("windows")
     settings = small_settings(write_small_corpus(folder / "corpus"), folder / "runs", PROBE)
     (folder / "small.yaml").write_text(dump_yaml(settings), encoding="utf-8")
-    answer = run_without(WINDOWS_LACKS, folder / "site", "-c", TRAIN, folder / "small.yaml", folder / "runs" / "small")
-    assert answer.returncode == 0 and answer.stderr == "", answer.stderr
-    run = RunDirectory(folder / "runs" / "small")
+    (folder / "source.en").write_text("the cat sees the dog .\nÉva sees a cat .\n", encoding="utf-8")
+    answer = run_without(WINDOWS_LACKS, folder / "site", "-c", COMMANDS, folder, KEPT_RUNS / "transformer")
+    assert answer.returncode == 0, answer.stderr
+    (_, printed), (told, errors) = (text.split("== translating\n") for text in (answer.stdout, answer.stderr))
+    assert told == ""
+    return folder, printed, errors
+
+
+@pytest.fixture
+def run(without):
+    run = RunDirectory(without[0] / "runs" / "small")
     versions = read_json_object(run.manifest)["versions"]
     assert "tensorflow" in versions and "tensorflow-text" not in versions
     return run
-
-
-def test_tensorflow_text_gives_the_same_translations_and_matrices(run):
-    evaluate = started_for_a_reader_that_leaves(["evaluate.py", run.root, "--name", "op"])
-    assert (evaluate.returncode, evaluate.stderr) == (0, "")  # as in `evaluate.py runs/demo | head -n 1`
-    without, op = run.evaluation("test"), run.evaluation("op")
-    assert op.translations.read_bytes() == without.translations.read_bytes()
-    assert op.sentences.read_bytes() == without.sentences.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -75,34 +79,41 @@ def test_pages_pictures_and_tables_need_no_tensorflow(arguments, run, tmp_path):
 
 
 def test_a_run_translates_without_tensorflow_text_and_is_exported_where_the_format_needs_none(
-    run, tmp_path, monkeypatch, capsys
+    run, without, monkeypatch, capsys
 ):
-    source = tmp_path / "source.en"
-    source.write_text("the cat sees the dog .\nÉva sees a cat .\n", encoding="utf-8")
-    words = ["-c", TRANSLATE, run.root, KEPT_RUNS / "transformer", source, tmp_path]
-    answer = run_without(WINDOWS_LACKS, tmp_path / "site", *words)
-    assert answer.returncode == 0, answer.stderr
+    folder, printed, errors = without
     unknown = "warning: standard input:2: the model does not know 'É', which its training text does not have;"
-    assert answer.stderr.startswith(unknown) and "error: this format needs the package tensorflow-text" in answer.stderr
-    assert [(tmp_path / name / "manifest.json").is_file() for name in ("ctranslate2", "saved_model")] == [True, False]
-    with source.open(encoding="utf-8") as lines:
+    assert errors.startswith(unknown) and "error: this format needs the package tensorflow-text" in errors
+    assert [(folder / name / "manifest.json").is_file() for name in ("ctranslate2", "saved_model")] == [True, False]
+    with (folder / "source.en").open(encoding="utf-8") as lines:
         monkeypatch.setattr("sys.stdin", lines)
         assert translate.main([str(run.root)]) == 0
     translated = capsys.readouterr().out
-    assert answer.stdout.startswith(translated) and translated.count("\n") == 2
+    assert printed.startswith(translated) and translated.count("\n") == 2
 
 
-def started_for_a_reader_that_leaves(command, **settings):
+LEAVES = """
+import os
+import sys
+import evaluate
+from qkv.commands import translate
+run, source = sys.argv[1:]
+for command in (lambda: evaluate.main([run, "--name", "op"]), lambda: translate.main([run])):
     reader, writer = os.pipe()
     os.close(reader)
-    answer = subprocess.run(
-        [sys.executable, *command], stdout=writer, stderr=subprocess.PIPE, text=True, cwd=ROOT, **settings
-    )
-    os.close(writer)
-    return answer
+    os.dup2(writer, 1)
+    sys.stdout = open(1, "w", closefd=False)
+    sys.stdin = open(source)
+    assert command() == 0
+"""
 
 
-def test_a_reader_that_leaves_is_no_error(run):
-    """That of an evaluation, whose results are still written, has left above."""
-    translate = started_for_a_reader_that_leaves(["-m", "qkv", "translate", run.root], input="le chat\n" * 50)
-    assert (translate.returncode, translate.stderr) == (0, "")
+def test_a_reader_that_leaves_is_no_error_and_tensorflow_text_gives_the_same_results(run, tmp_path):
+    """As in `evaluate.py runs/demo | head -n 1`, whose results are still written."""
+    (tmp_path / "source").write_text("le chat\n" * 50, encoding="utf-8")
+    command = [sys.executable, "-c", LEAVES, run.root, tmp_path / "source"]
+    answer = subprocess.run(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    without, op = run.evaluation("test"), run.evaluation("op")
+    assert op.translations.read_bytes() == without.translations.read_bytes()
+    assert op.sentences.read_bytes() == without.sentences.read_bytes()

@@ -40,7 +40,7 @@ from qkv.text.tokens.words import AT_SPACES
 from tests.support import ROOT, files_below
 from tests.support.processes import PATIENCE_SECONDS
 
-pytestmark = [pytest.mark.minutes, pytest.mark.usefixtures("loaded_once")]
+pytestmark = [pytest.mark.minutes, pytest.mark.slow, pytest.mark.usefixtures("loaded_once")]
 
 FILE = __file__  # some file that exists
 # Besides ordinary pairs: quotation marks and missing-value words, which tables swallow, and an empty line.

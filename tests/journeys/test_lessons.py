@@ -58,24 +58,32 @@ def test_every_gap_has_a_check_and_a_solution(lesson):
         assert kind != "gap" or "..." in cell.source
 
 
-@pytest.mark.minutes
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.stem)
-def test_checks_fail_without_the_solutions_and_nothing_fails_with_them(lesson):
-    if lesson.stem in NEED_THE_DEMO and not (ROOT / "runs/demo/evaluations/test/metrics.json").is_file():
-        pytest.skip("it looks at runs/demo: make demo")
-    notebook = nbformat.read(lesson, as_version=4)
-    unfilled = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    forget = nbformat.v4.new_code_cell("%reset -f", id="forget")
+def cells_to_run(lesson):
+    """The code without the solutions, then with them; each after all names were forgotten."""
+    unfilled = [cell for cell in cells_of(lesson) if cell.cell_type == "code"]
     filled = [nbformat.from_dict(json.loads(json.dumps(cell)) | {"id": f"filled-{cell.id}"}) for cell in unfilled]
     for cell in filled:
         cell.source = solutions_of(lesson).get(cell.id.removeprefix("filled-"), cell.source)
-    notebook.cells = [*unfilled, forget, *filled]  # one kernel for both, since it takes seconds to import TensorFlow
+    forgets = [nbformat.v4.new_code_cell("%reset -f", id=f"forget-{number}") for number in range(2)]
+    cells = [forgets[0], *unfilled, forgets[1], *filled]
+    for cell in cells:
+        cell.id = f"{lesson.stem[0]}-{cell.id}"
+    return cells
+
+
+@pytest.mark.minutes
+def test_checks_fail_without_the_solutions_and_nothing_fails_with_them():
+    """In one kernel for all, since it takes seconds to import TensorFlow."""
+    demo = (ROOT / "runs/demo/evaluations/test/metrics.json").is_file()  # make demo
+    lessons = [lesson for lesson in LESSONS if demo or lesson.stem not in NEED_THE_DEMO]
+    notebook = nbformat.read(lessons[0], as_version=4)
+    notebook.cells = [cell for lesson in lessons for cell in cells_to_run(lesson)]
     NotebookClient(
         notebook, timeout=PATIENCE_SECONDS, allow_errors=True, resources={"metadata": {"path": str(FOLDER)}}
     ).execute()
     failed = {cell.id: output for cell in notebook.cells for output in cell.outputs if output.output_type == "error"}
     told = {name: (output.ename, output.evalue) for name, output in failed.items()}
-    assert list(failed) == [cell.id for cell in unfilled if cell.id.startswith("check-")], told
+    assert list(failed) == [cell.id for cell in notebook.cells if re.match(r"\d-check-", cell.id)], told
     for name, message in told.values():
         assert name == "AssertionError" and len(message) > 20, told
     assert all(output.traceback == [output.evalue] for output in failed.values())  # a sentence, and no more

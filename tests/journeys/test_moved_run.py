@@ -15,6 +15,9 @@ from qkv.commands import align, compare, draw, explain, export, live, measure, t
 from qkv.commands import doctor as doctor_command
 from qkv.errors import InputError
 from tests.support import change_json, files_below
+from tests.support.trained_runs import loading_once
+
+pytestmark = pytest.mark.slow
 
 SOURCE, TARGET = "the cat eats the apple .", "le chat mange une pomme verte ."
 
@@ -73,6 +76,7 @@ def test_without_a_choice_the_last_layer_is_read_and_a_warning_says_so(run, tmp_
 
 
 @pytest.mark.minutes
+@loading_once()
 def test_every_command_works(run, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(shutil.copytree(run.path.parent, tmp_path / "place"))
     said = capsys.readouterr

@@ -28,17 +28,19 @@ TOLERANCES = {
 }
 
 
-def results_on(backend, group, folder):
+@pytest.fixture(scope="module", params=BACKENDS)
+def results(request, tmp_path_factory):
     """The results on TensorFlow, of this process, and on another backend, with the same weights."""
+    backend, folder = request.param, tmp_path_factory.mktemp(request.param)
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")
     assert keras.backend.backend() == "tensorflow"
-    results = compute(group)
+    results = compute()
     weights = {f"{name}/{i}": x for name, (arrays, _) in results.items() for i, x in enumerate(arrays)}
     np.savez(folder / "weights.npz", **weights)
     files = [str(folder / "weights.npz"), str(folder / "results.npz")]
     environment = os.environ | SETTINGS | {"KERAS_BACKEND": backend}
-    command = [sys.executable, "-m", "tests.support.other_backend", group, *files]
+    command = [sys.executable, "-m", "tests.support.other_backend", *files]
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     found = np.load(files[1])
@@ -54,22 +56,12 @@ def assert_same(results, name, kind):
         np.testing.assert_allclose(found[key], array, rtol=2e-4, atol=TOLERANCES[kind], err_msg=key)
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def layers(request, tmp_path_factory):
-    return results_on(request.param, "layers", tmp_path_factory.mktemp(request.param))
-
-
-@pytest.fixture(scope="module", params=BACKENDS)
-def models(request, tmp_path_factory):
-    return results_on(request.param, "models", tmp_path_factory.mktemp(request.param))
-
-
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_computes_the_same_and_has_the_same_gradients_on_another_backend(layers, name):
+def test_a_layer_computes_the_same_and_has_the_same_gradients_on_another_backend(results, name):
     for kind in ("output", "gradient"):
-        assert_same(layers, name, kind)
+        assert_same(results, name, kind)
 
 
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for kind, names in KINDS.items() for name in names])
-def test_a_model_computes_searches_fits_and_loads_the_same_on_another_backend(models, name, kind):
-    assert_same(models, name, kind)
+def test_a_model_computes_searches_fits_and_loads_the_same_on_another_backend(results, name, kind):
+    assert_same(results, name, kind)

@@ -18,6 +18,8 @@ from tests.support.layer_contract import stir
 from tests.support.processes import finish, start
 from tests.support.tiny_models import MODELS, SOURCE, TARGET, make_transformer, model_of
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("transformer", "recurrent", "decoder-only")
 by_name = pytest.mark.parametrize("name", NAMES)
 

@@ -30,6 +30,9 @@ from tests.support.layer_contract import stir
 from tests.support.minutes import by_hand
 from tests.support.text import SENTENCES
 from tests.support.tiny_runs import held_out_config, small_config, write_small_corpus
+from tests.support.trained_runs import loading_once
+
+pytestmark = pytest.mark.slow
 
 SOURCES = ["the cat eats the apple .", "", "a dog sees the old church .", "the girl does not like the juice ."]
 LANGUAGES = {"data": {"source_language": "en", "target_language": "fr"}}
@@ -73,7 +76,7 @@ def manifest_of(run):
 
 def fit(model, batches, rate=0.05):
     model.compile(keras.optimizers.Adam(rate), qkv.losses.TokenCrossEntropy())
-    model.fit(batches, shuffle=False, verbose=0)
+    model.fit(batches, shuffle=False, verbose=0, steps_per_epoch=1)
 
 
 # Saving
@@ -157,7 +160,7 @@ def test_what_tuning_chose_is_kept(run, tmp_path):
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize("name", ["transformer", "recurrent", "decoder_only"])
+@pytest.mark.parametrize("name", ["transformer", "recurrent", pytest.param("decoder_only", marks=by_hand)])
 def test_runs_of_older_versions_are_saved_too(name, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     run = qkv.load(KEPT_RUNS / name)
@@ -236,7 +239,7 @@ def test_a_model_of_other_sizes_becomes_a_run(run, batches, tmp_path):
 
 @pytest.mark.minutes
 @pytest.mark.parametrize(
-    "kind", ["run", "file", *(pytest.param(kind, marks=by_hand) for kind in ("folder", "tokenizer", "text path"))]
+    "kind", ["run", *(pytest.param(kind, marks=by_hand) for kind in ("file", "folder", "tokenizer", "text path"))]
 )
 def test_tokenizers_of_every_kind_are_taken(run, kind, tmp_path):
     file = run.path / "tokenizer" / "sentencepiece.model"
@@ -473,6 +476,7 @@ def test_an_evaluation_of_changed_weights_says_so(run, tmp_path):
 
 
 @pytest.mark.minutes
+@loading_once()
 def test_every_command_takes_a_saved_run(run, batches, tmp_path, monkeypatch, capsysbinary):
     fit(run.model, batches, rate=0.01)
     saved = run.save(tmp_path / "saved")

@@ -20,6 +20,8 @@ from tests.support import files_below
 from tests.support.text import DEMO, write_table
 from tests.support.tiny_runs import small_settings
 
+pytestmark = pytest.mark.slow
+
 LANGUAGES = {"data.source_language": "en", "data.target_language": "fr"}
 SIDES = [(DEMO / f"train.{suffix}").read_text(encoding="utf-8").splitlines()[:150] for suffix in ("en", "fr", "align")]
 SIDES[1][7] = ""

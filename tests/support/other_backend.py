@@ -1,5 +1,5 @@
 """What layers and models compute on the backend of this process: the others run `python -m tests.support.other_backend
-GROUP WEIGHTS RESULTS`, which reads the weights of every case of a group and writes what is computed with them."""
+WEIGHTS RESULTS`, which reads the weights of every case and writes what is computed with them."""
 
 import sys
 from pathlib import Path
@@ -17,6 +17,7 @@ from qkv.metrics.token_metrics import Perplexity, TokenAccuracy
 from qkv.run.load_model import load_model
 from tests.support.layer_cases import ATTENTION_CASES, MASKED_CASES, PART_CASES, SCORE_CASES
 from tests.support.layer_contract import B, LayerCase, S, arrays, stir
+from tests.support.minutes import ALL_CASES
 from tests.support.tiny_models import MODELS, SOURCE, TARGET
 
 LAYER_CASES = {
@@ -37,21 +38,18 @@ LAYERS = {
 SEARCHES = {"greedy": GreedySearch(no_repeat_ngram=1), "beam": BeamSearch(BeamSettings(size=3, best=2))}
 # The layers themselves are compared one by one, and the models left out differ from others in their layers alone. Each
 # length of a cache is compiled anew on JAX: searches are short.
-COMPARED = (
-    "transformer",
-    "rotary transformer with shared keys and a sink",
-    "recurrent",
-    "recurrent of one context vector",
-    "luong",
-    "decoder-only",
-    "decoder-only with ALiBi and a sink",
-)
 CLASSES = ("transformer", "recurrent", "decoder-only")
+COMPARED = (
+    *CLASSES,
+    "luong",
+    "recurrent of one context vector",
+    *(("rotary transformer with shared keys and a sink", "decoder-only with ALiBi and a sink") if ALL_CASES else ()),
+)
 KINDS = {
     "output": COMPARED,
     "gradient": COMPARED,
     "greedy": ("recurrent",),
-    "beam": CLASSES,
+    "beam": CLASSES if ALL_CASES else CLASSES[:1],  # on JAX it is compiled operation by operation
     "generate": CLASSES,
     "fit": CLASSES,
     "load": CLASSES,
@@ -147,17 +145,14 @@ def results_of_model(model, name):
     return found
 
 
-def compute(group, weights=None):
-    """Weights and results of a group by the names of its cases; with `weights` by name and number, with those.
-
-    `layers` are their outputs and gradients, and `models` are everything of models.
-    """
+def compute(weights=None):
+    """Weights and results by the names of layers and models; with `weights` by name and number, with those."""
     results = {}
-    for name, case in LAYERS.items() if group == "layers" else ():
+    for name, case in LAYERS.items():
         layer = case.make()
         layer(**symbols(case.draw()))
         results[name] = _with_weights(name, layer, weights), results_of_layer(layer, case)
-    for name in COMPARED if group == "models" else ():
+    for name in COMPARED:
         model = make_model(name)
         results[name] = _with_weights(name, model, weights), results_of_model(model, name)
     return results
@@ -172,9 +167,9 @@ def _with_weights(name, layer, weights):
     return weights_of(layer)
 
 
-def main(group, weights_path, results_path):
-    """Computes a group with the weights in one file, and writes the results into another."""
-    found = compute(group, np.load(weights_path))
+def main(weights_path, results_path):
+    """Computes everything with the weights in one file, and writes the results into another."""
+    found = compute(np.load(weights_path))
     flat = {
         f"{name}/{kind}/{i}": x
         for name, (_, kinds) in found.items()

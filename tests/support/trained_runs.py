@@ -1,20 +1,25 @@
 """What takes seconds to make, such as a trained run: made once for all workers of pytest-xdist, and changed by none."""
 
+import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from qkv.alignment import aligner
+from qkv.config import RunConfig
 from qkv.files.json import read_json_object, write_json
 from qkv.files.paths import sha256
 from qkv.files.run_directory import RunDirectory
-from qkv.run import train
+from qkv.run import ensemble, train
 from qkv.run.manifest import golden_logits
-from qkv.run.trained_run import load_run
+from qkv.run.trained_run import TrainedRun, load_run
 from tests.support.layer_contract import stir
 from tests.support.tiny_runs import LIVELY, small_config, write_small_corpus
 
@@ -38,6 +43,32 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             make(folder)
             digest.write_text(digest_of(folder))
     return folder
+
+
+@contextlib.contextmanager
+def loading_once() -> Iterator[None]:
+    """Within the block a run is loaded once for all commands, and its graphs are traced once for each of its settings;
+    but for sampling, whose draws go on."""
+    configured: dict[tuple[int, str], tuple[TrainedRun, TrainedRun]] = {}
+    with_config = TrainedRun.with_config
+    load_in = functools.cache(lambda folder, *arguments: load_run(*arguments))
+
+    def load(*arguments: Any) -> TrainedRun:  # "runs/demo" is another run in another folder
+        return load_in(Path.cwd(), *arguments)
+
+    def configured_once(run: TrainedRun, config: RunConfig) -> TrainedRun:
+        if config.decoding.search == "sampling":
+            return with_config(run, config)
+        key = id(run), config.model_dump_json()
+        if key not in configured:
+            configured[key] = run, with_config(run, config)  # the run, too, so that no other gets its id
+        return configured[key][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aligner, "load_run", load)
+        patch.setattr(ensemble, "load_run", load)
+        patch.setattr(TrainedRun, "with_config", configured_once)
+        yield
 
 
 def check_unchanged(folder: Path) -> None:

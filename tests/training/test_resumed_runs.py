@@ -21,6 +21,7 @@ from qkv.text.corpora.provenance import check_same_settings
 from qkv.training import loop
 from qkv.training.callbacks import build
 from tests.support import files_below
+from tests.support.minutes import by_hand
 from tests.support.run_contents import content, contents, differing, events_of, history_of, state_at
 from tests.support.training import Copy
 
@@ -82,7 +83,7 @@ RECIPES = {
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", ["everything", pytest.param("compiled", marks=by_hand)])
 def test_a_killed_run_of_every_recipe_equals_one_that_was_never_stopped(recipe, make_config):
     config = make_config("straight", **RECIPES[recipe], inspection__probes=[])
     straight, broken = (config.run.directory / name for name in ("straight", "broken"))
