@@ -10,7 +10,9 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from contextlib import redirect_stdout
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -57,10 +59,11 @@ PAGES = [
 ]
 RUN_PAGES = [README, DOCS / "use" / "commands.md", PLUGINS, BLOCKS]
 """Pages whose commands run; on others they are only parsed."""
+ANSWER = DOCS / "learn" / "attention.md"
 VALUES = DOCS / "learn" / "values.md"
 COMPARISONS = DOCS / "learn" / "elsewhere.md"
 PRINTING_PAGES = [
-    DOCS / "learn" / "attention.md",
+    ANSWER,
     VALUES,
     COMPARISONS,
     DOCS / "learn" / "variants.md",
@@ -69,8 +72,9 @@ PRINTING_PAGES = [
     DOCS / "learn" / "history.md",
 ]
 """Pages whose code prints exactly what stands below it."""
-TRAINED = "\n## In a trained model\n"
-"""From here on, a printing page needs the trained demo."""
+IN_A_TRAINED_MODEL = "\n## In a trained model\n"
+TRAINED = {ANSWER: "\n## Heads, and what is added\n", VALUES: IN_A_TRAINED_MODEL, COMPARISONS: IN_A_TRAINED_MODEL}
+"""The heading from which on a printing page needs the trained demo."""
 NAMED = re.compile(r"`(qkv(?:\.\w+)+)")
 FENCED = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
@@ -449,13 +453,24 @@ def examples(text):
             yield code, printed if next_kind == "text" else ""
 
 
+def without_the_demo(page):
+    """The text of a printing page up to the part that needs the trained demo."""
+    text = page.read_text(encoding="utf-8")
+    return text.split(TRAINED[page])[0] if page in TRAINED else text
+
+
+def with_the_demo(page):
+    """The other part."""
+    return page.read_text(encoding="utf-8").split(TRAINED[page])[1]
+
+
 @pytest.mark.parametrize("page", first_at_once(PRINTING_PAGES[::-1], map(page_id, PRINTING_PAGES[::-1])))
 def test_every_block_prints_what_stands_below_it(page, capsys):
     names: dict = {}
     text = page.read_text(encoding="utf-8")
     assert len(list(examples(text))) >= 2
     with np.printoptions():  # what the page sets is set back
-        for code, expected in examples(text.split(TRAINED)[0]):
+        for code, expected in examples(without_the_demo(page)):
             exec(compile(code, str(page), "exec"), names)
             assert capsys.readouterr().out == expected, code
 
@@ -466,14 +481,48 @@ def needs_the_demo(test):
     return pytest.mark.minutes(pytest.mark.skipif(missing, reason="needs the trained demo")(test))
 
 
+def test_the_picture_of_the_answer_has_the_numbers_that_its_code_prints():
+    """The picture follows the row of "visits": words, keys, products, scores, weights and values."""
+    names: dict = {}
+    with redirect_stdout(StringIO()):
+        exec(blocks(ANSWER, "python")[0], names)
+    x, q, k, v = (names[name] for name in ("x", "q", "k", "v"))
+    scores, weights, context = (names[name] for name in ("scores", "weights", "context"))
+    row = 1
+    expected = [x[row], q[row]]
+    for word in range(3):
+        product = q[row] @ k[word]
+        expected += [x[word], k[word], [product], [scores[row, word]], [weights[row, word]], v[word]]
+    expected.append(context[row])
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", ANSWER.with_suffix(".svg").read_text(encoding="utf-8"))
+    shown = [text.replace("−", "-").replace("&#160;", " ").split() for text in texts]
+    shown = [[float(number) for number in text] for text in shown if re.fullmatch(r"[-\d. ]+", " ".join(text))]
+    # Weights have a digit more, so that the sum of weights times values can be checked with a pencil.
+    assert shown == [
+        [round(float(number), 2 + (len(numbers) == 1 and 0 < numbers[0] < 1)) for number in numbers]
+        for numbers in expected
+    ]
+
+
+def test_the_answer_takes_ten_minutes():
+    """At 200 words a minute; code and tables are included, signs that stand alone are no words."""
+    words = [word for word in ANSWER.read_text(encoding="utf-8").split() if re.search(r"\w", word)]
+    assert len(words) <= 2000
+
+
 @needs_the_demo
-def test_a_head_of_the_trained_demo_finds_what_it_stands_for(capsys, monkeypatch):
+def test_the_trained_demo_prints_what_the_answer_shows(capsys, monkeypatch):
+    """Another processor trains other weights, so numbers and heads may differ, but not what they show."""
     monkeypatch.chdir(ROOT)
-    ((code, shown),) = examples(PRINTING_PAGES[0].read_text(encoding="utf-8").split(TRAINED)[1])
-    exec(compile(code, str(PRINTING_PAGES[0]), "exec"), {})
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[::2] == shown.splitlines()[::2]
-    for line, noun in zip(printed[1::2], ("mouse", "box", "juice"), strict=True):
+    layers, pronouns = examples(with_the_demo(ANSWER))
+    names: dict = {}
+    exec(compile(layers[0], str(ANSWER), "exec"), names)
+    lines = capsys.readouterr().out.splitlines()
+    one, other, third, fourth = (re.sub(r", with .*", "", line) for line in lines)
+    assert [line.split()[-1] for line in lines] == [line.split()[-1] for line in layers[1].splitlines()]
+    assert one == other and third != fourth
+    exec(compile(pronouns[0], str(ANSWER), "exec"), names)
+    for line, noun in zip(capsys.readouterr().out.splitlines(), ("box", "book"), strict=True):
         assert f"▁{noun} 0." in line
 
 
@@ -481,7 +530,7 @@ def test_a_head_of_the_trained_demo_finds_what_it_stands_for(capsys, monkeypatch
 def test_values_of_the_trained_demo_say_what_the_page_says(capsys, monkeypatch):
     """Another processor trains other weights, so a word may differ, and a share by some percent."""
     monkeypatch.chdir(ROOT)
-    translations, shares = examples(VALUES.read_text(encoding="utf-8").split(TRAINED)[1])
+    translations, shares = examples(with_the_demo(VALUES))
     names: dict = {}
     exec(compile("import numpy as np\n" + translations[0], str(VALUES), "exec"), names)
     printed, shown = (text.splitlines() for text in (capsys.readouterr().out, translations[1]))
@@ -497,7 +546,7 @@ def test_values_of_the_trained_demo_say_what_the_page_says(capsys, monkeypatch):
 @needs_the_demo
 def test_nouns_of_the_trained_demo_lie_near_nouns_of_the_same_french_gender(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
-    ((code, shown),) = examples(COMPARISONS.read_text(encoding="utf-8").split(TRAINED)[1])
+    ((code, shown),) = examples(with_the_demo(COMPARISONS))
     names: dict = {"np": np}
     exec(compile(code, str(COMPARISONS), "exec"), names)
     printed = capsys.readouterr().out.splitlines()

@@ -243,7 +243,7 @@ def _keys_table(steps: "RowSteps", tokens: Sequence[str], pieces: Any) -> "pd.Da
     table = pd.DataFrame(
         {
             "token": tokens[: len(values["weights"])],
-            "q.k": [f"{x:.1f}" for x in values["products"]],
+            "q.k": [f"{x:.2f}" for x in values["products"]],
             score_title: [f"{x:.2f}" for x in values["scores"]],
             "weight": [f"{x:.3f}" for x in values["weights"]],
             "|v@W_o|": [f"{x:.1f}" for x in np.linalg.norm(values["v"] @ steps.arrays["W_o"], axis=-1)],
