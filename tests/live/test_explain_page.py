@@ -385,8 +385,8 @@ WORDS = """() => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const parent = walker.currentNode.parentElement;
-    const left = "script, style, .token, option[lang], [name=example], code, .formula, .versions dd, [data-part=languages]";
-    if (!parent.closest(left)) {
+    const left = ".token, option[lang], [name=example], code, .formula, .versions dd, [data-part=languages]";
+    if (!parent.closest(`script, style, ${left}`)) {
       texts.push(walker.currentNode.textContent);
     }
   }
