@@ -385,7 +385,8 @@ WORDS = """() => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const parent = walker.currentNode.parentElement;
-    if (!parent.closest("script, style, .token, [name=example], code, .formula, .versions dd, [data-part=languages]")) {
+    const left = ".token, option[lang], [name=example], code, .formula, .versions dd, [data-part=languages]";
+    if (!parent.closest(`script, style, ${left}`)) {
       texts.push(walker.currentNode.textContent);
     }
   }
@@ -397,7 +398,10 @@ WORDS = """() => {
   }
   return texts.map((text) => text.trim()).filter((text) => /\\p{L}{2,}/u.test(text));
 }"""
-SAME = {"attention"}
+SAME = {
+    *("attention", "Angle", "Questions", "Score", "softmax(Q Kᵀ / √d", "= v · tanh(", "tanh", "ij"),
+    *(f"question {number}" for number in range(1, 13)),
+}
 """Words that are spelt alike in two languages."""
 
 

@@ -89,7 +89,7 @@ class PronounSection {
     const { cases, pointing } = page.pronouns, { encoder_layers, sites } = page.model.settings;
     this.sets = controlSets(pointing.heads, encoder_layers, sites.encoder_self.heads);
     this.choice = htmlElement("select", { name: "pronounCase" });
-    cases.forEach((facts, i) => this.choice.append(htmlElement("option", { value: i }, facts.source)));
+    cases.forEach((facts, i) => this.choice.append(htmlElement("option", { value: i, lang: page.facts.languages.source }, facts.source)));
     this.choice.addEventListener("change", () => page.set({ pronounCase: this.choice.value }));
     const label = htmlElement("label", { class: "wide" }, say("explain.pronoun.choose"));
     label.append(this.choice);
@@ -141,7 +141,11 @@ class PronounSection {
   drawRows(facts, { rows }, off) {
     const table = htmlElement("table"), head = htmlElement("tr"), top = htmlElement("thead"), body = htmlElement("tbody");
     head.append(htmlElement("th", { scope: "col" }, say("explain.pronoun.head")));
-    facts.tokens.forEach((token, s) => head.append(htmlElement("th", { scope: "col", class: this.kindOf(facts, s) }, tokenText(token))));
+    facts.tokens.forEach((token, s) => {
+      const title = htmlElement("th", { scope: "col", class: this.kindOf(facts, s) });
+      title.append(drawToken(this.page, token, "source"));
+      head.append(title);
+    });
     head.append(htmlElement("th", { scope: "col", class: "count" }, say("explain.pronoun.count", { sentences: String(this.page.pronouns.sentences) })));
     top.append(head);
     rows.forEach((layer, l) => layer.forEach((weights, h) => {

@@ -53,7 +53,8 @@ function drawSiteCard(page, cards, site) {
     select.value = [...select.options].some(({ value }) => value === named) ? named : select.options[0].value;
     const [layer, head] = select.value.split(".").map(Number), facts = readMatrix(page, site, layer, head);
     shapes.replaceChildren(...shapeParts(facts.rows.length, facts.columns.length, model.size));
-    matrix.replaceChildren(drawMatrix(facts, site === "decoder"));
+    const { source, target } = page.facts.languages;
+    matrix.replaceChildren(drawMatrix({ ...facts, rowLanguage: site === "encoder" ? source : target, columnLanguage: site === "decoder" ? target : source }, site === "decoder"));
   };
 }
 
@@ -74,7 +75,7 @@ function readMatrix(page, site, layer, head) {
 
 // Returns the picture of a matrix of weights. If `masked`, the cells above the diagonal are barred: a row must not see
 // what comes after it.
-function drawMatrix({ rows, columns, weights }, masked) {
+function drawMatrix({ rows, columns, weights, rowLanguage, columnLanguage }, masked) {
   const left = widest(rows.map(shortToken)) + 12, slope = widest(columns.map(shortToken)), top = slope * Math.sin(Math.PI / 3) + 14;
   const width = left + columns.length * CELL + Math.max(0, slope / 2 - CELL / 2) + 6, height = top + rows.length * CELL + 1;
   const best = rows.map((_, t) => {
@@ -84,11 +85,11 @@ function drawMatrix({ rows, columns, weights }, masked) {
   const svg = svgElement("svg", { class: "matrix", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": best.join(" ") });
   columns.forEach((token, s) => {
     const x = left + (s + 0.5) * CELL;
-    svg.append(svgElement("text", { class: "is-key", transform: `translate(${x + 4} ${top - 6}) rotate(-60)` }, shortToken(token)));
+    svg.append(svgElement("text", { class: "is-key token", lang: columnLanguage, transform: `translate(${x + 4} ${top - 6}) rotate(-60)` }, shortToken(token)));
   });
   rows.forEach((token, t) => {
     const y = top + t * CELL;
-    svg.append(svgElement("text", { class: "is-query", x: left - 7, y: y + CELL / 2 + 4, "text-anchor": "end" }, shortToken(token)));
+    svg.append(svgElement("text", { class: "is-query token", lang: rowLanguage, x: left - 7, y: y + CELL / 2 + 4, "text-anchor": "end" }, shortToken(token)));
     columns.forEach((column, s) => {
       const x = left + s * CELL, weight = weights[t][s], barred = masked && s > t;
       const cell = svgElement("rect", { class: barred ? "cell barred" : "cell", x: x + 1, y: y + 1, width: CELL - 2, height: CELL - 2, "fill-opacity": barred ? null : weight.toFixed(3) });
