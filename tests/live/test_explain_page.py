@@ -361,6 +361,19 @@ def test_a_text_without_words_leaves_the_page_as_it_is(page):
     assert page.text_content("[data-part=status]") == "" and page.inner_text(".steps") != shown
 
 
+def test_messages_are_in_the_readers_language(browser, path, tmp_path):
+    with opened(browser, path, search="?lang=fr") as page:
+        page.fill("[name=sentence]", " ")
+        page.press("[name=sentence]", "Enter")
+        settle(page)
+        assert page.inner_text("[data-part=status]") == "Il n’y a rien à traduire dans ce texte."
+    text = path.read_text(encoding="utf-8")
+    damaged = tmp_path / "damaged.html"
+    damaged.write_text(re.sub(r'(id="model">.{300}).', r"\1!", text), encoding="utf-8")
+    with opened(browser, damaged, search="?lang=de") as page:
+        assert "die Datei ist beschädigt" in page.inner_text("main [role=alert]")
+
+
 def test_hostile_text_is_text(page):
     for text in (HOSTILE, "le chat " * 60, "\u0301" * 50, "😀" * 100):
         page.fill("[name=sentence]", text)
