@@ -13,24 +13,30 @@ function pageLanguage() {
 }
 
 // Returns the words of a key. Each {name} in them stands for a value of `values`. A key with a `count` has two forms,
-// "{count} sentence|{count} sentences". Numbers are written as the language writes whole numbers; format fractions first.
+// "{count} sentence|{count} sentences". Numbers are written as the language writes whole numbers, and with two decimals
+// for {name:2}.
 function say(key, values = {}) {
   say.language ??= pageLanguage();
   say.table ??= JSON.parse(document.getElementById("words")?.textContent ?? "{}");
   const forms = say.table[key]?.[LANGUAGES.indexOf(say.language)];
   if (forms === undefined) throw new Error(`words.csv has no key ${key}`);
   const [one, other = one] = forms.split("|");
-  const form = one === other || pluralRules(say.language).select(values.count ?? 2) === "one" ? one : other;
-  return form.replace(/\{(\w+)\}/g, (_, name) => {
+  const form = new Intl.PluralRules(say.language).select(values.count ?? 2) === "one" ? one : other;
+  return form.replace(/\{(\w+)(?::(\d))?\}/g, (_, name, decimals) => {
     if (!(name in values)) throw new Error(`the words of ${key} need a value for ${name}`);
-    return typeof values[name] === "number" ? values[name].toLocaleString(say.language) : values[name];
+    return typeof values[name] === "number" ? sayNumber(values[name], decimals) : values[name];
   });
 }
 
-// Returns the rules by which a language forms its plurals; they take long to make.
-function pluralRules(language) {
-  pluralRules.kept ??= {};
-  return (pluralRules.kept[language] ??= new Intl.PluralRules(language));
+// Returns a number as the language of the page writes it. `decimals`: how many it has; undefined for a whole number.
+function sayNumber(number, decimals) {
+  say.language ??= pageLanguage();
+  return number.toLocaleString(say.language, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+}
+
+// Returns the text of `Words` of data.py: a text as it is, or [key, values].
+function sayWords(words) {
+  return typeof words === "string" ? words : say(...words);
 }
 
 // Sets the words of an element and of all elements in it: `data-say` holds the key of the text, `data-say-title`,
