@@ -16,9 +16,9 @@ from qkv.inspection.experiments.score_parts import in_float64
 from qkv.live.explain_page import explain_page, order_examples, write_explain_page
 from qkv.run.trained_run import load_run
 from qkv.text.tokens.special_tokens import BOS, PAD
-from tests.live.model_page.test_row_of_a_head import SITES, changed_model, forced
 from tests.support import ROOT
 from tests.support.axe import find_violations
+from tests.support.changed_models import SITES, changed_model, forced
 from tests.support.pages import open_page
 from tests.support.random_runs import random_run
 
@@ -260,7 +260,7 @@ def test_changes_are_those_of_python(page, run):
         source, target = page.evaluate("[explained.answer.source.ids, explained.answer.target.ids]")
         where = page.evaluate("explained.chosen")
         model = models.setdefault(tuple(names), models.get(tuple(names)) or changed_model(run, names))
-        log_probabilities, weights = forced(model, run, factor, source, target)
+        log_probabilities, weights = forced(model, source, target, factor)
         expected = weights[where["layer"]][where["head"], where["row"]]
         np.testing.assert_allclose(row_weights(page), expected, atol=0.0061)
         np.testing.assert_allclose(page.evaluate(FORCED)[: len(target)], log_probabilities, atol=1e-3)
@@ -359,6 +359,19 @@ def test_a_text_without_words_leaves_the_page_as_it_is(page):
     page.press("[name=sentence]", "Enter")
     settle(page)
     assert page.text_content("[data-part=status]") == "" and page.inner_text(".steps") != shown
+
+
+def test_messages_are_in_the_readers_language(browser, path, tmp_path):
+    with opened(browser, path, search="?lang=fr") as page:
+        page.fill("[name=sentence]", " ")
+        page.press("[name=sentence]", "Enter")
+        settle(page)
+        assert page.inner_text("[data-part=status]") == "Il n’y a rien à traduire dans ce texte."
+    text = path.read_text(encoding="utf-8")
+    damaged = tmp_path / "damaged.html"
+    damaged.write_text(re.sub(r'(id="model">.{300}).', r"\1!", text), encoding="utf-8")
+    with opened(browser, damaged, search="?lang=de") as page:
+        assert "die Datei ist beschädigt" in page.inner_text("main [role=alert]")
 
 
 def test_hostile_text_is_text(page):

@@ -1,7 +1,10 @@
 """Runs with random weights, which no training made: what is converted need not be able to translate."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from qkv.config import RunConfig
 from qkv.files.run_directory import RunDirectory
 from qkv.model.build import build_model
 from qkv.run.trained_run import TrainedRun
@@ -30,3 +33,13 @@ def random_run(tokenizer, folder, section=None, **settings) -> TrainedRun:
         variable.assign(generator.normal(mean, 0.3, variable.shape))
     run = RunDirectory(folder / "random")
     return TrainedRun(run, config, tokenizer, model, run.model)
+
+
+def rounded_run(tokenizer, folder, decoding=None, **settings):
+    """A run of random weights that 16-bit floats hold exactly."""
+    run = random_run(tokenizer, folder, **settings)
+    for variable in run.model.trainable_variables:
+        variable.assign(variable.numpy().astype("float16").astype("float32"))
+    values = run.config.model_dump()
+    values["decoding"] |= {"max_target_ratio": 2.0, "max_target_extra": 5} | (decoding or {})
+    return replace(run, config=RunConfig.model_validate(values))

@@ -77,7 +77,8 @@ def measure_accuracy(run: TrainedRun) -> dict[str, Any]:
         source_lengths, target_lengths = (np.array([len(ids) for ids in side]) for side in zip(*pairs, strict=True))
         batches = batches_by_length(source_lengths + 1, target_lengths, FORCED_BATCH_TOKENS)
         log.info("explain page: measuring %d pairs of the test set, some 20 seconds", len(pairs))
-        table = measure_changes(run.model, (forced_batch([pairs[i] for i in batch]).ids for batch in batches))
+        ids = (forced_batch([pairs[i] for i in batch]).ids for batch in batches)
+        table = measure_changes(run.model, ids, draws=0)
     except InputError:
         return {}
     return {

@@ -1,19 +1,17 @@
 """The Transformer in JavaScript computes what Keras does, option by option, and what it lacks is refused by name."""
 
 import base64
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from keras import ops
 
-from qkv.config import RunConfig
 from qkv.decoding.constraints import ban_early_end, ban_repeated_ngrams, ban_special_tokens
 from qkv.errors import InputError
 from qkv.live import model_page
 from qkv.live.model_page import check_model, model_settings, named_arrays, pack
 from qkv.text.tokens.special_tokens import BOS, EOS
-from tests.support.random_runs import random_run
+from tests.support.random_runs import rounded_run
 
 SOURCES = [[5, 9, 14, 30, 7], [8], [11, 12, 13, 14, 15, 4, 40, 41, 42]]
 TRANSLATE = """async ({packed, sources, off}) => {
@@ -28,16 +26,6 @@ TRANSLATE = """async ({packed, sources, off}) => {
   }
   return found;
 }"""
-
-
-def rounded_run(tokenizer, folder, decoding=None, **settings):
-    """A run of random weights that 16-bit floats hold exactly."""
-    run = random_run(tokenizer, folder, **settings)
-    for variable in run.model.trainable_variables:
-        variable.assign(variable.numpy().astype("float16").astype("float32"))
-    values = run.config.model_dump()
-    values["decoding"] |= {"max_target_ratio": 2.0, "max_target_extra": 5} | (decoding or {})
-    return replace(run, config=RunConfig.model_validate(values))
 
 
 def translate(page, run, off=()):

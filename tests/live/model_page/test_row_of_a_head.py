@@ -4,15 +4,13 @@ import base64
 
 import numpy as np
 import pytest
-from keras import ops
 
-from qkv.inspection.experiments.changed_mechanism import MECHANISM_CHANGES
 from qkv.inspection.experiments.row_steps import row_steps
 from qkv.inspection.experiments.score_parts import in_float64
-from qkv.layers.tap import tapped
 from qkv.live.model_page import model_settings, named_arrays, pack
 from qkv.text.tokens.special_tokens import BOS, EOS
-from tests.live.model_page.test_packed_model import rounded_run
+from tests.support.changed_models import SITES, changed_model, forced
+from tests.support.random_runs import rounded_run
 
 SOURCE, TARGET = [5, 9, 14, 30, 7, EOS], [8, 21, 13, 40, EOS]
 INSIDE = """async ({packed, source, target, where, changes}) => {
@@ -48,7 +46,6 @@ RUNS = {
     "post-norm": {"norm": "post", "output_bias": True, "tie_embeddings": "target", "decoder_layers": 2},
     "dot": {"attention": {site: {"score": "dot"} for site in ("cross", "encoder_self", "decoder_self")}},
 }
-SITES = {"cross": "decoder.{}.cross", "encoder_self": "encoder.{}.self", "decoder_self": "decoder.{}.self"}
 
 
 @pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS)
@@ -78,35 +75,6 @@ def test_every_number_of_a_row_is_that_of_the_steps_in_python(engine, tokenizer,
         assert len(ours["alone"]) == (0 if site == "encoder_self" else len(ours["keys"]))
 
 
-def changed_model(run, names):
-    """A copy of a run's model with the projections of the named changes of Python."""
-    model = type(run.model).from_config(run.model.get_config())
-    model.build()
-    model.set_weights(run.model.get_weights())
-    for layer in model.attention_layers()["cross"]:
-        for name in names:
-            MECHANISM_CHANGES[name].projections(layer)
-    return model
-
-
-def forced(model, run, factor, source=SOURCE, target=TARGET):
-    """The log-probabilities of the target and the weights of the cross-attention, with scores times a factor."""
-    layers = set(model.attention_layers()["cross"])
-    mechanisms = {layer.mechanism for layer in layers}
-
-    def replace(layer, part, value, mask=None, **inputs):
-        if part == "scores" and layer in mechanisms and factor is not None and np.isfinite(factor):
-            return value * factor
-        if part == "weights" and layer in layers and factor == np.inf:
-            return MECHANISM_CHANGES["one-hot"].weights(value, ops.ones_like(value, "bool"))
-        return value
-
-    with tapped(replace):
-        output = model.decode(np.array([[BOS, *target[:-1]]]), model.encode(np.array([source])))
-    scores = ops.convert_to_numpy(ops.log_softmax(output.logits[0]))
-    return scores[np.arange(len(target)), target], [ops.convert_to_numpy(layer)[0] for layer in output.cross]
-
-
 CHANGES = {
     "without W_Q and W_K": ({"rawVectors": True}, ["raw vectors"], None),
     "without W_O": ({"withoutOutput": True}, ["without W_O"], None),
@@ -125,7 +93,7 @@ def run(tokenizer, tmp_path_factory):
 
 @pytest.mark.parametrize(("changes", "names", "factor"), CHANGES.values(), ids=CHANGES)
 def test_a_change_of_the_mechanism_is_that_of_python(engine, run, changes, names, factor):
-    expected, weights = forced(changed_model(run, names), run, factor)
+    expected, weights = forced(changed_model(run, names), SOURCE, TARGET, factor)
     arguments = {"packed": packed(run), "source": SOURCE, "target": TARGET}
     ours = engine.evaluate(FORCED, {**arguments, "changes": changes})
     assert ours["ids"] == TARGET

@@ -224,7 +224,7 @@ def measure_changes(model: keras.Model, batches: Iterable[PairArrays], *, draws:
     Args:
         model: a Transformer whose cross-attention computes contexts from weights.
         batches: the sentence pairs.
-        draws: R, the number of draws of each control.
+        draws: R, the number of draws of each control; 0 for no controls.
 
     Returns:
         A row for each change that the projections allow, and below it a row for each of its controls:
@@ -270,7 +270,7 @@ def measure_changes(model: keras.Model, batches: Iterable[PairArrays], *, draws:
     results = {name: measure(change, [0]) for name, change in MECHANISM_CHANGES.items()}
     changes = {name: result for name, result in results.items() if result is not None}
     needed = dict.fromkeys(control for name in changes for control in MECHANISM_CHANGES[name].controls)
-    controls = {name: measure(CONTROLS[name], range(draws)) for name in needed}
+    controls = {name: measure(CONTROLS[name], range(draws)) if draws else None for name in needed}
     rows: list[tuple[Any, ...]] = []
     for name, (right, samples) in changes.items():
         change = MECHANISM_CHANGES[name]

@@ -68,7 +68,7 @@ class ExplainedPage {
     if ("sentence" in changes && changes.sentence !== this.answer?.asked) {
       const number = ++this.asked;
       this.tell("");
-      const answer = await this.backend.translation(this.state.sentence).catch((error) => this.tell(error.message));
+      const answer = this.hasWords(this.state.sentence) ? await this.backend.translation(this.state.sentence) : this.tell(say("explain.nothing"));
       if (number !== this.asked) return; // a later sentence is on its way
       if (answer) this.answer = { ...answer, asked: changes.sentence, clearest: {} };
     }
@@ -76,6 +76,14 @@ class ExplainedPage {
     this.pending = {};
     this.found = null; // what is chosen is found anew
     await Promise.all(this.listeners.map((listen) => listen(told)));
+  }
+
+  hasWords(text) {
+    try {
+      return this.backend.readText(text).ids.length > 1; // the end alone is no word
+    } catch {
+      return false;
+    }
   }
 
   // Shows a message below the sentence; an empty one removes it.
@@ -245,7 +253,7 @@ function fillFrame(page) {
 }
 
 async function openExplained(makeBackend) {
-  const facts = JSON.parse(document.getElementById("facts").textContent), backend = await makeBackend(facts);
+  const facts = JSON.parse(document.getElementById("facts").textContent), backend = await makeBackend(facts).catch(() => { throw new Error(say("explain.damaged")); });
   document.getElementById("notice").remove();
   const page = new ExplainedPage(backend, facts);
   globalThis.explained = page; // for the console
