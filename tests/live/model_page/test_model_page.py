@@ -69,7 +69,7 @@ def test_it_translates_the_first_example_when_it_opens_and_others_when_chosen(pa
     page.select_option("[data-part=examples]", PROBES[1]["source"])
     page.wait_for_selector("#sentence-1[aria-selected=true]", state="attached")
     assert page.locator("#list .row").count() == 2
-    facts = ["en → fr", "Transformer, 1 + 2 layers × 3 heads, 5,856 parameters", "greedy search"]
+    facts = ["en → fr", "Transformer, 1 + 2 layers × 3 heads", "5,856 parameters", "greedy search"]
     assert page.inner_text("#facts") == " · ".join(facts)
     for part in ("save", "beam"):
         assert page.locator(f"[data-part={part}]").is_hidden()

@@ -89,8 +89,8 @@ TOLD = """() => {
   return told;
 }"""
 WORD = r"[^\W\d_]+"
-ALWAYS = {"BLEU", "chrF", "EOS", "BOS", "SVG", "PNG", "Transformer", "M", "Esc", *"jkhlvwegs"}
-"""Names and keys of the keyboard, the same in every language."""
+ALWAYS = {"BLEU", "chrF", "EOS", "BOS", "SVG", "PNG", "Transformer", "M", "Esc", "q", *"jkhlvwegs"}
+"""Names, keys of the keyboard, and the letters of a formula, the same in every language."""
 SAME = {"fr": {"Attention", "possible", "source", "token", "tokens"}, "de": {"Training"}}
 """Words that are English and of the language, too."""
 
