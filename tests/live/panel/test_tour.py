@@ -19,6 +19,7 @@ from qkv.run.trained_run import load_run
 from tests.support.grammars import japanese_pairs, spanish_pairs, write_grammar
 from tests.support.journeys import run
 from tests.support.pages import open_page
+from tests.support.processes import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
@@ -63,7 +64,7 @@ def _open(browser, address):
         page.wait_for_selector("#extension[data-ready=true]", state="attached")
         page.evaluate("() => { livePanel.tour.milliseconds = 1e9; }")
         page.click("[data-part=start-tour]")
-        page.wait_for_selector(".tour h2", timeout=120_000)
+        page.wait_for_selector(".tour h2", timeout=1000 * PATIENCE_SECONDS)
         yield page
 
 
