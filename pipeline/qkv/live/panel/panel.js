@@ -205,7 +205,7 @@ class Panel {
     const profile = run && head !== "mean" ? profileOf(run, site, layer, head) : null;
     if (label && profile) label.textContent = shortProfile(profile) ?? label.textContent;
     if (!profile) return;
-    const name = `${say("live.one_head", { layer, head })}: ${describeProfile(profile)}`;
+    const name = say("live.named", { name: say("live.one_head", { layer, head }), text: describeProfile(profile) });
     button.title = name;
     button.setAttribute("aria-label", name);
   }
@@ -238,7 +238,7 @@ class Panel {
     const unknown = asked.paragraph.cases.filter(Boolean).filter((shown) => shown.original[0]).flatMap(of);
     const ranges = unknownRanges(field.value, unknown);
     markField(field, this.find("marks"), ranges);
-    const named = [...new Set(ranges.filter(({ kind }) => kind !== "character").map(({ word }) => `“${word}”`))]; // missing characters are named otherwise
+    const named = [...new Set(ranges.filter(({ kind }) => kind !== "character").map(({ word }) => say("live.quoted", { word })))]; // missing characters are named otherwise
     return named.length ? [say("live.unknown", { words: named.join(", ") })] : [];
   }
 

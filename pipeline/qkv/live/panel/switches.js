@@ -32,7 +32,7 @@ function addSwitch(button, name, isOff, toggle) {
   if (!button.isConnected) return;
   const cell = htmlElement("span", { class: "switchable" }), focused = document.activeElement === button;
   button.replaceWith(cell);
-  const element = makeButton(say(isOff ? "live.off" : "live.on"), {
+  const element = makeButton(isOff ? "×" : "✓", {
     class: "switch", tabindex: -1, "aria-pressed": String(isOff), "aria-label": say("live.switch", { name }),
     title: say(isOff ? "live.switch.on" : "live.switch.off", { name }),
   }, toggle);

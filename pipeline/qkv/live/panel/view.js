@@ -137,7 +137,7 @@ class CaseView {
     const { store, backend, lost } = this.panel, { layer, head } = store.state, at = store.sites[site].weighedAt, parts = [];
     const profile = head === "mean" ? null : describeProfile(profileOf(backend.runs[run], site, layer, head), lost.get(`${run}/${at}/${layer}/${head}`));
     const name = head === "mean" ? say("live.mean", { layer }) : say("live.one_head", { layer, head });
-    if (!changed) parts.push(htmlElement("p", { class: "head-name" }, profile ? `${name}: ${profile}` : name));
+    if (!changed) parts.push(htmlElement("p", { class: "head-name" }, profile ? say("live.named", { name, text: profile }) : name));
     const size = backend.runs[run].heads[at];
     if (!size || changed || !backend.changes.length) return parts;
     const details = this.folded("switches", say("live.change")), bar = drawSwitchBar({
