@@ -492,12 +492,13 @@ class Run:
             units = run.reader.segmenter.units(sources, targets)
             forced = run.recorder(sites, units).record_references(sources, targets)
             records = (replace(record, reference=None) for record in forced)
+        name = self.path.absolute().name
         shown = ViewerRun(
-            self.path.absolute().name,
+            name,
             plain=run.reader.detokenize if run.config.data.tokenized else None,
             facts=page_facts(run.config, self.model.count_params(), {}),
         )
-        return inline_page(shown.add_all(records), height)
+        return inline_page(name, shown.add_all(records), height)
 
     @overload  # a str is also a sequence of str, but here it is one sentence
     def align(  # type: ignore[overload-overlap]

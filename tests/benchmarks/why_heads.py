@@ -71,7 +71,7 @@ def main() -> None:
         meter.add(record)
     table = meter.table()
     seconds = time.process_time() - started
-    named = {place: f"{head['label']} {head['share']:.2f}" for place, head in describe_types(table).items()}
+    named = {place: f"{head['type']} {head['share']:.2f}" for place, head in describe_types(table).items()}
     print(f"types: {named}; {1000 * seconds / len(records):.1f} ms a sentence")
     found = 0
     for seed in range(options.draws):

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from data.demo.lexicon import NOUNS
 from qkv import __main__ as program
 from qkv.commands.cli import file_to_write, folder_to_write, text_file
 from qkv.commands.train import parse_train_arguments
@@ -53,7 +54,16 @@ PAGES = [
 RUN_PAGES = [README, DOCS / "use" / "commands.md", PLUGINS, BLOCKS]
 """Pages whose commands run; on others they are only parsed."""
 VALUES = DOCS / "learn" / "values.md"
-PRINTING_PAGES = [DOCS / "learn" / "attention.md", VALUES, DOCS / "learn" / "spectra.md"]
+COMPARISONS = DOCS / "learn" / "elsewhere.md"
+PRINTING_PAGES = [
+    DOCS / "learn" / "attention.md",
+    VALUES,
+    COMPARISONS,
+    DOCS / "learn" / "variants.md",
+    DOCS / "use" / "layers.md",
+    DOCS / "learn" / "spectra.md",
+    DOCS / "learn" / "history.md",
+]
 """Pages whose code prints exactly what stands below it."""
 TRAINED = "\n## In a trained model\n"
 """From here on, a printing page needs the trained demo."""
@@ -436,7 +446,7 @@ def examples(text):
 def test_every_block_prints_what_stands_below_it(page, capsys):
     names: dict = {}
     text = page.read_text(encoding="utf-8")
-    assert len(list(examples(text))) >= 4
+    assert len(list(examples(text))) >= 2
     with np.printoptions():  # what the page sets is set back
         for code, expected in examples(text.split(TRAINED)[0]):
             exec(compile(code, str(page), "exec"), names)
@@ -475,6 +485,23 @@ def test_values_of_the_trained_demo_say_what_the_page_says(capsys, monkeypatch):
     expected = [int(line.split()[-1][:-1]) for line in shares[1].splitlines()]
     np.testing.assert_allclose([before, context, both, after], expected, atol=15)
     assert before < min(context, both, after)
+
+
+@needs_the_demo
+def test_nouns_of_the_trained_demo_lie_near_nouns_of_the_same_french_gender(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    ((code, shown),) = examples(COMPARISONS.read_text(encoding="utf-8").split(TRAINED)[1])
+    names: dict = {"np": np}
+    exec(compile(code, str(COMPARISONS), "exec"), names)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed] == [line.split()[0] for line in shown.splitlines()]
+
+    tokens, directions = names["tokens"], names["directions"]
+    genders = {f"▁{name}": noun.gender for name, noun in NOUNS.items() if f"▁{name}" in tokens}
+    vectors, gender = directions[[tokens.index(noun) for noun in genders]], np.array(list(genders.values()))
+    likeness = vectors @ vectors.T - 2 * np.eye(len(vectors))  # not to itself
+    same = gender[np.argsort(-likeness)[:, :6]] == gender[:, None]
+    assert len(genders) == 70 and same.mean() > 0.85
 
 
 load_demo_once = functools.cache(trained_run.load_run)

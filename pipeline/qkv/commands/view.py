@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> None:
 
     if options.over_training:
         run = RunDirectory.open(root)
-        title = f"{root.absolute().name}, over training"
+        title = root.absolute().name
         folders = [run.probes]
         inputs = run.inputs
     else:
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> None:
     origin = digest_of_folders(folders)
     output = options.output
     if output is None:
-        output = Path(file_name(title))
+        output = Path(file_name(f"{title}, over training" if options.over_training else title))
         refuse_other_file(output, origin, "a page of these evaluations")
     else:
         refuse_input(output, inputs, "--output")

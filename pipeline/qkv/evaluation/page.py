@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..config import RunConfig
+from ..config.choices.inspection import RECORD_MODES
 from ..config.model import ArchitectureSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
-from ..inspection.viewer.data import ViewerRun
+from ..inspection.viewer.data import ViewerRun, Words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,36 +40,40 @@ def make_viewer_run(
     )
 
 
-def page_facts(config: RunConfig, parameters: int | None, metrics: Mapping[str, Any]) -> list[str]:
-    """Returns short texts for the page's header: languages, model, search and scores. Unknown facts are left out.
+def page_facts(config: RunConfig, parameters: int | None, metrics: Mapping[str, Any]) -> list[Words]:
+    """Returns facts for the page's header: languages, model, search and scores. Unknown facts are left out.
 
     Args:
         config: the config of the run.
         parameters: the number of the model's parameters; None if it is unknown.
         metrics: the entries of `metrics.json` that are known.
     """
-    facts = [f"{config.data.source_language} → {config.data.target_language}", describe_model(config.model)]
-    if parameters is not None:
-        count = f"{parameters / 1e6:.1f} M" if parameters >= 50_000 else f"{parameters:,}"
-        facts[-1] += f", {count} parameters"
-    if metrics.get("mode") == "forced":
-        facts.append("references as targets")
-    elif search := metrics.get("search"):
-        beam = metrics.get("decoding", {}).get("beam_size")
-        facts.append(f"beam of {beam}" if search == "beam" and beam else f"{search} search")
-    scores = {"BLEU": metrics.get("bleu"), "chrF": metrics.get("chrf")}
-    facts += [f"{name} {score:.1f}" for name, score in scores.items() if score is not None]
-    error_rate = metrics.get("alignment", {}).get("aer")
-    return facts if error_rate is None else [*facts, f"alignment error rate {error_rate:.1f} %"]
+    facts: list[Words] = [
+        f"{config.data.source_language} → {config.data.target_language}",
+        describe_model(config.model),
+    ]
+    if parameters is not None and parameters >= 50_000:
+        facts.append(("viewer.fact.millions", {"millions": parameters / 1e6}))
+    elif parameters is not None:
+        facts.append(("viewer.fact.parameters", {"count": parameters}))
+    search = "forced" if metrics.get("mode") == "forced" else metrics.get("search")
+    beam = metrics.get("decoding", {}).get("beam_size")
+    if search == "beam" and beam:
+        facts.append(("viewer.fact.beam_of", {"size": beam}))
+    elif search in RECORD_MODES:
+        facts.append((f"viewer.fact.search.{search}", {}))
+    scores = {"bleu": metrics.get("bleu"), "chrf": metrics.get("chrf"), "aer": metrics.get("alignment", {}).get("aer")}
+    return facts + [(f"viewer.fact.{name}", {"score": score}) for name, score in scores.items() if score is not None]
 
 
-def describe_model(model: ArchitectureSettings) -> str:
-    """Returns a model's architecture and size, such as `Transformer, 4 + 4 layers × 4 heads`."""
+def describe_model(model: ArchitectureSettings) -> Words:
+    """Returns a model's architecture and size for the page, such as `Transformer, 4 + 4 layers × 4 heads`."""
     if isinstance(model, TransformerSettings):
         name = "Transformer" if model.architecture == "transformer" else model.architecture
-        return f"{name}, {model.encoder_layers} + {model.decoder_layers} layers × {model.num_heads} heads"
+        layers = {"encoder_layers": model.encoder_layers, "decoder_layers": model.decoder_layers}
+        return "viewer.fact.transformer", {"name": name, **layers, "heads": model.num_heads}
     if isinstance(model, DecoderOnlySettings):
-        return f"decoder alone, {model.layers} layers × {model.num_heads} heads"
+        return "viewer.fact.decoder_only", {"layers": model.layers, "heads": model.num_heads}
     if isinstance(model, RecurrentSettings):
-        return f"recurrent, {model.cross_attention} attention"
+        return "viewer.fact.recurrent", {"attention": model.cross_attention}
     return model.architecture

@@ -18,6 +18,7 @@ from ..files.json import read_json_object
 from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 from ..inspection.archive import AttentionArchive
 from ..inspection.matched_heads import MatchedHeads, match_heads
+from ..inspection.viewer.data import Words
 from .archive_scores import archive_metrics, score_alignments
 from .page import page_facts
 from .tables import read_result_csv, read_translations
@@ -283,7 +284,7 @@ def _read_json(path: Path, schema: type[BaseModel]) -> dict[str, Any]:
     return value
 
 
-def read_page_facts(run: RunDirectory | None, evaluation: EvaluationDirectory | None) -> list[str]:
+def read_page_facts(run: RunDirectory | None, evaluation: EvaluationDirectory | None) -> list[Words]:
     """Reads the facts about a run for the header of its page, see `evaluation.page.page_facts`.
 
     Args:

@@ -43,7 +43,7 @@ from ..files.run_directory import RunDirectory
 from ..files.written import delete_if_empty
 from ..text.corpora.word_links import GoldAlignment, read_pharaoh
 from .record import Record
-from .viewer.data import ViewerRun
+from .viewer.data import ViewerRun, Words
 from .viewer.page import InlinePage, inline_page
 
 if TYPE_CHECKING:
@@ -166,7 +166,8 @@ class AttentionArchive:
             KeyError: there is no such id.
             InputError: the archive is damaged.
         """
-        return inline_page(ViewerRun(self.manifest.get("run", self._path.name)).add_all([self[id_]]), height)
+        name = self.manifest.get("run", self._path.name)
+        return inline_page(name, ViewerRun(name).add_all([self[id_]]), height)
 
     def read(self, id_: int, sites: Sequence[str]) -> Record:
         """Returns the record of a sentence with the attention of some sites. The arrays of other sites are not read.
@@ -586,14 +587,14 @@ MOST_STAGES = 40
 """The largest number of stages of a training on a page. The page shows at most 8 of them side by side."""
 
 
-def stages_of_training(root: Path, facts: Sequence[str] = ()) -> list[ViewerRun]:
+def stages_of_training(root: Path, facts: Sequence[Words] = ()) -> list[ViewerRun]:
     """Returns the stages of a training for the viewer: the attention on the probes after different numbers of updates.
 
     If there are more than `MOST_STAGES` archives of probes, evenly spaced ones are chosen, with the first and the last.
 
     Args:
         root: the run's folder.
-        facts: short texts about the run for the page's header.
+        facts: facts about the run for the page's header.
 
     Returns:
         A `ViewerRun` for each stage, the earliest first.
@@ -609,7 +610,8 @@ def stages_of_training(root: Path, facts: Sequence[str] = ()) -> list[ViewerRun]
     count = min(MOST_STAGES, len(archives))
     chosen_archives = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
     return [
-        ViewerRun(f"update {update:,}", facts=facts).add_all(AttentionArchive(path)) for path, update in chosen_archives
+        ViewerRun(("viewer.stage", {"update": update}), facts=facts).add_all(AttentionArchive(path))
+        for path, update in chosen_archives
     ]
 
 

@@ -65,7 +65,7 @@ class HeadTypesMeter:
             allowed = np.ones(weights.shape[2:], bool)
             if SITES[site].axes == ("target", "target"):
                 allowed = np.tril(allowed)
-            for name in (name for name, row in HEAD_TYPES.items() if site in row.sites):
+            for name in (name for name, sites in HEAD_TYPES.items() if site in sites):
                 marked = MARKED_KEYS[name](record, links, allowed.shape) & allowed
                 sums = permuted_sums(weights, allowed, marked)
                 if sums is None:
@@ -158,7 +158,7 @@ def _transfer_links(other: np.ndarray, links: np.ndarray) -> np.ndarray:
     return transferred
 
 
-TYPED_SITES = tuple(dict.fromkeys(site for row in HEAD_TYPES.values() for site in row.sites))
+TYPED_SITES = tuple(dict.fromkeys(site for sites in HEAD_TYPES.values() for site in sites))
 """The sites of attention whose heads can have a type."""
 
 LINKED_TYPES = ("aligner", "input_aligner")
@@ -201,15 +201,10 @@ def describe_types(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Returns the types of heads for pages, from the rows of `HeadTypesMeter.table` that are named.
 
     Returns:
-        For each head, by `SITE/LAYER/HEAD`: its type's `label`, `short` and `meaning`, and the `share` of its weight.
+        For each head, by `SITE/LAYER/HEAD`: its `type`, a key of `HEAD_TYPES`, and the `share` of its weight.
     """
     return {
-        f"{row['site']}/{row['layer']}/{row['head']}": {
-            "label": HEAD_TYPES[row["type"]].label,
-            "short": HEAD_TYPES[row["type"]].short,
-            "meaning": HEAD_TYPES[row["type"]].meaning,
-            "share": round(row["share"], 4),
-        }
+        f"{row['site']}/{row['layer']}/{row['head']}": {"type": row["type"], "share": round(row["share"], 4)}
         for row in table[table["named"].astype(bool)].to_dict("records")
     }
 

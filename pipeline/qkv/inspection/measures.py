@@ -1,7 +1,7 @@
 """Measures of attention heads, such as entropy, diagonality and the weight on EOS, and the rows of sentences.csv.
 
-Each row of `MEASURES` is a column of heads.csv and sentences.csv. Its labels can make it an order of sentences in the
-viewer's page, and `in_tensorboard` a curve in TensorBoard.
+Each row of `MEASURES` is a column of heads.csv and sentences.csv. A row says whether the viewer's page shows it or
+sorts sentences by it, and whether it is a curve in TensorBoard.
 
 A measure is computed for each attention row, then averaged over the rows of a layer and head. Weights are not averaged
 over heads first: the mean of sharp heads that attend to different tokens is flat. Only coverage is computed from the
@@ -97,22 +97,22 @@ def agreement(site: SiteWeights) -> np.ndarray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageLabels:
-    """The labels of a measure in the viewer's page; nothing is shown for an empty label.
+class OnPage:
+    """The places of a measure in the viewer's page. Its words are in `viewer/words.csv`.
 
     Args:
-        note: the name beside each sentence of the list, with the sentence's value.
-        lowest_first: the name of the order of sentences by ascending values.
-        highest_first: the name of the order of sentences by descending values.
+        noted: if True, the value stands beside each sentence of the list.
+        lowest_first: if True, sentences can be ordered by ascending values.
+        highest_first: if True, sentences can be ordered by descending values.
     """
 
-    note: str = ""
-    lowest_first: str = ""
-    highest_first: str = ""
+    noted: bool = False
+    lowest_first: bool = False
+    highest_first: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measure(PageLabels):
+class Measure(OnPage):
     """A measure of attention heads.
 
     Args:
@@ -127,18 +127,16 @@ class Measure(PageLabels):
 MEASURES = {
     "entropy": Measure(
         function=lambda site: site.entropy,  # 0 to log S
-        note="entropy",
-        lowest_first="sharpest attention first",
-        highest_first="flattest attention first",
+        noted=True,
+        lowest_first=True,
+        highest_first=True,
         in_tensorboard=True,
     ),
     "relative_entropy": Measure(function=relative_entropy),
     "confidence": Measure(function=confidence),
     "diagonality": Measure(function=diagonality, in_tensorboard=True),
     "agreement": Measure(function=agreement),
-    "eos_share": Measure(
-        function=lambda site: site.share("eos"), highest_first="most attention on EOS first", in_tensorboard=True
-    ),
+    "eos_share": Measure(function=lambda site: site.share("eos"), highest_first=True, in_tensorboard=True),
     "bos_share": Measure(function=lambda site: site.share("bos")),
     "punctuation_share": Measure(function=lambda site: site.share("punctuation")),
     "sink_share": Measure(function=sink_share),

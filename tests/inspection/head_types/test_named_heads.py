@@ -30,7 +30,7 @@ def test_types_are_read_as_they_were_written(tmp_path):
 def test_pages_hold_those_of_named_heads_by_their_places():
     described = describe_types(TABLE)
     assert list(described) == ["cross/0/0", "encoder/1/1"]
-    assert described["cross/0/0"]["label"] == "aligner" and described["cross/0/0"]["share"] == 0.75
+    assert described["cross/0/0"]["type"] == "aligner" and described["cross/0/0"]["share"] == 0.75
 
 
 def test_heads_get_three_columns_that_are_empty_where_there_is_no_type():

@@ -78,37 +78,20 @@ PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
 """The ends of the names of files with a picture of attention."""
 
 
-@dataclass(frozen=True)
-class HeadType:
-    """A type of heads, which put most of their weight on one kind of token.
-
-    Attributes:
-        label: the name of the type on pages.
-        short: a shorter name, below small pictures.
-        meaning: the keys that get the weight, for help texts.
-        sites: the names, in `SITES`, of the sites where heads can be of this type.
-    """
-
-    label: str
-    short: str
-    meaning: str
-    sites: tuple[str, ...] = ("cross", "encoder", "decoder")
-
-
 HEAD_TYPES = {
-    "previous": HeadType("previous token", "before", "the key one position before the row's"),
-    "same": HeadType("same position", "same", "the key at the row's position"),
-    "next": HeadType("next token", "next", "the key one position after the row's", ("cross", "encoder")),
-    "aligner": HeadType(
-        "aligner", "aligner", "the source tokens that are linked to the word that the row predicts", ("cross",)
-    ),
-    "input_aligner": HeadType(
-        "aligner of the last word", "last word", "the source tokens that are linked to the word just read", ("cross",)
-    ),
-    "eos": HeadType("EOS sink", "EOS", "the source's end-of-sentence token", ("cross", "encoder")),
-    "bos": HeadType("BOS sink", "BOS", "the target's beginning-of-sentence token", ("decoder",)),
+    "previous": ("cross", "encoder", "decoder"),  # the key one position before the row's
+    "same": ("cross", "encoder", "decoder"),  # the key at the row's position
+    "next": ("cross", "encoder"),  # the key one position after the row's
+    "aligner": ("cross",),  # the source tokens that are linked to the word that the row predicts
+    "input_aligner": ("cross",),  # the source tokens that are linked to the word just read
+    "eos": ("cross", "encoder"),  # the source's end-of-sentence token
+    "bos": ("decoder",),  # the target's beginning-of-sentence token
 }
-"""The types of heads. A head gets a type only if it passes the permutation test, see `inspection.head_types`."""
+"""The types of heads, with the names, in `SITES`, of the sites where heads can be of this type.
+
+A head gets a type only if it passes the permutation test, see `inspection.head_types`. The words for a type, such as
+"previous token", are in `inspection/viewer/words.csv`.
+"""
 SYMMETRISATIONS = ("grow-diag-final-and", "grow-diag", "intersection", "union")
 """The heuristics that combine the word links of the two directions."""
 EXTRACTIONS = {

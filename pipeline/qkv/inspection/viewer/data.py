@@ -1,4 +1,4 @@
-"""The data of the viewer's page: the sentences of each run, and the labels of measures."""
+"""The data of the viewer's page: the sentences of each run, and the measures that are shown and sorted by."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...text.corpora.word_links import GoldAlignment
-from ..measures import MEASURES, PageLabels, measure_site, sentence_row, under_attended_words
+from ..measures import MEASURES, OnPage, measure_site, sentence_row, under_attended_words
 from ..record import Record
+
+Words = str | tuple[str, Mapping[str, Any]]
+"""A text that the page shows as it is, such as the name of a run, or a key of words.csv with values for its words."""
 
 
 @dataclass
@@ -27,13 +30,13 @@ class ViewerRun:
         units: the units of words of `source` and of `target`. Adding a sentence sets them.
         sentences: the data of the sentences. Adding a sentence extends it.
         weights: the weights of all sites of the sentences, uint16. Adding a sentence extends it.
-        facts: short texts about the run for the header of the page, such as its languages and scores; see
+        facts: facts about the run for the header of the page, such as its languages and scores; see
             `evaluation.page.page_facts`.
         sentences_in_set: the number of sentences of the set, if the page shows only its first ones; None if unknown.
         types: the types of heads, see `inspection.head_types.describe_types`.
     """
 
-    name: str
+    name: Words
     gold: Sequence[GoldAlignment] = ()
     scores: Sequence[float] = ()
     plain: Callable[[str], str] | None = None
@@ -41,7 +44,7 @@ class ViewerRun:
     units: dict[str, str] = field(default_factory=dict)
     sentences: list[dict[str, Any]] = field(default_factory=list)
     weights: list[np.ndarray] = field(default_factory=list)
-    facts: Sequence[str] = ()
+    facts: Sequence[Words] = ()
     sentences_in_set: int | None = None
     types: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -104,31 +107,30 @@ class ViewerRun:
         }
 
 
-def shown_measures() -> dict[str, PageLabels]:
-    """Returns the labels of the measures that the page shows.
+def shown_measures() -> dict[str, OnPage]:
+    """Returns where the page shows each measure, for the measures that it shows.
 
     Returns:
-        column of `inspection.measures.sentence_row` -> labels.
+        column of `inspection.measures.sentence_row` -> the places.
     """
-    least_coverage = PageLabels(lowest_first="least covered source first")
-    measures: dict[str, PageLabels] = {**MEASURES, "least_coverage": least_coverage}
-    return {name: row for name, row in measures.items() if row.note or row.lowest_first or row.highest_first}
+    measures: dict[str, OnPage] = {**MEASURES, "least_coverage": OnPage(lowest_first=True)}
+    return {name: row for name, row in measures.items() if row.noted or row.lowest_first or row.highest_first}
 
 
-def measure_labels() -> dict[str, list[dict[str, Any]]]:
-    """Returns the labels of the page's notes beside sentences and of its orders of sentences.
+def measure_places() -> dict[str, list[Any]]:
+    """Returns the measures in the page's notes beside sentences and in its orders of sentences.
 
     Returns:
-        `{"notes": [...], "orders": [...]}`, JSON-ready. A note has the keys `label` and `measure` (a column of
-        `inspection.measures.sentence_row`). An order also has `sign`: 1 for low values first, -1 for high values first.
+        `{"notes": [...], "orders": [...]}`, JSON-ready. A note is a column of `inspection.measures.sentence_row`. An
+        order has the keys `measure`, such a column, and `first`, `lowest` or `highest`.
     """
     shown = shown_measures()
     return {
-        "notes": [{"label": row.note, "measure": name} for name, row in shown.items() if row.note],
+        "notes": [name for name, row in shown.items() if row.noted],
         "orders": [
-            {"label": label, "measure": name, "sign": sign}
+            {"measure": name, "first": first}
             for name, row in shown.items()
-            for label, sign in ((row.lowest_first, 1), (row.highest_first, -1))
-            if label
+            for first, is_shown in (("lowest", row.lowest_first), ("highest", row.highest_first))
+            if is_shown
         ],
     }

@@ -5,6 +5,7 @@ multiples of 1 / 65,535, exact to 0.000008. A digest in the file identifies the 
 """
 
 import base64
+import csv
 import gzip
 import json
 import re
@@ -22,7 +23,7 @@ from ...errors import InputError
 from ...files.atomic import write_output
 from ...files.paths import as_path, check_file_to_write
 from ..colours import HEAD_COLOURS, css_variables
-from .data import ViewerRun, measure_labels
+from .data import ViewerRun, measure_places
 
 ASSETS = Path(__file__).parent
 
@@ -73,7 +74,8 @@ def viewer_page(
         opens_at: the attention that is shown first: any of `site`, `layer`, `head` (an index or `mean`) and `side`
             (`output` or `input`). Without a head, the page chooses a head, see scripts/heads.js.
         origin: a digest of the evaluations shown, see `files.written.digest_of_folders`.
-        stages: if True, the runs are stages of one training, and a slider chooses one instead of showing all.
+        stages: if True, the runs are stages of one training, and a slider chooses one instead of showing all. The
+            heading says so after `title`.
         extension: parts to add to the page; None if there are none.
     """
     extension = extension or Extension()
@@ -85,11 +87,11 @@ def viewer_page(
         "side": "output",
         **(opens_at or {}),
         "sites": {
-            name: {"title": site.title, "axes": site.axes, "aligns": site.aligns, "weighedAt": site.weighed_at}
+            name: {"axes": site.axes, "aligns": site.aligns, "weighedAt": site.weighed_at}
             for name, site in SITES.items()
         },
         "sides": list(LABEL_SIDES),
-        **measure_labels(),
+        **measure_places(),
         "stages": stages,
         "runs": [run.data() for run in runs],
     }
@@ -101,6 +103,7 @@ def viewer_page(
         style="\n".join([css_variables() + _read("style.css"), extension.style]),
         script="\n".join([colours, read_scripts(ASSETS / "scripts"), START_SCRIPT, *extension.scripts]),
         html=extension.html,
+        words=words_element(),
         data=embed_json(data),
         weights=encode_weights([array for run in runs for array in run.weights]),
     )
@@ -113,6 +116,16 @@ def read_scripts(folder: Path) -> str:
     """
     texts = (path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.js")))
     return "\n".join(text.replace('"use strict";\n', "") for text in texts)
+
+
+def words_element() -> str:
+    """Returns the element with the words of all pages, which scripts/words.js reads: key -> [English, French, German].
+
+    A page that is not made by `viewer_page` needs the element before its scripts.
+    """
+    with (ASSETS / "words.csv").open(encoding="utf-8", newline="") as file:
+        table = {key: words for key, *words in list(csv.reader(file))[1:]}
+    return f'<script type="application/json" id="words">{embed_json(table)}</script>'
 
 
 def content_policy(changes: Mapping[str, str]) -> str:
@@ -153,16 +166,16 @@ def name_page(evaluations: Sequence[tuple[str, str]]) -> tuple[list[str], str]:
     """
     runs, sets = zip(*evaluations, strict=True)
     if len(set(sets)) == 1:
-        return list(runs), ", ".join(filter(None, (" and ".join(runs), sets[0])))
+        return list(runs), ", ".join(filter(None, (" + ".join(runs), sets[0])))
     if len(set(runs)) == 1:
-        return list(sets), f"{runs[0]}, {' and '.join(sets)}"
+        return list(sets), f"{runs[0]}, {' + '.join(sets)}"
     names = [", ".join(filter(None, evaluation)) for evaluation in evaluations]
-    return names, " and ".join(names)
+    return names, " + ".join(names)
 
 
 def file_name(title: str) -> str:
-    """Returns the file name for a page with this title: `demo_and_narrow_test.html` for `demo and narrow, test`."""
-    return re.sub(r"[^\w.-]+", "_", title)[:100] + ".html"
+    """Returns the file name for a page with this title: `demo_and_narrow_test.html` for `demo + narrow, test`."""
+    return re.sub(r"[^\w.-]+", "_", title.replace(" + ", " and "))[:100] + ".html"
 
 
 WITHOUT_LIST_STYLE = "nav { display: none; } #layout { grid-template-columns: minmax(0, 1fr); }"
@@ -205,12 +218,13 @@ class InlinePage:
         write_output(file, self.html.encode())
 
 
-def inline_page(run: ViewerRun, height: int) -> InlinePage:
+def inline_page(title: str, run: ViewerRun, height: int) -> InlinePage:
     """Returns the page of a run for a notebook's cell. The page of one sentence has no list of sentences.
 
     Args:
-        run: the run, whose name is the heading of the page.
+        title: the heading of the page.
+        run: the run.
         height: the height of the frame in pixels.
     """
     extension = Extension(style=WITHOUT_LIST_STYLE if len(run.sentences) == 1 else "")
-    return InlinePage(viewer_page(run.name, [run], extension=extension), height)
+    return InlinePage(viewer_page(title, [run], extension=extension), height)

@@ -6,7 +6,7 @@ from tests.support.viewer import HOSTILE, make_record
 
 
 def test_a_cell_shows_the_page_and_keeps_it_in_its_frame(browser, tmp_path):
-    page = inline_page(ViewerRun("run").add_all([make_record(7, HOSTILE, "le chat")]), height=500)
+    page = inline_page("run", ViewerRun("run").add_all([make_record(7, HOSTILE, "le chat")]), height=500)
     cell = tmp_path / "notebook.html"
     cell.write_text(f"<title>notebook</title>{page._repr_html_()}", encoding="utf-8")
     context = browser.new_context(offline=True)

@@ -29,13 +29,35 @@ def words():
 def test_pointing_at_a_cell_tells_its_words_and_weight_and_marks_row_and_column(browser, html, words, tmp_path):
     with open_viewer(browser, tmp_path, html) as page:
         page.hover(CELL.format(2, 1))
-        assert page.inner_text(".value") == f"noir ← black: {words[2, 1]:.4f}"
+        assert page.inner_text(".value") == f"noir ← black: {words[2, 1]:.2f}"
         assert page.locator(".matrix .marked").all_text_contents() == ["black", "noir"]
         assert page.locator(".band.shown").count() == 2
         page.hover(".matrix .rows [data-row='2']")
         assert page.inner_text(".value").startswith("noir ← ")
         page.hover("h1")
         assert page.inner_text(".value") == "" and page.locator(".marked, .band.shown").count() == 0
+
+
+def test_a_row_of_the_table_and_its_cell_are_marked_together(browser, html, words, tmp_path):
+    with open_viewer(browser, tmp_path, html) as page:
+        marked, pointed = page.locator("table .marked td:first-child"), page.locator(".cell.pointed")
+        page.hover(CELL.format(2, 1))
+        assert marked.all_text_contents() == ["noir"] and pointed.count() == 1
+        page.hover("h1")
+        assert marked.count() == pointed.count() == 0
+        best = int(np.argmax(words[3]))
+        page.hover("table tr >> nth=4")
+        assert pointed.evaluate("({dataset}) => [dataset.row, dataset.column]") == ["3", str(best)]
+        assert page.inner_text(".value") == f"dort ← {RECORD.source.split()[best]}: {words[3, best]:.2f}"
+        assert page.locator(".matrix .rows .marked").all_text_contents() == ["dort"]
+        page.click("table tr >> nth=4")
+        page.hover("h1")
+        assert read_state(page, "pin") == ["r3"] and marked.all_text_contents() == ["dort"]
+        press(page, "v")
+        page.hover(".lines .word[data-axis='row'][data-place='1']")
+        assert marked.all_text_contents() == ["chat"]
+        page.hover("table tr >> nth=1")
+        assert page.locator(".lines .word.marked").all_text_contents() == ["le"] == marked.all_text_contents()
 
 
 def test_a_click_pins_the_links_of_a_word_in_every_head_until_it_is_unpinned(browser, html, words, tmp_path):
@@ -63,7 +85,7 @@ def test_cells_are_reached_and_pinned_by_keys_and_keep_the_focus(browser, html, 
         page.locator(".matrix [tabindex='0']").focus()
         press(page, ["ArrowDown", "ArrowDown", "ArrowRight"])
         assert page.evaluate(FOCUS) == "cell 0 2 1"
-        assert page.inner_text(".value") == f"noir ← black: {words[2, 1]:.4f}"
+        assert page.inner_text(".value") == f"noir ← black: {words[2, 1]:.2f}"
         assert read_state(page, "id") == [0]  # the arrows have not turned to another sentence
         press(page, ["End", "ArrowRight", "Home", "ArrowLeft"])
         assert page.evaluate(FOCUS) == "cell 0 2 0"
@@ -121,7 +143,9 @@ def test_gold_links_are_drawn_and_hidden(browser, html, tmp_path):
     with open_viewer(browser, tmp_path, html) as page:
         gold, possible = page.locator(".body .gold"), page.locator(".body .possible")
         assert (gold.count(), possible.count()) == (3, 1)
+        assert " ".join(page.inner_text(".reading .key").split()) == "gold links sure possible"
+        assert page.locator(".key .possible").count() == 1
         press(page, "g")
-        assert gold.count() == 0
+        assert gold.count() == 0 and page.locator(".reading .key").count() == 0
         press(page, "gv")
         assert (page.locator(".lines line.gold").count(), page.locator(".lines line.possible").count()) == (3, 1)

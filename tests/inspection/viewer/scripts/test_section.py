@@ -57,7 +57,7 @@ def test_matrices_are_those_of_the_archive_in_every_view(browser, html, tmp_path
         page.select_option("[name=site]", "encoder")
         page.uncheck("[name=hideEos]")
         page.uncheck("[name=words]")
-        assert page.inner_text(HEADING) == "encoder self-attention, layer 0, head 2, output side"
+        assert page.inner_text(HEADING) == "encoder self-attention, layer 0, head 2"
         assert read_cells(page) == shown_cells(record.attention["encoder"][0, 2])
         page.select_option("[name=site]", "cross")
         page.locator(".heads button").first.click()
@@ -85,7 +85,7 @@ def test_words_without_spaces_are_spelt_by_tokens_and_the_page_says_so(browser, 
     with open_viewer(browser, tmp_path, viewer_page("one", [ViewerRun("one", [gold]).add_all([CHINESE])])) as page:
         assert page.locator(words).all_text_contents() == ["猫", "吃", "苹果", "</s>"]
         assert page.inner_text(".units") == "Words of the target are its characters."
-        assert page.locator(".run rect.gold").evaluate("({dataset}) => [dataset.row, dataset.column]") == ["2", "1"]
+        assert page.locator(".body rect.gold").evaluate("({dataset}) => [dataset.row, dataset.column]") == ["2", "1"]
         press(page, "w")
         assert page.locator(words).all_text_contents() == CHINESE.target_output_tokens
         assert page.locator(".units").count() == 0
@@ -185,15 +185,15 @@ def test_pictures_contrast_with_the_page_in_every_mode(browser, html, tmp_path, 
         assert chosen.evaluate(style + "backgroundColor") != row.evaluate(style + "backgroundColor")
 
 
-TYPES = {
-    "cross/1/2": {"label": "aligner", "short": "aligner", "meaning": "the linked tokens", "share": 0.875},
-    "cross/0/0": {"label": "previous token", "short": "before", "meaning": "the key before", "share": 0.6},
-}
+TYPES = {"cross/1/2": {"type": "aligner", "share": 0.875}, "cross/0/0": {"type": "previous", "share": 0.6}}
 
 
 def test_heads_that_have_a_type_are_called_by_it(browser, tmp_path):
     run = ViewerRun("one", types=TYPES).add_all(RECORDS)
-    title = "layer 1, head 2, aligner: 88 % of its weight is on the linked tokens, over the whole set"
+    title = (
+        "layer 1, head 2, aligner: 88 % of its weight is on the source tokens that are linked to the word that the row "
+        "predicts, over the whole set"
+    )
     with open_viewer(browser, tmp_path, viewer_page("types", [run], opens_at={"layer": 1, "head": 2})) as page:
         assert page.inner_text(HEADING) == "cross-attention, layer 1, head 2 (aligner), output side"
         assert page.locator(".heads .type").all_inner_texts() == ["before", "aligner"]

@@ -9,6 +9,7 @@ from matplotlib.image import imread
 
 from qkv.inspection.viewer.data import ViewerRun
 from qkv.inspection.viewer.page import viewer_page
+from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.viewer import GOLD, RECORDS, make_record, open_viewer, press, read_cells, read_state
 
 
@@ -31,7 +32,7 @@ def divergence(weights):
     return entropy(weights.mean(axis=0)) - np.mean([entropy(row) for row in weights])
 
 
-def test_the_head_that_tells_most_opens_first(browser, tmp_path):
+def test_without_gold_links_the_head_that_tells_most_opens_first(browser, tmp_path):
     """Neither a head that always looks at one place, which is sharpest, nor one that looks everywhere."""
     record = make_record(0, "a b c", "x y z")
     weights = np.full_like(record.attention["cross"], 0.25)
@@ -49,13 +50,48 @@ def test_the_head_that_tells_most_opens_first(browser, tmp_path):
             assert told == pytest.approx(divergence(weights[layer, head]), abs=1e-3)
 
 
+def error_rate(record, weights, gold, side):
+    """The alignment error rate of a head on a sentence's words: (right links, links and sure gold links)."""
+    rows = record.target_words if side == "output" else [None, *record.target_words[:-1]]
+    right = count = 0
+    for j in sorted({word for word in rows if word is not None}):
+        row = weights[[t for t, word in enumerate(rows) if word == j]].mean(axis=0)
+        words = [sum(row[s] for s, word in enumerate(record.source_words) if word == i) for i in range(4)]
+        link = (int(np.argmax(words)), j)
+        right += (link in gold.possible) + (link in gold.sure)
+        count += 1
+    return right, count + len(gold.sure)
+
+
+@pytest.mark.parametrize("side", ["output", "input"])
+def test_where_sentences_have_gold_links_the_head_that_agrees_most_with_them_opens_first(browser, tmp_path, side):
+    records = [make_record(id_, "the black cat sleeps", "le chat noir dort", seed=3) for id_ in range(4)]
+    gold = [GOLD[0], GoldAlignment(frozenset({(2, 1)}), frozenset({(2, 1), (0, 0), (3, 2)}))]
+    gold += [GoldAlignment(frozenset(), frozenset())] * 2  # of two sentences nothing is known
+    html = viewer_page("title", [ViewerRun("one", gold).add_all(records)], opens_at={"side": side})
+    rates = {}
+    for layer, head in np.ndindex(2, 3):
+        parts = [error_rate(r, r.attention["cross"][layer, head], gold[r.id], side) for r in records[:2]]
+        right, count = np.sum(parts, axis=0)
+        rates[layer, head] = 1 - right / count
+    assert len(set(rates.values())) > 3
+    with open_viewer(browser, tmp_path, html) as page:
+        call = "errorRate(viewer.store, 0, 'cross', '{}', {}, {}, viewer.store.runs[0].sentences.slice(0, 2))"
+        told = {place: page.evaluate(call.format(side, *place)) for place in rates}
+        assert told == pytest.approx(rates)
+        assert tuple(read_state(page, "layer", "head")) == min(rates, key=rates.get)
+
+
 def test_a_slider_runs_over_the_stages_of_a_training(browser, tmp_path):
     stages = [
-        ViewerRun(f"update {i:,}", facts=["en → fr"]).add_all([make_record(0, "the cat", "le chat", seed=i)])
+        ViewerRun(("viewer.stage", {"update": i}), facts=["en → fr"]).add_all(
+            [make_record(0, "the cat", "le chat", seed=i)]
+        )
         for i in range(0, 1200, 100)
     ]
-    with open_viewer(browser, tmp_path, viewer_page("over training", stages, stages=True)) as page:
+    with open_viewer(browser, tmp_path, viewer_page("demo", stages, stages=True)) as page:
         last = read_cells(page)
+        assert page.title() == page.inner_text("h1") == "demo, over training"
         assert page.locator(".run").count() == 1 and page.inner_text(".stage") == "update 1,100"
         assert page.inner_text("#facts") == "en → fr"
         page.locator("[name=stage]").fill("3")

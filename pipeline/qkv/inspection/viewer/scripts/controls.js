@@ -2,12 +2,12 @@
 // The header, the controls of the page and of the list of sentences, and the keyboard.
 
 // Fills the title and the facts of the run. If there are several runs, their facts are above their pictures instead.
-function fillHeader(header, data) {
-  document.title = data.title;
-  header.querySelector("h1").textContent = data.title;
-  const [run] = data.runs, facts = data.runs.length === 1 || data.stages ? [...(run?.facts ?? [])] : [];
+function fillHeader(header, title, { runs, stages }) {
+  document.title = stages ? say("viewer.training", { title }) : title;
+  header.querySelector("h1").textContent = document.title;
+  const [run] = runs, facts = runs.length === 1 || stages ? [...(run?.facts ?? [])] : [];
   const count = run?.sentences.length ?? 0;
-  if (run?.sentencesInSet > count) facts.push(`first ${count.toLocaleString("en")} of ${run.sentencesInSet.toLocaleString("en")} sentences`);
+  if (run?.sentencesInSet > count) facts.push(say("viewer.fact.first", { count, all: run.sentencesInSet }));
   header.querySelector("#facts").textContent = facts.join(" · ");
 }
 
@@ -15,7 +15,7 @@ function fillHeader(header, data) {
 function listenToCopy(button, status) {
   button.addEventListener("click", async () => {
     const copied = await copyLink();
-    status.textContent = copied ? "Copied" : location.href;
+    status.textContent = copied ? say("viewer.copied") : location.href;
     if (copied) setTimeout(() => { status.textContent = ""; }, 2000);
   });
 }
@@ -38,40 +38,40 @@ function fillControls(form, store, { sides, gold }) {
     element.addEventListener("change", () => store.set({ [name]: element.value }));
     form.append(labelled(label, element));
   };
-  const toggle = (name, label, title = null) => {
+  const toggle = (name, key, title = null) => {
     const element = htmlElement("input", { type: "checkbox", name });
     element.addEventListener("change", () => store.set({ [name]: element.checked }));
-    form.append(labelled(label, element, false));
-    form.lastChild.title = title ?? "";
+    form.append(labelled(say(key), element, false));
+    form.lastChild.title = title ? say(title) : "";
   };
   form.replaceChildren(viewButtons(store));
   const sites = Object.keys(store.runs[0]?.sites ?? {});
-  if (sites.length > 1) select("site", sites.map((site) => [site, store.sites[site].title]), "Attention");
-  select("side", sides.map((side) => [side, `${side} tokens`]), "Row labels");
-  toggle("words", "words", "Words for subwords: columns are added up, rows averaged");
-  toggle("hideEos", "without EOS", "Leaves out EOS and makes each row sum to one again");
-  if (gold) toggle("gold", "gold links", "Links that people made, where the translation is the reference");
+  if (sites.length > 1) select("site", sites.map((site) => [site, store.sites[site].title]), say("viewer.site"));
+  select("side", sides.map((side) => [side, say(`viewer.side.${side}`)]), say("viewer.side"));
+  toggle("words", "viewer.words", "viewer.words.title");
+  toggle("hideEos", "viewer.eos", "viewer.eos.title");
+  if (gold) toggle("gold", "viewer.gold", "viewer.gold.title");
   if (store.stages) form.append(stageSlider(store));
-  if (store.stages) toggle("aside", "side by side");
+  if (store.stages) toggle("aside", "viewer.aside");
   showState(form, store.state);
 }
 
 function viewButtons(store) {
   const group = htmlElement("fieldset", { class: "segments" });
-  group.append(htmlElement("legend", {}, "Picture"));
-  for (const [view, label] of Object.entries(VIEWS)) {
+  group.append(htmlElement("legend", {}, say("viewer.view")));
+  for (const view of VIEWS) {
     const element = htmlElement("input", { type: "radio", name: "view", value: view });
     element.addEventListener("change", () => store.set({ view }));
-    group.append(labelled(label, element, false));
+    group.append(labelled(say(`viewer.view.${view}`), element, false));
   }
   return group;
 }
 
 // Returns the slider over the stages of a training.
 function stageSlider(store) {
-  const slider = htmlElement("input", { type: "range", name: "stage", min: 0, max: store.runs.length - 1, step: 1, "aria-label": "Stage of training" });
+  const slider = htmlElement("input", { type: "range", name: "stage", min: 0, max: store.runs.length - 1, step: 1, "aria-label": say("viewer.slider.label") });
   slider.addEventListener("input", () => store.set({ stage: Number(slider.value), aside: false }, "step"));
-  const wrapper = labelled("Training", slider);
+  const wrapper = labelled(say("viewer.slider"), slider);
   wrapper.append(htmlElement("output", { class: "stage" }));
   store.subscribe(() => nameStage(slider, wrapper, store));
   nameStage(slider, wrapper, store);
@@ -95,9 +95,10 @@ function showState(form, state) {
 }
 
 function fillFilters(form, store) {
-  for (const [name, rows] of [["sort", SORTS], ["only", FILTERS]]) {
+  const rows = { sort: Object.keys(SORTS).map((sort) => [sort, say(`viewer.sort.${sort}`)]), only: Object.keys(FILTERS).map((only) => [only, say(`viewer.only.${only}`)]) };
+  for (const name of ["sort", "only"]) {
     const element = form.elements[name];
-    element.append(...optionsOf(Object.keys(rows).map((option) => [option, option])));
+    element.append(...optionsOf(rows[name]));
     element.addEventListener("change", () => store.set({ [name]: element.value }));
   }
   form.elements.query.addEventListener("input", ({ target }) => store.set({ query: target.value }, "step"));
@@ -107,7 +108,6 @@ function listenToKeys(store, list, search) {
   const step = (places) => list.neighbour(places) !== null && store.select(list.neighbour(places), "step");
   const turn = (name) => store.set({ [name]: !store.state[name] });
   const stage = (places) => store.stages && store.set({ stage: store.state.stage + places, aside: false }, "step");
-  const views = Object.keys(VIEWS);
   const keys = {
     j: () => step(1),
     k: () => step(-1),
@@ -115,7 +115,7 @@ function listenToKeys(store, list, search) {
     h: () => turnHead(store, -1),
     w: () => turn("words"),
     e: () => turn("hideEos"),
-    v: () => store.set({ view: views[(views.indexOf(store.state.view) + 1) % views.length] }),
+    v: () => store.set({ view: VIEWS[(VIEWS.indexOf(store.state.view) + 1) % VIEWS.length] }),
     g: () => turn("gold"),
     s: () => store.set({ side: store.state.side === "output" ? "input" : "output" }),
     "[": () => stage(-1),
@@ -128,7 +128,7 @@ function listenToKeys(store, list, search) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const typing = event.target.matches?.("input:not([type=checkbox], [type=radio], [type=range]), select, textarea, [contenteditable]");
-    const turning = event.target.matches?.("[type=radio], [type=range]") && event.key.startsWith("Arrow");
+    const turning = event.target.matches?.("[type=radio], [type=range], .aside, #help > div") && event.key.startsWith("Arrow");
     if (typing && event.key === "Escape") event.target.blur();
     if (typing || turning || !Object.hasOwn(keys, event.key)) return;
     event.preventDefault();

@@ -78,6 +78,12 @@ function makeRoving(root, items, width, first = 0) {
   });
 }
 
+// Makes an element that scrolls a stop of the Tab key, so that the arrow keys can scroll it.
+function reachScrolling(element, label) {
+  if (element.scrollWidth <= element.clientWidth && element.scrollHeight <= element.clientHeight) return;
+  for (const [name, value] of Object.entries({ tabindex: 0, role: "group", "aria-label": label })) element.setAttribute(name, value);
+}
+
 const SCROLLED = ".picture, .heads";
 
 // Calls `draw`, and restores the focus and the scrolling afterwards. The focus goes to the element with the same

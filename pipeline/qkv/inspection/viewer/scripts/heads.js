@@ -1,7 +1,10 @@
 "use strict";
 // The heads of a site as a grid of small pictures: a row for each layer, its mean first.
 //
-// The page opens with the head whose rows differ most, because such a head tells most. Its rows attend to few keys
+// Where sentences have gold links, the page opens with the head that agrees best with them: the one of the lowest
+// alignment error rate (Och and Ney 2003), if each target word is linked to the source word that it attends to most.
+//
+// Elsewhere it opens with the head whose rows differ most, because such a head tells most. Its rows attend to few keys
 // each, and to different keys. A head that always attends to the full stop tells nothing, nor does one that attends to
 // all keys. The measure is the generalised Jensen-Shannon divergence of the rows (Lin 1991): the entropy of their mean,
 // minus the mean of their entropies. It is 0 if all rows are equal, and log S if each row attends to another one of S
@@ -24,16 +27,16 @@ function drawThumbnail(canvas, matrix, [red, green, blue]) {
   context.putImageData(image, 0, 0);
 }
 
-const nameOfHead = (head) => (head === "mean" ? "mean" : `head ${head}`);
+const nameOfHead = (head) => (head === "mean" ? say("viewer.head.mean") : say("viewer.head", { head }));
 
-// Returns the type of a head, {label, short, meaning, share}, null if it has none; see `describe_types` in
-// head_types.py.
+// Returns the type of a head, {type, share}, null if it has none; see `describe_types` in head_types.py.
 function typeOfHead(run, site, layer, head) {
   return run.types?.[`${site}/${layer}/${head}`] ?? null;
 }
 
-function describeType({ label, meaning, share }) {
-  return `${label}: ${Math.round(100 * share)} % of its weight is on ${meaning}, over the whole set`;
+function describeType({ type, share }) {
+  const words = { type: say(`viewer.type.${type}`), meaning: say(`viewer.type.${type}.meaning`) };
+  return say("viewer.type.described", { ...words, share: Math.round(100 * share) });
 }
 
 const LABELLED_SIZE = 36; // the smallest picture, in pixels, that has its type as a label below it
@@ -46,7 +49,7 @@ const LABELLED_SIZE = 36; // the smallest picture, in pixels, that has its type 
 // `chosen`: the shown head, {layer, head}. `large`: whether the pictures fill the width. `focus`: the prefix of the
 // buttons' names, see `keepPlace`.
 function drawHeads({ layers, heads, chosen, matrixOf, typeOf, choose, decorate, large = false, focus }) {
-  const grid = htmlElement("div", { class: large ? "heads large" : "heads", role: "group", "aria-label": "Layers and heads" });
+  const grid = htmlElement("div", { class: large ? "heads large" : "heads", role: "group", "aria-label": say("viewer.heads") });
   const names = ["mean", ...Array(heads).keys()], ink = inkColour(), buttons = [];
   grid.style.setProperty("--columns", names.length);
   const size = Math.max(26, Math.min(64, Math.floor(216 / layers), Math.floor(900 / names.length)));
@@ -54,10 +57,10 @@ function drawHeads({ layers, heads, chosen, matrixOf, typeOf, choose, decorate, 
   const caption = (head) => (large || size >= 44 || head === "mean" ? nameOfHead(head) : String(head));
   grid.append(htmlElement("span"), ...names.map((head) => htmlElement("span", { class: "column" }, caption(head))));
   for (let layer = 0; layer < layers; layer++) {
-    grid.append(htmlElement("span", { class: "layer" }, `layer ${layer}`));
+    grid.append(htmlElement("span", { class: "layer" }, say("viewer.layer", { layer })));
     for (const head of names) {
       const type = typeOf(layer, head), pressed = layer === chosen.layer && head === chosen.head;
-      const name = `layer ${layer}, ${nameOfHead(head)}${type ? `, ${describeType(type)}` : ""}`;
+      const name = [say("viewer.layer", { layer }), nameOfHead(head), ...(type ? [describeType(type)] : [])].join(", ");
       const button = makeButton(null, {
         title: name, "aria-label": name, "aria-pressed": String(pressed), "data-focus": `${focus} ${layer} ${head}`,
       }, () => choose(layer, head));
@@ -66,8 +69,8 @@ function drawHeads({ layers, heads, chosen, matrixOf, typeOf, choose, decorate, 
       canvas.classList.toggle("fine", Math.max(canvas.width, canvas.height) > 40);
       const label = (text, kind = null) => button.append(htmlElement("span", { class: kind, "aria-hidden": "true" }, text));
       button.append(canvas);
-      if (large) label(`L${layer} ${head === "mean" ? head : `H${head}`}`);
-      if (type && (large || size >= LABELLED_SIZE)) label(large ? type.label : type.short, "type");
+      if (large) label(head === "mean" ? say("viewer.head.short.mean", { layer }) : say("viewer.head.short", { layer, head }));
+      if (type && (large || size >= LABELLED_SIZE)) label(say(large ? `viewer.type.${type.type}` : `viewer.type.${type.type}.short`), "type");
       decorate(button, { layer, head });
       buttons.push(button);
       grid.append(button);
@@ -100,24 +103,50 @@ function divergenceOfRows(matrix) {
   return entropy(mean) - within;
 }
 
-// Returns {layer, head} of the head of a site whose rows differ most, null without sentences. It is a mean over the
-// first sentences of the run with this index, weighted by their numbers of rows.
-function mostTellingHead(store, index, site) {
+// Returns {layer, head} of the head with which the page opens at a site, null without sentences: of a run's first
+// sentences, see the top of this file. `side`: the kind of target tokens that label the rows.
+function firstHead(store, index, site, side) {
   const run = store.runs[index], [layers, heads] = run?.sites[site] ?? [0, 0];
-  let best = null, most = -1, weights = 0;
-  const sentences = (run?.sentences ?? []).slice(0, MEASURED_SENTENCES).filter(({ source, target }, i) => {
+  let weights = 0;
+  const first = (run?.sentences ?? []).slice(0, MEASURED_SENTENCES).filter(({ source, target }, i) => {
     weights += layers * heads * source.length * target.length;
     return i === 0 || weights < MEASURED_WEIGHTS;
   });
-  for (let layer = 0; layer < layers && sentences.length; layer++) {
-    for (let head = 0; head < heads; head++) {
-      let total = 0;
-      for (const { id } of sentences) {
-        const matrix = store.matrix(index, id, site, layer, head);
-        total += divergenceOfRows(matrix) * matrix.length;
-      }
-      if (total > most) [best, most] = [{ layer, head }, total];
-    }
+  const linked = store.sites[site]?.aligns ? first.filter(({ gold }) => gold.length) : [];
+  const cost = (layer, head) =>
+    linked.length ? errorRate(store, index, site, side, layer, head, linked) : -divergence(store, index, site, layer, head, first);
+  const places = Array.from({ length: layers * heads }, (_, place) => ({ layer: Math.floor(place / heads), head: place % heads }));
+  const costs = places.map(({ layer, head }) => (first.length ? cost(layer, head) : 0));
+  return first.length ? (places[costs.indexOf(Math.min(...costs))] ?? null) : null;
+}
+
+// Returns the mean divergence of the rows of a head over sentences, weighted by their numbers of rows.
+function divergence(store, index, site, layer, head, sentences) {
+  let total = 0, rows = 0;
+  for (const { id } of sentences) {
+    const matrix = store.matrix(index, id, site, layer, head);
+    total += divergenceOfRows(matrix) * matrix.length;
+    rows += matrix.length;
   }
-  return best;
+  return total / rows;
+}
+
+// Returns the alignment error rate of a head over sentences with gold links, from 0 to 1.
+function errorRate(store, index, site, side, layer, head, sentences) {
+  const { axes } = store.sites[site], run = store.runs[index];
+  let links = 0, sure = 0, right = 0; // right links count once as possible and once more as sure
+  for (const sentence of sentences) {
+    const texts = { rows: wordsOf(run, sentence, axes[0]), columns: wordsOf(run, sentence, axes[1]) };
+    const matrix = store.matrix(index, sentence.id, site, layer, head);
+    const shown = present(matrix, tokensOf(sentence, axes, side), texts, { words: true, hideEos: true });
+    const gold = goldCells(shown, sentence.gold);
+    shown.matrix.forEach((row, t) => {
+      if (!row.length) return;
+      const most = row.indexOf(Math.max(...row)), hit = gold.find(([target, source]) => target === t && source === most);
+      links += 1;
+      if (hit) right += hit[2] ? 2 : 1;
+    });
+    sure += gold.filter(([, , isSure]) => isSure).length;
+  }
+  return 1 - right / Math.max(1, links + sure);
 }

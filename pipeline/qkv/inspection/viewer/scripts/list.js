@@ -2,25 +2,27 @@
 // The list of sentences, its orders and its filters. Only the visible rows are drawn.
 
 const SORTS = {
-  "as in the file": (sentence) => sentence.id,
-  "worst score first": (sentence) => sentence.score ?? 0,
-  "least likely first": (sentence) => sentence.likelihood,
-  "longest source first": (sentence) => -sentence.source.length,
+  file: (sentence) => sentence.id,
+  score: (sentence) => sentence.score ?? 0,
+  likelihood: (sentence) => sentence.likelihood,
+  length: (sentence) => -sentence.source.length,
 };
 
-// Adds orders by measures, see `measure_labels` in data.py. The sign is 1 for the lowest values first, -1 for the
-// highest.
+// Adds orders by measures, such as "entropy.lowest"; see `measure_places` in data.py.
 function addOrders(orders) {
-  for (const { label, measure, sign } of orders) SORTS[label] = (sentence) => sign * sentence.measures[measure];
+  for (const { measure, first } of orders) {
+    const sign = first === "lowest" ? 1 : -1;
+    SORTS[`${measure}.${first}`] = (sentence) => sign * sentence.measures[measure];
+  }
 }
 
 const FILTERS = {
-  "all": () => true,
-  "cut short": (sentence) => sentence.truncated,
-  "different from the reference": (sentence) => sentence.reference !== null && sentence.reference !== sentence.hypothesis,
-  "equal to the reference": (sentence) => sentence.reference !== null && sentence.reference === sentence.hypothesis,
-  "with words hardly attended to": (sentence) => sentence.underAttended !== "",
-  "with gold links": (sentence) => sentence.gold.length > 0,
+  all: () => true,
+  truncated: (sentence) => sentence.truncated,
+  different: (sentence) => sentence.reference !== null && sentence.reference !== sentence.hypothesis,
+  equal: (sentence) => sentence.reference !== null && sentence.reference === sentence.hypothesis,
+  dropped: (sentence) => sentence.underAttended !== "",
+  gold: (sentence) => sentence.gold.length > 0,
 };
 
 // Returns the sentences that pass the filter `only` and contain the query, in the order `sort`.
@@ -38,7 +40,7 @@ const ROW_HEIGHT = 54; // as .row in style.css
 
 class SentenceList {
   constructor(element, notes, choose) {
-    this.notes = notes; // [{label, measure}], the measures that are shown with each sentence
+    this.notes = notes; // the measures that are shown with each sentence
     this.element = element;
     this.choose = choose;
     this.sentences = [];
@@ -80,7 +82,7 @@ class SentenceList {
   // Returns the source or, if only another text contains the query, that text; with its hits marked.
   drawText({ sourceText, hypothesis, reference }) {
     const hit = [sourceText, hypothesis, reference].find((text) => text && hitRanges(text, this.query).length);
-    const text = hit ? cutBefore(hit, hitRanges(hit, this.query)[0].start) : sourceText || "(empty)";
+    const text = hit ? cutBefore(hit, hitRanges(hit, this.query)[0].start) : sourceText || say("viewer.empty");
     return markText(htmlElement("div", { class: "text", dir: "auto" }), text, hitRanges(text, this.query));
   }
 
@@ -93,16 +95,17 @@ class SentenceList {
         "aria-selected": String(sentence.id === this.current),
         "aria-setsize": this.sentences.length, "aria-posinset": first + i + 1, style: `top: ${(first + i) * ROW_HEIGHT}px`,
       });
-      const facts = [`${sentence.id}`, `${sentence.source.length} tokens`];
-      for (const { label, measure } of this.notes) facts.push(`${label} ${sentence.measures[measure].toFixed(2)}`);
-      if (sentence.score !== null) facts.push(`BLEU ${sentence.score.toFixed(1)}`);
-      if (sentence.truncated) facts.push("cut short");
+      const facts = [`${sentence.id}`, say("viewer.note.tokens", { count: sentence.source.length })];
+      for (const measure of this.notes) facts.push(say(`viewer.note.${measure}`, { value: sentence.measures[measure] }));
+      if (sentence.score !== null) facts.push(say("viewer.fact.bleu", { score: sentence.score }));
+      if (sentence.truncated) facts.push(say("viewer.note.truncated"));
       row.append(this.drawText(sentence));
       row.append(htmlElement("div", { class: "note" }, facts.join(" · ")));
       return row;
     });
     this.space.replaceChildren(...rows);
-    this.element.setAttribute("aria-activedescendant", this.current === null ? "" : `sentence-${this.current}`);
+    const active = rows.find((row) => row.dataset.id === String(this.current));
+    this.element.setAttribute("aria-activedescendant", active?.id ?? ""); // only a row that is drawn
   }
 }
 

@@ -3,7 +3,7 @@
 // scrolls. Also the pinning of a word, and the table of the strongest weights as text.
 
 function describe(shown, t, s) {
-  return `${isolate(shown.rows[t])} ← ${isolate(shown.columns[s])}: ${shown.matrix[t][s].toFixed(4)}`;
+  return say("viewer.cell", { row: isolate(shown.rows[t]), column: isolate(shown.columns[s]), weight: shown.matrix[t][s] });
 }
 
 // Parses a pinned word, "r3" for row 3 or "c2" for column 2. Returns {axis, place}, null if there is no such word.
@@ -22,9 +22,9 @@ function describeLinks(shown, { axis, place }) {
   const weights = row ? [...shown.matrix[place]] : shown.matrix.map((weights) => weights[place]);
   const labels = row ? shown.columns : shown.rows;
   const strongest = [...weights.keys()].sort((first, second) => weights[second] - weights[first]).slice(0, TOLD_LINKS);
-  const links = strongest.filter((i) => weights[i] >= 0.005).map((i) => `${isolate(labels[i])} ${weights[i].toFixed(2)}`);
+  const links = strongest.filter((i) => weights[i] >= 0.005).map((i) => say("viewer.link", { word: isolate(labels[i]), weight: weights[i] }));
   const word = isolate((row ? shown.rows : shown.columns)[place]);
-  return `${word} ${row ? "←" : "→"} ${links.join(" · ") || "nothing"}`;
+  return `${word} ${row ? "←" : "→"} ${links.join(" · ") || say("viewer.link.none")}`;
 }
 
 // Returns the cells of gold links, [row, column, sure]. A token of several words has the index of its last word.
@@ -44,9 +44,10 @@ function cellSize(shown, { width, height }, { left, top }) {
 
 // Returns the picture of a matrix. `frame`: {width, height} of the available space. `axes`: {rows, columns}, the names
 // of the axes. `pin`: the pinned word, {axis, place}. `tell(text)` shows a description of the cell or word under the
-// pointer. `choose(pin)` is called with the word that the user pins. `focus`: the prefix of the cells' names, see
-// `keepPlace`.
-function drawMatrix(shown, { gold, frame, axes, pin, tell, choose, focus }) {
+// pointer. `choose(pin)` is called with the word that the user pins. `table`: the table beside the picture, see
+// `drawTable`; its row is marked with the row of the picture, and the other way round. `focus`: the prefix of the cells'
+// names, see `keepPlace`.
+function drawMatrix(shown, { gold, frame, axes, pin, table, tell, choose, focus }) {
   const margins = (size) => ({ // with space for marked labels, which are bold
     left: Math.ceil(Math.max(1.1 * widest(shown.rows, size), textWidth(`${axes.rows} ↓`, 11)) + 12),
     top: Math.ceil(Math.max(1.1 * widest(shown.columns, size) * 0.87, 26) + 16),
@@ -72,7 +73,7 @@ function drawMatrix(shown, { gold, frame, axes, pin, tell, choose, focus }) {
   });
   columns.append(...columnLabels);
   rows.append(...rowLabels);
-  const body = part("body", wide + spill, high + 4, { role: "grid", "aria-label": "Attention matrix; arrow keys move, Enter pins a row, Space a column" });
+  const body = part("body", wide + spill, high + 4, { role: "grid", "aria-label": say("viewer.matrix") });
   const band = (width, height) => svgElement("rect", { class: "band", width, height });
   const bands = { row: band(wide, cell), column: band(cell, high) };
   body.append(bands.row, bands.column, ...drawCells(shown, cell, pin, focus));
@@ -83,7 +84,7 @@ function drawMatrix(shown, { gold, frame, axes, pin, tell, choose, focus }) {
   }
   const picture = htmlElement("div", { class: "matrix" });
   picture.append(corner, columns, rows, body);
-  listenToMatrix(picture, shown, { cell, bands, rowLabels, columnLabels, pin, tell, choose });
+  listenToMatrix(picture, shown, { cell, bands, rowLabels, columnLabels, pin, table, tell, choose });
   return picture;
 }
 
@@ -102,12 +103,16 @@ function drawCells(shown, cell, pin, focus) {
   });
 }
 
-function listenToMatrix(picture, shown, { cell, bands, rowLabels, columnLabels, pin, tell, choose }) {
+function listenToMatrix(picture, shown, { cell, bands, rowLabels, columnLabels, pin, table, tell, choose }) {
+  const cells = [...picture.querySelectorAll(".cell")], width = shown.columns.length;
   const mark = (t, s) => {
     rowLabels.forEach((label, i) => label.classList.toggle("marked", i === t));
     columnLabels.forEach((label, i) => label.classList.toggle("marked", i === s));
     bands.row.classList.toggle("shown", t !== null);
     bands.column.classList.toggle("shown", s !== null);
+    picture.querySelector(".pointed")?.classList.remove("pointed");
+    if (t !== null && s !== null) cells[t * width + s].classList.add("pointed");
+    markRow(table, t);
     if (t !== null) bands.row.setAttribute("y", cell * t);
     if (s !== null) bands.column.setAttribute("x", cell * s);
   };
@@ -115,31 +120,35 @@ function listenToMatrix(picture, shown, { cell, bands, rowLabels, columnLabels, 
     mark(pin?.axis === "row" ? pin.place : null, pin?.axis === "column" ? pin.place : null);
     tell(pin ? describeLinks(shown, pin) : "");
   };
-  const point = ({ target }) => {
-    const { row, column } = target.dataset;
+  const placeOf = ({ target }) => target.closest("[data-row], [data-column]")?.dataset ?? {};
+  const point = (event) => {
+    const { row, column } = placeOf(event);
     if (row === undefined && column === undefined) return;
     const t = row === undefined ? null : Number(row), s = column === undefined ? null : Number(column);
     mark(t, s);
     if (t !== null && s !== null) tell(describe(shown, t, s));
     else tell(describeLinks(shown, t === null ? { axis: "column", place: s } : { axis: "row", place: t }));
   };
-  picture.addEventListener("pointerover", point);
   picture.addEventListener("focusin", point);
-  picture.addEventListener("pointerleave", rest);
   picture.addEventListener("focusout", rest);
   const pinned = pin && `${pin.axis[0]}${pin.place}`;
   const turn = (name) => choose(name === pinned ? null : name);
-  picture.addEventListener("click", ({ target: { dataset: { row, column } } }) => {
-    if (row !== undefined) turn(`r${row}`);
-    else if (column !== undefined) turn(`c${column}`);
-  });
+  for (const element of [picture, table]) {
+    element.addEventListener("pointerover", point);
+    element.addEventListener("pointerleave", rest);
+    element.addEventListener("click", (event) => {
+      const { row, column } = placeOf(event);
+      if (row !== undefined) turn(`r${row}`);
+      else if (column !== undefined) turn(`c${column}`);
+    });
+  }
   picture.addEventListener("keydown", (event) => {
     const { row, column } = event.target.dataset;
     if (row === undefined || !["Enter", " "].includes(event.key)) return;
     event.preventDefault();
     turn(event.key === "Enter" ? `r${row}` : `c${column}`);
   });
-  makeRoving(picture, [...picture.querySelectorAll(".cell")], Math.max(1, shown.columns.length));
+  makeRoving(picture, cells, Math.max(1, width));
   rest();
 }
 
@@ -147,7 +156,7 @@ const STEPS = 20;
 
 // Returns the colour scale from weight 0 to weight 1.
 function drawScale() {
-  const width = 120, label = "Colour scale: white is weight 0, the darkest is weight 1";
+  const width = 120, label = say("viewer.scale");
   const svg = svgElement("svg", { class: "scale", width: width + 16, height: 30, role: "img", "aria-label": label });
   for (let step = 0; step < STEPS; step++) {
     const x = 8 + (step * width) / STEPS;
@@ -155,9 +164,30 @@ function drawScale() {
   }
   svg.append(svgElement("rect", { class: "frame", x: 7.5, y: 1.5, width: width + 1, height: 11 }));
   for (const value of [0, 0.5, 1]) {
-    svg.append(svgElement("text", { class: "axis", x: 8 + width * value, y: 26, "text-anchor": "middle" }, value === 0.5 ? "weight" : String(value)));
+    svg.append(svgElement("text", { class: "axis", x: 8 + width * value, y: 26, "text-anchor": "middle" }, value === 0.5 ? say("viewer.scale.weight") : String(value)));
   }
   return svg;
+}
+
+// Returns the legend of gold links: framed cells in a matrix, or lines.
+function drawGoldKey(lines) {
+  const key = htmlElement("span", { class: "key" });
+  key.append(htmlElement("span", { title: say("viewer.gold.title") }, say("viewer.gold")));
+  for (const kind of ["sure", "possible"]) {
+    const swatch = svgElement("svg", { class: "swatch", width: 26, height: 14, "aria-hidden": "true" });
+    const look = { class: kind === "sure" ? "gold" : "gold possible" };
+    if (lines) swatch.append(svgElement("line", { ...look, x1: 1, y1: 7, x2: 25, y2: 7 }));
+    else swatch.append(svgElement("rect", { ...look, x: 7, y: 1, width: 12, height: 12 }));
+    const item = htmlElement("span");
+    item.append(swatch, say(`viewer.gold.${kind}`));
+    key.append(item);
+  }
+  return key;
+}
+
+// Marks the row `t` of a table of `drawTable`; null marks none.
+function markRow(table, t) {
+  for (const line of table.querySelectorAll("[data-row]")) line.classList.toggle("marked", line.dataset.row === String(t));
 }
 
 // Returns a table of the largest weight of each row. `probabilities`: the log-probabilities of the tokens, null if
@@ -166,17 +196,17 @@ function drawTable(shown, probabilities, caption) {
   const table = htmlElement("table");
   if (caption) table.append(htmlElement("caption", {}, caption));
   const head = htmlElement("tr");
-  for (const [text, kind] of [["word", ""], ["most attended word", ""], ["weight", "number"], ["probability", "number"]]) {
-    if (text !== "probability" || probabilities) head.append(htmlElement("th", { scope: "col", class: kind }, text));
+  for (const [name, kind] of [["word", ""], ["most", ""], ["weight", "number"], ["probability", "number"]]) {
+    if (name !== "probability" || probabilities) head.append(htmlElement("th", { scope: "col", class: kind }, say(`viewer.table.${name}`)));
   }
   table.append(head);
   shown.matrix.forEach((row, t) => {
     let best = 0;
     row.forEach((weight, s) => { if (weight > row[best]) best = s; });
-    const line = htmlElement("tr");
+    const line = htmlElement("tr", { "data-row": t, "data-column": row.length ? best : null });
     for (const word of [shown.rows[t], row.length ? shown.columns[best] : ""]) line.append(htmlElement("td", { dir: "auto" }, word));
-    line.append(htmlElement("td", { class: "number" }, row.length ? row[best].toFixed(4) : ""));
-    if (probabilities) line.append(htmlElement("td", { class: "number" }, Math.exp(probabilities[t]).toFixed(3)));
+    line.append(htmlElement("td", { class: "number" }, row.length ? sayNumber(row[best], 2) : ""));
+    if (probabilities) line.append(htmlElement("td", { class: "number" }, sayNumber(Math.exp(probabilities[t]), 2)));
     table.append(line);
   });
   return table;

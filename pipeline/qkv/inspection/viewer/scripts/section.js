@@ -12,7 +12,7 @@ function drawSection(section, store, index, hooks) {
   if (several) section.append(htmlElement("h2", { dir: "auto" }, run.name));
   if (several && run.facts?.length) section.append(htmlElement("p", { class: "facts" }, run.facts.join(" · ")));
   if (!layers || !sentence) {
-    section.append(htmlElement("p", {}, sentence ? "This model has no such attention." : "This run does not have this sentence."));
+    section.append(htmlElement("p", {}, say(sentence ? "viewer.site.none" : "viewer.missing")));
     return () => {};
   }
   const place = { run: index, sentence, site: state.site }, large = state.view === "grid";
@@ -38,40 +38,48 @@ function drawPicture(section, store, index, sentence, layer, head) {
   const shownOf = (head) => present(store.matrix(index, sentence.id, state.site, layer, head), tokens, texts, state);
   const shown = shownOf(all ? "mean" : head), pin = readPin(state.pin, shown);
   const type = all ? null : typeOfHead(run, state.site, layer, head);
-  const which = all ? "all heads" : head === "mean" ? "mean of heads" : `head ${head}${type ? ` (${type.label})` : ""}`;
-  const heading = `${title}, layer ${layer}, ${which}, ${state.side} side${state.hideEos ? " (without EOS, rows renormalised)" : ""}`;
+  const typed = type ? say("viewer.heading.typed", { head, type: say(`viewer.type.${type.type}`) }) : nameOfHead(head);
+  const which = all ? say("viewer.heading.heads") : head === "mean" ? say("viewer.heading.mean") : typed;
+  const side = axes[0] === "target" ? [say(`viewer.heading.${state.side}`)] : []; // rows of the encoder have one kind of label
+  const whole = [title, say("viewer.layer", { layer }), which, ...side].join(", ");
+  const heading = state.hideEos ? say("viewer.heading.without_eos", { heading: whole }) : whole;
   const bar = htmlElement("div", { class: "bar" }), value = htmlElement("div", { class: "value", dir: "auto", "aria-live": "polite" });
   const view = htmlElement("div", { class: "view" }), figure = htmlElement("div", { class: "figure" });
   const picture = htmlElement("div", { class: "picture" }), aside = htmlElement("div", { class: "aside" });
   const saves = ["SVG", "PNG"].map((kind) => {
-    const attributes = { title: "Save this picture as a file, in light colours", "data-focus": `save ${kind} ${index}` };
-    return makeButton(`Save ${kind}`, attributes, async () => {
+    const attributes = { title: say("viewer.save.title"), "data-focus": `save ${kind} ${index}` };
+    return makeButton(say("viewer.save", { kind }), attributes, async () => {
       const text = standalonePicture(picture, heading), name = fileName([run.name, sentence.id, state.site, layer, head]);
       const blob = kind === "PNG" ? await paintPng(text) : new Blob([text], { type: "image/svg+xml" });
       saveFile(blob, `${name}.${kind.toLowerCase()}`);
     });
   });
-  bar.append(htmlElement("h2", { title: type && describeType(type) }, heading), state.view === "matrix" ? drawScale() : drawThickness(), ...saves);
+  const lines = state.view !== "matrix", gold = state.gold && aligns && state.words ? sentence.gold : [];
+  bar.append(htmlElement("h2", { title: type && describeType(type) }, heading), lines ? drawThickness() : drawScale(), ...saves);
   const units = state.words ? describeUnits(run.units) : "";
-  const whole = !state.words && !state.hideEos && axes[0] === "target" && state.side === "output";
-  aside.append(drawTable(shown, whole ? sentence.logProbabilities : null, all ? "mean of heads" : ""));
+  const asRead = !state.words && !state.hideEos && axes[0] === "target" && state.side === "output";
+  const table = drawTable(shown, asRead ? sentence.logProbabilities : null, all ? say("viewer.heading.mean") : "");
+  aside.append(table);
   figure.append(picture);
   view.append(figure, aside);
-  section.append(bar, ...(units ? [htmlElement("p", { class: "units" }, units)] : []), value, view);
+  const reading = htmlElement("div", { class: "reading" });
+  reading.append(value, ...(gold.length ? [drawGoldKey(lines)] : []));
+  section.append(bar, ...(units ? [htmlElement("p", { class: "units" }, units)] : []), reading, view);
   return () => {
     view.classList.toggle("stacked", shown.columns.length * LEGIBLE_CELL > view.clientWidth - aside.offsetWidth - 100);
     const beside = getComputedStyle(view).flexDirection === "row" ? aside.offsetWidth + 24 : 0;
     const options = {
       pin, frame: { width: view.clientWidth - beside, height: 0.78 * innerHeight }, axes: axisNames(axes, state.side), focus: `cell ${index}`,
-      gold: state.gold && aligns && state.words ? sentence.gold : [],
+      gold, table,
       tell: (text) => { value.textContent = text; },
       choose: (pin) => store.set({ pin }),
     };
-    if (state.view === "matrix") picture.append(drawMatrix(shown, options));
+    if (!lines) picture.append(drawMatrix(shown, options));
     else {
       const single = [{ matrix: shown.matrix, look: { class: "link" } }];
       picture.append(drawLines(shown, { ...options, strands: all ? strandsOf(store.size(index)[1], shownOf) : single }));
     }
+    reachScrolling(aside, say("viewer.table"));
     if (all) picture.before(drawHeadColours(store.size(index)[1], picture, (head) => store.set({ head, view: "lines" })));
   };
 }
@@ -84,6 +92,6 @@ function strandsOf(heads, shownOf) {
 
 // Returns {rows, columns}, the names of the axes.
 function axisNames(axes, side) {
-  const row = axes[0] === "source" ? "source" : side === "output" ? "predicted" : "just read";
-  return { rows: row, columns: axes[1] === "source" ? "source" : "read so far" };
+  const row = axes[0] === "source" ? "source" : side === "output" ? "predicted" : "read";
+  return { rows: say(`viewer.axis.${row}`), columns: say(`viewer.axis.${axes[1] === "source" ? "source" : "read_so_far"}`) };
 }

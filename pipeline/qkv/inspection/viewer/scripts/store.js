@@ -38,11 +38,12 @@ const STATE = {
   only: null,
 };
 
-const VIEWS = { matrix: "matrix", lines: "lines", heads: "all heads", grid: "all layers" };
+const VIEWS = ["matrix", "lines", "heads", "grid"];
 
 class Store {
   constructor(data, state) {
-    this.sites = data.sites; // {title, axes, aligns} by name
+    this.sites = {}; // {title, axes, aligns, weighedAt} by name
+    for (const [name, site] of Object.entries(data.sites)) this.sites[name] = { ...site, title: say(`viewer.site.${name}`) };
     this.stages = data.stages ?? false;
     this.runs = [];
     this.listeners = [];
@@ -59,7 +60,8 @@ class Store {
 
   placeRun(run) {
     const byId = new Map(run.sentences.map((sentence) => [sentence.id, sentence]));
-    this.runs.push({ ...run, byId, weights: new Map() });
+    const words = { name: sayWords(run.name), facts: (run.facts ?? []).map(sayWords) };
+    this.runs.push({ ...run, ...words, byId, weights: new Map() });
   }
 
   // Sets the weights of the sentences in the page's data. The array holds them run after run, sentence after sentence.
@@ -72,12 +74,12 @@ class Store {
         start = weights.end;
       }
     }
-    if (start !== array.length) throw new Error(`expected ${start} weights, found ${array.length}`);
+    if (start !== array.length) throw new Error(say("viewer.broken.weights", { wanted: start, found: array.length }));
   }
 
   addSentence(index, sentence, array) {
     const run = this.runs[index], weights = this.weightsOf(run, sentence, array);
-    if (weights.end !== array.length) throw new Error(`expected ${weights.end} weights, found ${array.length}`);
+    if (weights.end !== array.length) throw new Error(say("viewer.broken.weights", { wanted: weights.end, found: array.length }));
     const place = run.sentences.findIndex(({ id }) => id === sentence.id);
     if (place < 0) run.sentences.push(sentence);
     else run.sentences[place] = sentence;

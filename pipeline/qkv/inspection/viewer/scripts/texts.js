@@ -51,12 +51,6 @@ function hitRanges(text, query) {
   return [...text.matchAll(pattern)].map((match) => ({ start: match.index, end: match.index + match[0].length, kind: "hit" }));
 }
 
-const MEANINGS = {
-  differs: "not in the other text",
-  dropped: "got less than a fifth of its fair share of attention",
-  repeated: "said again at once",
-};
-
 // Fills an element with a text whose ranges, [{start, end, kind}], are marked; they may overlap.
 function markText(element, text, ranges) {
   const ends = [...new Set([0, text.length, ...ranges.flatMap(({ start, end }) => [start, end])])].sort((first, second) => first - second);
@@ -64,7 +58,7 @@ function markText(element, text, ranges) {
     const start = ends[i], kinds = new Set(ranges.filter((range) => range.start <= start && end <= range.end).map(({ kind }) => kind));
     const piece = text.slice(start, end), hit = kinds.delete("hit");
     if (!hit && !kinds.size) return piece;
-    const title = [...kinds].map((kind) => MEANINGS[kind]).join("; ");
+    const title = [...kinds].map((kind) => say(`viewer.mark.${kind}.title`)).join("; ");
     return htmlElement(hit ? "mark" : "span", { class: [...kinds].join(" ") || null, title: title || null }, piece);
   });
   element.replaceChildren(...(text === "" ? [] : pieces));
@@ -101,24 +95,23 @@ function drawTexts(sentence, versions, several, query) {
     texts.push(htmlElement("span", { class: "name" }, name), marked);
   };
   const marks = versions.map((version) => targetMarks(version.sentence, version.run.units.target));
-  add("source", sentence.sourceText, droppedWords(versions));
-  if (sentence.reference !== null) add("reference", sentence.reference, versions.length === 1 ? marks[0].reference : []);
+  add(say("viewer.text.source"), sentence.sourceText, droppedWords(versions));
+  if (sentence.reference !== null) add(say("viewer.text.reference"), sentence.reference, versions.length === 1 ? marks[0].reference : []);
   versions.forEach(({ run, sentence }, i) => {
-    const named = (label) => (several ? `${label}, ${run.name}` : label);
-    add(named(sentence.mode === "forced" ? "forced" : "translation"), sentence.hypothesis, marks[i].translation);
-    if (sentence.plain !== null && sentence.plain !== sentence.hypothesis) add(named("plain text"), sentence.plain);
-    if (sentence.truncated) add("", "cut short at the longest length allowed", [], "warning");
-    if (sentence.underAttended && (several || run.units.source === "subwords")) add("hardly attended to", sentence.underAttended, [], "warning");
+    const named = (text) => (several ? say("viewer.text.of", { text, run: run.name }) : text);
+    add(named(say(sentence.mode === "forced" ? "viewer.text.forced" : "viewer.text.translation")), sentence.hypothesis, marks[i].translation);
+    if (sentence.plain !== null && sentence.plain !== sentence.hypothesis) add(named(say("viewer.text.plain")), sentence.plain);
+    if (sentence.truncated) add("", say("viewer.text.truncated"), [], "warning");
+    if (sentence.underAttended && (several || run.units.source === "subwords")) add(say("viewer.text.dropped"), sentence.underAttended, [], "warning");
   });
   return [...texts, ...drawKey(kinds)];
 }
 
 // Returns the legend of the marks in the texts; nothing without marks.
 function drawKey(kinds) {
-  const labels = { differs: "differs from the other text", dropped: "hardly attended to", repeated: "repeated" };
-  const shown = Object.keys(labels).filter((kind) => kinds.has(kind));
+  const shown = ["differs", "dropped", "repeated"].filter((kind) => kinds.has(kind));
   if (!shown.length) return [];
   const key = htmlElement("span", { class: "key" });
-  for (const kind of shown) key.append(htmlElement("span", { class: kind }, labels[kind]));
+  for (const kind of shown) key.append(htmlElement("span", { class: kind }, say(`viewer.mark.${kind}`)));
   return [htmlElement("span", { class: "name" }), key];
 }

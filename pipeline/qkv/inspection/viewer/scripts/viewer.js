@@ -12,6 +12,8 @@
 class Viewer {
   constructor(data) {
     this.data = data;
+    document.documentElement.lang = pageLanguage();
+    sayAll(document);
     this.hooks = { heads: [], panels: [] };
     addOrders(data.orders);
     const { site, layer, head, side } = data, list = { sort: Object.keys(SORTS)[0], only: Object.keys(FILTERS)[0] };
@@ -22,18 +24,18 @@ class Viewer {
     this.filters = document.getElementById("filters");
     this.ready = this.start();
     this.ready.catch(({ message }) => {
-      document.getElementById("runs").replaceChildren(htmlElement("p", { class: "warning" }, `This page cannot be shown: ${message}`));
+      document.getElementById("runs").replaceChildren(htmlElement("p", { class: "warning" }, say("viewer.broken", { reason: message })));
     });
   }
 
   async start() {
     const { store, data } = this;
-    fillHeader(document.querySelector("header"), data);
+    fillHeader(document.querySelector("header"), data.title, store);
     for (const form of [this.controls, this.filters]) form.addEventListener("submit", (event) => event.preventDefault());
     fillFilters(this.filters, store);
     store.placeWeights(await readWeights(document.getElementById("weights").textContent));
-    this.openTellingHead();
-    const allowed = { view: Object.keys(VIEWS), side: data.sides, sort: Object.keys(SORTS), only: Object.keys(FILTERS), site: Object.keys(store.sites) };
+    this.openFirstHead();
+    const allowed = { view: VIEWS, side: data.sides, sort: Object.keys(SORTS), only: Object.keys(FILTERS), site: Object.keys(store.sites) };
     const address = new Address(store, { ...store.state }, allowed);
     Object.assign(store.state, address.read());
     store.settle();
@@ -54,18 +56,19 @@ class Viewer {
     this.hooks.panels.push(hook);
   }
 
-  // Chooses the head whose rows differ most, see heads.js, if the page's data name no head and there are sentences.
-  openTellingHead() {
-    const { store } = this, telling = this.toldHead ? null : mostTellingHead(store, store.stages ? store.runs.length - 1 : 0, store.state.site);
-    if (!telling) return;
+  // Chooses the head that is shown first, see heads.js, if the page's data name no head and there are sentences.
+  openFirstHead() {
+    const { store } = this, index = store.stages ? store.runs.length - 1 : 0, { site, side } = store.state;
+    const head = this.toldHead ? null : firstHead(store, index, site, side);
+    if (!head) return;
     this.toldHead = true;
-    Object.assign(store.state, telling);
+    Object.assign(store.state, head);
   }
 
   change(changes, how) {
     const filtered = ["query", "sort", "only"].some((key) => key in changes), cleared = changes.query === "";
     if ("sentences" in changes) {
-      this.openTellingHead();
+      this.openFirstHead();
       this.fillControls();
     }
     if (filtered || "sentences" in changes) this.filter(filtered && !cleared && how !== "address");
@@ -86,8 +89,8 @@ class Viewer {
     const { state, runs } = this.store, { sentences } = runs[0] ?? { sentences: [] };
     const matches = chosenSentences([...sentences], state);
     this.list.show(matches, state.query);
-    const [shown, all] = [matches.length, sentences.length].map((number) => number.toLocaleString("en"));
-    document.getElementById("count").textContent = `${shown === all ? "" : `${shown} of `}${all} ${all === "1" ? "sentence" : "sentences"}`;
+    const shown = matches.length, all = sentences.length;
+    document.getElementById("count").textContent = shown === all ? say("viewer.count", { count: all }) : say("viewer.count.some", { count: all, shown });
     if (open && matches.length) Object.assign(state, { id: matches[0].id, pin: null });
   }
 

@@ -130,5 +130,5 @@ function groupByWord(tokens, words, texts) {
 // Returns a note on the units of words, for the sides on which spaces do not separate words.
 function describeUnits(units) {
   const sides = Object.entries(units).filter(([, unit]) => unit !== "spaces");
-  return sides.map(([side, unit]) => `Words of the ${side} are its ${unit}.`).join(" ");
+  return sides.map(([side, unit]) => say(`viewer.units.${unit}.${side}`)).join(" ");
 }

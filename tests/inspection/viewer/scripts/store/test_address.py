@@ -20,7 +20,7 @@ def html():
 @pytest.mark.minutes
 def test_a_link_shares_what_is_shown(browser, html, tmp_path):
     with open_viewer(browser, tmp_path, html) as page:
-        page.select_option("#sort", "longest source first")
+        page.select_option("#sort", "length")
         page.fill("#search", "the")
         page.click("#list .row[data-id='0']")
         page.locator(".heads button").nth(1).click()
@@ -30,10 +30,10 @@ def test_a_link_shares_what_is_shown(browser, html, tmp_path):
         page.check("[value=lines]")
         page.click(".lines .word[data-axis='column'] >> nth=1")
         link, state = page.url, read_state(page, *KEYS)
-        assert state == [0, "cross", 0, 0, "input", "lines", False, True, "c1", "the", "longest source first", "all"]
+        assert state == [0, "cross", 0, 0, "input", "lines", False, True, "c1", "the", "length", "all"]
     with open_page(browser, link) as page:
         assert read_state(page, *KEYS) == state
-        assert page.input_value("#search") == "the" and page.input_value("#sort") == "longest source first"
+        assert page.input_value("#search") == "the" and page.input_value("#sort") == "length"
         assert not page.is_checked("[name=words]") and page.is_checked("[value=lines]")
         assert page.locator("#list .row").count() == 2 and page.locator(".lines line.dim").count() > 0
 
@@ -78,13 +78,7 @@ def test_many_sentences_passed_by_keys_are_one_entry_of_the_history(browser, tmp
 def test_an_address_is_read_as_far_as_it_makes_sense(browser, html, tmp_path, fragment, expected):
     with open_viewer(browser, tmp_path, html, fragment) as page:
         assert read_state(page, "id", "layer", "head", "view") == expected
-        assert read_state(page, "pin", "sort", "only", "side", "site") == [
-            None,
-            "as in the file",
-            "all",
-            "output",
-            "cross",
-        ]
+        assert read_state(page, "pin", "sort", "only", "side", "site") == [None, "file", "all", "output", "cross"]
         assert page.locator("#texts > [dir]").count() > 1
 
 
