@@ -5,10 +5,12 @@ import sys
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import ClassVar
+from unittest import mock
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework.ops import gradient_registry
 
 from qkv.alignment.readout import AlignmentReadout
 from qkv.decoding.build import build_search, build_translator
@@ -21,6 +23,7 @@ from tests.support.text import SENTENCES
 from tests.support.tiny_runs import ARCHITECTURES
 
 pytest.importorskip("tensorflow_text")
+from qkv.exchange import saved_model
 from qkv.exchange.saved_model import LoadedSavedModel, SavedTranslator, write_saved_model
 from qkv.inspection.recorder import pair_translations
 
@@ -41,8 +44,12 @@ def run(tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def folder(run, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("saved") / "model"
-    write_saved_model(SavedTranslator(run, AlignmentReadout(1, 2, "input")), folder)
+    """A SavedModel. Each of its functions was traced once, and no function of a gradient is left of them."""
+    folder, before = tmp_path_factory.mktemp("saved") / "model", set(gradient_registry._registry)
+    with mock.patch.object(saved_model, "forced_pass", wraps=saved_model.forced_pass) as traced:
+        write_saved_model(SavedTranslator(run, AlignmentReadout(1, 2, "input")), folder)
+    assert traced.call_count == 2
+    assert not {name for name in set(gradient_registry._registry) - before if name.startswith("CustomGradient-")}
     return folder
 
 

@@ -63,7 +63,7 @@ class SavedTranslator(tf.Module):
             (f"[{character_ranges(characters, CODE)}]", replacement) for characters, replacement in kinds if characters
         ]
         # TensorFlow does not track the attributes of a namespace, so it does not save them.
-        self._untracked = SimpleNamespace(run=run, readout=readout, greedy=greedy, beam=beam, unread=unread)
+        self._untracked = SimpleNamespace(run=run, readout=readout, greedy=greedy, beam=beam, unread=unread, graphs=[])
         self._max_positions = run.config.model.max_positions
 
     @tf.function(input_signature=(STRINGS, tf.TensorSpec([], tf.bool)), autograph=False)
@@ -86,6 +86,7 @@ class SavedTranslator(tf.Module):
             - cross_attention: the weights, float32 `(B, L, H, T, S)`; 0 for padding.
         """
         untracked = self._untracked
+        untracked.graphs.append(source.graph)
         model = untracked.run.model
         decoding = untracked.run.config.decoding
         tokens = self._tokenize(source)
@@ -131,6 +132,7 @@ class SavedTranslator(tf.Module):
             - links: the index of the source token to which each target token is linked, int32 `(B, T)`; -1 for `</s>`,
               for padding, and for tokens that attend to no source token but `</s>`.
         """
+        self._untracked.graphs.append(source.graph)
         source_ids = self._with_end(self._tokenize(source)[:, : self._max_positions - 1])
         target_ids = self._with_end(self._tokenize(target))[:, : self._max_positions]
         forced = forced_pass(self._untracked.run.model, source_ids, self._shifted(target_ids), target_ids, ("cross",))
@@ -192,9 +194,10 @@ def write_saved_model(translator: SavedTranslator, folder: Path) -> None:
     translate = translator.translate
     align = translator.align
     signatures = {"serving_default": translate, "translate": translate, "align": align}
-    tf.saved_model.save(translator, str(folder), signatures=signatures)
-    for function in (translate, align):
-        forget_gradients(function.get_concrete_function().graph)
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # a translator needs none
+    tf.saved_model.save(translator, str(folder), signatures=signatures, options=options)
+    for graph in translator._untracked.graphs:  # `get_concrete_function` would trace again: TensorFlow keeps them apart
+        forget_gradients(graph)
 
 
 class LoadedSavedModel:
