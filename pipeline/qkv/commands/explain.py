@@ -320,7 +320,8 @@ def _explain_changes(run: "TrainedRun") -> str:
     source_lengths = np.array([len(source) for source, _ in pairs])
     target_lengths = np.array([len(target) for _, target in pairs])
     batches = batches_by_length(source_lengths + 1, target_lengths, FORCED_BATCH_TOKENS)
-    table = measure_changes(run.model, (forced_batch([pairs[i] for i in batch]).ids for batch in batches))
+    arrays = (forced_batch([pairs[i] for i in batch]).ids for batch in batches)
+    table = measure_changes(run.model, arrays, draws=DRAWS)
     count = f"{table['tokens'][0]} in {len(pairs)} sentences of the test set"
     lines = [f"next tokens right, of {count}, when the cross-attention is changed:", *_change_lines(table)]
     return "\n".join([*lines, *CHANGE_NOTES.format(draws=DRAWS, last=DRAWS - 1).splitlines()]) + "\n"

@@ -6,7 +6,8 @@ The modules, in reading order:
 - `intervention`: replacements of attention weights of heads or rows in a pass or a search
 - `perturbation`: ablations of single heads, which measure the rise of the loss
 - `head_effects`: tables of the effects of head ablations
-- `changed_mechanism`: the accuracy of the model if a part of its cross-attention is changed without retraining
+- `changed_mechanism`: the accuracy of the model if a part of its cross-attention is changed without retraining, beside
+  controls
 - `pronouns`: heads that attend from a pronoun to its noun, and the pronoun's translation without them
 - `score_parts`: decomposition of attention scores into parts of query and key
 - `logit_parts`: decomposition of logits into parts of the residual stream
