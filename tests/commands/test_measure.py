@@ -148,7 +148,7 @@ def test_types_of_heads_are_in_a_table_of_their_own_and_the_last_columns(done):
 
 def test_the_page_shows_archives_side_by_side_with_their_gold_links(done):
     data = embedded((done[0] / "page.html").read_text(encoding="utf-8"))[0]
-    assert [run["name"] for run in data["runs"]] == list(NAMES) and data["title"] == "bart and marian and t5"
+    assert [run["name"] for run in data["runs"]] == list(NAMES) and data["title"] == "bart + marian + t5"
     gold = read_links((KEPT / "t5" / "gold.pharaoh").read_text(encoding="utf-8").splitlines()[0].split())
     for run in data["runs"]:
         assert {(i, j) for i, j, _ in run["sentences"][0]["gold"]} == gold[1]

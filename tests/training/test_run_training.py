@@ -69,7 +69,7 @@ def test_a_page_shows_the_archives_of_the_probes_by_a_slider(unbroken, tmp_path)
     assert view.main([str(unbroken), "--over_training", "--output", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1])
-    assert [run["name"] for run in data["runs"]] == ["update 3", "update 6", "update 8"]
+    assert [run["name"] for run in data["runs"]] == [["viewer.stage", {"update": n}] for n in (3, 6, 8)]
     assert data["stages"] and data["runs"][0]["facts"][0] == "en → fr"
     assert view.main([str(unbroken), str(unbroken), "--over_training"]) == 2
 

@@ -56,7 +56,7 @@ def explain_page(run: TrainedRun) -> str:
         ),
         # It is shown until the scripts run, so it is in all languages.
         notice=escape(" · ".join(words["explain.notice"]), quote=False),
-        words=words_element(),
+        words=words_element(["viewer", "live", "explain"]),
         facts=embed_json(page_facts(run)),
         model=model_text,
         script="\n".join([*scripts, "startExplained(openModel);"]),

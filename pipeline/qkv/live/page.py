@@ -63,6 +63,7 @@ def live_page(
             style=(PANEL_FOLDER / "panel.css").read_text(encoding="utf-8"),
             html=(PANEL_FOLDER / "panel.html").read_text(encoding="utf-8") + facts_element + html,
             policy=policy,
+            words=["live"],
         ),
     )
 

@@ -56,7 +56,7 @@ def test_only_the_chosen_head_has_other_weights(change):
     model = shared_transformer(decoder_layers=2)
     usual, found = read(model), read(model, 1, 0, change)
     mask = np.broadcast_to((SOURCE != 0)[:, None], usual.cross[1][:, 0].shape)
-    expected = list(CHANGES.values())[change].replace(usual.cross[1], np.repeat(mask[:, None], 2, axis=1))[:, 0]
+    expected = list(CHANGES.values())[change](usual.cross[1], np.repeat(mask[:, None], 2, axis=1))[:, 0]
     np.testing.assert_allclose(found.cross[1][:, 0], expected, atol=1e-6)
     np.testing.assert_allclose(found.cross[1][:, 1], usual.cross[1][:, 1], atol=1e-6)
     np.testing.assert_allclose(found.cross[0], usual.cross[0], atol=1e-6)

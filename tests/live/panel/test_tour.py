@@ -19,7 +19,7 @@ from qkv.run.trained_run import load_run
 from tests.support.grammars import japanese_pairs, spanish_pairs, write_grammar
 from tests.support.journeys import run
 from tests.support.pages import open_page
-from tests.support.processes import PATIENCE_SECONDS
+from tests.support.viewer import wait_until
 
 pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
@@ -64,7 +64,7 @@ def _open(browser, address):
         page.wait_for_selector("#extension[data-ready=true]", state="attached")
         page.evaluate("() => { livePanel.tour.milliseconds = 1e9; }")
         page.click("[data-part=start-tour]")
-        page.wait_for_selector(".tour h2", timeout=1000 * PATIENCE_SECONDS)
+        wait_until(page, "document.querySelector('.tour h2')")
         yield page
 
 

@@ -68,7 +68,7 @@ def without_top(weights, allowed):
 
 
 CHANGES = {"zeroed": zeroed, "uniform": uniform, "permuted": permuted, "without_top": without_top}
-"""The replacements by name. The live page has words for each, `live.change.NAME.label` and `.meaning`."""
+"""The replacements by name. The live page has words for each, in words.csv."""
 
 UNCHANGED = -1
 

@@ -48,12 +48,14 @@ class Extension(NamedTuple):
         html: HTML for the element `#extension`, above the texts of the sentence.
         policy: directives of the content security policy that are added to `POLICY` or replace directives of it, such
             as `{"connect-src": "'self'"}`.
+        words: the groups of words that the scripts need besides those of the viewer, see `words_element`.
     """
 
     scripts: Sequence[str] = ()
     style: str = ""
     html: str = ""
     policy: Mapping[str, str] = {}
+    words: Sequence[str] = ()
 
 
 def viewer_page(
@@ -103,7 +105,7 @@ def viewer_page(
         style="\n".join([css_variables() + _read("style.css"), extension.style]),
         script="\n".join([colours, read_scripts(ASSETS / "scripts"), START_SCRIPT, *extension.scripts]),
         html=extension.html,
-        words=words_element(),
+        words=words_element(["viewer", *extension.words]),
         data=embed_json(data),
         weights=encode_weights([array for run in runs for array in run.weights]),
     )
@@ -124,12 +126,16 @@ def read_words() -> dict[str, list[str]]:
         return {key: words for key, *words in list(csv.reader(file))[1:]}
 
 
-def words_element() -> str:
-    """Returns the element with the words of all pages, see `read_words`, which scripts/words.js reads.
+def words_element(groups: Sequence[str]) -> str:
+    """Returns the element with words, see `read_words`, which scripts/words.js reads.
 
     A page that is not made by `viewer_page` needs the element before its scripts.
+
+    Args:
+        groups: the first parts of the keys that the page needs, such as `viewer`.
     """
-    return f'<script type="application/json" id="words">{embed_json(read_words())}</script>'
+    words = {key: words for key, words in read_words().items() if key.split(".")[0] in groups}
+    return f'<script type="application/json" id="words">{embed_json(words)}</script>'
 
 
 def content_policy(changes: Mapping[str, str]) -> str:
