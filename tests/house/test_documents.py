@@ -24,6 +24,7 @@ from qkv.commands.cli import file_to_write, folder_to_write, text_file
 from qkv.commands.train import parse_train_arguments
 from qkv.config import load_run_config
 from qkv.files.run_directory import RunDirectory
+from qkv.inspection.experiments import changed_mechanism
 from qkv.inspection.experiments.changed_mechanism import measure_changes
 from qkv.run import trained_run
 from qkv.text.batch import forced_batch
@@ -573,6 +574,7 @@ def explained(capsys, *arguments):
 @needs_the_demo
 def test_changes_cost_the_trained_demo_what_the_pages_say(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(changed_mechanism, "DRAWS", 1)
     line = re.compile(r"^ {2,4}(\S.*?) +([0-9.]+)%", re.MULTILINE)
     found = dict(line.findall(explained(capsys, "--change")))
     shown = dict(re.findall(r"^\| (?:\*\*|– )(.*?)(?:\*\*)? \| ([0-9.]+) \[", SURGERY.read_text("utf-8"), re.MULTILINE))

@@ -102,7 +102,7 @@ def engine_in(browser):
     page, errors = context.new_page(), []
     page.on("pageerror", lambda error: errors.append(str(error)))
     try:
-        page.set_content(viewer_page.words_element())
+        page.set_content(viewer_page.words_element(["live"]))
         for text in (read_scripts(viewer_page.ASSETS / "scripts"), read_scripts(ENGINE)):
             page.add_script_tag(content=text)
         yield page

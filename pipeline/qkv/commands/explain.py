@@ -27,8 +27,8 @@ BAR_LENGTH = 40  # characters of the longest bar
 ALONE_NOTE = "; alone: the token that this vector alone would predict"
 CHANGE_NOTES = """\
 An indented line is a control of the change above it: it changes the same part as much, but by chance. It is the mean of
-{draws} draws, with seeds 0 to {last}. "less control" is the change minus its control: if the interval contains 0, the
-change keeps no more than chance does.
+{draws} draws, with seeds 0 to {last}. "less control" is the change minus its control. If the interval contains 0,
+the change keeps no more than chance does.
 This is surgery, not a verdict on the design. The model learnt with all its matrices and was not trained again after a
 change. A model that learns with the change from the start may do as well: docs/learn/surgery.md compares both.
 """

@@ -178,6 +178,7 @@ def test_numpy_computes_the_same_table():
     np.testing.assert_allclose(compared.to_numpy(float), expected.to_numpy(float), atol=1e-12)
 
 
+@pytest.mark.minutes
 def test_the_table_does_not_depend_on_the_batches(monkeypatch):
     drawn_by_sentence = ("weights permuted", "another sentence's keys", "another sentence's values")
     change = MECHANISM_CHANGES["as it is"]._replace(controls=drawn_by_sentence)
