@@ -170,6 +170,13 @@ def test_a_page_without_a_number_says_so(browser, explained, tmp_path, number):
         assert page.locator(f"{PANEL} form").count() == 0
 
 
+@pytest.mark.parametrize(("fragment", "section"), [("#question=7", "questions"), ("#unlearn=3", "unlearn")])
+def test_a_short_address_leads_to_its_section(browser, explained, fragment, section):
+    with explained.open(browser, fragment, "?lang=en") as page:
+        top = page.evaluate("section => document.getElementById(section).getBoundingClientRect().top", section)
+        assert 0 <= top < 300
+
+
 @pytest.mark.parametrize("value", ["0", "13", "1.5", "x", ""])
 def test_an_address_of_no_question_shows_the_first(browser, explained, value):
     with explained.open(browser, f"#question={value}", "?lang=en") as page:

@@ -187,9 +187,12 @@ function saidWith(key, elements) {
   return say(key, marks).split("\u0000").map((piece, place) => (place % 2 ? elements[piece] : piece));
 }
 
-// Returns the state in the address. Addresses are untrusted input: values are strings, which each reader checks.
+// Returns the state in the address. Addresses are untrusted input: values are strings, which each reader checks. A short
+// address, such as #question=7, leads to the section that asks it.
 function readState(page) {
-  return { sentence: page.facts.examples[0], ...Object.fromEntries(new URLSearchParams(location.hash.slice(1))) };
+  const asked = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  const section = "question" in asked ? "questions" : "unlearn" in asked ? "unlearn" : null;
+  return { sentence: page.facts.examples[0], ...(section ? { section } : {}), ...asked };
 }
 
 // Draws the sections and the list of contents.
