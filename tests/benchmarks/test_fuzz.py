@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="forks after TensorFlow"),
 ]
 
-SECONDS = 0.3
+SECONDS = 0.15
 
 
 def test_a_few_changed_files_of_each_kind_are_read_or_refused():

@@ -17,6 +17,7 @@ from qkv.run import processes, train
 from qkv.run.trained_run import load_run
 from qkv.text.lines import stream
 from tests.benchmarks.stream import growth, sentences
+from tests.support.minutes import by_hand
 from tests.support.run_contents import state_at
 from tests.support.tiny_runs import small_config, write_small_corpus, write_stub
 from tests.support.training import Copy
@@ -43,6 +44,7 @@ class CountingOutput(io.BytesIO):
         self.held.append(tracemalloc.get_traced_memory()[0])
 
 
+@by_hand
 @pytest.mark.minutes
 def test_what_python_holds_does_not_grow_with_the_lines(unbroken, monkeypatch):
     text, output = b"".join(sentences(WINDOWS * WINDOW_LINES)), CountingOutput()

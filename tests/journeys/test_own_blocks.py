@@ -70,7 +70,7 @@ def test_it_is_evaluated_with_its_attention_in_an_archive(run, plugin):
     for record in archive:
         np.testing.assert_allclose(record.attention["cross"].sum(-1), 1, atol=1e-5)
     page = (folder / "unbroken/evaluations/test/viewer.html").read_text(encoding="utf-8")
-    assert f"{name}, 1 + " in page
+    assert f'"name": "{name}", "encoder_layers": 1' in page
 
 
 def test_what_it_computes_has_names_and_adds_up(run):

@@ -368,6 +368,7 @@ def test_mixed_precision_is_saved_in_float32(run, tmp_path):
 # Held-out sets
 
 
+@by_hand
 @pytest.mark.minutes
 def test_held_out_sets_are_found_after_the_text_is_gone(tmp_path):
     config = held_out_config(write_small_corpus(tmp_path / "corpus"), tmp_path / "runs")
@@ -422,8 +423,8 @@ def change_trainable(run, batches):
     fit(run.model, batches, rate=0.2)
 
 
-CHANGES = [change_by_fit, change_by_lora]
-CHANGES += [pytest.param(change, marks=by_hand) for change in (change_by_assignment, change_by_file, change_trainable)]
+BY_HAND = change_by_lora, change_by_assignment, change_by_file, change_trainable
+CHANGES = [change_by_fit, *(pytest.param(change, marks=by_hand) for change in BY_HAND)]
 
 
 @pytest.mark.minutes

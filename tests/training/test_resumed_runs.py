@@ -28,6 +28,7 @@ from tests.support.training import Copy
 pytestmark = pytest.mark.slow
 
 
+@by_hand
 @pytest.mark.minutes
 def test_a_run_stopped_by_a_limit_and_by_a_signal_ends_as_one_that_was_never_stopped(
     unbroken, make_config, monkeypatch, caplog

@@ -12,7 +12,7 @@ import pytest
 from qkv.config.run import dump
 from qkv.files.run_directory import EVENT_FILES
 from qkv.run import train
-from tests.support.minutes import ALL_CASES
+from tests.support.minutes import ALL_CASES, by_hand
 from tests.support.processes import clusters, finish, start
 from tests.support.run_contents import contents_but_names, differing
 from tests.support.tiny_runs import small_config, write_small_corpus
@@ -41,6 +41,7 @@ from qkv.run import training
 from qkv.run import train
 from qkv.config import load_run_config
 from qkv.training import build
+from tests.support.minutes import by_hand
 build.slices_per_update = lambda: 1  # as on GPUs, the only devices of which one process takes several
 training.make_strategy = lambda: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 sys.exit(max(train(load_run_config(Path(path))) for path in sys.argv[1:]))
@@ -106,6 +107,7 @@ def test_two_worker_processes_reach_the_weights_of_one_and_only_the_chief_writes
     assert [path for folder in workers for path in (folder / "temporary").iterdir()] == []
 
 
+@by_hand
 def test_two_workers_follow_the_total_that_the_chief_has_measured(one_process):
     changes = {key: value for key, value in CHANGES.items() if "_updates" not in key}
     clocked = {"training.max_updates": None, "training.schedule": "clock", "training.max_minutes": 0.1}

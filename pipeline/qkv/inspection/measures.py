@@ -98,17 +98,17 @@ def agreement(site: SiteWeights) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class OnPage:
-    """The places of a measure in the viewer's page. Its words are in `viewer/words.csv`.
+    """The places of a measure in the viewer's page: a label, or True if `viewer/words.csv` has the label.
 
     Args:
-        noted: if True, the value stands beside each sentence of the list.
-        lowest_first: if True, sentences can be ordered by ascending values.
-        highest_first: if True, sentences can be ordered by descending values.
+        note: the label of the value beside each sentence of the list.
+        lowest_first: the label of the order of sentences by ascending values.
+        highest_first: the label of the order of sentences by descending values.
     """
 
-    noted: bool = False
-    lowest_first: bool = False
-    highest_first: bool = False
+    note: bool | str = False
+    lowest_first: bool | str = False
+    highest_first: bool | str = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,7 @@ class Measure(OnPage):
 MEASURES = {
     "entropy": Measure(
         function=lambda site: site.entropy,  # 0 to log S
-        noted=True,
+        note=True,
         lowest_first=True,
         highest_first=True,
         in_tensorboard=True,

@@ -170,7 +170,9 @@ def test_a_page_without_a_number_says_so(browser, explained, tmp_path, number):
         assert page.locator(f"{PANEL} form").count() == 0
 
 
-@pytest.mark.parametrize(("fragment", "section"), [("#question=7", "questions"), ("#unlearn=3", "unlearn")])
+@pytest.mark.parametrize(
+    ("fragment", "section"), [("#question=7", "questions"), ("#unlearn=3", "unlearn"), ("#sites", "sites")]
+)
 def test_a_short_address_leads_to_its_section(browser, explained, fragment, section):
     with explained.open(browser, fragment, "?lang=en") as page:
         top = page.evaluate("section => document.getElementById(section).getBoundingClientRect().top", section)

@@ -20,6 +20,7 @@ from qkv.run.trained_run import load_run
 from tests.support import ROOT
 from tests.support.grammars import japanese_pairs, spanish_pairs, write_grammar
 from tests.support.journeys import run
+from tests.support.minutes import by_hand
 from tests.support.pages import open_page
 from tests.support.viewer import read_words, wait_until
 
@@ -29,7 +30,7 @@ ALWAYS = ["row", "vectors", "turn", "costly", "free", "even"]
 """The steps that all runs must have; others depend on what training made of the heads."""
 
 
-@pytest.fixture(scope="module", params=["demo", "es", "ja"])
+@pytest.fixture(scope="module", params=["demo", pytest.param("es", marks=by_hand), "ja"])
 def language(request):
     return request.param
 

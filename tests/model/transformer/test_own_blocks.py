@@ -263,7 +263,7 @@ print(keras.backend.backend())
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize("backend", [pytest.param("tensorflow", marks=by_hand), "jax", "torch"])
+@pytest.mark.parametrize("backend", [*(pytest.param(name, marks=by_hand) for name in ("tensorflow", "jax")), "torch"])
 def test_a_fresh_process_loads_the_models_on_every_backend(own_blocks, backend, tmp_path):
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")

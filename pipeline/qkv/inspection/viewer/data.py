@@ -114,23 +114,24 @@ def shown_measures() -> dict[str, OnPage]:
         column of `inspection.measures.sentence_row` -> the places.
     """
     measures: dict[str, OnPage] = {**MEASURES, "least_coverage": OnPage(lowest_first=True)}
-    return {name: row for name, row in measures.items() if row.noted or row.lowest_first or row.highest_first}
+    return {name: row for name, row in measures.items() if row.note or row.lowest_first or row.highest_first}
 
 
 def measure_places() -> dict[str, list[Any]]:
     """Returns the measures in the page's notes beside sentences and in its orders of sentences.
 
     Returns:
-        `{"notes": [...], "orders": [...]}`, JSON-ready. A note is a column of `inspection.measures.sentence_row`. An
-        order has the keys `measure`, such a column, and `first`, `lowest` or `highest`.
+        `{"notes": [...], "orders": [...]}`, JSON-ready. Notes and orders have the keys `measure`, a column of
+        `inspection.measures.sentence_row`, and `label`, a text or True, see `inspection.measures.OnPage`. An order also
+        has the key `first`, `lowest` or `highest`.
     """
     shown = shown_measures()
     return {
-        "notes": [name for name, row in shown.items() if row.noted],
+        "notes": [{"measure": name, "label": row.note} for name, row in shown.items() if row.note],
         "orders": [
-            {"measure": name, "first": first}
+            {"measure": name, "first": first, "label": label}
             for name, row in shown.items()
-            for first, is_shown in (("lowest", row.lowest_first), ("highest", row.highest_first))
-            if is_shown
+            for first, label in (("lowest", row.lowest_first), ("highest", row.highest_first))
+            if label
         ],
     }

@@ -188,9 +188,10 @@ function saidWith(key, elements) {
 }
 
 // Returns the state in the address. Addresses are untrusted input: values are strings, which each reader checks. A short
-// address, such as #question=7, leads to the section that asks it.
+// address, such as #plane or #question=7, leads to its section.
 function readState(page) {
-  const asked = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  const name = location.hash.slice(1), isSection = SECTIONS.some((section) => section.name === name);
+  const asked = isSection ? { section: name } : Object.fromEntries(new URLSearchParams(name));
   const section = "question" in asked ? "questions" : "unlearn" in asked ? "unlearn" : null;
   return { sentence: page.facts.examples[0], ...(section ? { section } : {}), ...asked };
 }
@@ -203,7 +204,7 @@ async function drawSections(page) {
     page.find("main").append(section);
     await draw(page, section);
     if (section.hidden) continue;
-    const link = htmlElement("a", { href: page.address({ section: name }), "data-section": name }, say(`explain.${name}.title`));
+    const link = htmlElement("a", { href: `#${name}`, "data-section": name }, say(`explain.${name}.title`));
     link.addEventListener("click", (event) => {
       event.preventDefault();
       page.set({ section: name });
@@ -220,7 +221,6 @@ function showSection(page, scroll) {
       link.setAttribute("aria-current", "true");
       page.find("contents").scrollLeft = link.offsetLeft - page.find("contents").offsetLeft;
     } else link.removeAttribute("aria-current");
-    link.href = page.address({ section: link.dataset.section });
   }
   if (scroll && SECTIONS.some(({ name }) => name === section?.id)) section.scrollIntoView();
 }

@@ -6,6 +6,8 @@ import pytest
 from qkv.inspection.measures import measure_site, sentence_row
 from qkv.inspection.viewer.data import ViewerRun, shown_measures
 from qkv.inspection.viewer.page import viewer_page
+from qkv.plugins import register_measure
+from tests.support.plugins import registrations_undone
 from tests.support.viewer import (
     GOLD,
     RECORDS,
@@ -95,6 +97,20 @@ def test_keys_and_clicks_move_through_sentences_and_heads(browser, html, tmp_pat
         press(page, "/")
         page.keyboard.type("jkv")  # typed, not obeyed
         assert page.input_value("#search") == "jkv" and read_state(page, "view") == ["matrix"]
+
+
+def test_a_measure_of_a_plugin_has_labels_of_its_own(browser, tmp_path):
+    with registrations_undone():
+
+        @register_measure("first_key", note="first", lowest_first="least on the first word")
+        def first_key(site):
+            return site.weights[..., 0].mean(-1)
+
+        html = viewer_page("title", [ViewerRun("one").add_all(RECORDS[:1])])
+        value = sentence_row(RECORDS[0], measure_site(RECORDS[0]))["first_key"]
+    with open_viewer(browser, tmp_path, html, "?lang=de") as page:
+        assert "least on the first word" in page.locator("#sort option").all_text_contents()
+        assert f"first {value:.2f}".replace(".", ",") in page.locator("#list .row .note").first.text_content()
 
 
 def test_sentences_are_ordered_and_noted_by_the_measures_that_have_labels(browser, html, tmp_path):

@@ -54,7 +54,7 @@ def test_every_choice_and_measure_that_a_page_names_has_its_words(table):
     keys |= {f"viewer.units.{unit}.{side}" for unit in {*WORD_UNITS} - {"spaces"} for side in ("source", "target")}
     keys |= {f"viewer.{part}.{side}" for part in ("side", "heading") for side in LABEL_SIDES}
     places = measure_places()
-    keys |= {f"viewer.note.{name}" for name in places["notes"]}
+    keys |= {f"viewer.note.{note['measure']}" for note in places["notes"]}
     keys |= {f"viewer.sort.{order['measure']}.{order['first']}" for order in places["orders"]}
     assert keys - table.keys() == set()
     prefixes = ("viewer.fact.search.", "viewer.units.", "viewer.side.")

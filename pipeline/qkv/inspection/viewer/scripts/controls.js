@@ -95,7 +95,7 @@ function showState(form, state) {
 }
 
 function fillFilters(form, store) {
-  const rows = { sort: Object.keys(SORTS).map((sort) => [sort, say(`viewer.sort.${sort}`)]), only: Object.keys(FILTERS).map((only) => [only, say(`viewer.only.${only}`)]) };
+  const rows = { sort: Object.keys(SORTS).map((sort) => [sort, SORT_LABELS[sort] ?? say(`viewer.sort.${sort}`)]), only: Object.keys(FILTERS).map((only) => [only, say(`viewer.only.${only}`)]) };
   for (const name of ["sort", "only"]) {
     const element = form.elements[name];
     element.append(...optionsOf(rows[name]));

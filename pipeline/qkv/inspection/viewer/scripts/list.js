@@ -8,11 +8,14 @@ const SORTS = {
   length: (sentence) => -sentence.source.length,
 };
 
+const SORT_LABELS = {}; // those that are not in words.csv
+
 // Adds orders by measures, such as "entropy.lowest"; see `measure_places` in data.py.
 function addOrders(orders) {
-  for (const { measure, first } of orders) {
-    const sign = first === "lowest" ? 1 : -1;
-    SORTS[`${measure}.${first}`] = (sentence) => sign * sentence.measures[measure];
+  for (const { measure, first, label } of orders) {
+    const sign = first === "lowest" ? 1 : -1, sort = `${measure}.${first}`;
+    SORTS[sort] = (sentence) => sign * sentence.measures[measure];
+    if (label !== true) SORT_LABELS[sort] = label;
   }
 }
 
@@ -40,7 +43,7 @@ const ROW_HEIGHT = 54; // as .row in style.css
 
 class SentenceList {
   constructor(element, notes, choose) {
-    this.notes = notes; // the measures that are shown with each sentence
+    this.notes = notes; // [{measure, label}], the measures that are shown with each sentence
     this.element = element;
     this.choose = choose;
     this.sentences = [];
@@ -96,7 +99,10 @@ class SentenceList {
         "aria-setsize": this.sentences.length, "aria-posinset": first + i + 1, style: `top: ${(first + i) * ROW_HEIGHT}px`,
       });
       const facts = [`${sentence.id}`, say("viewer.note.tokens", { count: sentence.source.length })];
-      for (const measure of this.notes) facts.push(say(`viewer.note.${measure}`, { value: sentence.measures[measure] }));
+      for (const { measure, label } of this.notes) {
+        const value = sentence.measures[measure];
+        facts.push(label === true ? say(`viewer.note.${measure}`, { value }) : `${label} ${sayNumber(value, 2)}`);
+      }
       if (sentence.score !== null) facts.push(say("viewer.fact.bleu", { score: sentence.score }));
       if (sentence.truncated) facts.push(say("viewer.note.truncated"));
       row.append(this.drawText(sentence));
