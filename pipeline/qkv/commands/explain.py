@@ -308,21 +308,12 @@ def _explain_changes(run: "TrainedRun") -> str:
     There is a line for each change of the cross-attention, and below it a line for each of its controls; see
     `inspection.experiments.changed_mechanism`.
     """
-    import numpy as np
-
     from ..evaluation.request import TokenisedSet, read_configured_set
     from ..inspection.experiments.changed_mechanism import DRAWS, measure_changes
-    from ..text.batch import forced_batch
-    from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 
     text = TokenisedSet.of(read_configured_set(run, "explain", "test"), run.tokenizer)
-    pairs = [pair.ids for pair in text.pair_references(run.config.model.max_positions)]
-    source_lengths = np.array([len(source) for source, _ in pairs])
-    target_lengths = np.array([len(target) for _, target in pairs])
-    batches = batches_by_length(source_lengths + 1, target_lengths, FORCED_BATCH_TOKENS)
-    arrays = (forced_batch([pairs[i] for i in batch]).ids for batch in batches)
-    table = measure_changes(run.model, arrays, draws=DRAWS)
-    count = f"{table['tokens'][0]} in {len(pairs)} sentences of the test set"
+    table = measure_changes(run.model, text.batch_references(run.config.model.max_positions), draws=DRAWS)
+    count = f"{table['tokens'][0]} in {len(text.data.source)} sentences of the test set"
     lines = [f"next tokens right, of {count}, when the cross-attention is changed:", *_change_lines(table)]
     return "\n".join([*lines, *CHANGE_NOTES.format(draws=DRAWS, last=DRAWS - 1).splitlines()]) + "\n"
 
@@ -355,7 +346,7 @@ def _explain_pronouns(run: "TrainedRun", path: Path) -> str:
         run: the run.
         path: the file with the sentences, see `inspection.experiments.pronouns.read_cases`.
     """
-    from ..inspection.experiments.pronouns import control_sets, find_pointing_heads, measure_without, read_cases
+    from ..inspection.experiments.pronouns import find_pointing_heads, measure_effect, read_cases
 
     cases = read_cases(path, run.tokenizer)
     table = find_pointing_heads(run.model, cases)
@@ -364,19 +355,15 @@ def _explain_pronouns(run: "TrainedRun", path: Path) -> str:
         f"  layer {row.layer}, head {row.head}: {row.points:4d}   mean weight {row.weight:.2f}"
         for row in table.itertuples()
     ]
-    pointing = table[table["points"] > len(cases) / 2]
-    heads = list(zip(pointing["layer"].to_list(), pointing["head"].to_list(), strict=True))
-    if not heads:
+    effect = measure_effect(run.model, cases, table)
+    if effect is None:
         return "\n".join([*lines, "no head does so in more than half of them"]) + "\n"
-    names = " and ".join(f"{layer}.{head}" for layer, head in heads)
-    layers = run.model.attention_layers()["encoder"]
-    control_heads = control_sets(heads, len(layers), layers[0].num_heads)
-    controls = [measure_without(run.model, cases, other_heads) for other_heads in control_heads]
+    names = " and ".join(f"{layer}.{head}" for layer, head in effect.heads)
     lines += [
         "mean probability of the right translation of the pronoun, against the wrong one:",
-        f"  {measure_without(run.model, cases, []):.3f}  with all heads",
-        f"  {measure_without(run.model, cases, heads):.3f}  without {names}",
+        f"  {effect.whole:.3f}  with all heads",
+        f"  {effect.without:.3f}  without {names}",
     ]
-    if controls:
+    if controls := effect.controls:
         lines.append(f"  {sum(controls) / len(controls):.3f}  without as many others, the mean of {len(controls)} sets")
     return "\n".join(lines) + "\n"

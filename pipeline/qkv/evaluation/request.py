@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..alignment.gold import (
     FIRST_INDEX_ADVICE,
     GoldSet,
@@ -23,6 +25,8 @@ from ..errors import InputError
 from ..inspection.recorder import ForcedPair, pair_references
 from ..run.processes import RunParts
 from ..run.trained_run import TrainedRun
+from ..text.batch import forced_batch
+from ..text.batch_plan import batches_by_length
 from ..text.corpora.corpus import Corpus
 from ..text.corpora.formats import read_parallel_files, read_tagged
 from ..text.corpora.word_links import links_as_line, parse_pharaoh_line, read_pharaoh
@@ -241,3 +245,18 @@ class TokenisedSet:
             return iter(())
         source_ids, reference_ids = ([row.tolist() for row in side] for side in (self.source, self.reference))
         return pair_references(self.data.source, self.data.reference, source_ids, reference_ids, max_positions)
+
+    def batch_references(self, max_positions: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yields batches of similar lengths for teacher forcing. Yields nothing if the set has no references.
+
+        Each batch is a tuple of ids with padding: source `(B, S)`, target from BOS on `(B, T)`, and target up to EOS
+        `(B, T)`.
+
+        Args:
+            max_positions: the maximum number of tokens on either side, EOS included. Longer sides are cut.
+        """
+        pairs = [pair.ids for pair in self.pair_references(max_positions)]
+        source_lengths = np.array([len(source) for source, _ in pairs], int)
+        target_lengths = np.array([len(target) for _, target in pairs], int)
+        for rows in batches_by_length(source_lengths + 1, target_lengths):  # EOS
+            yield forced_batch([pairs[row] for row in rows]).ids

@@ -16,17 +16,9 @@ from ..evaluation.request import TokenisedSet, read_configured_set
 from ..inspection.experiments.activations import read_ids
 from ..inspection.experiments.changed_mechanism import measure_changes
 from ..inspection.experiments.logit_parts import split_logit
-from ..inspection.experiments.pronouns import (
-    PronounCase,
-    control_sets,
-    find_pointing_heads,
-    measure_without,
-    read_cases,
-)
+from ..inspection.experiments.pronouns import PronounCase, find_pointing_heads, measure_effect, read_cases
 from ..inspection.experiments.score_parts import shared_float64
 from ..run.trained_run import TrainedRun
-from ..text.batch import forced_batch
-from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ..text.tokens.special_tokens import UNK
 
 log = logging.getLogger(__name__)
@@ -73,12 +65,10 @@ def measure_accuracy(run: TrainedRun) -> dict[str, Any]:
     """
     try:
         text = TokenisedSet.of(read_configured_set(run, "explain", "test"), run.tokenizer)
-        pairs = [pair.ids for pair in text.pair_references(run.config.model.max_positions)]
-        source_lengths, target_lengths = (np.array([len(ids) for ids in side]) for side in zip(*pairs, strict=True))
-        batches = batches_by_length(source_lengths + 1, target_lengths, FORCED_BATCH_TOKENS)
-        log.info("explain page: measuring %d pairs of the test set, some 20 seconds", len(pairs))
-        ids = (forced_batch([pairs[i] for i in batch]).ids for batch in batches)
-        table = measure_changes(run.model, ids, draws=0)
+        log.info(
+            "explain page: measuring changes of the cross-attention on %d pairs of the test set", len(text.data.source)
+        )
+        table = measure_changes(run.model, text.batch_references(run.config.model.max_positions), draws=0)
     except InputError:
         return {}
     return {
@@ -144,19 +134,14 @@ def measure_pronouns(run: TrainedRun, cases: Sequence[PronounCase]) -> dict[str,
     """
     if not cases:
         return None
-    table = find_pointing_heads(run.model, cases)
-    pointing = table[table["points"] > len(cases) / 2]
-    heads = list(zip(pointing["layer"].to_list(), pointing["head"].to_list(), strict=True))
-    if not heads:
+    effect = measure_effect(run.model, cases, find_pointing_heads(run.model, cases))
+    if effect is None:
         return None
-    layers = run.model.attention_layers()["encoder"]
-    controls = control_sets(heads, len(layers), layers[0].num_heads)
-    others = [measure_without(run.model, cases, control) for control in controls]
     return {
-        "all": measure_without(run.model, cases, []),
-        "without": measure_without(run.model, cases, heads),
-        "others": float(np.mean(others)) if others else None,
-        "sets": len(others),
+        "all": effect.whole,
+        "without": effect.without,
+        "others": float(np.mean(effect.controls)) if effect.controls else None,
+        "sets": len(effect.controls),
     }
 
 

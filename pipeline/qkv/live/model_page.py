@@ -30,7 +30,7 @@ from ..text.lines import moses
 from ..text.lines.line import character_ranges
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from ..text.tokens.words import WordUnits
-from .page import SHOWN_SITES, find_examples, find_pairs, find_split_words, live_page, profile_heads
+from .page import SHOWN_SITES, find_examples, find_split_words, find_units, live_page, profile_heads
 
 ENGINE = Path(__file__).parent / "engine"
 
@@ -108,13 +108,8 @@ def pack_run(run: TrainedRun) -> str:
 
 
 def page_units(run: TrainedRun) -> WordUnits:
-    """Returns the units of words on the page: words between spaces, or else subwords.
-
-    If the config does not fix the unit of words, it is the one that suits the run's examples.
-    """
-    pairs = find_pairs(run)
-    units = run.reader.segmenter.units([source for source, _ in pairs], [target for _, target in pairs])
-    return WordUnits(*(unit if unit == "spaces" else "subwords" for unit in units))
+    """Returns the units of words on the page: words between spaces, or else subwords; see `find_units`."""
+    return WordUnits(*(unit if unit == "spaces" else "subwords" for unit in find_units(run)))
 
 
 PAGE = "a page with the model inside"

@@ -21,6 +21,7 @@ from ..inspection.viewer.data import ViewerRun
 from ..inspection.viewer.page import Extension, embed_json, read_scripts, viewer_page
 from ..run.trained_run import TrainedRun
 from ..text.corpora.formats import read_corpus
+from ..text.tokens.words import WordUnits
 
 PANEL_FOLDER = Path(__file__).parent / "panel"
 SHOWN_SITES = tuple(name for name, site in SITES.items() if site.weighed_at.startswith(name))
@@ -94,6 +95,12 @@ def find_pairs(run: TrainedRun) -> list[tuple[str, str]]:
     return pairs
 
 
+def find_units(run: TrainedRun) -> WordUnits:
+    """Returns the units of words. If the config does not fix them, they are those that suit the run's examples."""
+    pairs = find_pairs(run)
+    return run.reader.segmenter.units([source for source, _ in pairs], [target for _, target in pairs])
+
+
 def find_examples(run: TrainedRun) -> list[str]:
     """Returns example sentences for a run, see `find_pairs`."""
     return list(dict.fromkeys(source for source, _ in find_pairs(run)))
@@ -111,10 +118,11 @@ def find_split_words(run: TrainedRun) -> list[str] | None:
 
     Returns:
         The words, sorted; None if the tokenizer or the training text does not tell: the text is missing or has more
-        than `MOST_PAIRS_READ` pairs, or the tokenizer was trained on other text.
+        than `MOST_PAIRS_READ` pairs, the tokenizer was trained on other text, or sources have no spaces between words.
+        Without spaces the "words" would be whole sentences of the training text.
     """
     train = run.config.data.train
-    if train is None or run.config.tokenizer.kind == "given":
+    if train is None or run.config.tokenizer.kind == "given" or find_units(run).source != "spaces":
         return None
     try:
         sources = read_corpus(train).source

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, product
 from pathlib import Path
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -137,6 +138,42 @@ def measure_without(model: keras.Model, cases: Sequence[PronounCase], heads: Seq
     rows = [logits[i, len(case.target_ids) - 1] for i, case in enumerate(cases)]
     differences = np.array([row[case.right] - row[case.wrong] for row, case in zip(rows, cases, strict=True)])
     return float(np.mean(1 / (1 + np.exp(-differences))))
+
+
+class PointingEffect(NamedTuple):
+    """The effect of the heads that point at the noun, as mean probabilities of `measure_without`.
+
+    - heads: the pairs `(layer, head)` that point at the noun in more than half of the sentences.
+    - whole: the probability with all heads.
+    - without: the probability without `heads`.
+    - controls: the probability without each set of other heads, see `control_sets`.
+    """
+
+    heads: list[LayerAndHead]
+    whole: float
+    without: float
+    controls: list[float]
+
+
+def measure_effect(model: keras.Model, cases: Sequence[PronounCase], table: pd.DataFrame) -> PointingEffect | None:
+    """Measures how the translation of the pronoun depends on the heads that point at the noun.
+
+    Args:
+        model: the Transformer.
+        cases: the sentences.
+        table: the result of `find_pointing_heads` for them.
+
+    Returns:
+        The effect, or None if no head points at the noun in more than half of the sentences.
+    """
+    pointing = table[table["points"] > len(cases) / 2]
+    heads = list(zip(pointing["layer"].to_list(), pointing["head"].to_list(), strict=True))
+    if not heads:
+        return None
+    layers = model.attention_layers()["encoder"]
+    sets = control_sets(heads, len(layers), layers[0].num_heads)
+    controls = [measure_without(model, cases, others) for others in sets]
+    return PointingEffect(heads, measure_without(model, cases, []), measure_without(model, cases, heads), controls)
 
 
 def _pad(rows: Sequence[Sequence[int]]) -> np.ndarray:
