@@ -3,7 +3,7 @@
 Letters: B sentences of a batch, S source length with EOS, T target length with BOS or EOS.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +21,17 @@ class Batch(NamedTuple):
     - target_output: int32 `(B, T)`, ending in EOS. The model reads `target_input` up to position t to predict
         `target_output` at position t.
     - links: bool `(B, T, S)`, True if output token t is linked with source token s; None for text without links.
+    - source_segments: int32 `(B, S)`, for rows with several pairs, one after the other: the number of the pair that a
+        source token belongs to, from 1 in each row; 0 for padding. None if each row has one pair.
+    - target_segments: int32 `(B, T)`, the same for the tokens of `target_input` and `target_output`.
     """
 
     source: np.ndarray
     target_input: np.ndarray
     target_output: np.ndarray
     links: np.ndarray | None = None
+    source_segments: np.ndarray | None = None
+    target_segments: np.ndarray | None = None
 
     @property
     def ids(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -35,12 +40,17 @@ class Batch(NamedTuple):
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The arrays of ids and, if the text has links, the links: three or four arrays."""
-        return self.ids if self.links is None else self[:4]
+        """The arrays that are not None, in the order of the fields: those of ids, and three to six in all."""
+        return tuple(array for array in self if array is not None)
+
+    def replace_arrays(self, arrays: Iterable[Any]) -> "Batch":
+        """Returns a new batch with other `arrays`, as many as this one has and in the same order."""
+        names = [name for name, array in zip(self._fields, self, strict=True) if array is not None]
+        return Batch(**dict(zip(names, arrays, strict=True)))
 
     def map(self, function: Callable[[Any], Any]) -> "Batch":
         """Returns a new batch: the results of a function for each of the `arrays`."""
-        return Batch(*map(function, self.arrays))
+        return self.replace_arrays(map(function, self.arrays))
 
     def rows(self, start: Any, end: Any) -> "Batch":
         """Returns the batch of the rows from `start` to before `end`."""

@@ -129,7 +129,7 @@ class Accumulation:
         _ = self._sums  # variables must be made before the graph is traced
 
         def add(*tensors):
-            self.step.update(Batch(*tensors), accumulate=self._add_to_sums)
+            self.step.update(self.step.signature.replace_arrays(tensors), accumulate=self._add_to_sums)
 
         return self.step.graph(add, self.step.signature.arrays, self.step.xla)
 
@@ -142,7 +142,7 @@ class Accumulation:
         _ = self._sums
 
         def add_part(number, parts, *tensors):
-            batch = Batch(*tensors)
+            batch = self.step.signature.replace_arrays(tensors)
             rows = tf.shape(batch.source)[0]
             part = batch.rows(rows * number // parts, rows * (number + 1) // parts)
             self.step.update(part, accumulate=self._add_to_sums)

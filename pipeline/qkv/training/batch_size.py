@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from ..errors import InputError
 from ..runtime.devices import visible_gpus
-from ..text.batch import Batch
 from ..text.batch_plan import round_up
 from ..text.tokens.special_tokens import EOS
 from . import seeds
@@ -104,7 +103,7 @@ def _make_trial(step: TrainStep, length: int) -> Callable[[int], bool]:
     """
 
     def gradient_norm(*tensors):
-        return step.update(Batch(*tensors), accumulate=tf.linalg.global_norm)
+        return step.update(step.signature.replace_arrays(tensors), accumulate=tf.linalg.global_norm)
 
     graph = step.graph(gradient_norm, step.signature.arrays)
 

@@ -43,7 +43,7 @@ class Slices:
         def compute_slice(states, *tensors):
             nonlocal draws
             with _CountDraws(list(zip(self._seeds, states, strict=True))) as scope:
-                values = function(Batch(*tensors))
+                values = function(batch.replace_arrays(tensors))
             draws = scope.draws
             return values
 

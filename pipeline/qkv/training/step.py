@@ -87,7 +87,9 @@ class TrainStep:
         self.loss_scale = LossScale(self.strategy) if is_half else None
         self._slices = Slices(self.model, self.slices)
         self._traced: list[tf.Graph] = []
-        self._update_graph = self.graph(lambda *tensors: self.update(Batch(*tensors)), self.signature.arrays, self.xla)
+        self._update_graph = self.graph(
+            lambda *tensors: self.update(self.signature.replace_arrays(tensors)), self.signature.arrays, self.xla
+        )
 
     def __call__(self, batch: Batch) -> TrainStepMetrics:
         """Updates the model by a batch. With several replicas, the batch has values per replica."""
