@@ -1,14 +1,17 @@
 """The searches over models: every architecture, n-best, sampling, and what the constraints forbid."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from qkv.config.decoding import DecodingSettings
 from qkv.decoding.beam import BeamSearch
-from qkv.decoding.build import build_search
+from qkv.decoding.build import build_search, build_translator
 from qkv.decoding.greedy import GreedySearch
 from qkv.decoding.sampling import Sampling
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
+from tests.support.devices import pretend_gpus
 from tests.support.searches import MOST_TOKENS, SEARCHES, forced_scores, found_by, words
 from tests.support.tiny_models import SOURCE, model_of, shared_transformer
 
@@ -91,3 +94,19 @@ def test_samples_are_settled_by_the_seed_and_those_of_a_sentence_are_drawn_indep
 )
 def test_settings_choose_the_search(settings, expected):
     assert type(build_search(DecodingSettings(**settings), 1)) is expected
+
+
+@pytest.mark.parametrize("setting", ["auto", 7])
+def test_batches_are_sized_by_the_memory_of_a_gpu_unless_the_config_has_a_number(setting, monkeypatch):
+    def translator():
+        decoding = DecodingSettings(batch_sentences=setting)
+        config = SimpleNamespace(decoding=decoding, model=SimpleNamespace(max_positions=24))
+        return build_translator(shared_transformer(), None, config, GreedySearch())
+
+    on_processor = translator()
+    assert on_processor.batch_sentences == (64 if setting == "auto" else 7) and on_processor.free_memory() is None
+    pretend_gpus(monkeypatch, (8, 0))
+    monkeypatch.setattr("qkv.runtime.devices.gpu_memory", lambda: [1000])
+    monkeypatch.setattr("tensorflow.config.experimental.get_memory_info", lambda device: {"current": 300, "peak": 900})
+    assert translator().batch_sentences == (2048 if setting == "auto" else 7)
+    assert translator().free_memory() == (700 if setting == "auto" else None)

@@ -3,6 +3,7 @@
 import functools
 from dataclasses import replace
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,8 +13,9 @@ from qkv.decoding.build import build_search
 from qkv.decoding.forced import forced_pass
 from qkv.decoding.greedy import GreedySearch
 from qkv.decoding.search import LENGTH_MULTIPLE, Hypotheses
-from qkv.decoding.translator import Draws, Translator
+from qkv.decoding.translator import CACHES, MEMORY_SHARE, BatchMemory, Draws, Translator
 from qkv.errors import InputError
+from qkv.model.interface import rows_for_each
 from qkv.model.transformer import Transformer
 from qkv.runtime.graphs import GraphCache
 from qkv.text.batch import pad
@@ -21,7 +23,7 @@ from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.layer_contract import stir
 from tests.support.searches import search_by_full_passes
 from tests.support.text import SENTENCES
-from tests.support.tiny_models import SIZES, make_model
+from tests.support.tiny_models import SIZES, SOURCE, make_model, model_of
 
 LINES = [SENTENCES[0], "", SENTENCES[2], "dog", "   ", *SENTENCES[3:], "chat"]
 MOST = 24
@@ -136,6 +138,84 @@ def test_every_id_is_followed_by_its_log_probability_and_none_is_padding(transla
         assert not {PAD, BOS} & set(translation.ids)
         assert EOS not in translation.ids[:-1]
         assert all(score <= 0 for score in translation.log_probabilities)
+
+
+class LittleMemory(Translator):
+    """A translator on a device that holds only `fits` sentences; `tried` has the sizes of all batches."""
+
+    fits = 3
+
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        self.tried = []
+
+    def _search(self, source, *arguments):
+        self.tried.append(len(source))
+        if len(source) > self.fits:
+            raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+        return super()._search(source, *arguments)
+
+
+def test_a_batch_that_does_not_fit_is_split_with_one_warning(translate, transformer, tokenizer, caplog):
+    translator = LittleMemory(transformer, tokenizer, max_positions=MOST)
+    sentences = [*LINES, *LINES[:6]]
+    assert_same(translator.translate(sentences), translate(sentences))
+    whole, half, *others = translator.tried
+    assert whole == sum(bool(line.strip()) for line in sentences) == 12 and half == 6 and max(others) <= 3
+    assert len(caplog.records) == 1 and "a batch of 12 sentences does not fit into memory" in caplog.text
+    translator.tried.clear()
+    assert_same(translator.translate(sentences), translate(sentences))
+    assert max(translator.tried) <= 3 and len(caplog.records) == 1  # what did not fit is not tried again
+
+
+def test_a_sentence_that_does_not_fit_is_refused_with_what_to_change(transformer, tokenizer):
+    translator = LittleMemory(transformer, tokenizer, max_positions=MOST)
+    translator.fits = 0
+    with pytest.raises(InputError, match=r"a sentence of \d+ tokens takes more memory .* lower decoding\.beam_size"):
+        translator.translate(LINES)
+
+
+def test_batches_are_as_large_as_the_free_memory_allows(translate, transformer, tokenizer, monkeypatch):
+    monkeypatch.setattr("qkv.decoding.translator.UNMEASURED_SENTENCES", 2)
+    memory = BatchMemory.of(transformer, 1)
+    sizes = []
+
+    class Noted(LittleMemory):
+        fits = 99
+
+        def _search(self, source, max_lengths, length, constraints):
+            longest = int((source != PAD).sum(axis=1).max())
+            sizes.append(len(source) * memory.bytes_of_sentence(longest, int(max_lengths.max())))
+            return super()._search(source, max_lengths, length, constraints)
+
+    sentences = [*(3 * SENTENCES), *(9 * ["dog"])]
+    longest = min(max(map(len, tokenizer.encode(sentences))) + 1, MOST)
+    free = int(3.5 * memory.bytes_of_sentence(longest, MOST) / MEMORY_SHARE)
+    translator = Noted(transformer, tokenizer, max_positions=MOST, free_memory=lambda: free)
+    assert_same(translator.translate(sentences), translate(sentences))
+    assert translator.tried[0] == 3 < max(translator.tried[1:])  # the first batch has the longest sentences
+    assert max(sizes) <= free * MEMORY_SHARE
+    tiny = Noted(transformer, tokenizer, max_positions=MOST, free_memory=lambda: 1)
+    assert_same(tiny.translate(SENTENCES), translate(SENTENCES))
+    assert set(tiny.tried) == {1}
+
+
+@pytest.mark.parametrize("name", ["transformer", "decoder-only", "recurrent"])
+def test_the_estimate_of_memory_counts_the_cache_that_steps_grow(name):
+    model = model_of(name)
+    source = np.tile(SOURCE[:, :6], 2)  # the 12 positions of the model
+    memory = model.encode(source, training=False)
+    rows = 3 * len(source)
+    cache = rows_for_each(model.start_cache(memory), rows)
+    for _ in range(5):
+        output = model.decode(np.full((rows, 1), BOS, np.int32), memory, cache=cache, training=False)
+        cache = output.cache
+    estimate = BatchMemory.of(model, 3)
+    held = sum(np.asarray(x).nbytes for x in keras.tree.flatten(cache)) / rows
+    grown = estimate.cache_source * source.shape[1] + estimate.cache_target * 5
+    assert held == pytest.approx(grown)
+    assert estimate.logits == np.asarray(output.logits).nbytes / rows
+    assert 3 * held < estimate.bytes_of_sentence(source.shape[1], 5) / CACHES
 
 
 @pytest.mark.parametrize(

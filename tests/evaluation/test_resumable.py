@@ -34,10 +34,11 @@ SHARD = 2
 class FakeTranslator:
     """Counts what it is asked for, and dies after so many calls."""
 
-    def __init__(self, calls=99):
+    def __init__(self, calls=99, batch_sentences=1):
         self.asked = []
         self.calls = calls
         self.tokenizer = SimpleNamespace(vocabulary_size=6)
+        self.batch_sentences = batch_sentences
 
     def translate_ids(self, source_ids, prefix_ids, required):
         if self.calls == len(self.asked):
@@ -70,6 +71,19 @@ def test_chunks_in_the_folder_are_read_and_the_others_are_translated(tmp_path, m
     assert killed.asked + again.asked == whole.asked
 
 
+def test_a_set_is_continued_with_batches_of_another_size(tmp_path, monkeypatch):
+    """Of 6 sentences, the last chunk of 4 and the second chunk of 2 have 2 sentences, but not the same ones."""
+    monkeypatch.setattr(resumable, "SENTENCES_PER_CHUNK", 2)
+    text = tokenised(SENTENCES[:6])
+    expected = translate_resumably(FakeTranslator(), text, tmp_path / "whole")
+    large = FakeTranslator(batch_sentences=4)
+    assert translate_resumably(large, text, tmp_path / "large") == expected
+    assert [len(asked) for asked in large.asked] == [4, 2]  # no chunk is smaller than a batch
+    small = FakeTranslator()
+    assert translate_resumably(small, text, tmp_path / "large") == expected
+    assert len(small.asked) == 2  # the last two sentences are read
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [('"ids": [5, 3]', '"ids": [6, 3]'), ("5, 3]", "5]"), ("5, 3]", '5, "3"]'), ("false", "0"), ("}, {", "}, 7, {")]
@@ -79,7 +93,7 @@ def test_a_damaged_chunk_is_translated_again(tmp_path, monkeypatch, old, new):
     monkeypatch.setattr(resumable, "SENTENCES_PER_CHUNK", 2)
     text = tokenised(SENTENCES)
     expected = translate_resumably(FakeTranslator(), text, tmp_path)
-    path = tmp_path / "translations-00001.json"
+    path = tmp_path / "translations-00002.json"
     whole = " ".join(path.read_text(encoding="utf-8").split()).replace("[ ", "[").replace(" ]", "]")
     assert old in whole
     path.write_text(whole.replace(old, new), encoding="utf-8")

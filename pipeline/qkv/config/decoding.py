@@ -47,7 +47,8 @@ class DecodingSettings(Settings):
     tag: Annotated[Text | None, KEPT] = None
     """Put this tag of data.train before source sentences that begin with none, in validation too. null: none."""
     batch_sentences: Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"] = "auto"
-    """Translate this many sentences in one batch. auto: 64 on a processor, 512 on a GPU."""
+    """Translate this many sentences in one batch. auto: 64 on a processor; on a GPU as many as fit into its memory,
+    up to 2,048."""
     max_target_ratio: Annotated[float, KEPT] = Field(default=2.0, ge=0, le=1000)
     """Limit a translation to this number times the source tokens, plus max_target_extra."""
     max_target_extra: Annotated[int, KEPT] = Field(default=10, ge=1, le=100_000)

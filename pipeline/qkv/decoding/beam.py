@@ -129,6 +129,11 @@ class BeamSearch:
     ban: Ban | None = None
 
     @property
+    def count(self) -> int:
+        """The number of hypotheses of a sentence that are extended at each step."""
+        return self.settings.size
+
+    @property
     def numbers(self) -> dict[str, Any]:
         """The settings that a graph takes as inputs, by name; each value is a NumPy scalar."""
         return self.settings.numbers

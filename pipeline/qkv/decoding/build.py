@@ -1,10 +1,12 @@
 """Builds a search and a translator from settings."""
 
+from typing import Any
+
 import keras
 
 from ..config import RunConfig
 from ..config.decoding import DecodingSettings
-from ..runtime.devices import parallel_batches, sizes
+from ..runtime.devices import free_gpu_memory, parallel_batches, sizes
 from ..runtime.graphs import GraphCache
 from ..text.phrases.banned import BannedPhrases
 from ..text.phrases.token_text import TokenText
@@ -39,11 +41,14 @@ def build_translator(
         graphs: the cache of graphs; by default a new one.
     """
     settings = config.decoding
+    size: dict[str, Any] = {"batch_sentences": settings.batch_sentences}
+    if settings.batch_sentences == "auto":
+        size = {"batch_sentences": sizes().search_sentences, "free_memory": free_gpu_memory}
     return Translator(
         model,
         tokenizer,
         search=search,
-        batch_sentences=sizes().search_sentences if settings.batch_sentences == "auto" else settings.batch_sentences,
+        **size,
         max_target_ratio=settings.max_target_ratio,
         max_target_extra=settings.max_target_extra,
         max_positions=config.model.max_positions,

@@ -71,6 +71,11 @@ class Search(Protocol):
     """
 
     @property
+    def count(self) -> int:
+        """The number of hypotheses of a sentence that are extended at each step."""
+        ...
+
+    @property
     def numbers(self) -> dict[str, Any]:
         """The settings that a graph takes as inputs, by name; each value is a NumPy scalar."""
         ...

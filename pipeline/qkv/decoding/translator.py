@@ -3,7 +3,8 @@
 Letters: B sentences in a batch, K hypotheses of a sentence, T target positions.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from threading import Lock
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ from ..text.tokens.tokenizer import Tokenizer
 from .greedy import GreedySearch
 from .lexical_constraints import Requirements, make_requirements
 from .search import Search, padded_width
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,9 @@ class Translator:
         model: any `TranslationModel`.
         tokenizer: the tokenizer with which the model was trained.
         search: the search for translations; by default greedy.
-        batch_sentences: the maximum number of sentences in a batch.
+        batch_sentences: the maximum number of sentences in a batch. A batch that does not fit into memory is split.
+        free_memory: a function that returns the free bytes of the device, by which `BatchMemory` limits the number of
+            sentences further; None if they are unknown. By default they are unknown.
         max_target_ratio: a translation has at most `max_target_ratio * source tokens + max_target_extra` tokens.
         max_target_extra: see `max_target_ratio`.
         max_positions: the maximum number of tokens on either side, EOS included. Longer sources are cut.
@@ -97,6 +102,7 @@ class Translator:
     _: KW_ONLY
     search: Search = field(default_factory=GreedySearch)
     batch_sentences: int = 64
+    free_memory: Callable[[], int | None] = lambda: None
     max_target_ratio: float = 2.0
     max_target_extra: int = 10
     max_positions: int = 512
@@ -105,6 +111,8 @@ class Translator:
     reader: TextReader | None = None
     graphs: GraphCache = field(default_factory=GraphCache)
     draws: Draws = field(default_factory=Draws)
+    _fitting: int | None = field(default=None, init=False)
+    """The size to which batches are split, because a larger one did not fit into memory; None before that."""
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
         """Translates sentences.
@@ -152,7 +160,8 @@ class Translator:
             For each sentence, the n-best list of the search, the best translation first.
 
         Raises:
-            InputError: the model gives NaN, or no translation meets all constraints.
+            InputError: the model gives NaN; no translation meets all constraints; or the device has too little memory
+                for a single sentence.
             ValueError: phrases are required, and `tokens` is None or the search is not a beam search; or the lengths of
                 the arguments differ.
         """
@@ -162,8 +171,8 @@ class Translator:
             rows.append(_Row(ids[: self.max_positions - 1], prefix, phrases))  # one position is left for EOS
         translations = [[Translation("", [], [EOS], [0.0], truncated=False)] for _ in rows]
         order = sorted((i for i, row in enumerate(rows) if any(row)), key=lambda i: -len(rows[i].source))
-        batches = [order[first : first + self.batch_sentences] for first in range(0, len(order), self.batch_sentences)]
-        results = in_threads(self._translate_batch, ([rows[i] for i in batch] for batch in batches), self.threads)
+        batches = self._cut_into_batches(order, [len(row.source) for row in rows])
+        results = in_threads(self._translate_fitting, ([rows[i] for i in batch] for batch in batches), self.threads)
         for batch, result in zip(batches, results, strict=True):
             for i, n_best in zip(batch, result, strict=True):
                 is_cut = len(rows[i].source) < len(source_ids[i])
@@ -183,6 +192,50 @@ class Translator:
         """
         lengths = (self.max_target_ratio * source_lengths).astype(np.int32) + self.max_target_extra
         return np.minimum(lengths, self.max_positions)
+
+    def _cut_into_batches(self, order: list[int], source_lengths: Sequence[int]) -> list[list[int]]:
+        """Cuts the numbers of sentences, the longest source first, into batches that fit into the device's memory.
+
+        Args:
+            order: the numbers of the sentences.
+            source_lengths: the number of tokens of each sentence, without EOS, at the index of its number.
+        """
+        # Few sentences are not worth the passes that measure a model: if they do not fit, they are split.
+        free = self.free_memory() if len(order) > UNMEASURED_SENTENCES else None
+        memory = BatchMemory.of(self.model, self.search.count) if free is not None else None
+        batches = []
+        first = 0
+        while first < len(order):
+            count = self.batch_sentences
+            if free is not None and memory is not None:
+                longest = source_lengths[order[first]]
+                length = int(self.max_lengths(np.array([longest]))[0])
+                count = min(count, max(int(free * MEMORY_SHARE) // memory.bytes_of_sentence(longest + 1, length), 1))
+            batches.append(order[first : first + count])
+            first += count
+        return batches
+
+    def _translate_fitting(self, rows: list["_Row"]) -> list[list[Translation]]:
+        """Returns the result of `_translate_batch`. If the batch does not fit into memory, it is split into halves."""
+        if self._fitting is None or len(rows) <= self._fitting:
+            try:
+                return self._translate_batch(rows)
+            except tf.errors.ResourceExhaustedError:
+                pass  # Outside this block, since the error refers to the batch's arrays.
+            if len(rows) == 1:
+                raise InputError(
+                    f"translating a sentence of {len(rows[0].source)} tokens takes more memory than the device has; "
+                    "lower decoding.beam_size, decoding.max_target_ratio or model.max_positions"
+                )
+            if self._fitting is None:
+                log.warning(
+                    "a batch of %d sentences does not fit into memory: translating fewer at a time; "
+                    "decoding.batch_sentences sets the number",
+                    len(rows),
+                )
+            self._fitting = (len(rows) + 1) // 2
+        half = (len(rows) + 1) // 2
+        return [*self._translate_fitting(rows[:half]), *self._translate_fitting(rows[half:])]
 
     def _translate_batch(self, rows: list["_Row"]) -> list[list[Translation]]:
         """Returns the n-best list of each row of a batch. The errors are those of `translate_ids`."""
@@ -296,6 +349,93 @@ def _check_scores(scores: np.ndarray) -> None:
         raise InputError(
             "decoding: no translation meets all constraints; lower min_length or no_repeat_ngram, or ban fewer phrases"
         )
+
+
+UNMEASURED_SENTENCES = 64
+"""Up to this many sentences are translated without estimating their memory."""
+
+MEMORY_SHARE = 0.8
+"""The share of the free memory that a batch may take by the estimate of `BatchMemory`."""
+
+MEASURED_TOKENS = 16
+"""The length of the sentence that measures a model in `BatchMemory`, if the model has as many positions."""
+
+
+class BatchMemory(NamedTuple):
+    """An estimate of the memory that a search takes for each sentence of a batch, for any `TranslationModel`.
+
+    It is read off the arrays of one short sentence. Their sizes are linear in the number of tokens,
+    but for the weights of the encoder's attention. The factors of `bytes_of_sentence` are measured on a processor, see
+    tests/benchmarks/search_memory.py.
+
+    - hypotheses: the number of hypotheses of a sentence that are extended at each step.
+    - logits: the bytes of the logits of one hypothesis.
+    - state: the bytes of the encoder's states of one source token.
+    - memory: the bytes of the encoder's result, without attention, for one source token.
+    - attention: the bytes of the attention weights of a layer of the encoder for one pair of source tokens.
+    - cache_source: the bytes of the cache of one hypothesis before the first step, for one source token.
+    - cache_target: the bytes by which this cache grows with one target token.
+    """
+
+    hypotheses: int
+    logits: float
+    state: float
+    memory: float
+    attention: float
+    cache_source: float
+    cache_target: float
+
+    @classmethod
+    def of(cls, model: Any, hypotheses: int) -> "BatchMemory":
+        """Measures a model by an encoding and a decoding step, which take some milliseconds each.
+
+        Args:
+            model: any `TranslationModel`.
+            hypotheses: the number of hypotheses of a sentence that the search extends at each step.
+        """
+        tokens = min(MEASURED_TOKENS, model.max_positions or MEASURED_TOKENS)
+        ids = np.full((1, tokens), EOS, np.int32)
+        memory = model.encode(ids, training=False)
+        cache = model.start_cache(memory)
+        output = model.decode(ids, memory, cache=cache, training=False)
+        attention = max(map(_bytes_of, memory.self_attention), default=0)
+        first = _bytes_of(cache)
+        return cls(
+            hypotheses,
+            _bytes_of(output.logits) / tokens,
+            _bytes_of(memory.states) / tokens,
+            _bytes_of(memory._replace(self_attention=())) / tokens,
+            attention / tokens**2,
+            first / tokens,
+            (_bytes_of(output.cache) - first) / tokens,
+        )
+
+    def bytes_of_sentence(self, source_length: int, length: int) -> int:
+        """Returns the estimated bytes of a sentence in a batch.
+
+        Args:
+            source_length: the number of source tokens, EOS and padding included. Fewer than `MEASURED_TOKENS` count as
+                that many, since some arrays are as large for any source.
+            length: the maximum number of tokens of the translation.
+        """
+        source_length = max(source_length, MEASURED_TOKENS)
+        encoding = source_length * (ENCODER_STATES * self.state + ENCODER_WEIGHTS * self.attention * source_length)
+        cache = self.cache_source * source_length + self.cache_target * length
+        searching = self.hypotheses * (LOGITS * self.logits + CACHES * cache + HYPOTHESIS_BYTES * length)
+        return int(MEMORIES * self.memory * source_length + max(encoding, searching))
+
+
+ENCODER_STATES, ENCODER_WEIGHTS, LOGITS, CACHES, MEMORIES = 10, 2, 4, 2.5, 2
+"""The numbers of arrays of each kind that are in memory at once."""
+
+HYPOTHESIS_BYTES = 48
+"""The bytes of a position of a hypothesis: its id and log-probability, live, extended and finished."""
+
+
+def _bytes_of(nested: Any) -> int:
+    """Returns the bytes of all tensors in a nested structure. None has no bytes."""
+    tensors = [tf.convert_to_tensor(x) for x in keras.tree.flatten(nested) if x is not None]
+    return sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in tensors)
 
 
 class _Row(NamedTuple):

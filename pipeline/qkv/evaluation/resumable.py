@@ -178,8 +178,8 @@ def _move_contents(old: Path, new: Path) -> None:
 
 
 SENTENCES_PER_CHUNK = 256
-"""The number of sentences whose translations are written together: a few batches per core. Losing them costs seconds.
-"""
+"""The least number of sentences whose translations are written together: a few batches per core. Losing them costs
+seconds. A larger batch is a chunk of its own."""
 
 
 def fingerprint(run: TrainedRun, **request: Any) -> str:
@@ -226,8 +226,12 @@ def translate_resumably(
     folder.mkdir(exist_ok=True)
     sources = text.data.source
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i].split()))
-    chunks = [order[first : first + SENTENCES_PER_CHUNK] for first in range(0, len(order), SENTENCES_PER_CHUNK)]
-    paths = [folder / f"translations-{number:05d}.json" for number in range(len(chunks))]
+    size = max(SENTENCES_PER_CHUNK, translator.batch_sentences)
+    firsts = range(0, len(order), size)
+    chunks = [order[first : first + size] for first in firsts]
+    # The size of chunks depends on the device. A file is named by its first sentence, not by the number of its chunk:
+    # so a file with as many sentences as the chunk has the chunk's sentences.
+    paths = [folder / f"translations-{first:05d}.json" for first in firsts]
     translations: dict[int, Translation] = {}
     missing = []
     for rows, path in zip(chunks, paths, strict=True):

@@ -205,6 +205,13 @@ def gpu_memory() -> list[int]:
     return [device.memory_limit for device in list_local_devices() if device.device_type == "GPU"]
 
 
+def free_gpu_memory() -> int | None:
+    """Returns the bytes that TensorFlow may still allocate on the first GPU in use; None without a GPU."""
+    if not visible_gpus():
+        return None
+    return max(gpu_memory()[0] - tf.config.experimental.get_memory_info("GPU:0")["current"], 0)
+
+
 MOST_PARALLEL_BATCHES = 4  # each is in memory
 
 
@@ -218,7 +225,7 @@ class Sizes:
         divergence_chunk_tokens: the number of tokens whose logits R-Drop's divergence holds in memory, for each of its
             two passes.
         matrix_groups: the number of groups of equally shaped matrices that Muon orthogonalises in parallel.
-        search_sentences: the number of sentences in a batch of a search if `decoding.batch_sentences` is auto.
+        search_sentences: the maximum number of sentences in a batch of a search if `decoding.batch_sentences` is auto.
         most_batches: the largest number of batches that a search or a teacher-forced pass computes in parallel.
     """
 
@@ -247,7 +254,8 @@ GPU = Sizes(
     loss_chunk_tokens=4096,
     divergence_chunk_tokens=2048,
     matrix_groups=1,
-    search_sentences=512,
+    # A step takes about as long for one sentence as for some thousands, until the GPU is busy.
+    search_sentences=2048,
     most_batches=1,
 )
 
