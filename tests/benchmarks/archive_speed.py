@@ -108,7 +108,9 @@ def main() -> None:
     print(f"{len(sources)} sentences, {size / 1e6:.1f} MB, qkv {qkv.__version__}")
     for stage, turns in seconds.items():
         value = median(turns)
-        print(f"{stage:20} {value:7.2f} s {1e3 * value / len(sources):7.2f} ms a sentence {size / value / 1e6:8.0f} MB/s")
+        print(
+            f"{stage:20} {value:7.2f} s {1e3 * value / len(sources):7.2f} ms a sentence {size / value / 1e6:8.0f} MB/s"
+        )
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB")
 
 

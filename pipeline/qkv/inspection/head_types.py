@@ -22,7 +22,7 @@ import pandas as pd
 
 from ..config.choices.inspection import HEAD_TYPES, SITES
 from ..errors import DAMAGE, InputError
-from ..statistics.significance import PermutedSums, holm, p_upper_bound, permuted_sums, resampled_sums
+from ..statistics.significance import PermutedSums, RowMoments, holm, p_upper_bound, permuted_sums, resampled_sums
 from ..text.corpora.word_links import GoldAlignment
 from .measures import is_punctuation
 from .record import Record
@@ -50,14 +50,15 @@ class HeadTypesMeter:
         self._gold = gold
         self._sums: dict[tuple[str, str], PermutedSums] = {}
         self._control_sums: dict[tuple[str, str], PermutedSums] = {}
-        self._recent_links: deque[np.ndarray] = deque(maxlen=RECENT_SENTENCES)
+        self._recent_links: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=RECENT_SENTENCES)
 
     def add(self, record: Record) -> None:
         """Adds a sentence with all attention that its record holds. A sentence with an empty side is ignored."""
         if record.has_empty_side:
             return
         links = self._links(record)
-        control_links = [_transfer_links(other, links) for other in self._control_sentences(links)]
+        linked_rows = np.flatnonzero(links.any(axis=1))
+        control_links = [_transfer_links(*other, links, linked_rows) for other in self._control_sentences(links)]
         for site in TYPED_SITES:
             if site not in record.attention or not record.attention[site].size:
                 continue
@@ -65,9 +66,10 @@ class HeadTypesMeter:
             allowed = np.ones(weights.shape[2:], bool)
             if SITES[site].axes == ("target", "target"):
                 allowed = np.tril(allowed)
+            moments = RowMoments.of(weights, allowed)
             for name in (name for name, sites in HEAD_TYPES.items() if site in sites):
                 marked = MARKED_KEYS[name](record, links, allowed.shape) & allowed
-                sums = permuted_sums(weights, allowed, marked)
+                sums = permuted_sums(moments, marked)
                 if sums is None:
                     continue
                 _add_sums(self._sums, (site, name), sums)
@@ -77,8 +79,8 @@ class HeadTypesMeter:
                     weight_on = np.einsum("lhn,mn->mlh", weights.reshape(*weights.shape[:2], -1), masks)
                     control_sums = resampled_sums(weight_on[0], weight_on[1:], sums.rows)
                     _add_sums(self._control_sums, (site, name), control_sums)
-        if links.any():
-            self._recent_links.append(links)
+        if linked_rows.size:
+            self._recent_links.append((links, linked_rows))
 
     def table(self) -> pd.DataFrame:
         """Returns a row for each head and type of its site, with these `HEAD_TYPE_COLUMNS`:
@@ -118,15 +120,15 @@ class HeadTypesMeter:
         words = [[(i, j) in sure for i in record.source_words] for j in record.target_words]
         return np.array(words, bool).reshape(len(record.target_words), -1)
 
-    def _control_sentences(self, links: np.ndarray) -> list[np.ndarray]:
-        """Returns the links of the recent sentences that are nearest in length, each bool `(T', S')`.
+    def _control_sentences(self, links: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Returns the recent sentences that are nearest in length: their links, bool `(T', S')`, and the linked rows.
 
         Args:
             links: the links of the present sentence, bool `(T, S)`. If it has none, the result is an empty list.
         """
         if not links.any():
             return []
-        shapes = np.array([other.shape for other in self._recent_links], int).reshape(-1, 2)
+        shapes = np.array([other.shape for other, _ in self._recent_links], int).reshape(-1, 2)
         nearest = np.abs(shapes - links.shape).sum(axis=1).argsort(kind="stable")[:CONTROL_SENTENCES]
         return [self._recent_links[index] for index in nearest]
 
@@ -135,7 +137,7 @@ def _add_sums(table: dict[tuple[str, str], PermutedSums], key: tuple[str, str], 
     table[key] = table[key].plus(sums) if key in table else sums
 
 
-def _transfer_links(other: np.ndarray, links: np.ndarray) -> np.ndarray:
+def _transfer_links(other: np.ndarray, other_rows: np.ndarray, links: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Transfers the links of another sentence to the rows of a sentence that have links.
 
     Each such row gets the links of the other sentence's row at the same relative position, or of the nearest row that
@@ -143,15 +145,15 @@ def _transfer_links(other: np.ndarray, links: np.ndarray) -> np.ndarray:
 
     Args:
         other: the links of the other sentence, bool `(T', S')`.
+        other_rows: the numbers of its rows that have links, at least one.
         links: the links of this sentence, bool `(T, S)`.
+        rows: the numbers of its rows that have links.
 
     Returns:
         bool `(T, S)`.
     """
     transferred = np.zeros_like(links)
     scale = (len(links) - 1) / max(1, len(other) - 1)
-    rows = np.flatnonzero(links.any(axis=1))
-    other_rows = np.flatnonzero(other.any(axis=1))
     nearest = other_rows[np.abs(other_rows * scale - rows[:, None]).argmin(axis=1)]
     index, keys = np.nonzero(other[nearest])
     transferred[rows[index], (keys + rows[index] - nearest[index]).clip(0, links.shape[1] - 1)] = True

@@ -12,7 +12,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -168,6 +168,7 @@ def measure_site(record: Record, site: str = "cross") -> dict[str, np.ndarray]:
     return measures
 
 
+@lru_cache(maxsize=65536)  # sentences have the same tokens
 def is_punctuation(token: str) -> bool:
     """Returns True if a token consists of punctuation only (Unicode's categories P), apart from word marks."""
     # These word marks are letters or symbols; ## and @@ are punctuation themselves.

@@ -134,7 +134,43 @@ class PermutedSums(NamedTuple):
         )
 
 
-def permuted_sums(weights: np.ndarray, allowed: np.ndarray, marked: np.ndarray) -> PermutedSums | None:
+class RowMoments(NamedTuple):
+    """The attention weights of a sentence, and the moments of each row, for `permuted_sums`.
+
+    - weights: the weights, 0 where a row may not attend to the key, `(L, H, T, S)`.
+    - allowed: the keys that each row may attend to, bool `(T, S)`.
+    - allowed_keys: the number of these keys, `(T,)`.
+    - total, mean: the sum and the mean of the weights on these keys, `(L, H, T)`.
+    - deviation: the standard deviation of these weights, `(L, H, T)`.
+    """
+
+    weights: np.ndarray
+    allowed: np.ndarray
+    allowed_keys: np.ndarray
+    total: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+
+    @classmethod
+    def of(cls, weights: np.ndarray, allowed: np.ndarray) -> "RowMoments":
+        """Computes the moments from weights `(L, H, T, S)` and the keys that each row may attend to, bool `(T, S)`."""
+        if not allowed.all():
+            weights = np.where(allowed, weights, 0.0)
+        allowed_keys = allowed.sum(axis=1)
+        divisor = np.maximum(allowed_keys, 1)
+        total = weights.sum(axis=-1)
+        mean = total / divisor
+        variance = np.maximum((weights**2).sum(axis=-1) / divisor - mean**2, 0.0)
+        return cls(weights, allowed, allowed_keys, total, mean, np.sqrt(variance))
+
+    def rows(self, used: np.ndarray) -> "RowMoments":
+        """Returns the moments of some rows, True in bool `(T,)`."""
+        weights = self.weights if used.all() else self.weights[:, :, used]
+        total, mean, deviation = (part[:, :, used] for part in (self.total, self.mean, self.deviation))
+        return RowMoments(weights, self.allowed[used], self.allowed_keys[used], total, mean, deviation)
+
+
+def permuted_sums(moments: RowMoments, marked: np.ndarray) -> PermutedSums | None:
     """Sums the weight on the marked keys of a sentence, and computes the sum's mean and bounds if rows are permuted.
 
     A permutation exchanges weights among the keys that a row may attend to. In a row with k marked keys of a allowed
@@ -144,29 +180,23 @@ def permuted_sums(weights: np.ndarray, allowed: np.ndarray, marked: np.ndarray) 
     most the sum of the standard deviations.
 
     Args:
-        weights: the attention weights, `(L, H, T, S)`.
-        allowed: the keys that each row may attend to, bool `(T, S)`.
+        moments: the weights of the sentence, with the moments of its rows.
         marked: the marked keys, bool `(T, S)`. Marked keys that are not allowed are ignored.
 
     Returns:
         The sums; None if no row has both marked and unmarked keys.
     """
-    allowed_keys = allowed.sum(axis=1)
-    marked_keys = (marked & allowed).sum(axis=1)
-    used = (marked_keys > 0) & (marked_keys < allowed_keys)
+    marked_keys = (marked & moments.allowed).sum(axis=1)
+    used = (marked_keys > 0) & (marked_keys < moments.allowed_keys)
     if not used.any():
         return None
-    allowed_keys = allowed_keys[used]
     marked_keys = marked_keys[used]
-    weights = np.where(allowed[used], weights[:, :, used], 0.0)
-    total = weights.sum(axis=-1)
-    mean = total / allowed_keys
-    variance = np.maximum((weights**2).sum(axis=-1) / allowed_keys - mean**2, 0.0)
-    observed = np.einsum("lhts,ts->lh", weights, marked[used].astype(np.float64))
-    expected = mean @ marked_keys
-    unmarked_keys = allowed_keys - marked_keys
-    deviation = np.sqrt(variance) @ np.sqrt(marked_keys * unmarked_keys / (allowed_keys - 1))
-    return PermutedSums(observed, expected, deviation**2, total.sum(axis=-1) - expected, int(used.sum()))
+    moments = moments.rows(used)
+    observed = np.einsum("lhts,ts->lh", moments.weights, marked[used].astype(np.float64))
+    expected = moments.mean @ marked_keys
+    unmarked_keys = moments.allowed_keys - marked_keys
+    deviation = moments.deviation @ np.sqrt(marked_keys * unmarked_keys / (moments.allowed_keys - 1))
+    return PermutedSums(observed, expected, deviation**2, moments.total.sum(axis=-1) - expected, int(used.sum()))
 
 
 def resampled_sums(observed: np.ndarray, replacements: np.ndarray, rows: int) -> PermutedSums:

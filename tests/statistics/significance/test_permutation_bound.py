@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.statistics.significance import PermutedSums, p_upper_bound, permuted_sums, resampled_sums
+from qkv.statistics.significance import PermutedSums, RowMoments, p_upper_bound, permuted_sums, resampled_sums
 
 
 def draw_weights(random, heads=2, rows=5, keys=6):
@@ -19,7 +19,7 @@ def test_moments_are_those_of_drawn_permutations(causal):
     weights = np.where(allowed, draw_weights(random), 0)
     marked = (random.random((rows, keys)) < 0.4) & allowed
     marked[0] = False  # a row without a place
-    sums = permuted_sums(weights, allowed, marked)
+    sums = permuted_sums(RowMoments.of(weights, allowed), marked)
     used = [t for t in range(rows) if 0 < marked[t].sum() < allowed[t].sum()]
     assert sums.rows == len(used) < rows
     np.testing.assert_allclose(sums.observed[0], (weights * marked)[0][:, used].sum((1, 2)))
@@ -38,8 +38,8 @@ def test_moments_are_those_of_drawn_permutations(causal):
 
 def test_rows_without_a_choice_say_nothing():
     weights = draw_weights(np.random.default_rng(0), rows=2, keys=2)
-    assert permuted_sums(weights, np.ones((2, 2), bool), np.ones((2, 2), bool)) is None
-    assert permuted_sums(weights, np.ones((2, 2), bool), np.zeros((2, 2), bool)) is None
+    assert permuted_sums(RowMoments.of(weights, np.ones((2, 2), bool)), np.ones((2, 2), bool)) is None
+    assert permuted_sums(RowMoments.of(weights, np.ones((2, 2), bool)), np.zeros((2, 2), bool)) is None
 
 
 @pytest.mark.parametrize("alike", [False, True])
@@ -51,7 +51,9 @@ def test_p_values_are_not_too_small_where_weights_have_no_place(alike):
         rows, keys = random.integers(2, 5, size=2)
         chosen = random.integers(0, keys, size=(1, 2000, 1 if alike else rows, 1))
         weights = np.broadcast_to(np.arange(keys) == chosen, (1, 2000, rows, keys)).astype(float)
-        sums = permuted_sums(weights, np.ones((rows, keys), bool), np.eye(keys, dtype=bool)[np.zeros(rows, int)])
+        sums = permuted_sums(
+            RowMoments.of(weights, np.ones((rows, keys), bool)), np.eye(keys, dtype=bool)[np.zeros(rows, int)]
+        )
         joined = joined.plus(sums) if joined else sums
     p = p_upper_bound(joined)
     for level in (0.2, 0.05, 0.01):
@@ -61,7 +63,7 @@ def test_p_values_are_not_too_small_where_weights_have_no_place(alike):
 
 def test_sums_far_above_chance_have_small_p_values():
     weights = np.eye(6)[None, None, :5]
-    sums = permuted_sums(weights, np.ones((5, 6), bool), np.eye(5, 6, dtype=bool))
+    sums = permuted_sums(RowMoments.of(weights, np.ones((5, 6), bool)), np.eye(5, 6, dtype=bool))
     many = sums
     for _ in range(29):
         many = many.plus(sums)
