@@ -40,7 +40,7 @@ class Free:
 
 
 def free_graph(layers: int, heads: int):
-    """Returns a teacher-forced pass that returns slices of the same rows of weights, each of which sums to 1 at most."""
+    """Returns a teacher-forced pass that gives random weights, drawn once for each shape."""
     pool: dict[tuple[int, ...], np.ndarray] = {}
 
     def make(*shape: int) -> Free:
@@ -56,7 +56,7 @@ def free_graph(layers: int, heads: int):
         zeros = np.zeros(outputs, np.float32)
         return TeacherForced(Free(zeros), Free(zeros.astype(np.int32)), attention, {})
 
-    return read, pool.clear
+    return read
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def main() -> None:
     sources, references = (Path(path).read_text(encoding="utf-8").splitlines() for path in (test.source, test.target))
     sources, references = sources * options.repeat, references * options.repeat
     recorder = run.recorder(SITES)
-    recorder.forced_graph, forget = free_graph(options.layers, options.heads)
+    recorder.forced_graph = free_graph(options.layers, options.heads)
     list(recorder.record_references(sources, references))  # the free model's weights are drawn before the turns
     seconds: dict[str, list[float]] = {}
 
