@@ -2,16 +2,18 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from qkv.decoding.forced import forced_pass
 from qkv.decoding.translator import Translator
 from qkv.inspection import recorder as recorder_module
 from qkv.inspection.archive import ArchiveWriter
 from qkv.inspection.recorder import AttentionRecorder, pair_references, pair_translations
+from qkv.model.transformer import Transformer
 from qkv.text.lines.line import words_of
 from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support.text import SENTENCES
-from tests.support.tiny_models import TWO_LAYERS, shared_transformer
+from tests.support.tiny_models import SIZES, TWO_LAYERS, make_model, shared_transformer
 
 SOURCES = [*SENTENCES[:4], "", "dog", SENTENCES[4]]
 REFERENCES = ["le chat voit le chien", "le chien", "", "the small dog sees Éva", "Éva", "le chien et le chat", "dog"]
@@ -224,3 +226,22 @@ def test_references_are_read_some_at_a_time_and_give_the_same_records(recorder, 
     assert [part.stop - part.start for part in read] == [2] * 8
     assert [record.id for record in found] == list(range(len(SOURCES)))
     assert_same(found, expected)
+
+
+def test_search_and_passes_are_traced_once_for_any_text(tokenizer, monkeypatch):
+    """A text of another length or number of sentences is another shape, but no other graph."""
+    model = make_model(Transformer, **SIZES | {"vocabulary_size": tokenizer.vocabulary_size, "max_positions": MOST})
+    encode, traces = Transformer.encode, []
+
+    def count(self, source_ids, training=None):
+        assert not tf.executing_eagerly()
+        traces.append(source_ids.shape)
+        return encode(self, source_ids, training=training)
+
+    monkeypatch.setattr(Transformer, "encode", count)
+    translator = Translator(model, tokenizer, max_positions=MOST)
+    recorder = AttentionRecorder(model, tokenizer, sites=("cross", "encoder"), max_positions=MOST)
+    for sentences in (SOURCES, SOURCES[:1], ["dog", "a dog"], 3 * SOURCES):
+        translator.translate(sentences)
+        list(recorder.record_references(sentences, sentences))
+    assert [list(shape) for shape in traces] == 2 * [[None, None]]  # of the search and of the pass

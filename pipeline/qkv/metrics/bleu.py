@@ -90,10 +90,12 @@ def score_translations(translations: Sequence[str], references: Sequence[str], *
     bleu = metrics["bleu"].corpus_score(translations, [references])
     if bleu.score < LEAST_BLEU_FOR_TER:
         del metrics["ter"]
+    others = {name: metric for name, metric in metrics.items() if name != "bleu"}
     return {
         "bleu_tokenizer": tokenizer,
         "ter": None,
-        **{name: metric.corpus_score(translations, [references]).score for name, metric in metrics.items()},
+        "bleu": bleu.score,
+        **{name: metric.corpus_score(translations, [references]).score for name, metric in others.items()},
         "brevity_penalty": bleu.bp,
         "reference_length": bleu.ref_len,
         "translation_length": bleu.sys_len,
