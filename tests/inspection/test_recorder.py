@@ -233,10 +233,10 @@ def test_search_and_passes_are_traced_once_for_any_text(tokenizer, monkeypatch):
     model = make_model(Transformer, **SIZES | {"vocabulary_size": tokenizer.vocabulary_size, "max_positions": MOST})
     encode, traces = Transformer.encode, []
 
-    def count(self, source_ids, training=None):
+    def count(self, source_ids, **arguments):
         assert not tf.executing_eagerly()
         traces.append(source_ids.shape)
-        return encode(self, source_ids, training=training)
+        return encode(self, source_ids, **arguments)
 
     monkeypatch.setattr(Transformer, "encode", count)
     translator = Translator(model, tokenizer, max_positions=MOST)
