@@ -60,6 +60,8 @@ class ProgressLine(keras.callbacks.Callback):
         self.printed_at = self.progress.seconds
 
     def on_train_begin(self, logs=None):
+        if self.progress.update:
+            self._print(f"continuing after {self.progress.update:,} updates", rewritable=False)
         self._print_status("starting: the first update takes the longest")
 
     def on_train_batch_end(self, batch, logs=None):
