@@ -12,12 +12,13 @@ from ..config.choices.training import SCHEDULE_INFO
 from ..config.training import LimitSettings, LossSettings, OptimizerSettings, PaceSettings, StepSettings
 from ..decoding.forced import make_forced_graph
 from ..decoding.translator import Translator
+from ..errors import InputError
 from ..files.run_directory import RunDirectory
 from ..metrics import MetricInputs, measure_all
 from ..metrics.likelihood import LikelihoodMeter
 from ..model.build import build_model
 from ..model.freezing import freeze_parts
-from ..runtime.devices import parallel_batches, resolve_precision, slices_per_update
+from ..runtime.devices import parallel_batches, resolve_precision, slices_per_update, visible_gpus
 from ..runtime.workers import Workers
 from ..text.batch_plan import coarse_lengths
 from ..text.corpora.provenance import origin_of
@@ -70,6 +71,40 @@ def build_model_and_optimizer(
     return model, optimizer
 
 
+def resolve_xla(config: RunConfig, strategy: tf.distribute.Strategy, progress: Progress) -> bool:
+    """Returns whether XLA compiles the update.
+
+    If the run is new, it stores in `Progress.packed` whether batches are packed. A run keeps its batches on another
+    device, so XLA is not chosen for a run that began without packed batches.
+
+    Raises:
+        InputError: `training.xla` is true, but the run began without packed batches.
+    """
+    xla = config.training.xla
+    if progress.update and not progress.packed:
+        if xla is True:
+            raise InputError(
+                "training.xla: XLA compiles updates for packed batches only, and this run began with others; expected "
+                "auto or false, or a new run"
+            )
+        obstacle = "the run began with batches that are not packed"
+    elif not visible_gpus():
+        obstacle = "there is no GPU"
+    elif strategy.num_replicas_in_sync > 1:
+        obstacle = f"there are {strategy.num_replicas_in_sync} GPUs"
+    elif config.batches.packed is False:
+        obstacle = "batches.packed is false"
+    else:
+        model_obstacle = config.model.packing_obstacle
+        obstacle = model_obstacle and f"{model_obstacle} cannot be trained on packed batches"
+    if xla == "auto":
+        xla = obstacle is None
+        log.info("training.xla auto: %s, since %s", str(xla).lower(), obstacle or "there is a single GPU")
+    if not progress.update:
+        progress.packed = config.batches.is_packed(xla)
+    return xla
+
+
 def build_batches_and_step(
     config: RunConfig,
     text: TrainingText,
@@ -80,11 +115,11 @@ def build_batches_and_step(
 ) -> tuple[TrainingBatches, TrainStep]:
     """Builds the batches of every epoch, and the step that updates the model by them.
 
-    If `batches.batch_tokens` is `auto` and the run is new, it finds the size of batches and stores it in
-    `Progress.batch_tokens`.
+    If the run is new, it stores in `Progress` whether the batches are packed, see `resolve_xla`, and their size if
+    `batches.batch_tokens` is `auto`.
 
     Raises:
-        InputError: see `find_batch_tokens` and `TrainStep`.
+        InputError: see `resolve_xla`, `find_batch_tokens` and `TrainStep`.
     """
     batch_tokens = resolve_batch_tokens(config.batches.batch_tokens, progress)
     if batch_tokens is None:
@@ -119,6 +154,7 @@ def _build_step(
     optimizer: keras.optimizers.Optimizer,
     strategy: tf.distribute.Strategy,
     batches: TrainingBatches,
+    xla: bool,
 ) -> TrainStep:
     settings = config.training
     terms = settings.part(LossSettings)
@@ -129,8 +165,8 @@ def _build_step(
         optimizer,
         strategy,
         batches.signature,
-        slices=1 if settings.xla else slices_per_update(),
-        **settings.part(StepSettings),
+        slices=1 if xla else slices_per_update(),
+        **settings.part(StepSettings) | {"xla": xla},
     )
 
 
