@@ -76,8 +76,8 @@ class RunConfig(Settings):
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:
         self.model.check_with(self.data)
-        self.batches.check_with(self.model, self.training.xla is True)
         self.training.check_with(self.data, self.tokenizer, self.model)
+        self.batches.check_with(self.model, self.training.xla is True)
         self.decoding.check_with(self.data, self.model)
         self.inspection.check_with(self.model)
         return self

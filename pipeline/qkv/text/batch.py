@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .batch_plan import round_up, sentences_of
+from .batch_plan import round_up
 from .tokens.encoding import EncodedPairs
 from .tokens.special_tokens import BOS, EOS, PAD
 
@@ -123,7 +123,7 @@ def make_packed_batch(
     Args:
         pairs: all pairs.
         rows: for each row of the whole batch the numbers of its pairs, filled up with -1, int
-            `(rows, most pairs of a row)`; see `text.packing.pack_pairs`.
+            `(rows, most pairs of a row)`; see `text.packing.plan_packed_batches`.
         shape: the number of rows, the source length and the target length of the batch that is returned. Rows of
             padding fill it up.
         replica: the number of the replica, from 0.
@@ -171,30 +171,6 @@ def make_packed_batch(
         fill(is_source, source_segments),
         fill(is_target, target_segments),
     )
-
-
-def pad_batch(batch: Batch, lengths: Sequence[int], batch_tokens: int, replicas: int = 1) -> Batch:
-    """Pads a batch, or a replica's part of it, to one of a few shapes. PAD fills the new positions and rows.
-
-    Both sides get the smallest of `lengths` that is long enough. The number of rows becomes that of a full batch of
-    this length, see `text.batch_plan.sentences_of`, divided by `replicas` and rounded up.
-
-    Args:
-        batch: the batch, with no more rows than that.
-        lengths: the lengths that both sides are padded to, ascending. No side may be longer than the last one.
-        batch_tokens: the maximum number of positions of either side of a whole batch.
-        replicas: the number of replicas among which the rows of a whole batch are divided.
-    """
-    widest = max(batch.source.shape[1], batch.target_output.shape[1])
-    length = next(length for length in lengths if length >= widest)
-    rows = -(-sentences_of(batch_tokens, length) // replicas)
-
-    def pad_array(array: np.ndarray) -> np.ndarray:
-        padded_shape = (rows, length, length)[: array.ndim]
-        padding = [(0, padded - size) for padded, size in zip(padded_shape, array.shape, strict=True)]
-        return np.pad(array, padding, constant_values=PAD)
-
-    return batch.map(pad_array)
 
 
 def link_matrices(links: Sequence[np.ndarray], target_length: int, source_length: int) -> np.ndarray:
