@@ -26,13 +26,7 @@ from ..files.run_directory import RunDirectory
 from ..metrics.bleu import check_bleu_tokenizer, count_words, explain_low_bleu
 from ..model.freezing import describe_parameters
 from ..runtime.compiled_programs import keep_programs
-from ..runtime.devices import (
-    choose_devices,
-    describe_devices,
-    make_strategy,
-    resolve_precision,
-    slow_precision,
-)
+from ..runtime.devices import choose_devices, describe_devices, make_strategy, resolve_precision, slow_precision
 from ..runtime.machine import keep_freed_memory
 from ..runtime.workers import Workers, join_workers, noticing_lost_workers
 from ..text.corpora.held_out import with_held_out_files

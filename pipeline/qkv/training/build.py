@@ -80,6 +80,7 @@ def resolve_xla(config: RunConfig, strategy: tf.distribute.Strategy, progress: P
         InputError: `training.xla` is true, but the run began without packed batches.
     """
     xla = config.training.xla
+    obstacle: str | None
     if progress.update and not progress.packed:
         if xla is True:
             raise InputError(
@@ -121,18 +122,23 @@ def build_batches_and_step(
         InputError: see `resolve_xla`, `find_batch_tokens` and `TrainStep`.
     """
     batch_tokens = resolve_batch_tokens(config.batches.batch_tokens, progress)
-    xla = config.training.xla is True
+    xla = resolve_xla(config, strategy, progress)
+    packed = bool(progress.packed)
     if batch_tokens is None:
-        batches = build_batches(config, text, strategy, PROCESSOR_TOKENS, xla)
-        step = _build_step(config, model, optimizer, strategy, batches)
+        batches = build_batches(config, text, strategy, PROCESSOR_TOKENS, packed)
+        step = _build_step(config, model, optimizer, strategy, batches, xla)
         batch_tokens = find_batch_tokens(step, batches, limit=largest_useful(batches))
         progress.batch_tokens = batch_tokens
-    batches = build_batches(config, text, strategy, batch_tokens, xla)
-    return batches, _build_step(config, model, optimizer, strategy, batches)
+    batches = build_batches(config, text, strategy, batch_tokens, packed)
+    return batches, _build_step(config, model, optimizer, strategy, batches, xla)
 
 
 def build_batches(
-    config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy, batch_tokens: int, xla: bool = False
+    config: RunConfig,
+    text: TrainingText,
+    strategy: tf.distribute.Strategy,
+    batch_tokens: int,
+    packed: bool | None = None,
 ) -> TrainingBatches:
     """Builds the batches of every epoch.
 
@@ -141,7 +147,8 @@ def build_batches(
         text: the text of training.
         strategy: the strategy of the training.
         batch_tokens: the size of a batch, a number of tokens.
-        xla: True if XLA compiles the update.
+        packed: whether the rows of a batch have several pairs each; None for the choice of the config if XLA does not
+            compile the update.
     """
     return TrainingBatches(
         text.segmentations,
@@ -152,7 +159,7 @@ def build_batches(
         seed=config.run.seed,
         accumulated=config.batches.accumulated,
         mixture=text.mixture,
-        packed=config.batches.is_packed(xla),
+        packed=config.batches.is_packed(xla=False) if packed is None else packed,
     )
 
 
