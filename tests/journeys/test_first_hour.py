@@ -24,12 +24,14 @@ FASTER = {
     },
 }
 """Texts of cells, and their replacements for a model that trains in seconds."""
-CUT = """
+QUICK = """
 import os, signal
 from qkv.runtime.import_tensorflow import importing_tensorflow
 with importing_tensorflow():
-    import keras
-
+    import keras, tensorflow
+tensorflow.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})  # graphs run once or twice
+"""
+CUT = """
 class Cut(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         if batch == 14:
@@ -43,7 +45,7 @@ def cells():
 
 def session(folder, cells):
     """Executes cells in a new kernel, and returns the outputs of each by its name."""
-    notebook = nbformat.v4.new_notebook(cells=cells)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(QUICK), *cells])
     client = NotebookClient(notebook, timeout=PATIENCE_SECONDS, resources={"metadata": {"path": str(folder)}})
     try:
         client.execute()
