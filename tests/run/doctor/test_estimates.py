@@ -1,7 +1,6 @@
 """Estimates of time and room from a few updates and the settings."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -31,7 +30,7 @@ class Step:
         self.now = 0.0
         self.seconds = seconds
         self.tracing = tracing
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr("qkv.run.doctor.time.monotonic", lambda: self.now)
 
     def __call__(self, batch):
         self.now += self.seconds
