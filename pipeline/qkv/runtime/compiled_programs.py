@@ -86,8 +86,8 @@ def keeping_programs() -> Iterator[None]:
     Raises:
         InputError: XLA cannot compile a function, or TensorFlow cannot load or write its program.
     """
-    while _folder and ops.uid() % NAMES_STEP:  # takes 0.1 s
-        pass
+    if _folder:
+        _align_names()
     began = time.monotonic()
     try:
         yield
@@ -101,6 +101,13 @@ def keeping_programs() -> Iterator[None]:
         ) from error
     log.info("XLA has prepared the update in %.0f s", time.monotonic() - began)
     _record()
+
+
+def _align_names() -> None:
+    """Sets TensorFlow's running number of names to a multiple of `NAMES_STEP`, which takes 0.1 s."""
+    tf.function(lambda: tf.zeros(()), autograph=False)()  # the first function of a process draws a number more
+    while (ops.uid() + 1) % NAMES_STEP:
+        pass
 
 
 def _record() -> None:
