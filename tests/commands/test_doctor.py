@@ -15,7 +15,6 @@ from qkv.config import load_run_config
 from qkv.config.run import dump, flat_settings
 from qkv.run import doctor as run_doctor
 from qkv.run.proposal import Proposal
-from qkv.training.build import build_batches_and_step
 from tests.support.tiny_runs import small_config, write_small_corpus
 
 pytestmark = pytest.mark.slow
@@ -35,23 +34,29 @@ def config_file(tmp_path_factory):
     return path
 
 
-def test_the_doctor_reports_on_everything_and_leaves_nothing_behind(config_file, capsys, monkeypatch):
-    def build(config, *parts):
-        assert not config.training.xla
-        return build_batches_and_step(config, *parts)
-
-    monkeypatch.setattr(run_doctor, "build_batches_and_step", build)
+def test_the_doctor_reports_on_everything_and_leaves_nothing_behind(config_file, capsys):
     before = sorted(config_file.parent.rglob("*"))
-    assert doctor.main([str(config_file), "--training.max_updates", "1000", "--training.xla", "true"]) == 0
+    assert doctor.main([str(config_file), "--training.max_updates", "1000"]) == 0
     lines, proposal = findings(capsys)
     parts = ["machine", "text", "tokens", "model", "batches", "start", "update", "memory", "training", "disk"]
     assert [line.split()[0] for line in lines if not line.startswith("text ") or "for validation" in line] == parts
     assert re.search(r"text +(LOOK: )?\d+ of 120 training pairs, 10 for validation", "\n".join(lines))
-    assert next(line for line in lines if line.startswith("update ")).endswith("which will be faster on a GPU")
+    assert re.search(r"target tokens/s \(mean of \d+\)$", next(line for line in lines if line.startswith("update ")))
     assert "1,000 updates" in lines[-2] and "333 validations" in lines[-2]
     assert re.search(r"for [\d.]+ minutes on this machine, probably better .*: . \+ . layers, .* epochs; ", proposal)
     assert "\n  training.schedule clock, not " in proposal and "\n  training.max_updates null, not 1000\n" in proposal
     assert sorted(config_file.parent.rglob("*")) == before
+
+
+@pytest.mark.minutes
+def test_the_update_is_timed_as_it_is_trained(config_file, capsys):
+    """By XLA on packed batches, several in a call."""
+    options = ["--training.xla", "true", "--training.updates_per_call", "2", "--training.max_updates", "9999999"]
+    assert doctor.main([str(config_file), *options, "--batches.batch_tokens", "64"]) == 0
+    lines = {line.split()[0]: line for line in findings(capsys)[0]}
+    assert re.search(r"[\d.]+ s to compile the first update; its loss is ", lines["start"])
+    assert re.search(r"target tokens/s \(mean of \d*[02468], packed batches, compiled by XLA\)$", lines["update"])
+    assert re.search(r"about [\d,]+ hours until training\.max_updates", lines["training"])
 
 
 def test_a_file_that_is_read_only_or_read_is_not_written(config_file, capsys, tmp_path):

@@ -41,6 +41,28 @@ def test_a_system_without_locks_lets_everybody_have_them(tmp_path, monkeypatch):
         assert list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(file_lock.fcntl is None, reason="locks files by other functions")
+@pytest.mark.parametrize("number", file_lock.NO_LOCKS)
+def test_a_drive_without_locks_lets_everybody_have_them(number, tmp_path, monkeypatch):
+    """The home folders of many a JupyterHub are on such drives."""
+
+    def flock(file, how):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(file_lock.fcntl, "flock", flock)
+    with RunDirectory(tmp_path).locked(), RunDirectory(tmp_path).locked():
+        assert list(tmp_path.iterdir())
+
+
+def test_a_lock_that_fails_otherwise_is_an_error(tmp_path, monkeypatch):
+    def flock(file, how):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(file_lock.fcntl, "flock", flock)
+    with (tmp_path / "lock").open("a+", encoding="utf-8") as file, pytest.raises(OSError, match="Input/output"):
+        file_lock.lock_file(file)
+
+
 IN_ITS_PLACE = {
     "a link": lambda lock: lock.symlink_to(lock.with_name("precious")),
     "a link that leads nowhere": lambda lock: lock.symlink_to(lock.with_name("none")),

@@ -19,6 +19,7 @@ CLOCK = re.compile(
 )
 CLOCKS = {
     "text/prepare/test_prepare.py": "a process is killed once it has written enough: the clock ends the wait",
+    "run/doctor/test_estimates.py": "it reads none: it puts one of its own in the place of the clock",
     "training/stopping/test_stopping.py": "it reads none: it puts one of its own in the place of the clock",
     "files/test_run_directory.py": "a process waits for its turn: the clock ends the wait",
 }

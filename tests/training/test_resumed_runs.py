@@ -73,12 +73,13 @@ RECIPES = {
         "training__average_checkpoints": 2,
         "batches__accumulated": 2,
     },
-    # Seconds for each shape of a batch, so there is one.
+    # Packed batches of one shape, and several updates a call, which a copy of the run makes one by one.
     "compiled": {
         "training__xla": True,
-        "training__max_updates": 4,
-        "training__validate_every_updates": 2,
-        "batches__length_multiple": 64,
+        "training__max_updates": 8,
+        "training__validate_every_updates": 4,
+        "training__log_every_updates": 4,
+        "training__updates_per_call": 3,
     },
 }
 

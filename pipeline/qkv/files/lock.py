@@ -4,6 +4,7 @@ The operating system releases a lock when its process ends, even if the process 
 """
 
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -23,17 +24,22 @@ except ImportError:  # Windows
 
 HOLDER_PREFIX = "process "  # the text of a lock file begins with this
 LOCK_TEXT_LENGTH = 500  # characters of a lock file that are read
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # the file system has none, as some network drives
 UNUSED_BYTE = 1 << 30  # Windows locks single bytes, also against reading: this position is never written
 
 
 def lock_file(file: IO) -> None:
-    """Locks an open file until it is closed. Does not wait. Does nothing on a system that has no locks.
+    """Locks an open file until it is closed. Does not wait. Does nothing on a system or a file system without locks.
 
     Raises:
         BlockingIOError: another process has locked the file.
     """
     if fcntl is not None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
     elif sys.platform == "win32":
         import msvcrt
 

@@ -109,7 +109,11 @@ class HeadTypesMeter:
             table.loc[best.to_numpy(), "named"] = True
         order = {name: position for position, name in enumerate((*TYPED_SITES, *HEAD_TYPES))}
         columns = ["site", "layer", "head", "type"]
-        return table.sort_values(columns, key=lambda column: column.replace(order), ignore_index=True)
+        return table.sort_values(
+            columns,
+            key=lambda column: column.map(order) if column.name in ("site", "type") else column,
+            ignore_index=True,
+        )
 
     def _links(self, record: Record) -> np.ndarray:
         """Returns the links between output tokens and source tokens, bool `(T, S)`, True for linked tokens."""

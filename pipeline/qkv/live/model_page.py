@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
 from ..config.choices.inspection import SITES
 from ..errors import InputError
@@ -29,6 +28,7 @@ from ..run.trained_run import TrainedRun
 from ..text.lines import moses
 from ..text.lines.line import character_ranges
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
+from ..text.tokens.subword_models import BPE, NORMAL, parse_model
 from ..text.tokens.words import WordUnits
 from .page import SHOWN_SITES, find_examples, find_split_words, find_units, live_page, profile_heads
 
@@ -210,13 +210,13 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
         raise InputError(f"{run.directory.root}: {PAGE} does not support the tokenizer of an imported run")
     if run.tokenizer.tag is not None:
         raise InputError(f"{run.directory.root}: decoding.tag: {PAGE} does not support tags; expected null")
-    model = ModelProto.FromString(run.tokenizer.model)
+    model = parse_model(run.tokenizer.model)
     unread = run.tokenizer.unread._asdict()
     return {
-        "kind": "bpe" if model.trainer_spec.model_type == TrainerSpec.BPE else "unigram",
+        "kind": "bpe" if model.trainer_spec.model_type == BPE else "unigram",
         "pieces": run.tokenizer.pieces(range(run.tokenizer.vocabulary_size)),
         "scores": run.tokenizer.scores,
-        "reserved": [token for token, piece in enumerate(model.pieces) if piece.type != piece.NORMAL],
+        "reserved": [token for token, piece in enumerate(model.pieces) if piece.type != NORMAL],
         "unknown": UNK,
         "special": [PAD, BOS, EOS],
         "unread": {name: character_ranges(characters, moses.JAVASCRIPT) for name, characters in unread.items()},

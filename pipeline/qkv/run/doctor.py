@@ -5,7 +5,8 @@ import math
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from ..config.run import flat_settings
 from ..files.run_directory import RunDirectory
 from ..metrics.bleu import check_bleu_tokenizer
 from ..model.freezing import describe_parameters
+from ..runtime.compiled_programs import keep_programs
 from ..runtime.devices import (
     choose_devices,
     gpu_memory,
@@ -35,9 +37,11 @@ from ..text.prepare import prepare_text
 from ..text.selection import describe_invisible
 from ..text.tokens.run_tokenizer import VocabularySizeError
 from ..text.training_text import TrainingText
+from ..training.batches import PackedRows
 from ..training.build import build_batches_and_step, build_limits, build_model_and_optimizer, build_schedule
+from ..training.loop import MOST_UPDATES_PER_CALL
 from ..training.progress import Progress
-from ..training.step import TrainStepMetrics
+from ..training.step import TrainStep
 from ..training.stopping import Limits
 from ..training.time_budget import VALIDATIONS
 from .ancestor import Ancestor, take_ancestor
@@ -49,7 +53,9 @@ MANY_REPEATS = 20
 TIMED_SECONDS = 12.0
 """The seconds after which the timing of updates ends."""
 TIMED_UPDATES = 20
-"""The number of updates after which it ends."""
+"""The number of updates after which it ends, if `LEAST_SECONDS` have passed."""
+LEAST_SECONDS = 1.0
+"""The seconds that are timed at least: 20 updates of a GPU may take 40 ms."""
 
 
 class CheckupLine(NamedTuple):
@@ -78,6 +84,8 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
     """
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
+    if config.training.xla is not False:
+        keep_programs()  # training then starts without compiling again
     choose_devices(config.run.devices, config.run.deterministic)
     strategy = make_strategy()
     keras.utils.set_random_seed(config.run.seed)
@@ -193,29 +201,25 @@ def _try_training(
     if ancestor is not None:
         ancestor.load(model)
         yield CheckupLine("weights", f"of {ancestor}")
-    without_xla = config.training.model_copy(update={"xla": False})  # otherwise compiling would be timed too
-    timed_config = config.model_copy(update={"training": without_xla})
-    batches, step = build_batches_and_step(timed_config, text, model, optimizer, strategy, Progress())
+    batches, step = build_batches_and_step(config, text, model, optimizer, strategy, Progress())
     plan = batches.plan(0)
     padding = f"{plan.count:,} an epoch, {100 * plan.padding_share:.1f} % padding"
     yield CheckupLine("batches", padding, fine=plan.padding_share < 0.3)
     started = time.monotonic()
-    source, target = text.segmentations[0].sides
-    positions = [
-        len(rows) * (source.lengths[rows].max() + target.lengths[rows].max()) for rows in plan.window(0).batches
-    ]
-    largest = int(np.argmax(positions))
+    largest = int(np.argmax(plan.window(0).positions))
     metrics = step(next(batches.epoch(0, largest)))
     loss = float(metrics.loss) / float(metrics.tokens)
     chance = math.log(vocabulary)
     yield CheckupLine(
         "start",
-        f"{time.monotonic() - started:.1f} s to trace the first update; its loss is {loss:.2f} (chance: {chance:.2f})",
+        f"{time.monotonic() - started:.1f} s to {'compile' if step.xla else 'trace'} the first update; its loss is "
+        f"{loss:.2f} (chance: {chance:.2f})",
         fine=math.isfinite(loss) and loss < 2 * chance,
     )
-    seconds, speed, timed = time_step(step, batches.epoch(0))
-    xla = "; without XLA, which will be faster on a GPU" if config.training.xla else ""
-    yield CheckupLine("update", f"{1000 * seconds:.0f} ms, {speed:,.0f} target tokens/s (mean of {timed}){xla}")
+    seconds, speed, timed = time_step(step, batches.epoch(0), updates_per_call(config, step, plan.count))
+    ways = ["packed batches"] * isinstance(batches.rows, PackedRows) + ["compiled by XLA"] * step.xla
+    how = ", ".join([f"mean of {timed}", *ways])
+    yield CheckupLine("update", f"{1000 * seconds:.{int(seconds < 0.1)}f} ms, {speed:,.0f} target tokens/s ({how})")
     yield from describe_memory()
     lengths = text.segmentations[0].target.lengths
     if text.mixture is not None:
@@ -241,22 +245,45 @@ def _try_training(
         yield CheckupLine("proposal", "\n  ".join(lines), settings=proposed)
 
 
-def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch]) -> tuple[float, float, int]:
+def updates_per_call(config: RunConfig, step: TrainStep, epoch_batches: int) -> int:
+    """Returns the number of updates to time in each call of the step: as many as training makes, see `CallSizes`.
+
+    Args:
+        config: the settings.
+        step: the training step.
+        epoch_batches: the number of batches of an epoch. If they are too few for two calls, the number is 1.
+    """
+    setting = config.training.updates_per_call
+    if setting == "auto":
+        setting = MOST_UPDATES_PER_CALL if visible_gpus() else 1
+    is_possible = step.takes_several and config.batches.accumulated == 1 and epoch_batches >= 2 * setting
+    return setting if is_possible else 1
+
+
+def time_step(step: TrainStep, batches: Iterable[Batch], several: int = 1) -> tuple[float, float, int]:
     """Measures the time of updates with the first batches.
 
     Args:
-        step: the training step.
-        batches: the batches, at least one.
+        step: the training step, which has made an update.
+        batches: the batches, at least one; or more than `several`, if that is more than 1.
+        several: the number of updates of a call of the step. If it is more than 1, the first call is not timed, because
+            TensorFlow traces its graph.
 
     Returns:
         The mean seconds of an update, the target tokens per second, and the number of updates.
     """
+    batches = iter(batches)
+    groups = iter(lambda: list(islice(batches, several)), [])
+    if several > 1:
+        np.asarray(step.make_several(next(groups)).tokens)
     started = time.monotonic()
-    tokens = 0.0
-    for updates, batch in enumerate(batches, 1):
-        tokens += float(step(batch).tokens)  # waits for the update
+    tokens, updates, seconds = 0.0, 0, 0.0
+    for group in groups:
+        metrics = step(*group) if several == 1 else step.make_several(group)
+        tokens += float(np.sum(metrics.tokens))  # waits for the updates
+        updates += len(group)
         seconds = time.monotonic() - started
-        if updates == TIMED_UPDATES or seconds > TIMED_SECONDS:
+        if (updates >= TIMED_UPDATES and seconds > LEAST_SECONDS) or seconds > TIMED_SECONDS:
             break
     return seconds / updates, tokens / seconds, updates
 
@@ -318,9 +345,10 @@ def _describe_duration(
     updates = round(minutes * 60 / update_seconds)
     every = config.training.validate_every_updates or max(1, updates // VALIDATIONS)
     validations = f"{max(1, updates // every):,} validation{'s' if updates >= 2 * every else ''}"
+    duration = f"{minutes:,.0f} minutes" if minutes < 120 else f"{minutes / 60:,.0f} hours"
     return CheckupLine(
         "training",
-        f"about {minutes:,.0f} minutes until training.max_{limit}: {updates:,} updates, "
+        f"about {duration} until training.max_{limit}: {updates:,} updates, "
         f"{updates / epoch_updates:.1f} epochs; {validations} not included",
         fine=updates >= every,
     )

@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from qkv.text.tokens.subword_models import SentencePieceModel, load_subword_model
+from qkv.text.tokens.subword_models import BPE, NORMAL, SentencePieceModel, load_subword_model, parse_model
 from tests.support.processes import run_without
 from tests.support.text import SENTENCES
 
@@ -53,6 +54,18 @@ def test_ends_count_bytes(both):
         (ends,) = model.ends([text])
         assert len(ends) == len(model.encode([text])[0])
         assert ends == sorted(ends) and ends[-1] == len(text.encode())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_is_parsed_as_by_the_class_of_sentencepiece(tokenizers, kind):
+    model = tokenizers[kind].model
+    ours, theirs = parse_model(model), ModelProto.FromString(model)
+    assert [piece.type for piece in ours.pieces] == [piece.type for piece in theirs.pieces]
+    assert {piece.type == NORMAL for piece in ours.pieces} == {True, False}
+    assert ours.trainer_spec.model_type == theirs.trainer_spec.model_type
+    assert (ours.trainer_spec.model_type == BPE) == (kind == "bpe")
+    assert ours.HasField("trainer_spec") and ours.HasField("normalizer_spec")
+    assert not parse_model(b"").HasField("trainer_spec")
 
 
 def test_tensorflow_text_is_used_where_it_is_installed(tokenizer, of_tensorflow):

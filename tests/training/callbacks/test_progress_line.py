@@ -90,10 +90,16 @@ def test_a_line_on_a_terminal_is_cut_where_the_terminal_would_wrap_it(monkeypatc
 
 def test_a_terminal_says_when_training_starts_and_when_it_is_validated_and_a_file_does_not():
     for stream, statuses in ((Terminal(), 2), (io.StringIO(), 0)):
-        line = ProgressLine(Limits(max_updates=200), 80, Progress(update=7), stream)
+        line = ProgressLine(Limits(max_updates=200), 80, Progress(), stream)
         line.on_train_begin()
         line.on_test_begin()
         assert stream.getvalue().count("\r\x1b[K") == statuses
+
+
+def test_a_resumed_run_says_where_it_continues():
+    stream = io.StringIO()
+    ProgressLine(Limits(max_updates=2000), 80, Progress(update=1234), stream).on_train_begin()
+    assert stream.getvalue() == "continuing after 1,234 updates\n"
 
 
 def test_the_time_left_by_the_clock_is_that_to_the_total_once_it_is_known():

@@ -7,13 +7,12 @@ from functools import cached_property
 from pathlib import Path
 
 import sentencepiece
-from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from ...errors import InputError
 from ...files.json import read_json_object
 from ..lines.line import visible
 from .special_tokens import UNK, WORD_START
-from .subword_models import SentencePieceModel
+from .subword_models import SentencePieceModel, parse_model
 from .tokenizer import Tokenizer, UnreadCharacters
 
 SIDES = ("source", "target")
@@ -172,7 +171,7 @@ def read_model(path: Path) -> bytes:
         _load(model)
     except RuntimeError:
         raise InputError(f"{path}: not a SentencePiece model, or damaged") from None
-    whole = ModelProto.FromString(model)
+    whole = parse_model(model)
     if not (whole.pieces and whole.HasField("trainer_spec") and whole.HasField("normalizer_spec")):
         raise InputError(f"{path}: a SentencePiece model, empty or cut off; expected the whole file: copy it again")
     return model

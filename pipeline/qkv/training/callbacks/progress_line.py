@@ -18,7 +18,7 @@ from ..stopping import Limits
 LONGEST_SILENCE_SECONDS = 10
 BAR_WIDTH = 20
 MEANS = {"loss": "loss {:.3f}", "tokens_per_second": "{:,.0f} tokens/s", "learning_rate": "learning rate {:.2e}"}
-COUNTS = {"skipped_updates": "{:.0f} updates left out", "compilations": "{:.0f} graphs compiled"}
+COUNTS = {"skipped_updates": "{:.0f} updates left out"}
 
 
 def clock(seconds: float) -> str:
@@ -53,6 +53,8 @@ class ProgressLine(keras.callbacks.Callback):
     progress: Progress
     stream: TextIO = field(default_factory=lambda: sys.stdout)
 
+    needed_updates = ()  # besides those that are logged, see `training.loop`
+
     def __post_init__(self) -> None:
         super().__init__()
         self.first: tuple[float, float] | None = None
@@ -60,6 +62,8 @@ class ProgressLine(keras.callbacks.Callback):
         self.printed_at = self.progress.seconds
 
     def on_train_begin(self, logs=None):
+        if self.progress.update:
+            self._print(f"continuing after {self.progress.update:,} updates", rewritable=False)
         self._print_status("starting: the first update takes the longest")
 
     def on_train_batch_end(self, batch, logs=None):
