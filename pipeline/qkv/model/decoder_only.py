@@ -142,12 +142,7 @@ class DecoderOnly(TranslationModel):
         return memory.prepared
 
     def decode(
-        self,
-        target_ids: Any,
-        memory: Memory,
-        cache: Any = None,
-        training: bool | None = None,
-        segments: Any = None,
+        self, target_ids: Any, memory: Memory, cache: Any = None, training: bool | None = None, segments: Any = None
     ) -> DecoderOutput:
         check_segments(memory, segments)
         batch, length = dynamic_shape(target_ids)

@@ -214,12 +214,7 @@ class Transformer(TranslationModel):
         return tuple(block.start_cache(dynamic_shape(memory.states)[0]) for block in self.decoder_blocks)
 
     def decode(
-        self,
-        target_ids: Any,
-        memory: Memory,
-        cache: Any = None,
-        training: bool | None = None,
-        segments: Any = None,
+        self, target_ids: Any, memory: Memory, cache: Any = None, training: bool | None = None, segments: Any = None
     ) -> DecoderOutput:
         check_segments(memory, segments)
         position = offset = 0 if cache is None else dynamic_shape(cache[0][0])[2]

@@ -8,13 +8,14 @@ import numpy as np
 import tensorflow as tf
 
 from ..errors import InputError
+from ..runtime.parallel import read_ahead
 from ..text.batch import Batch, make_batch, make_packed_batch
 from ..text.batch_plan import WINDOW_PAIRS, BatchPlan, EpochPlan, plan_batches, round_up
 from ..text.corpora.mixture import Mixture
 from ..text.packing import SAMPLE_PAIRS, choose_row_lengths, plan_packed_batches
 from ..text.tokens.encoding import EncodedPairs
 
-PREFETCHED = 4  # batches that are made in advance: a batch takes a few milliseconds, an update a hundred times as long
+PREFETCHED = 4  # batches that are made in advance
 
 
 @dataclass(frozen=True)
@@ -175,8 +176,12 @@ class TrainingBatches:
                 f"the checkpoint was made after {first_batch:,} batches of an epoch, which has {plan.count:,}; it is "
                 "of another run: restore a checkpoint of this run"
             )
-        dataset = self._dataset(self.pairs(epoch), lambda: plan.batches(first_batch))
-        return map(self._specs().replace_arrays, dataset)
+        pairs = self.pairs(epoch)
+        if self.strategy.num_replicas_in_sync > 1:
+            dataset = self._dataset(pairs, lambda: plan.batches(first_batch))
+            return map(self._specs().replace_arrays, dataset)
+        # A dataset of TensorFlow would take half a millisecond for each batch.
+        return read_ahead((_to_tensors(self.make(pairs, batch)) for batch in plan.batches(first_batch)), PREFETCHED)
 
     @property
     def signature(self) -> Batch:
@@ -184,6 +189,8 @@ class TrainingBatches:
 
         The lengths of padded batches are free: a new length retraces no graph. Packed batches have one shape.
         """
+        if self.strategy.num_replicas_in_sync == 1:
+            return self._specs()
         return self._specs().replace_arrays(self._dataset(self.segmentations[0], lambda: iter(())).element_spec)
 
     def _specs(self) -> Batch:
@@ -213,8 +220,8 @@ class TrainingBatches:
 
     def _dataset(
         self, pairs: EncodedPairs, batches: Callable[[], Iterator[np.ndarray]]
-    ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-        """Returns a dataset of batches. With several replicas it is a distributed dataset.
+    ) -> tf.distribute.DistributedDataset:
+        """Returns a dataset of batches, divided among several replicas.
 
         Args:
             pairs: the encoded pairs.
@@ -223,11 +230,10 @@ class TrainingBatches:
         replicas = self.strategy.num_replicas_in_sync
         signature = self._specs().arrays  # datasets take no None
 
-        def dataset(context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
+        def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
             # Each machine makes the shares of its replicas.
-            pipeline = context.input_pipeline_id if context else 0
-            pipelines = context.num_input_pipelines if context else 1
-            local = replicas // pipelines
+            pipeline = context.input_pipeline_id
+            local = replicas // context.num_input_pipelines
 
             def shares() -> Iterator[tuple[np.ndarray, ...]]:
                 for batch in batches():
@@ -244,4 +250,10 @@ class TrainingBatches:
                 .with_options(options)
             )
 
-        return dataset() if replicas == 1 else self.strategy.distribute_datasets_from_function(dataset)
+        return self.strategy.distribute_datasets_from_function(dataset)
+
+
+def _to_tensors(batch: Batch) -> Batch:
+    """Returns a batch of arrays as tensors in the memory of the processor."""
+    with tf.device("CPU:0"):
+        return batch.map(tf.constant)

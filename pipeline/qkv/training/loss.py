@@ -80,9 +80,7 @@ class TotalLoss:
                 next_ids = tf.where(same, next_ids, PAD)
             total += model.source_loss * self._cross_entropy(memory.states[:, :-1], next_ids)
         if self.guided_attention is not None:
-            total += self.guided_attention.loss(
-                output.cross, batch.links, batch.source, batch.target_output, *segments
-            )
+            total += self.guided_attention.loss(output.cross, batch.links, batch.source, batch.target_output, *segments)
         return cross_entropy, total, output.states
 
     def _cross_entropy(self, states, ids):
