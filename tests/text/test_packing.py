@@ -25,7 +25,10 @@ def long_tailed(pairs=8000, seed=0):
 
 
 def choose(source, target, most=4096):
-    return choose_row_lengths(source, target, longest=(int(source.max()), int(target.max())), most=most)
+    lengths, rows = choose_row_lengths(source, target, longest=(int(source.max()), int(target.max())), most=most)
+    planned = len(plan_packed_batches(source, target, seeds=(1, 0), shape=(1, *lengths)).batches)
+    assert rows == pytest.approx(planned, rel=0.02, abs=1)
+    return lengths
 
 
 def same(one, other):

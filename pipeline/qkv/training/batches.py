@@ -1,5 +1,6 @@
 """The batches of training, padded and prepared before the updates that need them."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Self
@@ -16,6 +17,7 @@ from ..text.packing import SAMPLE_PAIRS, choose_row_lengths, plan_packed_batches
 from ..text.tokens.encoding import EncodedPairs
 
 PREFETCHED = 4  # batches that are made in advance
+ROWS_MARGIN = 0.005  # epochs differ in the number of rows that their pairs fill
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class PackedRows:
     ) -> Self:
         """Chooses the shape of batches from the lengths of the pairs; see `text.packing.choose_row_lengths`.
 
+        Batches have only as many rows as it takes to divide an epoch into the same number of nearly full batches.
+
         Args:
             segmentations, mixture: see `TrainingBatches`.
             batch_tokens: the maximum number of positions of either side of a batch. Each replica has at least one row.
@@ -86,13 +90,16 @@ class PackedRows:
             max(int(side.lengths.max(initial=0)) for side in sides)
             for sides in zip(*(p.sides for p in segmentations), strict=True)
         ]
-        lengths = choose_row_lengths(
+        lengths, sampled_rows = choose_row_lengths(
             source.lengths_of(sample),
             target.lengths_of(sample),
             longest=(longest[0], longest[1]),
             most=batch_tokens // replicas,
         )
-        return cls(max(batch_tokens // (max(lengths) * replicas), 1), lengths, replicas)
+        most = max(batch_tokens // (max(lengths) * replicas), 1)
+        needed = (1 + ROWS_MARGIN) * sampled_rows * len(pairs) * windows / max(len(sample), 1) / replicas
+        count = max(math.ceil(needed / most), 1)
+        return cls(max(math.ceil(needed / count), 1), lengths, replicas)
 
     def plan(self, source_lengths: np.ndarray, target_lengths: np.ndarray, seeds: Sequence[int]) -> BatchPlan:
         """Plans the batches of pairs with these lengths; see `text.packing.plan_packed_batches`."""
