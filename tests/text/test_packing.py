@@ -79,6 +79,17 @@ def test_rows_are_not_longer_than_a_batch():
     assert choose(lengths, lengths, most=1) == (24, 24)
 
 
+@pytest.mark.parametrize("target", [1, 7, 200])
+def test_the_rows_of_the_sample_are_counted_if_no_lengths_suit_it(target):
+    """A single pair leaves padding in rows of any length, and so do many if no row may hold two of them."""
+    lengths = np.array([7, target])[:, None]
+    for pairs, most in ((1, 4096), (50, 1)):
+        (source_length, target_length), rows = choose_row_lengths(
+            *np.repeat(lengths, pairs, axis=1), longest=(7, target), most=most
+        )
+        assert (source_length > 7) and (target_length > target) and rows * (source_length // 8) >= pairs >= rows > 0
+
+
 def test_a_plan_depends_on_seed_and_epoch_alone():
     corpus = captions()
     plans = {seeds: plan_packed_batches(*corpus, seeds=seeds, shape=(8, 64, 64)) for seeds in ((1, 2), (2, 1), (1, 3))}

@@ -103,7 +103,7 @@ def test_batches_are_nearly_full_though_an_epoch_is_no_multiple_of_their_size(ba
         plan = batches.plan(epoch)
         assert plan.padding_share < 0.15  # 150 pairs fill some 20 rows
         used = sum(len(batch) for batch in plan.batches())
-        assert plan.count == math.ceil(used / (batch_tokens // max(lengths)))  # as of batches that are all full
+        assert plan.count - math.ceil(used / (batch_tokens // max(lengths))) in (0, 1)  # as of batches that are full
 
 
 def test_segmentations_of_other_lengths_have_the_same_shape():
