@@ -121,8 +121,8 @@ def make_model(name):
 
 def results_of_model(model, name):
     """Logits, the gradients of the cross-entropy, logits of packed rows, what both searches and `generate` find, the
-    losses and metrics of
-    three updates by `fit`, and the logits of the model then, saved and loaded; those that `KINDS` lists for it."""
+    losses and metrics of three updates by `fit`, and the logits of the model then, saved and loaded; those that `KINDS`
+    lists for it."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     targets = np.roll(TARGET, -1, 1)
 
