@@ -73,6 +73,11 @@ RECIPES = {
         "training__average_checkpoints": 2,
         "batches__accumulated": 2,
     },
+    "packed": {
+        "training__guided_attention": {"weight": 0.5, "head": 1},
+        "batches__packed": True,
+        "batches__accumulated": 2,
+    },
     # Packed batches of one shape, and several updates a call, which a copy of the run makes one by one.
     "compiled": {
         "training__xla": True,
@@ -85,7 +90,7 @@ RECIPES = {
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize("recipe", ["everything", pytest.param("compiled", marks=by_hand)])
+@pytest.mark.parametrize("recipe", ["everything", "packed", pytest.param("compiled", marks=by_hand)])
 def test_a_killed_run_of_every_recipe_equals_one_that_was_never_stopped(recipe, make_config):
     config = make_config("straight", **RECIPES[recipe], inspection__probes=[])
     straight, broken = (config.run.directory / name for name in ("straight", "broken"))
