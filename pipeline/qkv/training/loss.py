@@ -208,8 +208,9 @@ class GuidedAttention:
         linked = tf.cast(links, tf.float32)
         if self.side == "input":  # input token t is output token t - 1; the first is BOS
             linked = tf.pad(linked, ((0, 0), (1, 0), (0, 0)))[:, :-1]
-            if same_pair is not None:  # the BOS of a later pair is no output token either
-                linked = tf.where(same_pair, linked, 0.0)
+            # Output token t - 1 may be the EOS of another pair, and row t the BOS of the next pair, or padding.
+            is_guided = (target_output != PAD)[:, :, None] if same_pair is None else same_pair
+            linked = tf.where(is_guided, linked, 0.0)
         targets = tf.math.divide_no_nan(linked, tf.reduce_sum(linked, -1, keepdims=True))
         weights = tf.maximum(cross[self.layer][:, self.head], LEAST_WEIGHT)
         return self.weight * -tf.reduce_sum(targets * tf.math.log(weights))

@@ -75,8 +75,22 @@ def test_tokens_without_links_are_guided_to_the_end_of_the_source_and_padding_is
         expected[0, 2, 4] = outputs is OUTPUTS
         for side in ("output", "input"):
             found = float(guided_loss(weights, LINKS, side, "eos", outputs))
-            assert found == pytest.approx(float(guided_loss(weights, expected, side)))
-            assert found != pytest.approx(float(guided_loss(weights, LINKS, side)))
+            assert found == pytest.approx(float(guided_loss(weights, expected, side, outputs=outputs)))
+            if outputs is OUTPUTS or side == "output":  # otherwise the row after the token is padding
+                assert found != pytest.approx(float(guided_loss(weights, LINKS, side, outputs=outputs)))
+
+
+@pytest.mark.parametrize("unlinked", ["nothing", "eos"])
+@pytest.mark.parametrize("side", ["output", "input"])
+def test_padding_after_a_target_changes_nothing(side, unlinked):
+    def padded(array):
+        return np.concatenate([array, np.zeros_like(array[:, :2])], 1)
+
+    weights, linked_ends = random_weights(), LINKS.copy()
+    linked_ends[:, 2] = IDS == EOS
+    padded_weights = np.concatenate([weights, weights[:, 1:]], 1)
+    found = guided_loss(padded_weights, padded(linked_ends), side, unlinked, padded(OUTPUTS))
+    assert float(found) == pytest.approx(float(guided_loss(weights, linked_ends, side, unlinked)))
 
 
 @pytest.fixture(scope="module")
