@@ -114,7 +114,9 @@ def test_the_guided_head_learns_where_to_look_and_the_others_do_not():
 
     def losses():
         cross = model.decode(TARGET, model.encode(SOURCE)).cross
-        return np.array([[float(guided_loss(layer[:, head], links, side)) for head in range(2)] for layer in cross])
+        return np.array(
+            [[float(guided_loss(layer[:, head], links, side, outputs=output)) for head in range(2)] for layer in cross]
+        )
 
     before = losses()
     for _ in range(150):
